@@ -4,9 +4,9 @@
 
 `scene`: getCameraImage of 20 bodies at 320 x 240 with shadows, by newtonsim.pybullet_compat and by PyBullet's
 software renderer (TinyRenderer); `ratio` is PyBullet's time over ours, `same` the share of pixels with the
-same segmentation. `worlds`: one call for colour and depth at 84 x 84 of our quadruped on a ground, with hard
-shadows, one camera in each world; a frame is one picture with its depth. MuJoCo's renderer takes one world
-after the other, on a GPU or with Mesa on the CPU, so that few stand for all.
+same segmentation. `worlds`: one call for colour and depth at --size squared of our quadruped on a ground,
+with hard shadows, one camera in each world; a frame is one picture with its depth. MuJoCo's renderer takes
+one world after the other, on a GPU or with Mesa on the CPU, so that few stand for all.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from engines.cameras import ENGINES
 from harness import arguments, finish, installed, interleave, missing, table, timing
 
 OURS, PEER = "newtonsim.pybullet_compat", "pybullet"
-SCENE_SIZE, WORLD_SIZE = (320, 240), 84
+SCENE_SIZE = (320, 240)
 
 
 def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--worlds", type=int, default=256, help="worlds of the batch (default: 256)")
+    parser.add_argument("--size", type=int, default=84, help="pixels across in the worlds (default: 84)")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
     if options.short:
@@ -105,7 +106,7 @@ def measure_worlds(options: argparse.Namespace, notes: list[str]) -> list[dict[s
             continue
         try:
             counts[name] = min(options.worlds, 8) if name == "MuJoCo" else options.worlds
-            render, share = build(counts[name], WORLD_SIZE, options.device)
+            render, share = build(counts[name], options.size, options.device)
             render()
             seen[name] = share()
         except Exception as problem:  # engines and drivers raise what they like
@@ -120,7 +121,7 @@ def measure_worlds(options: argparse.Namespace, notes: list[str]) -> list[dict[s
             {
                 "engine": name,
                 "worlds": counts[name],
-                "pixels": f"{WORLD_SIZE}x{WORLD_SIZE}",
+                "pixels": f"{options.size}x{options.size}",
                 "microseconds": 1.0e6 * frame[name],
                 "frames_per_second": 1.0 / frame[name],
                 "spread": sample.spread,

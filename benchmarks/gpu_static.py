@@ -25,7 +25,8 @@ import warp as wp
 from gpu.cards import CARDS, least_time, occupancy
 from gpu.ptxas import NoAssembler, Resources, resources
 from harness import arguments, finish, table
-from profile_step import ROBOTS, bytes_of, prepare
+from profile_step import bytes_of, prepare
+from tasks.robots import ROBOTS
 
 from newtonsim import Simulator
 from newtonsim.kernels.algebra.teams import Teams
@@ -115,7 +116,7 @@ def threads(command: Any, simulator: Simulator) -> int:
         return count
     # the docstring of a kernel begins with what its teams work on
     index = command.kernel.func.__doc__.removeprefix("One team per ").partition(":")[0]
-    return count * lanes_on_gpu(simulator.model)[index]
+    return count * simulator.model.cached("lanes", lanes_on_gpu)[index]
 
 
 def narrow_share(works: Iterable[Work]) -> float:

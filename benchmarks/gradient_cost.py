@@ -1,14 +1,16 @@
-"""Cost of gradients: quadrupeds that stand on the ground, forward and backward, and their memory.
+"""Cost of gradients: robots on the ground, forward and backward, and their memory.
 
-    python benchmarks/gradient_cost.py [--worlds 256] [--steps 1000] [--short] [--json OUT]
+    python benchmarks/gradient_cost.py [quadruped] [--worlds 256] [--steps 1000] [--short] [--json OUT]
+
+Quadrupeds stand on their drives; ants begin to fall onto their feet, without torques.
 
 The loss is the height of all bodies after the last step of `newtonsim.diff.Rollout` at 1/240 s, by the
-initial state and the targets of the drives. `forward` is a step of `evaluate`, which makes none of what only
-gradients need but the states; `backward` one of `backward`, which runs back through states that a call has
-left. With the states of all steps kept ("tape") nothing is computed twice; with the checkpoints of "sqrt" the
-steps run forward once more. Both are captured, take turns, and are measured by the processor's time in one
-thread; `ratio` is the median of the ratios of the turns. `memory` is all that gradients take. Materials with
-`restitution` have impacts to differentiate: measured for the shortest rollout.
+initial state and the targets or torques of the motors. `forward` is a step of `evaluate`, which makes none of
+what only gradients need but the states; `backward` one of `backward`, which runs back through states that a
+call has left. With the states of all steps kept ("tape") nothing is computed twice; with the checkpoints of
+"sqrt" the steps run forward once more. Both are captured, take turns, and are measured by the processor's
+time in one thread; `ratio` is the median of the ratios of the turns. `memory` is all that gradients take.
+Materials with `restitution` have impacts to differentiate: measured for the shortest rollout.
 """
 
 from __future__ import annotations
@@ -27,11 +29,15 @@ from newtonsim.examples import asset_path
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import FeatherstoneSolver
 
+LOWEST = {"quadruped": 0.26, "ant": 0.2}
+"""Robots, and heights that their trunks stay above [m]: a quadruped stands at 0.3, an ant lies at 0.25."""
+
 WRT = ("state.joint_q", "state.joint_qd", "control.joint_act")
 
 
 def main() -> None:
     parser = arguments(__doc__, blocks=7)
+    parser.add_argument("robot", nargs="?", choices=LOWEST, default="quadruped")
     parser.add_argument("--worlds", type=int, default=256, help="robots (default: 256)")
     parser.add_argument("--steps", type=int, nargs="+", default=[100, 1000], help="steps (default: 100 1000)")
     options = parser.parse_args()
@@ -42,19 +48,20 @@ def main() -> None:
     cases = [(0.0, steps, checkpoint) for steps in lengths for checkpoint in ("tape", "sqrt")]
     figures = []
     for restitution, steps, checkpoint in [(0.5, min(lengths), "tape"), *cases]:
-        model = standing_quadrupeds(worlds, options.device, restitution)
-        figures.append({"restitution": restitution} | measure(model, steps, checkpoint, blocks))
+        model = build(options.robot, worlds, options.device, restitution)
+        found = measure(model, steps, checkpoint, blocks, LOWEST[options.robot])
+        figures.append({"robot": options.robot, "restitution": restitution} | found)
     print(table(list(figures[0]), [list(figure.values()) for figure in figures]))
     write_json(options.json, {"figures": figures}, options.device)
 
 
-def standing_quadrupeds(worlds: int, device: str = "cpu", restitution: float = 0.0) -> newtonsim.Model:
-    """Return quadrupeds on the ground in their home pose, held by their drives, with gradients."""
+def build(name: str, worlds: int, device: str, restitution: float) -> newtonsim.Model:
+    """Return copies of a robot over the ground in its home pose, with gradients."""
     robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
     options = {"ignore_inertial_definitions": False, "contact_restitution": restitution}
-    parse_mjcf(str(asset_path("quadruped.xml")), robot, floating=None, **options)
-    home = robot.keyframes[0]
-    robot.joint_q[:], robot.joint_act[:] = home["joint_q"], home["joint_act"]
+    parse_mjcf(str(asset_path(f"{name}.xml")), robot, floating=None, **options)
+    for home in robot.keyframes[:1]:
+        robot.joint_q[:], robot.joint_act[:] = home["joint_q"], home["joint_act"]
     scene = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
     scene.replicate(robot, worlds)
     scene.set_ground_plane(restitution=restitution)
@@ -78,8 +85,10 @@ def add_heights(
     wp.atomic_add(losses, world[b], wp.transform_get_translation(body_q[b])[2])
 
 
-def measure(model: newtonsim.Model, steps: int, checkpoint: str, blocks: int) -> dict[str, object]:
-    """Time forward and backward passes in turn."""
+def measure(
+    model: newtonsim.Model, steps: int, checkpoint: str, blocks: int, lowest: float
+) -> dict[str, object]:
+    """Time forward and backward passes in turn; no trunk may come lower than `lowest` [m]."""
 
     def loss(state: newtonsim.State, losses: wp.array) -> None:
         inputs = [state.body_q, model.body_world, losses]
@@ -91,7 +100,7 @@ def measure(model: newtonsim.Model, steps: int, checkpoint: str, blocks: int) ->
     acts = np.tile(model.joint_act.numpy(), (steps, 1))
     controls = {"joint_act": acts}
     result = rollout(state, controls)
-    check(model, result)
+    check(model, result, lowest)
     forward, backward = [], []
     clock = time.process_time if model.device.is_cpu else time.perf_counter
     for _ in range(blocks):
@@ -119,11 +128,11 @@ def seconds(work: Callable[[], object], clock: Callable[[], float], device: wp.D
     return clock() - start
 
 
-def check(model: newtonsim.Model, result: diff.RolloutResult) -> None:
-    """Raise unless all robots stand and have a gradient."""
+def check(model: newtonsim.Model, result: diff.RolloutResult, lowest: float) -> None:
+    """Raise unless all robots are over the ground and have a gradient."""
     height = result.state.body_q.numpy().reshape(model.world_count, -1, 7)[:, 0, 2]
-    if not (height > 0.26).all():
-        raise RuntimeError(f"robots should stand near 0.3 m, not at {height.min():.3f} m")
+    if not (height > lowest).all():
+        raise RuntimeError(f"trunks should be above {lowest:g} m, not at {height.min():.3f} m")
     for name, gradient in result.gradients.items():
         if not np.isfinite(gradient.numpy()).all() or not gradient.numpy().any():
             raise RuntimeError(f"the gradient with respect to {name} is zero, or not finite")

@@ -13,6 +13,7 @@ import argparse
 import json
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -66,11 +67,12 @@ class Entry:
     report: str = ""
 
 
-def check(case: Case, samples: int = 8) -> diff.GradCheck:
-    """Return the comparison of a case's gradients with differences."""
+def check(case: Case, samples: int = 8, groups: Sequence[str] = GROUPS) -> diff.GradCheck:
+    """Return the comparison of a case's gradients with differences, for some parts of them."""
     case.loss.centre(rollout(case))
     case.solver.reset()
-    given = (case.model, case.solver, case.state, STEPS, case.dt, case.loss, case.wrt, case.control)
+    wrt = [name for name in case.wrt if group_of(name) in groups]
+    given = (case.model, case.solver, case.state, case.steps, case.dt, case.loss, wrt, case.control)
     return diff.gradcheck(*given, samples=samples, tolerance=case.tolerance)
 
 
@@ -108,7 +110,7 @@ def _largest(*errors: float) -> float:
     return max((e for e in errors if not np.isnan(e)), default=np.nan)
 
 
-def compare(report: diff.GradCheck, groups: tuple[str, ...]) -> GroupError | None:
+def compare(report: diff.GradCheck, groups: Sequence[str]) -> GroupError | None:
     """Return the error of the arrays of some groups as one vector; None if the case has none."""
     parts = {name: part for name, part in report.items() if group_of(name) in groups}
     if not parts:
@@ -119,14 +121,21 @@ def compare(report: diff.GradCheck, groups: tuple[str, ...]) -> GroupError | Non
     return GroupError(found.error, found.direction_error, found.mixture_error, reliable, total)
 
 
-def measure(scene: str, column: str, device: wp.DeviceLike = None, samples: int = 8) -> Entry:
-    """Check the gradients of one scene under one solver."""
+def measure(
+    scene: str,
+    column: str,
+    device: wp.DeviceLike = None,
+    samples: int = 8,
+    groups: Sequence[str] = GROUPS,
+    steps: int = STEPS,
+) -> Entry:
+    """Check the gradients of one scene under one solver, for some parts of them, over some steps."""
     entry, begin = Entry(), time.perf_counter()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            case = make_case(scene, column, device)
-            report = check(case, samples)
+            case = make_case(scene, column, device, steps=steps)
+            report = check(case, samples, groups)
     except Exception as error:  # what a solver refuses is an entry of the table
         entry.failure = f"{type(error).__name__}: {error}"
     else:

@@ -2,9 +2,10 @@
 
     python benchmarks/profile_step.py [ant] [--worlds 1024] [--motion control] [--device cpu] [--peak 4800]
 
-A robot of gymnasium (ant, humanoid) or of ours (quadruped), or a scene of `newtonsim.examples.scenes` in one
-world (box_pyramid, ball_pit, ...), settles first. On the CPU a step is then run kernel by kernel, each timed
-alone without the host code of its launch; on a GPU the times are those that Warp collects from the device.
+One of the robots of `robots.py`, a scene of `newtonsim.examples.scenes` in one world (box_pyramid, ball_pit,
+...), a heap of 1,000 bodies or a cloth of 4,225 particles under VBD settles first. On the CPU a step is then
+run kernel by kernel, each timed alone without the host code of its launch; on a GPU the times are those that
+Warp collects from the device.
 
 Times are the least over the repetitions, which others that load the machine disturb least.
 
@@ -24,14 +25,20 @@ from unittest import mock
 import numpy as np
 import warp as wp
 from harness import DT, arguments, table, write_json
-from tasks.robots import HOLD, SETTLING, load_task, robot_path
+from tasks.deformables import hanging_cloth
+from tasks.robots import HOLD, ROBOTS, SETTLING, load_task, robot_path
 
-from newtonsim import Simulator
+from newtonsim import Model, ModelBuilder, Simulator
 from newtonsim.cli import scene as cli_scene
 from newtonsim.examples import scenes
-from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers import FeatherstoneSolver, VBDSolver
+from newtonsim.solvers.base import SolverBase
 
-ROBOTS = ("ant", "humanoid", "quadruped")
+BIG: dict[str, tuple[Callable[[bool], ModelBuilder], Callable[[Model], SolverBase], float]] = {
+    "heap": (lambda short: scenes.ball_pit(50 if short else 1000), FeatherstoneSolver, DT),
+    "cloth": (lambda short: hanging_cloth(12 if short else 64).builder, VBDSolver, 1.0 / 600.0),
+}
+"""What fills a card in one world: builder, in short form or not, solver and time step [s]."""
 
 
 @dataclass
@@ -53,7 +60,10 @@ def main() -> None:
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
     worlds = min(options.worlds, 64) if options.short else options.worlds
-    simulator = prepare(options.what, worlds, options.device, options.motion)
+    if options.what in BIG:
+        simulator = prepare_big(options.what, options.short, options.device)
+    else:
+        simulator = prepare(options.what, worlds, options.device, options.motion)
     repetitions = 3 if options.short else options.blocks
     costs = profile(simulator, repetitions)
     whole = captured_step(simulator, repetitions)
@@ -90,6 +100,15 @@ def prepare(what: str, worlds: int, device: str, motion: str) -> Simulator:
         for frame in task.inputs(task.controls(60, worlds, seed=1)):
             simulator.control.joint_act.assign(frame.reshape(-1))
             simulator.step(HOLD)
+    return simulator
+
+
+def prepare_big(what: str, short: bool, device: str) -> Simulator:
+    """Return a simulation of one of `BIG` after a second, in short form after a tenth."""
+    build, solver, dt = BIG[what]
+    model = build(short).finalize(device)
+    simulator = Simulator(model, solver(model), dt, threads=1)
+    simulator.step(round((0.1 if short else 1.0) / dt))
     return simulator
 
 

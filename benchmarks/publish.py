@@ -2,9 +2,10 @@
 
     python benchmarks/publish.py [--run] [--only robots ...]
 
-With --run all benchmarks run first, in their full form: about an hour on a machine that is otherwise idle.
-The prose of the page stays; what stands between a `figures` and an `end` comment is replaced, with
---only in the named tables alone.
+The table `gpu` is made of the files that `gpu_run.py` has left in results/gpu. With --run all other
+benchmarks run first, in their full form: about an hour on a machine that is otherwise idle. The prose of the
+page stays; what stands between a `figures` and an `end` comment is replaced, with --only in the named tables
+alone.
 """
 
 from __future__ import annotations
@@ -36,14 +37,16 @@ SCRIPTS = {
 }
 """Files in results/, and the arguments of the scripts that write them."""
 
+UNMEASURED = "No card has been measured by `gpu_run.py` yet.\n"
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", action="store_true", help="run the benchmarks first")
-    parser.add_argument("--only", nargs="+", choices=SCRIPTS, default=list(SCRIPTS))
+    parser.add_argument("--only", nargs="+", choices=[*SCRIPTS, "gpu"], default=[*SCRIPTS, "gpu"])
     options = parser.parse_args()
     if options.run:
-        for name in options.only:
+        for name in (name for name in SCRIPTS if name in options.only):
             script = "profile_step" if name.startswith("profile") else name
             command = [sys.executable, str(HERE / f"{script}.py"), *SCRIPTS[name]]
             subprocess.run([*command, "--json", str(RESULTS / f"{name}.json")], check=True)
@@ -53,6 +56,8 @@ def main() -> None:
         path = RESULTS / f"{name}.json"
         if path.exists():
             text = replace(text, name, tables(name, json.loads(path.read_text(encoding="utf-8"))))
+    if "gpu" in options.only:
+        text = replace(text, "gpu", gpu_tables(RESULTS / "gpu"))
     page.write_text(text, encoding="utf-8")
 
 
@@ -64,12 +69,26 @@ def replace(text: str, name: str, figures: str) -> str:
     return re.sub(pattern, lambda match: match[1] + figures + match[2], text, flags=re.DOTALL)
 
 
+def gpu_tables(folder: Path) -> str:
+    """Return the tables of all parts of `gpu_run.py` that have ended, or that there are none."""
+    parts = []
+    for path in sorted(folder.glob("*.json")):
+        if path.stem != "parts":
+            found = tables(path.stem, json.loads(path.read_text(encoding="utf-8")))
+            parts.append(f"### {path.stem.replace('_', ' ')}\n\n{found}")
+    return "\n".join(parts) or UNMEASURED
+
+
 def tables(name: str, document: dict) -> str:
     """Return Markdown tables of one file, each list of figures a table, and where they were measured."""
     results, machine = document["results"], document["machine"]
     if name.startswith("profile"):
         rows = [{"kernel": kernel} | cost for kernel, cost in list(results["kernels"].items())[:10]]
         lists = {"kernels": rows}
+    elif isinstance(results, list):
+        # the points of a curve are no table
+        lists = {"": [{key: value for key, value in row.items() if key != "curve"} for row in results]}
+        results = {}
     else:
         lists = {key: value for key, value in results.items() if key != "notes" and value}
     parts = [f"{machine['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['device']}\n"]

@@ -3,12 +3,13 @@
     python benchmarks/robots.py [--robots ant humanoid] [--worlds 1024] [--device cpu] [--short] [--json OUT]
     python benchmarks/robots.py --robots humanoid --self-collision --peers mujoco --worlds 128 --cpu-time
 
-Robots are gymnasium's ant and humanoid, or our quadruped with position drives, on a plane, at 1/240 s. Each
-world starts in a pose of its own; all engines start in the same ones. First all settle for eight simulated
-seconds without control; then blocks of each engine follow one another in turn. For the second figure each
-motor gets a random control 60 times a second. A figure is the median over the blocks. An engine with a world
-that is not finite, leaves the scene or moves faster than it can, or with more than a few worlds that do not
-come to rest, is reported as unstable and has no figure. `restless` is the share of worlds that move.
+Robots are gymnasium's ant and humanoid, a humanoid of 29 hinges that we made up (tasks/humanoid29.xml), or
+our quadruped with position drives, on a plane, at 1/240 s. Each world starts in a pose of its own; all
+engines start in the same ones. First all settle for eight simulated seconds without control; then blocks of
+each engine follow one another in turn. For the second figure each motor gets a random control 60 times a
+second. A figure is the median over the blocks. An engine with a world that is not finite, leaves the scene or
+moves faster than it can, or with more than a few worlds that do not come to rest, is reported as unstable and
+has no figure. `restless` is the share of worlds that move.
 
 MuJoCo runs as the files say, which is RK4 with four evaluations a step, and with one evaluation a step as the
 others. There links collide with each other, in newtonsim only with --self-collision. Newton runs with its
@@ -33,6 +34,7 @@ from tasks.robots import (
     FLAILING,
     HOLD,
     MOTIONS,
+    ROBOTS,
     SETTLING,
     RobotEngine,
     Task,
@@ -236,9 +238,7 @@ def show(figures: list[dict[str, object]]) -> None:
 
 def main() -> None:
     parser = arguments(__doc__)
-    parser.add_argument(
-        "--robots", nargs="+", choices=("ant", "humanoid", "quadruped"), default=["ant", "humanoid"]
-    )
+    parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=["ant", "humanoid"])
     parser.add_argument("--worlds", nargs="+", type=int)
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), help="other engines")
     parser.add_argument("--self-collision", action="store_true", help="links collide, as in MuJoCo")

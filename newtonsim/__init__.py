@@ -21,6 +21,7 @@ from newtonsim.errors import NewtonsimError as NewtonsimError
 from newtonsim.errors import NotDifferentiableError as NotDifferentiableError
 from newtonsim.errors import OverlapWarning as OverlapWarning
 from newtonsim.errors import RendererUnavailableError as RendererUnavailableError
+from newtonsim.errors import SmallTeamWarning as SmallTeamWarning
 from newtonsim.errors import SweepError as SweepError
 from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
 from newtonsim.geometry import SDF as SDF
@@ -139,6 +140,7 @@ __all__ = [
     "SemiImplicitSolver",
     "ShapeFlags",
     "Simulator",
+    "SmallTeamWarning",
     "SolverBase",
     "State",
     "SweepError",

@@ -87,6 +87,10 @@ class OverlapWarning(UserWarning):
     """Links of a robot lie in each other from the start and do not collide; the message names them."""
 
 
+class SmallTeamWarning(UserWarning):
+    """A model has use for larger teams of threads than a GPU has; the message names model and limit."""
+
+
 class SubstitutedEnvironmentWarning(UserWarning):
     """One of PyBullet's environments was asked for, and another one made; the message says what differs."""
 

@@ -48,7 +48,7 @@ def assembler() -> str:
             return str(path)
     if found := shutil.which("ptxas"):
         return found
-    raise NoAssembler("no ptxas: pip install nvidia-cuda-nvcc, or newtonsim[bench]")
+    raise NoAssembler("no ptxas: pip install nvidia-cuda-nvcc, or newtonsim[bench] or [test]")
 
 
 def resources(module: wp.Module, arch: int) -> dict[str, Resources]:

@@ -150,9 +150,9 @@ class Column:
     missing: dict[str, str]
     shorter: dict[str, float] = field(default_factory=dict)
 
-    def setting_of(self, scene: str) -> Setting:
+    def setting_of(self, scene: str, steps: int) -> Setting:
         """What a scene asks about the solver, with its time step there."""
-        return replace(self.setting, dt=self.shorter.get(scene, self.setting.dt))
+        return replace(self.setting, dt=self.shorter.get(scene, self.setting.dt), steps=steps)
 
 
 _NO_PARTICLES = "moves no elements; with `deformables=` it raises `NotDifferentiableError`"
@@ -277,6 +277,7 @@ class Case:
         loss: Loss of the last state.
         wrt: Names of the arrays of which gradients are wanted.
         dt: Time step [s].
+        steps: Number of steps.
     """
 
     scene: Scene
@@ -288,6 +289,7 @@ class Case:
     loss: FinalState
     wrt: tuple[str, ...]
     dt: float
+    steps: int
 
     @property
     def tolerance(self) -> float:
@@ -307,7 +309,12 @@ def group_of(name: str) -> str:
 
 
 def make_case(
-    scene: str, column: str, device: wp.DeviceLike = None, requires_grad: bool = True, worlds: int = 1
+    scene: str,
+    column: str,
+    device: wp.DeviceLike = None,
+    requires_grad: bool = True,
+    worlds: int = 1,
+    steps: int = STEPS,
 ) -> Case:
     """Make an entry of the table ready.
 
@@ -317,6 +324,7 @@ def make_case(
         device: Where the model lives.
         requires_grad: Whether gradients can flow.
         worlds: Number of worlds, copies of each other.
+        steps: Length of the rollout; what happens on the way happens the earlier, the shorter it is.
 
     Returns:
         Model, solver, state, inputs and loss.
@@ -325,9 +333,13 @@ def make_case(
         KeyError: There is no such row or column.
     """
     row, chosen = SCENES[scene], COLUMNS[column]
-    setting = chosen.setting_of(scene)
-    model = _finalize(row, chosen, device, requires_grad, worlds)
-    start = row.start(_finalize(row, chosen, "cpu", False, 1), setting)
+    setting = chosen.setting_of(scene, steps)
+
+    def finalize(device: wp.DeviceLike, requires_grad: bool, worlds: int) -> newtonsim.Model:
+        return _finalize(row.build(setting), chosen, device, requires_grad, worlds)
+
+    model = finalize(device, requires_grad, worlds)
+    start = row.start(finalize("cpu", False, 1), setting)
     state, control = model.state(), model.control()
     for holder, values in ((state, start.state), (control, start.control)):
         for name, value in values.items():
@@ -337,14 +349,16 @@ def make_case(
     if model.joint_count:
         newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
     if row.settle:
-        _settle(row, chosen, state, control, model.device, worlds)
+        settled = finalize(model.device, False, worlds)
+        _settle(settled, chosen.make(settled), state, control, setting.dt, row.settle)
     solver, loss = chosen.make(model), FinalState(model)
     wrt = _names(row, chosen, model)
-    return Case(row, chosen, model, solver, state, control, loss, wrt, setting.dt)
+    return Case(row, chosen, model, solver, state, control, loss, wrt, setting.dt, steps)
 
 
-def _finalize(row: Scene, column: Column, device, requires_grad: bool, worlds: int) -> newtonsim.Model:
-    builder = row.build(column.setting_of(row.name))
+def _finalize(
+    builder: newtonsim.ModelBuilder, column: Column, device, requires_grad: bool, worlds: int
+) -> newtonsim.Model:
     if worlds > 1:
         scene = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=builder.gravity)
         scene.ground_settings, builder.ground_settings = builder.ground_settings, None
@@ -357,19 +371,22 @@ def _finalize(row: Scene, column: Column, device, requires_grad: bool, worlds: i
 
 
 def _settle(
-    row: Scene, column: Column, state: newtonsim.State, control: newtonsim.Control, device, worlds: int
+    model: newtonsim.Model,
+    solver: SolverBase,
+    state: newtonsim.State,
+    control: newtonsim.Control,
+    dt: float,
+    time: float,
 ) -> None:
-    """Simulate until the scene is at rest, and start there."""
-    model = _finalize(row, column, device, False, worlds)
-    dt = column.setting_of(row.name).dt
-    simulator = newtonsim.Simulator(model, column.make(model), dt=dt)
+    """Simulate for a time [s] until the scene is at rest, and start there."""
+    simulator = newtonsim.Simulator(model, solver, dt=dt)
     for name in ("joint_act", "joint_f"):
         getattr(simulator.control, name).assign(getattr(control, name))
     for name, array in vars(state).items():
         if isinstance(array, wp.array):
             getattr(simulator.state, name).assign(array)
     simulator.state.body_f.assign(state.body_f)
-    simulator.step(round(row.settle / dt))
+    simulator.step(round(time / dt))
     for name, array in vars(state).items():
         if isinstance(array, wp.array):
             array.assign(getattr(simulator.state, name))
@@ -393,7 +410,7 @@ def _names(row: Scene, column: Column, model: newtonsim.Model) -> tuple[str, ...
 def rollout(case: Case) -> newtonsim.State:
     """Return the state after all steps, without gradients."""
     states = [case.state.clone(), case.state.clone()]
-    for _ in range(STEPS):
+    for _ in range(case.steps):
         case.solver.step(case.model, *states, case.control, None, case.dt)
         states.reverse()
     return states[0]

@@ -15,7 +15,7 @@ from newtonsim.importers import parse_mjcf
 from newtonsim.testing import random_coordinates, random_model
 
 STEPS = 50
-"""Steps of every rollout."""
+"""Steps of every rollout of the table."""
 
 GRAVITY = 9.81
 """Of all scenes, downwards along z [m/s^2]."""
@@ -33,17 +33,19 @@ class Setting:
         penalty: Contacts are springs and dampers by the materials' ke, kd, kf.
         restitution: The solver reads the materials' restitution.
         explicit: Drives and damping of joints are explicit, so that light links bear little of it.
+        steps: Steps of the rollout.
     """
 
     dt: float
     penalty: bool = False
     restitution: bool = True
     explicit: bool = False
+    steps: int = STEPS
 
     @property
     def time(self) -> float:
         """Length of the rollout [s]."""
-        return STEPS * self.dt
+        return self.steps * self.dt
 
 
 @dataclass

@@ -14,6 +14,9 @@ from newtonsim.cli import scene as cli_scene
 from newtonsim.examples import asset_path
 from newtonsim.scene.enums import GeoType, JointMode
 
+ROBOTS = ("ant", "humanoid", "humanoid29", "quadruped")
+"""gymnasium's ant and humanoid, a humanoid of 29 hinges that is made up, and our quadruped."""
+
 HOLD = 4
 """Steps for which a random control is held: 60 different ones a second."""
 
@@ -95,7 +98,7 @@ class Task:
 
 
 def load_task(name: str, worlds: int, seed: int = 0, self_collision: bool = False) -> Task:
-    """Read a robot of gymnasium ("ant", "humanoid") or ours ("quadruped") and vary its start pose.
+    """Read one of `ROBOTS` and vary its start pose.
 
     Args:
         name: Name of the robot.
@@ -134,6 +137,8 @@ def robot_path(name: str) -> str:
     """Return the file of a robot: gymnasium's, where it has one."""
     if name == "quadruped":
         return str(asset_path("quadruped.xml"))
+    if name == "humanoid29":
+        return str(Path(__file__).with_name("humanoid29.xml"))
     absent = missing("gymnasium")
     if absent:
         raise FileNotFoundError(absent)

@@ -1,7 +1,7 @@
 """Kernels over teams give with many lanes the bits that they give with one, and need each of their syncs."""
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import newtonsim
 from newtonsim import dynamics
 from newtonsim.collision.collide import collide
 from newtonsim.collision.plan import collision_plan_of
+from newtonsim.errors import SmallTeamWarning
 from newtonsim.examples import scenes
 from newtonsim.kernels.algebra import block_cholesky
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, scan_lanes, sum_lanes, sync
@@ -24,8 +25,9 @@ from newtonsim.scene.levels import levels_of
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.testing import random_model, random_state
 
-SYNC = "sync"
 FREE = JointType.FREE
+SITES = {site for site, (_, _, call) in enumerate(rewritten().sites) if call == "sync"}
+"""Syncs; sums and maxima beside them are other sites."""
 
 
 class Scene:
@@ -106,7 +108,7 @@ def spawn_scene() -> Scene:
 def crawler() -> newtonsim.ModelBuilder:
     """A trunk on two jointed legs, whose feet roll on the ground, with a box that leans on it."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
-    trunk = builder.add_body(origin=wp.transform((0.0, 0.0, 0.44), wp.quat_identity()))
+    trunk = builder.add_body(origin=wp.transform((0.0, 0.0, 0.44), wp.quat_identity()), key="trunk")
     builder.add_joint_free(trunk)
     builder.add_shape_box(trunk, hx=0.3, hy=0.1, hz=0.05, density=200.0)
     for x in (-0.25, 0.25):
@@ -282,7 +284,6 @@ def test_many_lanes_factorize_as_one(count: int):
         np.testing.assert_allclose(solution, solutions[0], rtol=1e-5, atol=1e-6)
 
 
-@cache
 def needed_syncs() -> set[int]:
     """Sites of syncs without which a kernel gives other bits, or lanes part."""
     needed: set[int] = set()
@@ -296,7 +297,7 @@ def needed_syncs() -> set[int]:
                 memory.put_back(before)
                 sites = emulate(command, scene.levels, range(count))
                 differs = partial(_differs, command, scene, memory, before, memory.copy())
-                for site in sites - needed:
+                for site in (sites & SITES) - needed:
                     if any(differs(order, site) for order in orders(count)):
                         needed.add(site)
             memory.put_back(before)
@@ -312,12 +313,9 @@ def _differs(command, scene: Scene, memory: Memory, before, expected, order, sit
     return not memory.equals(expected)
 
 
-SITES = [i for i, (_, _, call) in enumerate(rewritten().sites) if call == SYNC]
-
-
-@pytest.mark.parametrize("site", SITES, ids=lambda site: "{}:{}".format(*rewritten().sites[site]))
-def test_the_tests_fail_without_a_sync(site: int):
-    assert site in needed_syncs()
+def test_the_tests_fail_without_a_sync():
+    missed = SITES - needed_syncs()
+    assert not missed, [rewritten().sites[site] for site in missed]
 
 
 def test_lanes_that_part_are_noticed():
@@ -396,9 +394,33 @@ def test_emulated_lanes_line_up():
     assert found == [4096 * sum(counts[:lane]) + sum(counts) for lane in range(8)]
 
 
-@pytest.mark.parametrize(("width", "count"), [(0, 4), (1, 4), (4, 4), (5, 8), (29, 32), (200, 32)])
+@pytest.mark.parametrize(("width", "count"), [(0, 4), (1, 4), (4, 4), (5, 8), (29, 32), (200, 256)])
 def test_teams_fit_their_work(width: int, count: int):
     assert teams.lanes_for(width) == count
+
+
+def limited_lanes(world: newtonsim.ModelBuilder, count: int, **limits: int) -> dict[str, int]:
+    builder = newtonsim.ModelBuilder()
+    builder.replicate(world, count)
+    return teams.lanes_on_gpu(builder.finalize("cpu"), teams.Limits(**limits))
+
+
+def test_a_model_that_fits_a_card_is_not_spoken_of(recwarn):
+    assert limited_lanes(crawler(), 3) == {"tree": 8, "world": 16}
+    # six trees in three worlds
+    assert limited_lanes(crawler(), 3, threads=48) == {"tree": 8, "world": 16}
+    assert not [w for w in recwarn if w.category is SmallTeamWarning]
+
+
+def test_a_model_that_needs_more_than_a_card_has_gets_smaller_teams_and_a_warning():
+    model = r"the model that begins with body 'trunk', 16 dofs a world"
+    with pytest.warns(SmallTeamWarning, match=rf"{model}.* 8 lanes for each world in place of 16.* most 8$"):
+        assert limited_lanes(crawler(), 3, lanes=8) == {"tree": 8, "world": 8}
+    with pytest.warns(SmallTeamWarning, match=r"launch has at most 47 threads$") as told:
+        assert limited_lanes(crawler(), 3, threads=47) == {"tree": 4, "world": 8}
+    assert len(told) == 1
+    with pytest.warns(SmallTeamWarning, match="32 lanes for each world in place of 256, since a team has"):
+        assert limited_lanes(random_model(1, body_count=80, base=FREE), 1)["world"] == teams.MOST_LANES
 
 
 @pytest.mark.parametrize("count", [0, 3, 64])

@@ -104,6 +104,17 @@ def test_self_collision_is_of_the_same_shapes_as_in_mujoco(name: str):
     assert found == expected
 
 
+def test_the_made_up_humanoid_is_the_same_in_mujoco():
+    pytest.importorskip("mujoco")
+    task = importlib.import_module("tasks.robots").load_task("humanoid29", 1)
+    peer = importlib.import_module("engines.mujoco_models").mujoco_model(task)
+    assert task.poses.shape == (1, 7 + 29)
+    np.testing.assert_array_equal(np.sort(task.hinges), np.arange(29))
+    assert peer.nu == peer.nv - 6 == 29
+    assert task.mass == pytest.approx(peer.body_mass.sum(), rel=1e-5)
+    assert 30.0 < task.mass < 36.0
+
+
 def test_the_quadruped_stands_on_its_drives():
     engines = importlib.import_module("engines.robots")
     task_module = importlib.import_module("tasks.robots")
