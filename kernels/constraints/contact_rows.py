@@ -34,7 +34,7 @@ from newtonsim.kernels.constraints.dof_rows import (
     ConstraintSettings,
 )
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
-from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
+from newtonsim.kernels.constraints.smoothing import CREEP_RATE, smooth_softness, smooth_touch
 from newtonsim.kernels.trees.point_motion import (
     BodyStateView,
     base_gravity,
@@ -67,6 +67,7 @@ class ContactRowView:
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
+    slip_width: wp.array(dtype=float)  # (C) slip over which friction is softened, 0 for Coulomb's [m/s]
     weight: wp.array(dtype=wp.vec2)  # (C) larger of Delassus number and inverse weight, as `delassus` [1/kg]
     push_share: wp.array(dtype=float)  # (C) share of the target push that costs no undue energy
     push: wp.array(dtype=float)  # (C) speed that removes a penetration beside the target [m/s]
@@ -108,6 +109,15 @@ class SpinRowView:
 
 
 @wp.func
+def spin_width(slip_width: float, coefficient: float) -> float:
+    """Angular velocity [rad/s] over which torsional or rolling friction of a coefficient [m] is softened."""
+    width = float(0.0)
+    if coefficient > 0.0:
+        width = slip_width / coefficient
+    return width
+
+
+@wp.func
 def combine(a: float, b: float, product: int) -> float:
     """Product or mean of a number of both materials."""
     result = 0.5 * (a + b)
@@ -136,7 +146,7 @@ def contact_spring(s0: int, s1: int, material: ModelShapeMaterials, choice: int)
 
 @wp.func
 def closing_velocity(
-    distance: float, rate: float, soft: int, push_share: float, s: ConstraintSettings
+    distance: float, approach: float, rate: float, soft: int, push_share: float, s: ConstraintSettings
 ) -> float:
     """Normal velocity that a contact wants without restitution [m/s].
 
@@ -146,13 +156,22 @@ def closing_velocity(
     """
     speed = -distance / s.dt
     if soft == CONTACT_SMOOTH:
-        speed = smooth_speed(distance, s.smoothing, rate, s.max_push_speed, s.dt)
+        speed = smooth_touch(distance, approach, s.smoothing, rate, s.max_push_speed, s.dt).speed
     elif soft == CONTACT_SPRING:
         if distance < 0.0:
             speed = -rate * distance
     elif distance < s.contact_skin:
         speed = push_share * wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
     return speed
+
+
+@wp.func
+def contact_yield(
+    distance: float, approach: float, rate: float, weight: float, s: ConstraintSettings
+) -> float:
+    """CFM of a softened contact of bodies with that inverse weight [1/kg]."""
+    touch = smooth_touch(distance, approach, s.smoothing, rate, s.max_push_speed, s.dt)
+    return smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt) / touch.share
 
 
 @wp.func
@@ -171,7 +190,7 @@ def contact_target(
     An impact that this step would bring about bounces at once, unless it is softened.
     """
     target = NormalTargets()
-    target.closing = closing_velocity(distance, rate, soft, push_share, s)
+    target.closing = closing_velocity(distance, approach, rate, soft, push_share, s)
     target.rebound = target.closing
     target.moving = target.closing
     bounces = restitution > 0.0 and approach < -s.restitution_speed and soft != CONTACT_SMOOTH
@@ -362,6 +381,7 @@ def build_contact_rows(
     spring = contact_spring(s0, s1, material, s.soft_contacts)
     weight = inverse_weight(tree, leaf, mass)
     soft = int(CONTACT_RIGID)
+    rows.slip_width[c] = 0.0
     if spring[0] >= 0.0:
         soft = CONTACT_SPRING
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
@@ -370,8 +390,7 @@ def build_contact_rows(
         softness = 1.0 / (s.dt * damping)
     elif s.smoothing > 0.0:
         soft = CONTACT_SMOOTH
-        softness += smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
-    rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus.diagonal[0])
+        rows.slip_width[c] = CREEP_RATE * s.smoothing
     rows.weight[c] = wp.vec2(wp.max(delassus.diagonal[0], weight), wp.max(delassus.diagonal[1], weight))
     rows.soft[c] = soft
     push_share = wp.sqrt(wp.min(1.0, delassus.diagonal[0] / wp.max(weight, MIN_WEIGHT)))
@@ -387,6 +406,9 @@ def build_contact_rows(
         prescribed -= m1.v
     free = triple_velocity(tree, leaf, c, depth, rows.B, z) + frame * prescribed
     approach = wp.dot(n, m0.v - m1.v)
+    if soft == CONTACT_SMOOTH:
+        softness += contact_yield(contacts.distance[c], approach, rate, weight, s)
+    rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus.diagonal[0])
     target = contact_target(contacts.distance[c], approach, free[0], restitution, rate, soft, push_share, s)
     rows.push[c] = 0.0
     alone = soft == CONTACT_RIGID and target.rebound == target.closing and moves_singles(tree, leaf)

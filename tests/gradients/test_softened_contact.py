@@ -8,6 +8,7 @@ import numpy as np
 import pushing_scenes as scenes
 import pytest
 import warp as wp
+from scipy.optimize import brentq
 
 import newtonsim
 from newtonsim import diff
@@ -24,10 +25,12 @@ def depth_under(load: float, width: float = WIDTH, kind: str = "contact") -> flo
     """Depth at which a spring bears a load, in units of the weight, by its law solved for the depth."""
     fastest = FASTEST[kind]
 
-    def speed(depth: float) -> float:
-        return fastest * math.tanh(RATE * depth * depth / (width * fastest))
+    def force(depth: float) -> float:
+        if kind == "limit":
+            return math.tanh(RATE * depth * depth / (width * fastest))
+        return depth * math.tanh(RATE * depth / fastest)
 
-    return math.sqrt(math.atanh(load * speed(width) / fastest) * fastest * width / RATE)
+    return brentq(lambda depth: force(depth) - load * force(width), 0.0, 10.0 * width, xtol=1e-9)
 
 
 def ball(device: str, requires_grad: bool = False):
