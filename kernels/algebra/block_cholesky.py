@@ -16,7 +16,8 @@ times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`. The 
 lane; the others share rows of blocks, and `sync` has to stand between `add_triple` and `factorize`.
 
 Stage: linear algebra of the constraint solve
-Called by: kernels/constraints/adjoint/system.py, kernels/constraints/apart.py, kernels/constraints/newton.py
+Called by: kernels/constraints/adjoint/system.py, kernels/constraints/adjoint/unsymmetric.py,
+    kernels/constraints/apart.py, kernels/constraints/newton.py
 Reads: B, BlockSystemView, TreeView, trees
 Writes: BlockSystemView
 """

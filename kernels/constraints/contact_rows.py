@@ -34,7 +34,7 @@ from newtonsim.kernels.constraints.dof_rows import (
     ConstraintSettings,
 )
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
-from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
+from newtonsim.kernels.constraints.smoothing import CREEP_RATE, smooth_softness, smooth_touch
 from newtonsim.kernels.trees.point_motion import (
     BodyStateView,
     base_gravity,
@@ -67,6 +67,7 @@ class ContactRowView:
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
+    slip_width: wp.array(dtype=float)  # (C) slip over which friction is softened, 0 for Coulomb's [m/s]
     weight: wp.array(dtype=wp.vec2)  # (C) larger of Delassus number and inverse weight, as `delassus` [1/kg]
     push_share: wp.array(dtype=float)  # (C) share of the target push that costs no undue energy
     push: wp.array(dtype=float)  # (C) speed that removes a penetration beside the target [m/s]
@@ -108,6 +109,15 @@ class SpinRowView:
 
 
 @wp.func
+def spin_width(slip_width: float, coefficient: float) -> float:
+    """Angular velocity [rad/s] over which torsional or rolling friction of a coefficient [m] is softened."""
+    width = float(0.0)
+    if coefficient > 0.0:
+        width = slip_width / coefficient
+    return width
+
+
+@wp.func
 def combine(a: float, b: float, product: int) -> float:
     """Product or mean of a number of both materials."""
     result = 0.5 * (a + b)
@@ -136,7 +146,7 @@ def contact_spring(s0: int, s1: int, material: ModelShapeMaterials, choice: int)
 
 @wp.func
 def closing_velocity(
-    distance: float, rate: float, soft: int, push_share: float, s: ConstraintSettings
+    distance: float, approach: float, rate: float, soft: int, push_share: float, s: ConstraintSettings
 ) -> float:
     """Normal velocity that a contact wants without restitution [m/s].
 
@@ -146,13 +156,22 @@ def closing_velocity(
     """
     speed = -distance / s.dt
     if soft == CONTACT_SMOOTH:
-        speed = smooth_speed(distance, s.smoothing, rate, s.max_push_speed, s.dt)
+        speed = smooth_touch(distance, approach, s.smoothing, rate, s.max_push_speed, s.dt).speed
     elif soft == CONTACT_SPRING:
         if distance < 0.0:
             speed = -rate * distance
     elif distance < s.contact_skin:
         speed = push_share * wp.min(rate * wp.max(0.0, -distance - s.contact_slop), s.max_push_speed)
     return speed
+
+
+@wp.func
+def contact_yield(
+    distance: float, approach: float, rate: float, weight: float, s: ConstraintSettings
+) -> float:
+    """CFM of a softened contact of bodies with that inverse weight [1/kg]."""
+    touch = smooth_touch(distance, approach, s.smoothing, rate, s.max_push_speed, s.dt)
+    return smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt) / touch.share
 
 
 @wp.func
@@ -171,7 +190,7 @@ def contact_target(
     An impact that this step would bring about bounces at once, unless it is softened.
     """
     target = NormalTargets()
-    target.closing = closing_velocity(distance, rate, soft, push_share, s)
+    target.closing = closing_velocity(distance, approach, rate, soft, push_share, s)
     target.rebound = target.closing
     target.moving = target.closing
     bounces = restitution > 0.0 and approach < -s.restitution_speed and soft != CONTACT_SMOOTH
@@ -368,16 +387,17 @@ def soften_contact(
     contacts: ContactView,
     s: ConstraintSettings,
     rows: ContactRowView,
-):
-    """Friction and softness of contact c, which has its Jacobian.
+) -> float:
+    """Friction and softness of contact c, which has its Jacobian; returns the inverse weight of its bodies.
 
     A contact whose normal passes by the joints of its bodies moves them hardly at all: any velocity that it
     wants takes nearly infinite impulses. It gets a softness, and wants no more than what takes the energy
     that its bodies would have at that velocity if they were free; `mass` is that of the subtree behind each
-    body [kg].
+    body [kg]. What a softened contact yields besides depends on how it is approached, see `aim_contact`.
     """
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
+    rows.slip_width[c] = 0.0
     rows.friction[c] = combine(material.mu[s0], material.mu[s1], s.friction_product)
     softness = s.contact_cfm
     spring = contact_spring(s0, s1, material, s.soft_contacts)
@@ -389,12 +409,13 @@ def soften_contact(
         softness = 1.0 / (s.dt * spring_damping(spring, s.dt))
     elif s.smoothing > 0.0:
         soft = CONTACT_SMOOTH
-        softness += smooth_softness(s.smoothing, s.contact_rate, s.max_push_speed, weight, s.dt)
+        rows.slip_width[c] = CREEP_RATE * s.smoothing
     delassus = rows.delassus[c]
     rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus[0])
     rows.weight[c] = wp.vec2(wp.max(delassus[0], weight), wp.max(delassus[1], weight))
     rows.soft[c] = soft
     rows.push_share[c] = wp.sqrt(wp.min(1.0, delassus[0] / wp.max(weight, MIN_WEIGHT)))
+    return weight
 
 
 @wp.func
@@ -412,6 +433,7 @@ def aim_contact(
     z: wp.array(dtype=float),
     contacts: ContactView,
     depth: int,
+    weight: float,
     s: ConstraintSettings,
     rows: ContactRowView,
 ):
@@ -450,6 +472,9 @@ def aim_contact(
     if soft == CONTACT_SPRING:
         spring = contact_spring(s0, s1, material, s.soft_contacts)
         rate = spring[0] / spring_damping(spring, s.dt)
+    elif soft == CONTACT_SMOOTH:
+        yields = s.contact_cfm + contact_yield(contacts.distance[c], approach, rate, weight, s)
+        rows.softness[c] = wp.max(rows.softness[c], yields)
     target = contact_target(
         contacts.distance[c], approach, free[0], restitution, rate, soft, rows.push_share[c], s
     )
@@ -496,7 +521,22 @@ def build_contact_rows(
         return
     place = contact_place(c, tree, shape, bodies.q, contacts)
     fill_contact(c, place, tree, kin, shape, L, contacts, depth, rows)
-    soften_contact(c, tree, material, mass, contacts, s, rows)
+    weight = soften_contact(c, tree, material, mass, contacts, s, rows)
     aim_contact(
-        c, place, tree, kin, shape, material, bodies, body_A, falls, gravity, z, contacts, depth, s, rows
+        c,
+        place,
+        tree,
+        kin,
+        shape,
+        material,
+        bodies,
+        body_A,
+        falls,
+        gravity,
+        z,
+        contacts,
+        depth,
+        weight,
+        s,
+        rows,
     )

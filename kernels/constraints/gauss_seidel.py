@@ -24,9 +24,10 @@ from newtonsim.kernels.constraints.chains import (
     team_row_velocity,
     team_triple_velocity,
 )
-from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
+from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView, spin_width
 from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
+from newtonsim.kernels.constraints.smoothing import relaxed_friction
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -126,6 +127,18 @@ def limit_friction(t: wp.vec2, bound: float, pyramidal: bool) -> wp.vec2:
     return limited
 
 
+@wp.func(inline=False)
+def soften_friction(t: wp.vec2, bound: float, width: float, delassus: float, pyramidal: bool) -> wp.vec2:
+    """Tangential impulse of softened friction where the impulse t would leave no slip."""
+    softened = t * relaxed_friction(wp.length(t), bound, width, delassus)
+    if pyramidal:
+        softened = wp.vec2(
+            t[0] * relaxed_friction(wp.abs(t[0]), bound, width, delassus),
+            t[1] * relaxed_friction(wp.abs(t[1]), bound, width, delassus),
+        )
+    return softened
+
+
 @wp.func
 def relax_contact(
     team: Team,
@@ -151,9 +164,12 @@ def relax_contact(
     v = team_triple_velocity(team, tree, rows.leaf[c], c, depth, rows.B, z)
     # after the sum, for which all lanes have written targets and centres
     error = rows.target[c] - v
+    width = rows.slip_width[c]
     R = wp.vec2(0.0, 0.0)
     if share > 0.0:
         R = share * rows.weight[c]
+        if width > 0.0:
+            R[1] = 0.0
         away = old - centre[c]
         error = error - wp.vec3(R[0] * away[0], R[1] * away[1], R[1] * away[2])
     normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness + R[0]))
@@ -162,7 +178,11 @@ def relax_contact(
     t = wp.vec2(old[1], old[2])
     if delassus[1] > 0.0 and (bound > 0.0 or wp.length_sq(t) > 0.0):
         slip = rows.coupling[c] * change - wp.vec2(error[1], error[2])
-        t = limit_friction(t - slip / (delassus[1] + R[1]), bound, pyramidal)
+        t = t - slip / (delassus[1] + R[1])
+        if width > 0.0:
+            t = soften_friction(t, bound, width, delassus[1], pyramidal)
+        else:
+            t = limit_friction(t, bound, pyramidal)
     new = wp.vec3(normal, t[0], t[1])
     step = new - old
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:
@@ -197,12 +217,22 @@ def relax_spin(
     torsion = old[0]
     if delassus[0] > 0.0:
         bound = rows.torsion[c] * normal
-        torsion = wp.clamp(old[0] + error[0] / delassus[0], -bound, bound)
+        turn_width = spin_width(contact.slip_width[c], rows.torsion[c])
+        torsion = old[0] + error[0] / delassus[0]
+        if turn_width > 0.0:
+            torsion *= relaxed_friction(wp.abs(torsion), bound, turn_width, delassus[0])
+        else:
+            torsion = wp.clamp(torsion, -bound, bound)
     change = torsion - old[0]
     t = wp.vec2(old[1], old[2])
     if delassus[1] > 0.0:
         turn = rows.coupling[c] * change - wp.vec2(error[1], error[2])
-        t = limit_friction(t - turn / delassus[1], rows.rolling[c] * normal, pyramidal)
+        t = t - turn / delassus[1]
+        roll_width = spin_width(contact.slip_width[c], rows.rolling[c])
+        if roll_width > 0.0:
+            t = soften_friction(t, rows.rolling[c] * normal, roll_width, delassus[1], pyramidal)
+        else:
+            t = limit_friction(t, rows.rolling[c] * normal, pyramidal)
     new = wp.vec3(torsion, t[0], t[1])
     step = new - old
     rows.impulse[c] = new

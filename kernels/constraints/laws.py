@@ -19,8 +19,10 @@ Writes: LawView, RowsView
 import warp as wp
 
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
+from newtonsim.kernels.constraints.contact_rows import CONTACT_SMOOTH, spin_width
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.constraints.smoothing import friction_matrix, friction_per_slip, friction_slope
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -157,6 +159,28 @@ def friction_law(t: wp.vec2, R: float, bound: float, pyramidal: bool) -> TripleL
     return law
 
 
+@wp.func(inline=False)
+def smooth_friction_law(left: wp.vec2, width: float, bound: float, pyramidal: bool) -> TripleLaw:
+    """Law of two friction rows, in entries 1 and 2, against the slip -left, softened over `width`."""
+    law = TripleLaw()
+    K = friction_matrix(left, width)
+    t = friction_per_slip(wp.length(left), width) * left
+    if pyramidal:
+        K = wp.mat22()
+        for i in range(2):
+            t[i] = friction_per_slip(wp.abs(left[i]), width) * left[i]
+            K[i, i] = friction_slope(wp.abs(left[i]), width)
+    law.impulse = bound * wp.vec3(0.0, t[0], t[1])
+    G = wp.mat33()
+    for i in range(2):
+        for j in range(2):
+            G[1 + i, 1 + j] = bound * K[i, j]
+    law.slope = G
+    if bound > 0.0:
+        law.branch = 6
+    return law
+
+
 @wp.func
 def contact_law(
     rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, pyramidal: bool
@@ -166,8 +190,13 @@ def contact_law(
     softness = rows.contact.softness[c]
     centre = laws.centre.contact[c]
     left = rows.contact.target[c] - v
-    t = wp.vec2(centre[1] + left[1] / R[1], centre[2] + left[2] / R[1])
-    law = friction_law(t, R[1], laws.contact_bound[c], pyramidal)
+    law = TripleLaw()
+    if rows.contact.slip_width[c] > 0.0:
+        slip_left = wp.vec2(left[1], left[2])
+        law = smooth_friction_law(slip_left, rows.contact.slip_width[c], laws.contact_bound[c], pyramidal)
+    else:
+        t = wp.vec2(centre[1] + left[1] / R[1], centre[2] + left[2] / R[1])
+        law = friction_law(t, R[1], laws.contact_bound[c], pyramidal)
     normal = (R[0] * centre[0] + left[0]) / (R[0] + softness)
     G = law.slope
     if normal > 0.0:
@@ -175,6 +204,26 @@ def contact_law(
         G[0, 0] = 1.0 / (R[0] + softness)
         law.branch += 1
     law.slope = G
+    return law
+
+
+@wp.func(inline=False)
+def smooth_spin_law(
+    rows: wp.ref[RowsView], c: int, left: wp.vec3, bound: wp.vec2, pyramidal: bool
+) -> TripleLaw:
+    """Law of a torsional row and two rolling rows of a softened contact."""
+    law = TripleLaw()
+    delassus = rows.spin.delassus[c]
+    roll = spin_width(rows.contact.slip_width[c], rows.spin.rolling[c])
+    if delassus[1] > 0.0 and roll > 0.0:
+        law = smooth_friction_law(wp.vec2(left[1], left[2]), roll, bound[1], pyramidal)
+    turn = spin_width(rows.contact.slip_width[c], rows.spin.torsion[c])
+    if delassus[0] > 0.0 and turn > 0.0:
+        law.impulse[0] = bound[0] * friction_per_slip(wp.abs(left[0]), turn) * left[0]
+        G = law.slope
+        G[0, 0] = bound[0] * friction_slope(wp.abs(left[0]), turn)
+        law.slope = G
+        law.branch += 1
     return law
 
 
@@ -186,6 +235,8 @@ def spin_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, 
     bound = laws.spin_bound[c]
     left = rows.spin.target[c] - v
     law = TripleLaw()
+    if rows.contact.slip_width[c] > 0.0:
+        return smooth_spin_law(rows, c, left, bound, pyramidal)
     if delassus[1] > 0.0:
         R = SOFT_SPIN * delassus[1]
         t = wp.vec2(centre[1] + left[1] / R, centre[2] + left[2] / R)
@@ -262,6 +313,9 @@ def soften(
             wp.clamp(most, STIFF * weight[0], SOFT * weight[0]),
             wp.clamp(most, STIFF * weight[1], SOFT * weight[1]),
         )
+        if rows.contact.soft[c] == CONTACT_SMOOTH:
+            # its own softness will do
+            laws.contact_R[c] = wp.vec2(0.0, 0.0)
     return max_lanes(team, load)
 
 

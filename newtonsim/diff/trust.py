@@ -1,14 +1,16 @@
 """Whether gradients of rollouts are those that differences over a finite span would give.
 
 Contacts and limits make losses with kinks: the gradient is right on one side of each, and says nothing of the
-other. Where something was about to switch in a backward pass, the rollout is made again with its inputs moved
-a little both ways, along the gradient and at random at once, and the slope of each world's loss is compared.
+other. Where something was about to switch in a backward pass, the rollout is made again with one input after
+the other moved a little both ways, all its entries at once, along the gradient and at random, and the slopes
+of each world's loss are compared.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -27,13 +29,21 @@ if TYPE_CHECKING:
 SHARE = 0.05
 """Part of a gradient by which it may differ from differences without a word."""
 
-SPANS = (1.0e-3, 3.0e-4)
-"""Spans of the differences in natural lengths; a gradient that agrees over one of them is trusted."""
+SPAN = 1.0e-3
+"""Span of the differences in natural lengths."""
 
 _ROUNDING = 2.0**-24
 """Largest relative rounding of a loss, of which differences have twice as much."""
 
+_TINY = 3.0e-6
+"""Span over which a loss changes by next to nothing but the noise of single precision."""
+
+_NOISY = 3.0
+"""Times the noise that was found between two losses which there may be between others."""
+
 _SEED = 7
+_MIXTURES = 3
+"""Directions in which an input moves: errors of its entries may cancel in one of them, but not in all."""
 
 
 class Losses(Protocol):
@@ -69,7 +79,8 @@ class Trust:
 
     def __init__(self, rollout: Repeatable):
         self.rollout = rollout
-        self._calls, self._told = 0, 0.0
+        self._calls = 0
+        self._told: dict[str, float] = {}
         self._switches: np.ndarray | None = None
         self._gradients: dict[str, np.ndarray] = {}
 
@@ -103,34 +114,27 @@ class Trust:
             return False
         worlds = self.rollout.model.world_count
         weights = np.ones(worlds) if seeds is None else seeds.numpy().astype(np.float64)
-        shares = np.where(self._switches, self._shares(state, controls, weights), 0.0)
-        worst = int(np.argmax(shares))
-        if shares[worst] > max(SHARE, 2.0 * self._told):
-            self._told = float(shares[worst])
-            self._warn(worst, shares)
+        worst, most = None, SHARE
+        for place in self.rollout.places:
+            moves = _Moves(self.rollout, place, state, controls, self._gradients[place.name])
+            found = [moves.share(mixture, weights) for mixture in moves.mixtures]
+            shares = np.where(self._switches, np.max(found, axis=0), 0.0)
+            largest = float(shares.max())
+            if largest > max(most, 2.0 * self._told.get(place.name, 0.0)):
+                worst, most = (place.name, shares), largest
+        if worst is not None:
+            self._told[worst[0]] = most
+            self._warn(*worst)
         return True
 
-    def _shares(self, state: State, controls: Controls, weights: np.ndarray) -> np.ndarray:
-        """Difference of both slopes of each world over the larger of them, beyond rounding."""
-        moves = _Moves(self.rollout, state, controls, self._gradients)
-        least = np.full(len(weights), np.inf)
-        for span in SPANS:
-            high, low = (weights * moves.losses(sign * span) for sign in (1.0, -1.0))
-            slope = (high - low) / (2.0 * span)
-            rounding = _ROUNDING * np.maximum(np.abs(high), np.abs(low)) / span
-            length = np.maximum(np.maximum(np.abs(slope), np.abs(moves.expected)), moves.length)
-            missed = np.maximum(np.abs(slope - moves.expected) - rounding, 0.0)
-            share = np.divide(missed, length, out=np.zeros_like(missed), where=length > 0.0)
-            least = np.minimum(least, np.nan_to_num(share))
-        return least
-
-    def _warn(self, world: int, shares: np.ndarray) -> None:
+    def _warn(self, name: str, shares: np.ndarray) -> None:
+        world = int(np.argmax(shares))
         others = int((shares > SHARE).sum()) - 1
         more = f" and {others} more" if others else ""
         described = self.rollout.solver.near_switches().describe(world)  # pyright: ignore
         warnings.warn(
-            f"the gradient of world {world}{more} differs by {shares[world]:.0%} from differences over spans "
-            f"of {SPANS[0]:g}: {described}, among others that may switch; it is that of one side. "
+            f"the gradient of world {world}{more} differs by {shares[world]:.0%} from differences by {name} "
+            f"over spans of {SPAN:g}: {described}, among others that may switch; it is that of one side. "
             "FeatherstoneSolver(..., smoothing=5e-3) softens contacts and limits over so many metres, and "
             "diff.gradcheck shows slopes of both sides",
             RuntimeWarning,
@@ -138,61 +142,99 @@ class Trust:
         )
 
 
-class _Moves:
-    """One direction for each world, along which all inputs of a rollout move.
+@dataclass(frozen=True)
+class _Mixture:
+    """A direction of an input in each world.
 
     Attributes:
-        expected: Derivative of each world's weighted loss along it, by the gradient, in natural lengths.
-        length: Length of the gradient of each world in natural lengths.
+        unit: By how much each entry moves, in natural lengths, (n,).
+        expected: Derivative of each world's weighted loss along it by the gradient, (world_count,).
+    """
+
+    unit: np.ndarray
+    expected: np.ndarray
+
+
+class _Moves:
+    """Directions for each world, along which an input of a rollout moves.
+
+    Args:
+        rollout: The rollout.
+        place: The input.
+        state: Initial state.
+        controls: Inputs of all steps.
+        gradient: Gradient by the input.
+
+    Attributes:
+        mixtures: The directions; the first one goes along the gradient, besides.
     """
 
     def __init__(
-        self, rollout: Repeatable, state: State, controls: Controls, gradients: Mapping[str, np.ndarray]
+        self, rollout: Repeatable, place: Place, state: State, controls: Controls, gradient: np.ndarray
     ):
-        self.rollout = rollout
+        self.rollout, self.place = rollout, place
         self.state, self.controls = copy_state(state), copy_controls(rollout.model, controls)
-        self._arrays = []
+        self._array = self._find_array()
+        self._values = self._array.numpy().copy()
+        self._ways = ways = find_directions(rollout.model, place, self._values, self._array.dtype)
+        still = frozen_directions(rollout.model, place, self._values, ways)
+        moves = ~still & ~ways.border & (ways.world >= 0)
+        owner, worlds = np.maximum(ways.world, 0), rollout.model.world_count
+        # worlds whose gradient is no number are told elsewhere
+        along = np.nan_to_num(ways.derivative(gradient), posinf=0.0, neginf=0.0)
+        slope = np.where(moves, along * ways.scale, 0.0)
+        largest = np.zeros(worlds)
+        np.maximum.at(largest, owner, np.abs(slope))
+        largest = np.where(largest > 0.0, largest, 1.0)
+        squares = np.bincount(owner, slope**2, worlds)
+        self._length = np.sqrt(squares)
+        self.mixtures: list[_Mixture] = []
         rng = np.random.default_rng(_SEED)
-        worlds = rollout.model.world_count
-        largest, squares, mixed = np.zeros(worlds), np.zeros(worlds), np.zeros(worlds)
-        for place in rollout.places:
-            array = self._array(place)
-            values = array.numpy().copy()
-            ways = find_directions(rollout.model, place, values, array.dtype)
-            still = frozen_directions(rollout.model, place, values, ways)
-            moves = ~still & ~ways.border & (ways.world >= 0)
-            owner = np.maximum(ways.world, 0)
-            # worlds whose gradient is no number are told elsewhere
-            along = np.nan_to_num(ways.derivative(gradients[place.name]), posinf=0.0, neginf=0.0)
-            slope = np.where(moves, along * ways.scale, 0.0)
-            signs = np.where(moves, rng.choice(np.array((-1, 1), np.int8), len(ways)), 0)
-            np.maximum.at(largest, owner, np.abs(slope))
-            squares += np.bincount(owner, slope**2, worlds)
-            mixed += np.bincount(owner, slope * signs, worlds)
-            self._arrays.append((place, array, values, ways, owner, slope, signs))
-        # the random part never cancels the one along the gradient
-        self._turn = np.where(mixed < 0.0, -1.0, 1.0)
-        self._largest = np.where(largest > 0.0, largest, 1.0)
-        self.expected = squares / self._largest + np.abs(mixed)
-        self.length = np.sqrt(squares)
+        for k in range(_MIXTURES):
+            signs = np.where(moves, rng.choice(np.array((-1.0, 1.0)), len(ways)), 0.0)
+            # turned such that it never cancels what goes along the gradient
+            expected = np.bincount(owner, slope * signs, worlds)
+            unit = np.where(expected < 0.0, -1.0, 1.0)[owner] * signs
+            expected = np.abs(expected)
+            if k == 0:
+                unit, expected = unit + slope / largest[owner], expected + squares / largest
+            self.mixtures.append(_Mixture(unit, expected))
 
-    def losses(self, span: float) -> np.ndarray:
-        """Losses of all worlds with everything moved by a span, in natural lengths; puts all back."""
+    def share(self, mixture: _Mixture, weights: np.ndarray) -> np.ndarray:
+        """Difference of both slopes of each world over the larger of them, beyond rounding and noise.
+
+        Args:
+            mixture: The direction.
+            weights: Weights of the losses, (world_count,).
+        """
+        high, low = (weights * self._losses(sign * SPAN * mixture.unit) for sign in (1.0, -1.0))
+        slope = (high - low) / (2.0 * SPAN)
+        length = np.maximum(np.maximum(np.abs(slope), np.abs(mixture.expected)), self._length)
+
+        def beyond(doubt: np.ndarray) -> np.ndarray:
+            missed = np.maximum(np.abs(slope - mixture.expected) - doubt / SPAN, 0.0)
+            return np.nan_to_num(np.divide(missed, length, out=np.zeros_like(missed), where=length > 0.0))
+
+        rounding = _ROUNDING * np.maximum(np.abs(high), np.abs(low))
+        if not (beyond(rounding) > SHARE).any():
+            return beyond(rounding)
+        near, other = (weights * self._losses(sign * _TINY * mixture.unit) for sign in (1.0, -1.0))
+        return beyond(rounding + _NOISY * np.abs(0.5 * (near - other) - _TINY * mixture.expected))
+
+    def _losses(self, steps: np.ndarray) -> np.ndarray:
+        """Losses of all worlds with the entries of the input moved, in natural lengths; puts them back."""
         try:
-            for place, array, values, ways, owner, slope, signs in self._arrays:
-                unit = slope / self._largest[owner] + self._turn[owner] * signs
-                self._put(place, array, ways.move(values, span * unit * ways.scale))
+            self._put(self._ways.move(self._values, steps * self._ways.scale))
             return self.rollout.evaluate(self.state, self.controls).losses.numpy().astype(np.float64)
         finally:
-            for place, array, values, *_ in self._arrays:
-                self._put(place, array, values)
+            self._put(self._values)
 
-    def _array(self, place: Place) -> wp.array:
-        if place.owner == "control":
-            return self.controls[place.attribute]
-        return find_array(place, {"state": self.state, "model": self.rollout.model}[place.owner])
+    def _find_array(self) -> wp.array:
+        if self.place.owner == "control":
+            return self.controls[self.place.attribute]
+        return find_array(self.place, {"state": self.state, "model": self.rollout.model}[self.place.owner])
 
-    def _put(self, place: Place, array: wp.array, values: np.ndarray) -> None:
-        array.assign(values)
-        if place.owner == "model":
-            update_inverses(self.rollout.model, place.attribute)
+    def _put(self, values: np.ndarray) -> None:
+        self._array.assign(values)
+        if self.place.owner == "model":
+            update_inverses(self.rollout.model, self.place.attribute)

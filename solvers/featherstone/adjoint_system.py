@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
+from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.system import SystemView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
@@ -25,6 +26,10 @@ def system_of(stage: ConstraintStage) -> SystemView:
     contacts, spins = len(rows.contact.impulse), len(rows.spin.impulse)
     view = SystemView()
     view.islands, view.factor = stage.buffers.islands, stage.buffers.system
+    view.rows = BlockSystemView()
+    for name in BlockSystemView.vars:
+        setattr(view.rows, name, getattr(view.factor, name))
+    view.rows.L = zeros(len(view.factor.L), dtype=float, device=device)
     view.dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
     view.pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
     view.contact = zeros(contacts, dtype=wp.mat33, device=device)

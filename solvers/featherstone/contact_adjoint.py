@@ -240,6 +240,7 @@ class ContactAdjoint:
                     body_q=body_q,
                     motion=motion,
                     s=settings,
+                    slip_width=rows.contact.slip_width,
                     normal_impulse=impulse[0],
                     impulse=impulse[1],
                     mode=adj.spin_mode,

@@ -30,6 +30,9 @@ _NOT_NEGATIVE = (
     "warm_start",
     "smoothing",
 )
+# sweeps and tolerance with which softened rows are solved at least: a step that ends short of their solution
+# has another derivative than that
+_SMOOTH_SWEEPS, _SMOOTH_TOLERANCE = 200, 1.0e-7
 
 
 @dataclass
@@ -70,9 +73,11 @@ class ConstraintOptions(Revised):
         warm_start: Share of the last step's impulses to start from.
         smoothing: Width [m] over which rigid contacts and the limits of joint axes are softened, for
             gradients; 0 for rigid ones, 5e-3 for robots of half a metre. A body sinks in by so much under its
-            weight at 9.81 m/s², and by less where several contacts bear it; see
+            weight at 9.81 m/s², and by less where several contacts bear it; what friction would hold creeps,
+            at 12 times the width in a second where it bears half of what it could; see
             `kernels.constraints.smoothing`. Softened contacts have neither slop nor skin, and restitution is
-            not read, as for compliant contact. Contacts with springs of their materials keep these.
+            not read, as for compliant contact. Contacts with springs of their materials keep these. Steps
+            with softened contacts are solved with at least 200 iterations and a tolerance of 1e-7.
     """
 
     iterations: int = 16
@@ -117,6 +122,8 @@ class ConstraintOptions(Revised):
         s = SolveOptions()
         s.sweeps, s.factorizations = self.iterations, self.factorizations
         s.tolerance = self.tolerance
+        if self.smoothing > 0.0:
+            s.sweeps, s.tolerance = max(s.sweeps, _SMOOTH_SWEEPS), min(s.tolerance, _SMOOTH_TOLERANCE)
         s.cost = self.direct_cost if self.factorizations > 0 else 0.0
         s.pyramidal = int(self.cone == "pyramidal")
         s.keep = int(keep)

@@ -132,6 +132,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     rows.leaf = zeros(count, dtype=wp.vec2i, device=device)
     rows.friction = zeros(count, dtype=float, device=device)
     rows.softness = zeros(count, dtype=float, device=device)
+    rows.slip_width = zeros(count, dtype=float, device=device)
     rows.weight = zeros(count, dtype=wp.vec2, device=device)
     rows.push_share = zeros(count, dtype=float, device=device)
     rows.push = zeros(count, dtype=float, device=device)

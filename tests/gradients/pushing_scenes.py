@@ -1,4 +1,4 @@
-"""Robots that push a box or stand, side by side in many worlds, and slopes of them by differences."""
+"""Robots that push, grip or stand, side by side in many worlds, and slopes of them by differences."""
 
 import numpy as np
 import warp as wp
@@ -24,8 +24,8 @@ def slider(gap: float) -> newtonsim.ModelBuilder:
     return builder
 
 
-def arm() -> newtonsim.ModelBuilder:
-    """Two links in a plane that push a box with their end."""
+def arm(load=None) -> newtonsim.ModelBuilder:
+    """Two links in a plane that push a box with their end, or what `load` adds to a builder at a place."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     builder.add_articulation()
     angles, parent = (-0.6, 1.0), -1
@@ -39,7 +39,39 @@ def arm() -> newtonsim.ModelBuilder:
     builder.joint_q[:] = angles
     way = np.cumsum(angles)
     end = 0.3 * np.array([np.cos(way).sum(), np.sin(way).sum()])
-    _add_box(builder, (float(end[0]) - 0.03, float(end[1]) + 0.134, 0.1))
+    (load or _add_box)(builder, (float(end[0]) - 0.03, float(end[1]) + 0.134, 0.1))
+    return builder
+
+
+def add_heavy_ball(builder: newtonsim.ModelBuilder, place: tuple[float, float, float]) -> None:
+    body = builder.add_body(origin=wp.transform(place, wp.quat_identity()))
+    builder.add_shape_sphere(body, radius=0.1, density=900.0, **MATERIAL)
+
+
+def gripper() -> newtonsim.ModelBuilder:
+    """Two fingers on rails that close on a box in the air."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for side in (-1.0, 1.0):
+        builder.add_articulation()
+        finger = builder.add_body()
+        builder.add_shape_box(finger, hx=0.02, hy=0.05, hz=0.05, density=1500.0, **MATERIAL)
+        rail = wp.transform((0.08 * side, 0.0, 0.3), wp.quat_identity())
+        builder.add_joint_prismatic(-1, finger, parent_xform=rail, axis=(-side, 0.0, 0.0))
+    body = builder.add_body(origin=wp.transform((0.003, 0.0, 0.31), wp.quat_identity()))
+    builder.add_shape_box(body, hx=0.05, hy=0.04, hz=0.06, density=300.0, **MATERIAL)
+    return builder
+
+
+def tipper() -> newtonsim.ModelBuilder:
+    """A ball on a rail that tips a high box."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_articulation()
+    ball = builder.add_body()
+    builder.add_shape_sphere(ball, radius=0.05, density=2000.0, **MATERIAL)
+    rail = wp.transform((-0.155, 0.01, 0.35), wp.quat_identity())
+    builder.add_joint_prismatic(-1, ball, parent_xform=rail, axis=(1.0, 0.0, 0.0))
+    body = builder.add_body(origin=wp.transform((0.0, 0.0, 0.2), wp.quat_identity()))
+    builder.add_shape_box(body, hx=0.1, hy=0.12, hz=0.2, density=200.0, mu=0.8, restitution=0.0)
     return builder
 
 
@@ -77,8 +109,12 @@ def copies(builder, count: int, device: str, requires_grad: bool = False) -> new
     return worlds.finalize(device, requires_grad=requires_grad)
 
 
-def run(model, q, qd, steps: int, options: dict, forces=None) -> tuple[np.ndarray, np.ndarray]:
+def run(model, q, qd, steps: int, options: dict, forces=None, masses=None) -> tuple[np.ndarray, np.ndarray]:
     """Coordinates and velocities after so many steps, by worlds, in double precision."""
+    if masses is not None:
+        mass = np.asarray(masses, np.float32).reshape(-1)
+        model.body_mass.assign(mass)
+        model.body_inv_mass.assign(1.0 / mass)
     solver, state, spare, control = (
         FeatherstoneSolver(model, **options),
         model.state(),
@@ -152,6 +188,33 @@ class Scene:
         """By the adjoint."""
         rollout, arguments = self.rollout((name,))
         return rollout(*arguments).gradients[name].numpy().astype(float)
+
+    def all_slopes(self, name: str, spans) -> np.ndarray:
+        """By central differences of all entries of an input, over spans in natural lengths, (n, spans).
+
+        An entry's length is 1, of forces 10, and of masses half of them.
+        """
+        mass = copies(self.builder, 1, self.device).body_mass.numpy()
+        start = {"joint_q": self.q, "joint_qd": self.qd, "joint_f": self.forces, "body_mass": mass}
+        n = len(start[name])
+        length = {"joint_f": np.full(n, 10.0), "body_mass": 0.5 * mass}.get(name, np.ones(n))
+        steps = np.concatenate([sign * span * np.diag(length) for span in spans for sign in (1.0, -1.0)])
+        values = {key: np.tile(value, (len(steps), 1)).astype(np.float32) for key, value in start.items()}
+        values[name] = (values[name] + steps).astype(np.float32)
+        model = copies(self.builder, len(steps), self.device)
+        end = run(
+            model,
+            values["joint_q"],
+            values["joint_qd"],
+            self.steps,
+            self.options,
+            values["joint_f"],
+            values["body_mass"],
+        )
+        of, row = self.of
+        losses = end[("joint_q", "joint_qd").index(of)][:, row].reshape(len(spans), 2, n)
+        ways = values[name].astype(float).reshape(len(spans), 2, n, n)[:, :, np.arange(n), np.arange(n)]
+        return ((losses[:, 0] - losses[:, 1]) / (ways[:, 0] - ways[:, 1]) * length).T
 
     def slopes(self, name: str, entry: int, spans) -> np.ndarray:
         """By central differences, one for each span."""

@@ -61,6 +61,14 @@ def wall_in_any_order():
     return builder, speed.reshape(-1), 8
 
 
+def sliding_wall():
+    """A wall of 300 cubes of which each row slides over the one below."""
+    builder, speed, steps = wall_in_any_order()
+    height = np.array([transform[2] for transform in builder.body_q])
+    speed.reshape(-1, 6)[:, 3] = 0.3 * np.round((height - 0.1) / 0.2)
+    return builder, speed, steps
+
+
 def start(model, speed):
     state = model.state()
     if speed is not None:
@@ -83,8 +91,11 @@ def after_backward(builder, speed, steps, device):
     return solver, g
 
 
+SLIDING = {sliding_box: 4, collapsing_pile: 20, heavy_on_light: 0, wall_in_any_order: 100, sliding_wall: 800}
+
+
 @pytest.mark.filterwarnings("ignore:.*constraint solve ended")
-@pytest.mark.parametrize("scene", [sliding_box, collapsing_pile, heavy_on_light, wall_in_any_order])
+@pytest.mark.parametrize("scene", SLIDING)
 def test_multipliers_solve_the_transposed_system(device, scene):
     """To the residual of the rounds, 1e-6, times what the small eigenvalues of a pile make of it."""
     solver, g = after_backward(*scene(), device)
@@ -93,8 +104,10 @@ def test_multipliers_solve_the_transposed_system(device, scene):
     lam, m = exact.solve(g)
     m_found = m_found[exact.places]
     sliding = sum(contact.slides for contact in exact.contacts)
-    assert sliding >= {sliding_box: 4, collapsing_pile: 20, heavy_on_light: 0, wall_in_any_order: 100}[scene]
+    assert sliding >= SLIDING[scene]
     assert np.linalg.norm(found - lam) < 1e-4 * np.linalg.norm(lam)
+    if scene is sliding_wall:
+        return
     # least squares have the softening, too, and leave something out where contacts are nearly redundant
     lost = np.linalg.norm(exact.sum_of(m_found) - exact.sum_of(m)) / np.linalg.norm(exact.sum_of(m))
     assert lost < (0.1 if scene is wall_in_any_order else 1e-4)

@@ -98,7 +98,8 @@ def test_heavy_on_light_warns_until_sweeps_converge(device):
     ):
         few = gradient_by_velocities(device, 64, factorizations=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        # contacts that just touch are another matter
+        warnings.filterwarnings("error", message=".*constraint solve")
         converged = gradient_by_velocities(device, 30000, 1e-8, factorizations=0)
     light, heavy = distances(few, converged)
     assert light < 2e-3

@@ -22,11 +22,22 @@ from newtonsim.kernels.algebra.block_cholesky import (
     set_identity,
     solve,
 )
+from newtonsim.kernels.constraints.adjoint.unsymmetric import factorize_lu, solve_lu
 
 wp.set_module_options({"enable_backward": False})
 
 call = DeviceFunctions(
-    __name__, add_row, add_triple, begin_system, couple, factorize, lay_out, set_identity, solve
+    __name__,
+    add_row,
+    add_triple,
+    begin_system,
+    couple,
+    factorize,
+    factorize_lu,
+    lay_out,
+    set_identity,
+    solve,
+    solve_lu,
 )
 
 ALONE = dict(index=0, lane=0, shift=0)
@@ -176,6 +187,54 @@ def test_random_systems_are_solved(device, kind):
         call(device, solve, ALONE, system.view, w)
     found[forest.listed] = system.view.x.numpy()
     assert np.linalg.norm(found - x) < 2e-5 * np.linalg.norm(x)
+
+
+def rows_of(system: System) -> BlockSystemView:
+    """The panels of rows beside those of columns, with guards of their own."""
+    view = BlockSystemView()
+    for name in BlockSystemView.vars:
+        setattr(view, name, getattr(system.view, name))
+    view.L = wp.clone(system.view.L)
+    return view
+
+
+@pytest.mark.parametrize("kind", FORESTS)
+def test_random_unsymmetric_systems_are_solved(device, kind):
+    """Stiff rows whose directions differ on both sides, of two trees or of one and the world."""
+    rng = np.random.default_rng(4)
+    forest = SmallForest(mixed(FORESTS[kind], rng), device)
+    depth = max(len(chain) for chain in forest.chains)
+    trees = [list(range(len(forest.dofs))), []]
+    system, dense = System(forest, trees), np.eye(len(forest.parents))
+    tree_of = np.append(forest.tree_of, -1)
+    leaves = [
+        leaf
+        for leaf in random_leaves(forest, trees[0], 3 * len(trees[0]), rng)
+        if tree_of[leaf[0]] != tree_of[leaf[1]]
+    ]
+    assert system.lay_out(0, leaves) > 0.0
+    rows = rows_of(system)
+    for view in (system.view, rows):
+        call(device, set_identity, ALONE, view, 0)
+    for leaf in leaves:
+        J, A = forest.random_row(rng, leaf, 3), random_slope(rng)
+        A[0] += 10.0 * np.array([1.0, *rng.normal(size=2)])
+        B = wp.array(forest.row(J, leaf, depth)[None], dtype=wp.vec3, device=device)
+        for view, G in ((system.view, A.T), (rows, A)):
+            call(device, add_triple, 0, 1, forest.view, view, 0, leaf, depth, 0, G, B)
+        dense += J @ A @ J.T
+    assert np.linalg.norm(dense - dense.T) > 0.1 * np.linalg.norm(dense)
+    call(device, factorize_lu, system.view, rows, 0, 1.0e-6)
+    for _ in range(2):
+        right = rng.normal(size=len(dense))
+        system.view.x.assign(right[forest.listed])
+        call(device, solve_lu, system.view, rows, 0)
+        x, found = np.linalg.solve(dense, right), np.empty(len(dense))
+        found[forest.listed] = system.view.x.numpy()
+        # rounding of single precision, times what blocks without pivoting make of it
+        assert np.linalg.norm(found - x) < 1e-6 * np.linalg.cond(dense) * np.linalg.norm(x)
+    assert (system.beyond(0) == GUARD).all()
+    assert (rows.L.numpy()[system.room["entry"] :] == GUARD).all()
 
 
 @pytest.mark.parametrize("kind", FORESTS)

@@ -1,6 +1,7 @@
 """What the backward pass takes rows to be, and the slopes of their friction, by finite differences."""
 
 import numpy as np
+import pytest
 import warp as wp
 from kernel_calls import DeviceFunctions
 
@@ -46,8 +47,10 @@ def test_modes_of_rows_and_of_friction(device):
     # sticking, at the cone but at rest, sliding, without a normal impulse
     t = [[0.1, 0.1], [0.6, 0.8], [0.6, 0.8], [0.0, 0.0]]
     slip = [[0.0, 0.0], [0.0, 0.0], [-0.3, -0.4], [1.0, 0.0]]
-    found = call(device, friction_mode, t, [1.0, 1.0, 1.0, 0.0], slip)
+    found = call(device, friction_mode, t, [1.0, 1.0, 1.0, 0.0], slip, 0.0)
     assert found.tolist() == [int(m) for m in (ROW_HOLDS, ROW_HOLDS, ROW_BOUNDED, ROW_BOUNDED)]
+    # softened friction is a law of the slip, and never an equation
+    assert (call(device, friction_mode, t, 1.0, slip, 0.1) == int(ROW_BOUNDED)).all()
 
 
 def test_a_solved_row_lacks_nothing_and_a_changed_one_does(device):
@@ -70,39 +73,41 @@ def test_a_solved_row_lacks_nothing_and_a_changed_one_does(device):
     assert np.all(off["weight"] > 0.0)
 
 
-def test_sliding_friction_and_its_slope(device):
+@pytest.mark.parametrize("width", [0.0, 0.6])
+def test_sliding_friction_and_its_slope(device, width):
     rng = np.random.default_rng(1)
     slip, bound = rng.normal(size=(50, 2)), rng.uniform(0.1, 2.0, 50)
     nu = rng.normal(size=(50, 2))
 
     def friction(u: np.ndarray) -> np.ndarray:
-        return -bound[:, None] * u / np.linalg.norm(u, axis=1, keepdims=True)
+        speed = np.linalg.norm(u, axis=1, keepdims=True)
+        x = np.minimum(speed / width, 2.0) if width else 2.0
+        return -bound[:, None] * x * (1.0 - 0.25 * x) * u / speed
 
     np.testing.assert_allclose(
-        call(device, slide_term, nu, slip, bound), -np.sum(nu * friction(slip), axis=1), atol=1e-5
+        call(device, slide_term, nu, slip, bound, width), -np.sum(nu * friction(slip), axis=1), atol=1e-5
     )
-    K = call(device, slide_slope, bound, slip)
+    K = call(device, slide_slope, bound, slip, width)
     h = 1e-6
     for axis in range(2):
         change = (friction(slip + h * np.eye(2)[axis]) - friction(slip - h * np.eye(2)[axis])) / (2.0 * h)
         np.testing.assert_allclose(-K[:, :, axis], change, rtol=1e-3, atol=1e-3)
-    np.testing.assert_allclose(call(device, bound_error, bound, slip, friction(slip)), 0.0, atol=1e-5)
+    np.testing.assert_allclose(call(device, bound_error, bound, slip, friction(slip), width), 0.0, atol=1e-5)
 
 
 def test_normal_velocity_that_a_contact_wants(device):
     settings = {"dt": 0.01, "contact_skin": 1e-4, "contact_slop": 1e-3, "max_push_speed": 0.5}
     gap = [0.02, -5e-4, -3e-3, -1.0]
-    rigid = call(device, wanted_velocity, gap, 50.0, 0, 1, 1.0, settings)
+    rigid = call(device, wanted_velocity, gap, 0.0, 50.0, 0, 1, 1.0, settings)
     np.testing.assert_allclose(rigid, [-2.0, 0.0, 0.1, 0.5], rtol=1e-5)
     # penetrations that are not to be removed stay, gaps close all the same
-    held = call(device, wanted_velocity, gap, 50.0, 0, 0, 1.0, settings)
+    held = call(device, wanted_velocity, gap, 0.0, 50.0, 0, 0, 1.0, settings)
     np.testing.assert_allclose(held, [-2.0, 0.0, 0.0, 0.0], rtol=1e-5)
-    soft = call(device, wanted_velocity, gap, 50.0, 1, 1, 1.0, settings)
+    soft = call(device, wanted_velocity, gap, 0.0, 50.0, 1, 1, 1.0, settings)
     np.testing.assert_allclose(soft, [-2.0, 0.025, 0.15, 50.0], rtol=1e-5)
-    # softened: with the square of the depth over the width, up to the speed of pushes
-    smooth = call(device, wanted_velocity, gap, 50.0, 2, 1, 1.0, settings | {"smoothing": 2e-3})
-    squares = 50.0 * np.array(gap[1:]) ** 2 / 2e-3
-    np.testing.assert_allclose(smooth, [-2.0, *(0.5 * np.tanh(squares / 0.5))], rtol=1e-5)
+    # softened: with the depth, up to the speed of pushes
+    smooth = call(device, wanted_velocity, gap, 0.0, 50.0, 2, 1, 1.0, settings | {"smoothing": 2e-3})
+    np.testing.assert_allclose(smooth, [-2.0, *(0.5 * np.tanh(-100.0 * np.array(gap[1:])))], rtol=1e-5)
 
 
 def test_relative_motion_of_two_bodies_and_of_one_and_the_world(device):

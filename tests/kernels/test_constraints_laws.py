@@ -5,12 +5,18 @@ import pytest
 import warp as wp
 from kernel_calls import DeviceFunctions
 
-from newtonsim.kernels.constraints.laws import LawView, contact_law, friction_law, row_law
+from newtonsim.kernels.constraints.laws import (
+    LawView,
+    contact_law,
+    friction_law,
+    row_law,
+    smooth_friction_law,
+)
 from newtonsim.kernels.constraints.rows import RowsView
 
 wp.set_module_options({"enable_backward": False})
 
-call = DeviceFunctions(__name__, contact_law, friction_law, row_law)
+call = DeviceFunctions(__name__, contact_law, friction_law, row_law, smooth_friction_law)
 
 # step of finite differences, in single precision: rounding takes 1e-7 / STEP of what is of the order of one
 STEP = 1.0e-3
@@ -115,6 +121,46 @@ def test_friction_is_the_nearest_within_its_bound(device, pyramidal):
     assert np.linalg.eigvalsh(found.astype(np.float64)).min() > -1e-5
 
 
+def softened(slip: np.ndarray, width: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """Friction against slips (n, 2): a parabola that reaches the bound at two widths."""
+    speed = np.linalg.norm(slip, axis=1)
+    x = np.minimum(speed / width, 2.0)
+    return -(bound * x * (1.0 - 0.25 * x) / speed)[:, None] * slip
+
+
+def test_softened_friction_and_its_slope(device):
+    rng = np.random.default_rng(4)
+    slip = single(rng.normal(size=(ROWS, 2)))
+    width, bound = single(rng.uniform(0.2, 2.0, (2, ROWS)))
+    law = call(device, smooth_friction_law, -slip, width, bound, False)
+    np.testing.assert_allclose(law["impulse"][:, 1:], softened(slip, width, bound), atol=1e-5)
+    speed = np.linalg.norm(slip, axis=1)
+    assert np.sum(speed > 2.0 * width) > 50
+    columns = []
+    for shift in STEP * np.eye(2):
+        ends = [softened(slip + sign * shift, width, bound) for sign in (1.0, -1.0)]
+        columns.append((ends[1] - ends[0]) / (2.0 * STEP))
+    # the slope has no jumps; at rest its own slope has one
+    apart = speed > 0.1
+    np.testing.assert_allclose(
+        law["slope"][apart, 1:, 1:], np.stack(columns, axis=2)[apart], rtol=1e-3, atol=3e-3
+    )
+    at_rest = call(device, smooth_friction_law, np.zeros((ROWS, 2)), width, bound, False)["slope"][:, 1:, 1:]
+    np.testing.assert_allclose(at_rest, (bound / width)[:, None, None] * np.eye(2), rtol=1e-5)
+
+
+def test_softened_pyramids_rub_along_each_tangent(device):
+    rng = np.random.default_rng(5)
+    slip = single(rng.normal(size=(ROWS, 2)))
+    width, bound = single(rng.uniform(0.2, 2.0, (2, ROWS)))
+    law = call(device, smooth_friction_law, -slip, width, bound, True)
+    for axis in range(2):
+        alone = slip * np.eye(2)[axis]
+        np.testing.assert_allclose(
+            law["impulse"][:, 1 + axis], softened(alone, width, bound)[:, axis], atol=1e-5
+        )
+
+
 class RandomContacts:
     """Contacts with velocities of rest, sliding and separation."""
 
@@ -129,6 +175,7 @@ class RandomContacts:
         self.softness = single(rng.choice([0.0, 0.5], ROWS))
         self.rows, self.laws = RowsView(), LawView()
         self.rows.contact.softness = self._put(self.softness)
+        self.rows.contact.slip_width = self._put(np.zeros(ROWS))
         self.rows.contact.target = self._put(self.target, wp.vec3)
         self.laws.centre.contact = self._put(self.centre, wp.vec3)
         self.laws.contact_R = self._put(self.R, wp.vec2)

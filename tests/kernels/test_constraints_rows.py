@@ -10,12 +10,13 @@ from scipy.spatial.transform import Rotation
 from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.contact_rows import combine, contact_frame, contact_target
 from newtonsim.kernels.constraints.dof_rows import limit_velocities
-from newtonsim.kernels.constraints.gauss_seidel import limit_friction, target_impulse
+from newtonsim.kernels.constraints.gauss_seidel import limit_friction, soften_friction, target_impulse
 from newtonsim.kernels.constraints.pair_rows import measure_row
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
 from newtonsim.kernels.constraints.records import first_tangent
 from newtonsim.kernels.constraints.servos import position_error, rotation_vector
 from newtonsim.kernels.constraints.sleep import SleepView, join_bodies, root_of
+from newtonsim.kernels.constraints.smoothing import smooth_touch
 from newtonsim.kernels.views.model import TreeView
 
 call = DeviceFunctions(
@@ -25,6 +26,8 @@ call = DeviceFunctions(
     contact_target,
     limit_velocities,
     limit_friction,
+    soften_friction,
+    smooth_touch,
     target_impulse,
     measure_row,
     after_impact,
@@ -106,6 +109,41 @@ def test_friction_is_the_nearest_point_of_the_cone(device, pyramidal):
     if not pyramidal:
         exact = t * np.minimum(1.0, bound / size)[:, None]
     np.testing.assert_allclose(found, exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("pyramidal", [False, True])
+def test_softened_friction_leaves_the_slip_that_it_wants(device, pyramidal):
+    """What it is short of the impulse that leaves no slip is that of a parabola up to twice the width."""
+    rng = np.random.default_rng(3)
+    t, bound = rng.normal(size=(400, 2)), rng.uniform(0.1, 1.5, 400)
+    width, delassus = rng.uniform(0.05, 2.0, (2, 400))
+    bound[:20] = 0.0
+    found = call(device, soften_friction, t, bound, width, delassus, pyramidal).astype(np.float64)
+    slip = delassus[:, None] * (t - found)
+    for friction, u in zip(found.T, slip.T) if pyramidal else ((found, slip),):
+        speed = np.abs(u) if pyramidal else np.linalg.norm(u, axis=1)
+        x = np.minimum(speed / width, 2.0)
+        share = bound * x * (1.0 - 0.25 * x) / speed
+        np.testing.assert_allclose(friction.T, (share * u.T), atol=2e-5)
+
+
+def test_depth_of_a_softened_contact_is_its_mean_over_the_step(device):
+    """With a width and a rate of one and no bound of speeds: means of the depth and of its square."""
+    rng = np.random.default_rng(4)
+    gap, approach = rng.uniform(-1.0, 1.0, (2, 500))
+    approach[:50] = 0.0
+    dt = 1.3
+    touch = call(device, smooth_touch, gap, approach, 1.0, 1.0, 1.0e4, dt)
+    times = (np.arange(20000) + 0.5) / 20000.0 * dt
+    depth = np.maximum(0.0, -gap[:, None] - approach[:, None] * times)
+    mean = depth.mean(axis=1)
+    np.testing.assert_allclose(touch["share"], np.maximum(mean, 1e-6), rtol=1e-3, atol=1e-6)
+    touches = mean > 1e-3
+    assert np.sum(touches) > 200
+    assert np.sum(~touches) > 50
+    wanted = (depth**2).mean(axis=1)[touches] / mean[touches]
+    np.testing.assert_allclose(touch["speed"][touches], wanted, rtol=2e-3)
+    np.testing.assert_allclose(touch["speed"][mean == 0.0], -gap[mean == 0.0] / dt, rtol=1e-5)
 
 
 def test_closing_gaps_and_penetrations(device):

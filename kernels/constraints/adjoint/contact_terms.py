@@ -12,7 +12,7 @@ fixed (`contact_features`).
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
 Reads: BodyStateView, ConstraintSettings, ContactMotionView, ContactRowView, ContactView, FeatureView,
-    KinematicsView, ModelShapeMaterials, ShapeView, TreeView, 13 arrays
+    KinematicsView, ModelShapeMaterials, ShapeView, TreeView, 14 arrays
 Writes: found, out, reason
 """
 
@@ -39,12 +39,14 @@ from newtonsim.kernels.constraints.contact_rows import (
     contact_frame,
     contact_roundness,
     contact_spring,
+    contact_yield,
+    spin_width,
     way_ahead,
 )
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.impacts import any_rebound
 from newtonsim.kernels.constraints.rebounds import count_bounces, end_of_bounces, time_of_impact
-from newtonsim.kernels.constraints.smoothing import smooth_softness
+from newtonsim.kernels.constraints.smoothing import friction_per_slip
 from newtonsim.kernels.trees.point_motion import BodyStateView, parting_acceleration, point_motion
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 from newtonsim.kernels.views.shapes import ShapeView
@@ -53,6 +55,9 @@ from newtonsim.kernels.views.structs import ModelShapeMaterials
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
+
+# square of a slip [m²/s²] that is nothing beside the width over which friction is softened
+SLOWEST_SQUARE = wp.constant(1.0e-16)
 
 
 @wp.struct
@@ -97,19 +102,32 @@ def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) 
 
 @wp.func
 def wanted_velocity(
-    distance: float, rate: float, soft: int, pushes: int, push_share: float, s: ConstraintSettings
+    distance: float,
+    approach: float,
+    rate: float,
+    soft: int,
+    pushes: int,
+    push_share: float,
+    s: ConstraintSettings,
 ) -> float:
     """Normal velocity that a contact wants without restitution; of a penetration none unless it pushes."""
     speed = float(0.0)
     if pushes == 1 or distance >= s.contact_skin:
-        speed = closing_velocity(distance, rate, soft, push_share, s)
+        speed = closing_velocity(distance, approach, rate, soft, push_share, s)
     return speed
 
 
 @wp.func
-def slide_term(nu: wp.vec2, u: wp.vec2, bound: float) -> float:
-    """-ν · (friction of that size against the velocity u)."""
-    return bound * wp.dot(nu, u) / wp.max(wp.length(u), SLOWEST_SLIP)
+def slide_term(nu: wp.vec2, u: wp.vec2, bound: float, width: float) -> float:
+    """-ν · (friction of that bound against the velocity u, softened over a width if there is one)."""
+    term = bound * wp.dot(nu, u)
+    if width > 0.0:
+        # not of a length, whose derivative at rest is no number
+        speed = wp.sqrt(wp.dot(u, u) + SLOWEST_SQUARE)
+        term = term * friction_per_slip(speed, width)
+    else:
+        term = term / wp.max(wp.length(u), SLOWEST_SLIP)
+    return term
 
 
 @wp.kernel
@@ -189,16 +207,17 @@ def contact_lagrangian(
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    elif soft == CONTACT_SMOOTH:
+    m0 = point_motion(b0, x0, tree, kin, body_A, gravity[0], bodies)
+    m1 = point_motion(b1, x1, tree, kin, body_A, gravity[0], bodies)
+    approach_start = wp.dot(g.normal, m0.v - m1.v)
+    if soft == CONTACT_SMOOTH:
         head0 = head_of(rows.leaf[c][0], tree.dof_row, tree.row_dof, tree.dof_body)
         head1 = head_of(rows.leaf[c][1], tree.dof_row, tree.row_dof, tree.dof_body)
         weight = weight_of_heads(head0, head1, mass)
-        softness = s.contact_cfm + smooth_softness(s.smoothing, rate, s.max_push_speed, weight, s.dt)
-    m0 = point_motion(b0, x0, tree, kin, body_A, gravity[0], bodies)
-    m1 = point_motion(b1, x1, tree, kin, body_A, gravity[0], bodies)
+        softness = s.contact_cfm + contact_yield(g.distance, approach_start, rate, weight, s)
     part = parting_acceleration(m0, m1, g.normal, contact_roundness(shape, s0, s1))
     bend = contact_bend(frame * part, g.distance, rows.impact[c][0], rows.soft[c], s)
-    target = wanted_velocity(g.distance, rate, soft, pushes[c], rows.push_share[c], s)
+    target = wanted_velocity(g.distance, approach_start, rate, soft, pushes[c], rows.push_share[c], s)
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))
@@ -235,7 +254,7 @@ def contact_lagrangian(
     else:
         mu = combine(material.mu[s0], material.mu[s1], s.friction_product)
         slip = wp.vec2(end[1] - slip_before[1], end[2] - slip_before[2])
-        total = total + slide_term(wp.vec2(m[1], m[2]), slip, mu * p[0])
+        total = total + slide_term(wp.vec2(m[1], m[2]), slip, mu * p[0], rows.slip_width[c])
     out[c] = total
 
 
@@ -251,6 +270,7 @@ def spin_lagrangian(
     body_q: wp.array(dtype=wp.transform),
     motion: ContactMotionView,
     s: ConstraintSettings,
+    slip_width: wp.array(dtype=float),
     normal_impulse: wp.array(dtype=wp.vec3),
     impulse: wp.array(dtype=wp.vec3),
     mode: wp.array(dtype=wp.vec2i),
@@ -289,13 +309,19 @@ def spin_lagrangian(
         total = total + m[0] * end[0]
     if modes[0] == ROW_BOUNDED:
         torsion = share0 * mu_torsion[s0] + share1 * mu_torsion[s1]
-        total = total + m[0] * wp.sign(end[0]) * torsion * normal_impulse[c][0]
+        bound = torsion * normal_impulse[c][0]
+        if slip_width[c] > 0.0:
+            turn_width = spin_width(slip_width[c], torsion)
+            total = total + m[0] * bound * friction_per_slip(wp.abs(end[0]), turn_width) * end[0]
+        else:
+            total = total + m[0] * wp.sign(end[0]) * bound
     if modes[1] == ROW_HOLDS:
         total = total + m[1] * end[1] + m[2] * end[2]
     if modes[1] == ROW_BOUNDED:
         rolling = share0 * mu_rolling[s0] + share1 * mu_rolling[s1]
-        bound = rolling * normal_impulse[c][0]
-        total = total + slide_term(wp.vec2(m[1], m[2]), wp.vec2(end[1], end[2]), bound)
+        limit = rolling * normal_impulse[c][0]
+        roll_width = spin_width(slip_width[c], rolling)
+        total = total + slide_term(wp.vec2(m[1], m[2]), wp.vec2(end[1], end[2]), limit, roll_width)
     wp.atomic_add(out, c, total)
 
 

@@ -16,6 +16,7 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import triple_velocity
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.constraints.smoothing import friction_per_slip
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -23,7 +24,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # what a row of the solved step is
 ROW_OPEN = wp.constant(0)  # no impulse
 ROW_HOLDS = wp.constant(1)  # an equation; of a contact: it presses and sticks
-ROW_BOUNDED = wp.constant(2)  # the impulse is at its bound; of a contact: it presses and slides
+ROW_BOUNDED = wp.constant(2)  # the impulse is at its bound, or softened friction; of a contact: it slides
 # share of the friction bound from which a contact slides, and the slowest slip [m/s] whose direction counts
 AT_BOUND = wp.constant(0.999)
 SLOWEST_SLIP = wp.constant(1.0e-4)
@@ -62,12 +63,20 @@ def row_mode(impulse: float, delassus: float, target: wp.vec2, bounds: wp.vec2) 
 
 
 @wp.func
-def friction_mode(t: wp.vec2, bound: float, slip: wp.vec2) -> int:
-    """Whether friction holds or is at its bound; without friction it is, and nothing holds."""
+def friction_mode(t: wp.vec2, bound: float, slip: wp.vec2, width: float) -> int:
+    """Whether friction holds or is at its bound; without friction it is, and softened over a width, too."""
     mode = int(ROW_HOLDS)
-    if bound <= 0.0 or (wp.length(t) >= AT_BOUND * bound and wp.length(slip) > SLOWEST_SLIP):
+    if bound <= 0.0 or width > 0.0 or (wp.length(t) >= AT_BOUND * bound and wp.length(slip) > SLOWEST_SLIP):
         mode = ROW_BOUNDED
     return mode
+
+
+@wp.func
+def friction_by_slip(speed: float, width: float) -> float:
+    """Share of its bound that friction has against a slip of that speed, over the speed [s/m]."""
+    if width > 0.0:
+        return friction_per_slip(speed, width)
+    return 1.0 / wp.max(speed, SLOWEST_SLIP)
 
 
 @wp.func
@@ -101,7 +110,8 @@ def select_contact(
     mode = int(ROW_OPEN)
     if p[0] > 0.0 and rows.contact.delassus[c][0] > 0.0:
         slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_slip_before_impact[c]
-        mode = friction_mode(wp.vec2(p[1], p[2]), rows.contact.friction[c] * p[0], slip)
+        bound = rows.contact.friction[c] * p[0]
+        mode = friction_mode(wp.vec2(p[1], p[2]), bound, slip, rows.contact.slip_width[c])
     adj.contact_mode[c] = mode
     if rows.spins == 1:
         modes = wp.vec2i(ROW_OPEN, ROW_OPEN)
@@ -109,13 +119,14 @@ def select_contact(
         if mode != ROW_OPEN and (delassus[0] > 0.0 or delassus[1] > 0.0):
             spin = contact_spin(tree, rows, c, depth, impulse.z)
             q = impulse.spin[c]
+            width = rows.contact.slip_width[c]
             if delassus[0] > 0.0:
                 modes[0] = friction_mode(
-                    wp.vec2(q[0], 0.0), rows.spin.torsion[c] * p[0], wp.vec2(spin[0], 0.0)
+                    wp.vec2(q[0], 0.0), rows.spin.torsion[c] * p[0], wp.vec2(spin[0], 0.0), width
                 )
             if delassus[1] > 0.0:
                 modes[1] = friction_mode(
-                    wp.vec2(q[1], q[2]), rows.spin.rolling[c] * p[0], wp.vec2(spin[1], spin[2])
+                    wp.vec2(q[1], q[2]), rows.spin.rolling[c] * p[0], wp.vec2(spin[1], spin[2]), width
                 )
         adj.spin_mode[c] = modes
     return int(mode != ROW_OPEN)

@@ -26,9 +26,9 @@ from newtonsim.kernels.constraints.adjoint.modes import (
     ROW_BOUNDED,
     ROW_HOLDS,
     ROW_OPEN,
-    SLOWEST_SLIP,
     ImpulseView,
     RowAdjointView,
+    friction_by_slip,
     row_mode,
 )
 from newtonsim.kernels.constraints.adjoint.products import assign, push_row
@@ -44,11 +44,13 @@ from newtonsim.kernels.constraints.adjoint.system import (
     widen,
 )
 from newtonsim.kernels.constraints.chains import row_velocity, triple_velocity
+from newtonsim.kernels.constraints.contact_rows import spin_width
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED
 from newtonsim.kernels.constraints.islands import find_islands
 from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
+from newtonsim.kernels.constraints.smoothing import friction_per_slip
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -134,9 +136,9 @@ def pair_error(
 
 
 @wp.func
-def bound_error(bound: float, slip: wp.vec2, friction: wp.vec2) -> wp.vec2:
-    """What friction at its bound lacks to be opposite to the slip."""
-    return -bound / wp.max(wp.length(slip), SLOWEST_SLIP) * slip - friction
+def bound_error(bound: float, slip: wp.vec2, friction: wp.vec2, width: float) -> wp.vec2:
+    """What friction at its bound lacks to be opposite to the slip, softened over a width if there is one."""
+    return -bound * friction_by_slip(wp.length(slip), width) * slip - friction
 
 
 @wp.func
@@ -173,7 +175,8 @@ def contact_error(
     e.equations.contact = widen(wp.vec3(left[0], sticks * left[1], sticks * left[2]))
     if adj.contact_mode[c] == ROW_BOUNDED:
         slip = wp.vec2(-left[1], -left[2])
-        s = bound_error(rows.contact.friction[c] * p[0], slip, wp.vec2(p[1], p[2]))
+        width = rows.contact.slip_width[c]
+        s = bound_error(rows.contact.friction[c] * p[0], slip, wp.vec2(p[1], p[2]), width)
         e.friction.contact = widen(wp.vec3(0.0, s[0], s[1]))
     if has_spin(rows, c) and adj.contact_mode[c] != ROW_OPEN:
         modes = adj.spin_mode[c]
@@ -185,10 +188,16 @@ def contact_error(
         e.equations.spin = widen(wp.vec3(holds[0] * u[0], holds[1] * u[1], holds[1] * u[2]))
         s = wp.vec2(0.0, 0.0)
         if modes[1] == ROW_BOUNDED:
-            s = bound_error(rows.spin.rolling[c] * p[0], wp.vec2(-u[1], -u[2]), wp.vec2(q[1], q[2]))
+            roll_width = spin_width(rows.contact.slip_width[c], rows.spin.rolling[c])
+            roll = wp.vec2(-u[1], -u[2])
+            s = bound_error(rows.spin.rolling[c] * p[0], roll, wp.vec2(q[1], q[2]), roll_width)
         turn = float(0.0)
         if modes[0] == ROW_BOUNDED:
-            turn = rows.spin.torsion[c] * p[0] * wp.sign(u[0]) - q[0]
+            torsion = rows.spin.torsion[c]
+            turn_width = spin_width(rows.contact.slip_width[c], torsion)
+            turn = torsion * p[0] * wp.sign(u[0]) - q[0]
+            if turn_width > 0.0:
+                turn = torsion * p[0] * friction_per_slip(wp.abs(u[0]), turn_width) * u[0] - q[0]
         e.friction.spin = widen(wp.vec3(turn, s[0], s[1]))
     return e
 

@@ -38,6 +38,7 @@ from newtonsim.kernels.constraints.adjoint.modes import (
     RowAdjointView,
     contact_slip,
     contact_spin,
+    friction_by_slip,
     open_rows,
     select_rows,
 )
@@ -58,17 +59,21 @@ from newtonsim.kernels.constraints.adjoint.system import (
     weigh,
     weigh_contact,
 )
+from newtonsim.kernels.constraints.contact_rows import spin_width
 from newtonsim.kernels.constraints.islands import find_islands
 from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
 from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
+from newtonsim.kernels.constraints.smoothing import friction_matrix, friction_per_slip, friction_slope
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func
-def slide_slope(bound: float, slip: wp.vec2) -> wp.mat22:
-    """K: how the friction of a sliding contact falls with the slip."""
+def slide_slope(bound: float, slip: wp.vec2, width: float) -> wp.mat22:
+    """K: how the friction of a sliding contact falls with the slip, which is softened over a width if any."""
+    if width > 0.0:
+        return bound * friction_matrix(slip, width)
     speed = wp.max(wp.length(slip), SLOWEST_SLIP)
     d = slip / speed
     return (bound / speed) * (wp.identity(n=2, dtype=float) - wp.outer(d, d))
@@ -103,9 +108,11 @@ def weigh_friction(
     if adj.contact_mode[c] == ROW_BOUNDED:
         mu = rows.contact.friction[c]
         slip = contact_slip(tree, rows, c, depth, impulse.z) - adj.contact_slip_before_impact[c]
-        K = slide_slope(mu * p, slip)
+        width = rows.contact.slip_width[c]
+        K = slide_slope(mu * p, slip, width)
+        rate = mu * friction_by_slip(wp.length(slip), width)
         for i in range(2):
-            A[0, 1 + i] = -normal * mu * slip[i] / wp.max(wp.length(slip), SLOWEST_SLIP)
+            A[0, 1 + i] = -normal * rate * slip[i]
             for j in range(2):
                 A[1 + i, 1 + j] = K[i, j]
     s.contact[c] = A
@@ -131,18 +138,26 @@ def weigh_spin(
     modes = adj.spin_mode[c]
     turn = rows.spin.delassus[c]
     spin = contact_spin(tree, rows, c, depth, impulse.z)
+    slip_width = rows.contact.slip_width[c]
     if modes[0] == ROW_HOLDS:
         S[0, 0] = row_weight(turn[0], 0.0)
     elif modes[0] == ROW_BOUNDED:
-        M[0, 0] = -normal * rows.spin.torsion[c] * wp.sign(spin[0])
+        torsion = rows.spin.torsion[c]
+        M[0, 0] = -normal * torsion * wp.sign(spin[0])
+        if slip_width > 0.0:
+            turn_width = spin_width(slip_width, torsion)
+            M[0, 0] = -normal * torsion * friction_per_slip(wp.abs(spin[0]), turn_width) * spin[0]
+            S[0, 0] = torsion * p * friction_slope(wp.abs(spin[0]), turn_width)
     if modes[1] == ROW_HOLDS:
         S[1, 1] = row_weight(turn[1], 0.0)
         S[2, 2] = S[1, 1]
     elif modes[1] == ROW_BOUNDED:
         roll = wp.vec2(spin[1], spin[2])
-        R = slide_slope(rows.spin.rolling[c] * p, roll)
+        width = spin_width(slip_width, rows.spin.rolling[c])
+        R = slide_slope(rows.spin.rolling[c] * p, roll, width)
+        rate = rows.spin.rolling[c] * friction_by_slip(wp.length(roll), width)
         for i in range(2):
-            M[0, 1 + i] = -normal * rows.spin.rolling[c] * roll[i] / wp.max(wp.length(roll), SLOWEST_SLIP)
+            M[0, 1 + i] = -normal * rate * roll[i]
             for j in range(2):
                 S[1 + i, 1 + j] = R[i, j]
     s.spin[c] = S

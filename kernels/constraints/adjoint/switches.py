@@ -103,7 +103,7 @@ def note_contact(
     elif p[0] * (delassus[0] + rows.contact.softness[c]) < slow:
         note_switch(w, normal, SWITCH_LOAD, shape0, shape1, switches)
     bound = rows.contact.friction[c] * p[0]
-    if bound > 0.0:
+    if bound > 0.0 and rows.contact.slip_width[c] == 0.0:
         across = wp.length(wp.vec2(m[1], m[2])) * wp.sqrt(delassus[1]) / s.dt
         if mode == ROW_BOUNDED:
             # its multipliers are velocities, not impulses

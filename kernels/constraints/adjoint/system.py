@@ -1,18 +1,17 @@
 """Linear systems of the backward pass: 1 + B M Bᵀ over the degrees of freedom of an island.
 
-M holds a weight for each row, and 3x3 blocks for contacts. It is symmetric but for friction that follows the
-normal impulse; the weights of hard rows are large, so that single precision does not do. Both are left to
-outer rounds: the symmetric part with weights that single precision bears is factorized like the matrix of the
-forward solve, in the same order (`block_cholesky`), and rounds of generalised conjugate residuals (Eisenstat,
-Elman, Schultz, "Variational iterative methods for nonsymmetric systems of linear equations", 1983) take its
-solutions as directions, and find residuals and their smallest combination in double precision, row by row.
-Hard rows with one weight in the factor and another in the matrix are but one more cluster of eigenvalues:
-what sticks takes some four rounds, piles that fall over themselves 30 to 80.
+M holds a weight for each row, and 3x3 blocks for contacts. It is unsymmetric, as friction follows the normal
+impulse, and the weights of hard rows are so large that single precision does not do. With weights that it
+bears the matrix is factorized in the order of the forward solve (`unsymmetric`), and outer rounds of
+generalised conjugate residuals (Eisenstat, Elman, Schultz, "Variational iterative methods for nonsymmetric
+systems of linear equations", 1983) take its solutions as directions, and find residuals and their smallest
+combination in double precision, row by row. Hard rows with one weight in the factor and another in the matrix
+are but one more cluster of eigenvalues.
 
 Stage: backward pass of constraints, linear systems
 Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
     kernels/constraints/adjoint/solve.py
-Reads: RowsView, SystemView, TreeView, x
+Reads: B, RowsView, SystemView, TreeView, x
 Writes: SystemView, y
 """
 
@@ -22,9 +21,7 @@ from newtonsim.kernels.algebra.block_cholesky import (
     BlockSystemView,
     add_row,
     add_triple,
-    factorize,
     set_identity,
-    solve,
 )
 from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.constraints.adjoint.products import (
@@ -38,6 +35,7 @@ from newtonsim.kernels.constraints.adjoint.products import (
     triple_product,
     widen_island,
 )
+from newtonsim.kernels.constraints.adjoint.unsymmetric import factorize_lu, solve_lu
 from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, UNREACHED
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
@@ -50,7 +48,9 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # softness of hard rows as a share of their Delassus number, which makes redundant ones solvable, and least
 # softness of a row in the factor
 SOFTENING = wp.constant(1.0e-6)
-FACTORED = wp.constant(1.0e-3)
+FACTORED = wp.constant(3.0e-4)
+# least pivot of the factor
+LEAST_PIVOT = wp.constant(1.0e-6)
 # residual, over the right-hand side, at which rounds end, and above which there is no solution
 TOLERANCE = wp.constant(wp.float64(1.0e-6))
 PROMISED = wp.constant(wp.float64(1.0e-5))
@@ -66,7 +66,8 @@ class SystemView:
     """
 
     islands: IslandView
-    factor: BlockSystemView
+    factor: BlockSystemView  # by columns
+    rows: BlockSystemView  # by rows
     dof: wp.array(dtype=float)  # (R) weights
     pair: wp.array(dtype=float)  # (P)
     contact: wp.array(dtype=wp.mat33)  # (C) between the rows of a contact, none without that of the normal
@@ -98,9 +99,12 @@ def bounded_weight(weight: float, delassus: float) -> float:
 
 @wp.func
 def bounded_block(A: wp.mat33, delassus: wp.vec2) -> wp.mat33:
-    """Symmetric part of a block, of one row and two of friction, in the factor."""
+    """A block, of one row and two of friction, in the factor."""
     G = wp.mat33()
-    G[0, 0] = bounded_weight(A[0, 0], delassus[0])
+    if A[0, 0] > 0.0:
+        normal = bounded_weight(A[0, 0], delassus[0]) / A[0, 0]
+        for k in range(3):
+            G[0, k] = normal * A[0, k]
     most = wp.max(A[1, 1], A[2, 2])
     if most > 0.0:
         share = bounded_weight(most, delassus[1]) / most
@@ -177,37 +181,62 @@ def push_contact(
         push_triple(tree, leaf, depth, c, m.spin, rows.spin.B, y, at)
 
 
+@wp.func
+def add_block(
+    tree: wp.ref[TreeView],
+    s: wp.ref[SystemView],
+    w: int,
+    leaf: wp.vec2i,
+    depth: int,
+    c: int,
+    G: wp.mat33,
+    B: wp.array2d(dtype=wp.vec3),
+):
+    """Add b G bᵀ of three rows, or b Gᵀ bᵀ, to the panels of columns and of rows.
+
+    Between two dofs of one tree on both sides of a contact only the symmetric part is right.
+    """
+    A = wp.transpose(G)
+    if s.transposed == 1:
+        A = G
+    add_triple(0, 1, tree, s.factor, w, leaf, depth, c, A, B)
+    add_triple(0, 1, tree, s.rows, w, leaf, depth, c, wp.transpose(A), B)
+
+
 @wp.func(inline=False)
 def factorize_island(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, w: int, depth: int
 ) -> bool:
-    """Factorize the symmetric part with bounded weights; False if there is no room."""
+    """Factorize the matrix with bounded weights; False if there is no room."""
     if lay_out_rows(alone(w), tree, rows, s.islands, k, w, s.factor) <= 0.0:
         return False
     set_identity(alone(w), s.factor, w)
+    set_identity(alone(w), s.rows, w)
     dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = s.islands.dof_row[i]
         if s.dof[r] > 0.0:
             weight = bounded_weight(s.dof[r], rows.dof.delassus[r])
             add_row(0, 1, tree, s.factor, w, dof_leaf(rows, r), depth, r, weight, rows.dof.B)
+            add_row(0, 1, tree, s.rows, w, dof_leaf(rows, r), depth, r, weight, rows.dof.B)
     pairs = s.islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = s.islands.pair[i]
         if s.pair[p] > 0.0:
             stiff = bounded_weight(s.pair[p], rows.pair.delassus[p])
             add_row(0, 1, tree, s.factor, w, rows.pair.leaf[p], depth, p, stiff, rows.pair.B)
+            add_row(0, 1, tree, s.rows, w, rows.pair.leaf[p], depth, p, stiff, rows.pair.B)
     touches = s.islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = s.islands.contact[i]
         if s.contact[c][0, 0] > 0.0:
             leaf = rows.contact.leaf[c]
             G = bounded_block(s.contact[c], rows.contact.delassus[c])
-            add_triple(0, 1, tree, s.factor, w, leaf, depth, c, G, rows.contact.B)
+            add_block(tree, s, w, leaf, depth, c, G, rows.contact.B)
             if has_spin(rows, c):
                 S = bounded_block(s.spin[c], rows.spin.delassus[c])
-                add_triple(0, 1, tree, s.factor, w, leaf, depth, c, S, rows.spin.B)
-    factorize(alone(w), s.factor, w)
+                add_block(tree, s, w, leaf, depth, c, S, rows.spin.B)
+    factorize_lu(s.factor, s.rows, w, LEAST_PIVOT)
     return True
 
 
@@ -302,7 +331,7 @@ def solve_weighted(
         # what is held back step after step leaves gradients too small for single precision
         size = wp.sqrt(left)
         narrow_island(s.islands, k, ONE / size, s.r, s.factor)
-        solve(alone(w), s.factor, w)
+        solve_lu(s.factor, s.rows, w)
         widen_island(s.islands, k, size, s.factor, s.direction, at)
         multiply(tree, rows, s, k, depth, s.direction, s.image, at)
         advance(s, k, kept)

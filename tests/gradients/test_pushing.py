@@ -1,0 +1,84 @@
+"""Gradients of robots that push, grip and tip, with softened contact, beside differences."""
+
+import functools
+import warnings
+
+import numpy as np
+import pushing_scenes as scenes
+import pytest
+
+SOFT = {"smoothing": 5.0e-3}
+STATE = ("state.joint_q", "state.joint_qd", "control.joint_f", "model.body_mass")
+# builder, steps of rest before, velocities and forces of the first axes, and the coordinate that is the loss
+SCENES = {
+    "slider at the box": (lambda: scenes.slider(gap=0.0), 120, (0.5,), (12.0,), 1),
+    "slider from rest": (lambda: scenes.slider(gap=0.0), 120, (0.0,), (12.0,), 1),
+    "slider hits the box": (lambda: scenes.slider(gap=0.012), 120, (0.5,), (0.0,), 1),
+    "slider hits the box later in a step": (lambda: scenes.slider(gap=0.013), 120, (0.5,), (0.0,), 1),
+    "arm from rest": (scenes.arm, 120, (0.0, 0.0), (3.0, 1.0), 3),
+    "arm swings": (scenes.arm, 120, (1.0, 0.5), (1.0, 0.3), 3),
+    "arm and a heavy ball": (lambda: scenes.arm(scenes.add_heavy_ball), 60, (0.8, 0.3), (0.5, 0.2), 3),
+    "fingers close": (scenes.gripper, 0, (0.2, 0.15), (20.0, 20.0), 2),
+    "box tips over": (scenes.tipper, 120, (0.3,), (10.0,), 1),
+}
+
+SMOOTH = ("fingers close", "arm and a heavy ball")
+"""Scenes in which rigid contact hardly switches over a millimetre."""
+
+
+@functools.cache
+def scene_of(name: str, steps: int, smoothing: float, device: str) -> scenes.Scene:
+    make, rest, speeds, forces, coordinate = SCENES[name]
+    builder, options = make(), {"smoothing": smoothing}
+    q, qd = scenes.settled(builder, rest, options, device)
+    qd[: len(speeds)] = speeds
+    force = np.zeros(len(qd))
+    force[: len(forces)] = forces
+    return scenes.Scene(builder, q, qd, ("joint_q", coordinate), steps, options, device, force)
+
+
+def gradients_of(scene: scenes.Scene) -> dict[str, np.ndarray]:
+    """In natural lengths, by the last part of their names."""
+    rollout, arguments = scene.rollout(STATE)
+    found = {name.split(".")[1]: g.numpy().astype(float) for name, g in rollout(*arguments).gradients.items()}
+    found["joint_f"] *= 10.0
+    found["body_mass"] *= 0.5 * rollout.model.body_mass.numpy()
+    return found
+
+
+def error(slopes: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Largest difference of an entry over the largest entry, for each span."""
+    return np.abs(slopes - gradient[:, None]).max(axis=0) / np.abs(slopes).max(axis=0)
+
+
+@pytest.mark.parametrize("steps", [16, 64])
+@pytest.mark.parametrize("name", SCENES)
+def test_the_way_of_what_is_pushed_agrees_with_differences(device, name, steps):
+    """By all speeds, forces and masses over spans up to 1e-2, and by all positions up to 1e-3.
+
+    Shorter spans by masses, and by forces on a single body, have the rounding of single precision.
+    """
+    scene = scene_of(name, steps, 5.0e-3, device)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gradients = gradients_of(scene)
+    errors = {
+        "joint_qd": error(scene.all_slopes("joint_qd", (1e-3, 3e-3, 1e-2)), gradients["joint_qd"]),
+        "joint_f": error(scene.all_slopes("joint_f", (3e-3, 1e-2)), gradients["joint_f"]),
+        "body_mass": error(scene.all_slopes("body_mass", (3e-3, 1e-2)), gradients["body_mass"]),
+        "joint_q": error(scene.all_slopes("joint_q", (3e-4, 1e-3)), gradients["joint_q"]),
+    }
+    print(name, steps, {key: np.round(100.0 * value, 2) for key, value in errors.items()})
+    for key in ("joint_qd", "joint_f", "body_mass"):
+        assert errors[key].max() < 0.02, key
+    assert errors["joint_q"].max() < 0.06
+
+
+@pytest.mark.parametrize("name", [name for name in SCENES if name not in SMOOTH])
+def test_what_rigid_contact_makes_of_it_warns(device, name):
+    """Positions of all bodies at random move contacts of rigid faces from one slope to another."""
+    scene = scene_of(name, 16, 0.0, device)
+    with pytest.warns(
+        RuntimeWarning, match=r"differs by \d+% from differences by (state|control|model).*: contact of body"
+    ):
+        gradients_of(scene)
