@@ -10,6 +10,7 @@ from newtonsim.optimize.mpc import Controller
 from newtonsim.optimize.problem import Problem
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.sampling import CEM, MPPI
+from newtonsim.optimize.shooting import Shooting
 
 __all__ = [
     "CEM",
@@ -24,6 +25,7 @@ __all__ = [
     "KernelCost",
     "Problem",
     "Result",
+    "Shooting",
     "stage_of",
     "stage_weight",
 ]
