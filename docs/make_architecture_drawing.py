@@ -73,6 +73,7 @@ HOUSE = Plan(
         ),
         "around a simulation": (
             {
+                "optimize": "controls: MPPI, iLQR, ...",
                 "studies": "sweeps of parameters",
                 "inspection": "inspect, warmup",
                 "render": "viewer, cameras, recordings",
@@ -128,6 +129,7 @@ KERNELS = Plan(
                 "constraints": "rows and their solve",
                 "queries": "rays, closest points",
                 "mujoco": "states to and fro",
+                "optimize": "controls, costs",
             },
         ),
         "stages": (

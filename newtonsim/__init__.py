@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     import newtonsim.diff as diff
     import newtonsim.dynamics as dynamics
     import newtonsim.importers as importers
+    import newtonsim.optimize as optimize
     import newtonsim.render as render
     import newtonsim.solvers as solvers
     import newtonsim.utils as utils
@@ -154,6 +155,7 @@ __all__ = [
     "importers",
     "inspect",
     "memory_report",
+    "optimize",
     "render",
     "solvers",
     "sweep",
@@ -178,7 +180,7 @@ _LAZY = {
     "sweep": "newtonsim.studies.sweep",
     "warmup": "newtonsim.kernel_warmup",
 }
-_LAZY_MODULES = ("diff", "dynamics", "importers", "render", "solvers", "utils")
+_LAZY_MODULES = ("diff", "dynamics", "importers", "optimize", "render", "solvers", "utils")
 
 
 def __getattr__(name: str) -> Any:

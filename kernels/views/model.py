@@ -7,7 +7,7 @@ Stage: all
 Used by: newtonsim/runtime/, newtonsim/scene/, solvers/featherstone/sleep.py,
     kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/, kernels/constraints/,
     kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py,
-    kernels/penalty/, kernels/trees/
+    kernels/optimize/, kernels/penalty/, kernels/trees/
 """
 
 import warp as wp

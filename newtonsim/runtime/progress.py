@@ -162,6 +162,33 @@ class SweepProgress(ProgressLine):
         return f"swept {self._count} candidates{earlier} in {self._seconds():.1f} s"
 
 
+class OptimizationProgress(ProgressLine):
+    """Progress of an optimisation.
+
+    Args:
+        name: Name of the optimiser.
+        count: Most iterations.
+    """
+
+    def __init__(self, name: str, count: int):
+        super().__init__()
+        self._name, self._count, self._done, self._cost = name, count, 0, float("nan")
+
+    def tell(self, done: int, cost: float) -> None:
+        """Tell how many iterations are done, and the lowest cost so far."""
+        with self._lock:
+            self._done, self._cost = done, cost
+
+    def _now(self) -> str:
+        return (
+            f"{self._name}: {self._done} of {self._count} iterations, cost {self._cost:.6g}, "
+            f"{self._seconds():.0f} s"
+        )
+
+    def _end(self) -> str:
+        return f"{self._name}: cost {self._cost:.6g} after {self._done} iterations, {self._seconds():.1f} s"
+
+
 def _write(text: str) -> None:
     sys.stderr.write(text)
     sys.stderr.flush()

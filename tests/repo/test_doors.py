@@ -22,7 +22,7 @@ kernels.collision.pairs kernels.collision kernels.collision.convex kernels.colli
 kernels.collision.families
 kernels.steps
 kernels.constraints kernels.constraints.adjoint kernels.queries
-kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.mujoco
+kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.mujoco kernels.optimize
 kernels.particles.elements kernels.particles.self_contact kernels.particles
 kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint
 kernels.penalty
@@ -31,7 +31,7 @@ scene runtime geometry collision builder kinematics dynamics testing queries sol
 
 solvers solvers.maximal solvers.particles solvers.xpbd solvers.vbd
 solvers.featherstone solvers.semi_implicit solvers.mujoco
-kernel_warmup studies inspection
+kernel_warmup studies inspection optimize
 
 importers.files importers.geometry importers.building importers.soft_meshes
 importers.urdf importers.mjcf importers.sdf importers.usd

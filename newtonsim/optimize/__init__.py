@@ -1,0 +1,31 @@
+"""Optimisers of controls: sampling (`MPPI`, `CEM`), `ILQR`, `Shooting`, and a `Controller` for any of them.
+
+A `Problem` says what robot, over which horizon, at what cost; see docs/optimize.md.
+"""
+
+from newtonsim.kernels.optimize.views import CostView, stage_of, stage_weight
+from newtonsim.optimize.costs import ControlCost, Cost, FrameCost, JointCost, KernelCost
+from newtonsim.optimize.ilqr import ILQR
+from newtonsim.optimize.mpc import Controller
+from newtonsim.optimize.problem import Problem
+from newtonsim.optimize.result import Result
+from newtonsim.optimize.sampling import CEM, MPPI
+from newtonsim.optimize.shooting import Shooting
+
+__all__ = [
+    "CEM",
+    "ILQR",
+    "MPPI",
+    "ControlCost",
+    "Controller",
+    "Cost",
+    "CostView",
+    "FrameCost",
+    "JointCost",
+    "KernelCost",
+    "Problem",
+    "Result",
+    "Shooting",
+    "stage_of",
+    "stage_weight",
+]

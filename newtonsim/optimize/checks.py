@@ -1,0 +1,36 @@
+"""What users hand to optimisers, checked before anything is changed."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from newtonsim.errors import NewtonsimError
+
+
+def check_count(name: str, value: object) -> None:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+        raise NewtonsimError(f"{name}: expected a whole number from 1 on, got {value!r}")
+
+
+def read_numbers(
+    name: str, values: npt.ArrayLike, *shapes: tuple[int, ...], finite: bool = True
+) -> np.ndarray:
+    """Return numbers of one of some shapes, float64.
+
+    Raises:
+        NewtonsimError: They have another shape, are none, or not finite; the message has the name.
+    """
+    try:
+        array = np.asarray(values.numpy() if hasattr(values, "numpy") else values, np.float64)  # pyright: ignore[reportAttributeAccessIssue]
+    except (TypeError, ValueError):
+        raise NewtonsimError(f"{name}: expected numbers, got {values!r}") from None
+    if array.shape not in shapes:
+        raise NewtonsimError(f"{name}: expected shape {' or '.join(map(str, shapes))}, got {array.shape}")
+    bad = ~np.isfinite(array) if finite else np.isnan(array)
+    if bad.any():
+        where = np.unravel_index(int(np.flatnonzero(bad)[0]), array.shape) if array.ndim else ()
+        raise NewtonsimError(
+            f"{name}: expected finite numbers, got {array[where]} at {tuple(map(int, where))}"
+        )
+    return array

@@ -1,0 +1,61 @@
+"""Model predictive control: optimise again and again, and apply the first control each time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from newtonsim.errors import NewtonsimError
+from newtonsim.optimize.checks import check_count
+
+if TYPE_CHECKING:
+    from newtonsim.optimize.problem import Start
+
+
+class Improvable(Protocol):
+    """An optimiser that goes on from where it was: `MPPI`, `CEM`, `ILQR`."""
+
+    def improve(self, start: Start, iterations: int) -> np.ndarray:
+        """Make some iterations, and return the first control."""
+        ...
+
+    def shift(self) -> None:
+        """Move the controls on by one."""
+        ...
+
+
+class Controller:
+    """Controls a robot by an optimiser over a receding horizon.
+
+    Each call begins with the controls of the last one, moved on by one: call it once in every
+    `problem.interval`, and apply the control until then.
+
+    Args:
+        optimizer: `MPPI`, `CEM` or `ILQR`; `optimizer.solve` may have found its first controls.
+        iterations: Iterations of a call.
+
+    Raises:
+        NewtonsimError: The optimiser is another, or `iterations` is not positive.
+    """
+
+    def __init__(self, optimizer: Improvable, iterations: int = 1):
+        if not (hasattr(optimizer, "improve") and hasattr(optimizer, "shift")):
+            raise NewtonsimError(f"optimizer: expected MPPI, CEM or ILQR, got {type(optimizer).__name__}")
+        check_count("iterations", iterations)
+        self.optimizer, self.iterations = optimizer, int(iterations)
+        self._called = False
+
+    def __call__(self, state: Start) -> np.ndarray:
+        """Return the control for a state, (M,).
+
+        Args:
+            state: State of the robot: a State of one world, or (joint_q, joint_qd).
+
+        Raises:
+            NewtonsimError: The state does not fit.
+        """
+        if self._called:
+            self.optimizer.shift()
+        self._called = True
+        return self.optimizer.improve(state, self.iterations)

@@ -1,0 +1,184 @@
+"""Shooting: all controls at once, by their gradient through the whole horizon."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.diff import Rollout
+from newtonsim.kinematics import eval_fk
+from newtonsim.optimize.checks import check_count
+from newtonsim.optimize.result import Result
+from newtonsim.optimize.runs import Runs, apply_controls, cost_view
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.progress import OptimizationProgress
+from newtonsim.scene.state import State
+
+if TYPE_CHECKING:
+    from newtonsim.optimize.problem import Problem, Start
+    from newtonsim.scene.control import Control
+
+_STATUSES = {0: "converged", 1: "iterations", 2: "stalled"}
+"""What the numbers of SciPy mean."""
+
+
+class Shooting:
+    """Single shooting with L-BFGS-B: gradients of `newtonsim.diff.Rollout`, no linear models.
+
+    Byrd, Lu, Nocedal and Zhu, "A limited memory algorithm for bound constrained optimization", 1995, by
+    SciPy. Controls are scaled by half the way between their bounds where these are finite.
+
+    Args:
+        problem: The problem.
+        checkpoint: What the gradient keeps of the steps, see `newtonsim.diff.Rollout`.
+
+    Attributes:
+        problem: The problem.
+        controls: Where the next call begins, (horizon, M).
+
+    Raises:
+        NewtonsimError: An argument is out of range.
+    """
+
+    def __init__(self, problem: Problem, checkpoint: str | int = "auto"):
+        self.problem = problem
+        self._model = problem.make_model(1, requires_grad=True)
+        self._launch = Launcher(self._model, record_tape=True)
+        self._view: Any = None
+        self._rollout = Rollout(
+            self._model,
+            problem.solver(self._model),
+            problem.steps,
+            problem.dt,
+            running=self._add_costs,
+            wrt=(f"control.{problem.inputs}",),
+            checkpoint=checkpoint,
+            warn=False,
+        )
+        self._runs = Runs(problem, 1, apply_controls)
+        self._rest = getattr(self._model.control(), problem.inputs).numpy()
+        width = 0.5 * (problem.high - problem.low)
+        self._scale = np.where(np.isfinite(width) & (width > 0.0), width, 1.0)
+        self.controls = problem.read_controls(None)
+
+    def solve(
+        self,
+        start: Start = None,
+        controls: npt.ArrayLike | None = None,
+        iterations: int = 100,
+        tolerance: float = 1e-7,
+    ) -> Result:
+        """Optimise from a start.
+
+        Args:
+            start: Where to begin: a State of one world, (joint_q, joint_qd), or None for that of the builder.
+            controls: First guess, (M,) or (horizon, M); None for what was found before.
+            iterations: Most iterations of L-BFGS-B.
+            tolerance: Ends where an iteration lowers the cost by less than this share of it.
+
+        Returns:
+            The best controls that were tried.
+
+        Raises:
+            NewtonsimError: An argument does not fit.
+            NotDifferentiableError: The solver or a cost has no gradient.
+        """
+        from scipy.optimize import minimize
+
+        check_count("iterations", iterations)
+        problem = self.problem
+        q, qd = problem.read_start(start)
+        if controls is not None:
+            self.controls = problem.read_controls(controls)
+        begun = time.perf_counter()
+        search = _Search(self, self._state(q, qd), self.controls)
+        low, high = (np.tile(x / self._scale, problem.horizon) for x in (problem.low, problem.high))
+        status = "not finite"
+        with OptimizationProgress(type(self).__name__, iterations) as progress:
+
+            def note(_: np.ndarray) -> None:
+                search.history.append(search.cost)
+                progress.tell(len(search.history) - 1, search.cost)
+
+            before = np.inf
+            while np.isfinite(search.cost) and before - search.cost > tolerance * abs(search.cost):
+                # where rounding or a cost that is not finite ended a line search, another one may go on
+                before, left = search.cost, iterations + 1 - len(search.history)
+                found = minimize(
+                    search.evaluate,
+                    (search.controls / self._scale).reshape(-1),
+                    jac=True,
+                    method="L-BFGS-B",
+                    bounds=list(zip(low, high, strict=True)),
+                    callback=note,
+                    options={"maxiter": left, "ftol": tolerance, "gtol": 0.0},
+                )
+                if search.cost < search.history[-1]:
+                    note(found.x)
+                status = _STATUSES[found.status]
+                if status != "stalled" or len(search.history) > iterations:
+                    break
+        self.controls = search.controls
+        self._runs.view.sequence.assign(self.controls[:, :, None].astype(np.float32))
+        self._runs.run(q, qd)
+        states, seconds = self._runs.states(0), time.perf_counter() - begun
+        return Result(status, search.cost, self.controls, *states, search.history, problem.interval, seconds)
+
+    def evaluate(self, state: State, controls: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the cost of controls (horizon, M) from a state, and its gradient by them, float64."""
+        problem = self.problem
+        rows = np.tile(self._rest, (problem.steps, 1))
+        rows[:, problem.entries] = np.repeat(controls, problem.hold, axis=0)
+        result = self._rollout(state, {problem.inputs: rows})
+        gradient = result.gradients[f"control.{problem.inputs}"].numpy().astype(np.float64)
+        gradient = gradient[:, problem.entries].reshape(problem.horizon, problem.hold, -1).sum(axis=1)
+        return float(result.losses.numpy()[0]), gradient
+
+    def _state(self, q: np.ndarray, qd: np.ndarray) -> State:
+        state = self._model.state()
+        state.joint_q.assign(q)
+        state.joint_qd.assign(qd)
+        eval_fk(self._model, state.joint_q, state.joint_qd, None, state)
+        return state
+
+    def _add_costs(self, step: wp.array, state: State, control: Control, losses: wp.array) -> None:
+        if self._view is None:  # made in the first step, which is not recorded
+            self._view = cost_view(self.problem, self._model, state, control, step, losses)
+        for cost in self.problem.costs:
+            cost.add(self._launch, self._view)
+
+
+class _Search:
+    """The function that is minimised, of scaled controls, and the best of its arguments.
+
+    Args:
+        shooting: What evaluates controls.
+        state: Where they begin.
+        controls: The first ones.
+
+    Attributes:
+        cost: Lowest cost.
+        controls: Its controls.
+        history: Lowest cost so far, of the first controls and after each iteration.
+    """
+
+    def __init__(self, shooting: Shooting, state: State, controls: np.ndarray):
+        self._shooting, self._state = shooting, state
+        self.cost, self.controls = shooting.evaluate(state, controls)[0], controls
+        self.history = [self.cost]
+
+    def evaluate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return value and gradient."""
+        scale = self._shooting._scale
+        controls = x.reshape(self.controls.shape) * scale
+        cost, gradient = self._shooting.evaluate(self._state, controls)
+        if cost < self.cost:
+            self.cost, self.controls = cost, controls
+        if not (np.isfinite(cost) and np.isfinite(gradient).all()):
+            # far above all else, so that the line search turns back
+            return 1e6 * (1.0 + abs(self.history[0])), np.zeros(x.size)
+        return cost, (gradient * scale).reshape(-1)

@@ -1,0 +1,208 @@
+"""iLQR against the Riccati equation and the fastest way from rest to rest; a pendulum and an arm."""
+
+import math
+
+import numpy as np
+import pytest
+import small_problems as small
+import warp as wp
+from scipy.optimize import lsq_linear
+
+import newtonsim
+from newtonsim import optimize
+from newtonsim.errors import NewtonsimError
+from newtonsim.examples import asset_path
+from newtonsim.importers import parse_urdf
+from newtonsim.optimize.box import minimise
+
+COSTS = (4.0, 1.0, 20.0, 5.0)
+"""Of position and velocity of the cart, along the way and at the horizon."""
+
+
+def cart_problem(device: str, horizon: int = 20, **options) -> optimize.Problem:
+    costs = [optimize.JointCost(*COSTS, joint_q=[0.0]), optimize.ControlCost(0.1)]
+    return optimize.Problem(small.cart(), costs, horizon, small.H, device=device, **options)
+
+
+@pytest.mark.parametrize("method", ["adjoint", "difference"])
+def test_a_linear_system_takes_one_iteration(device, method):
+    A, B = small.cart_matrices()
+    Q, R, F = small.H * np.diag(COSTS[:2]), small.H * np.array([[0.1]]), np.diag(COSTS[2:])
+    controls, least = small.best_controls(A, B, np.array([1.0, 0.0]), Q, R, F, 20)
+    result = optimize.ILQR(cart_problem(device), method).solve()
+    assert result.status == "converged"
+    assert result.history[1] == pytest.approx(least, rel=1e-5)
+    assert result.iterations <= 2
+    assert np.allclose(result.controls, controls, atol=1e-3 * np.abs(controls).max())
+    P, F0 = F, None
+    for _ in range(20):
+        F0 = np.linalg.solve(R + B.T @ P @ B, B.T @ P @ A)
+        P = Q + A.T @ P @ (A - B @ F0)
+    assert np.allclose(result.gains[0], -F0, rtol=1e-3)
+
+
+def test_bounds_are_kept_and_the_best_within_them_is_found(device):
+    """Against bounded least squares of the whole horizon by SciPy."""
+    horizon, low, high = 20, -6.0, 3.0
+    result = optimize.ILQR(cart_problem(device, bounds=(low, high))).solve(tolerance=1e-7)
+    A, B = small.cart_matrices()
+    rows, rest, G, x = [], [], np.zeros((2, horizon)), np.array([1.0, 0.0])
+    for t in range(horizon):
+        G, x = A @ G, A @ x
+        G[:, t] += B[:, 0]
+        weight = np.sqrt(np.array(COSTS[2:]) if t == horizon - 1 else small.H * np.array(COSTS[:2]))
+        rows.append(weight[:, None] * G)
+        rest.append(-weight * x)
+    rows.append(math.sqrt(0.1 * small.H) * np.eye(horizon))
+    best = lsq_linear(np.vstack(rows), np.concatenate([*rest, np.zeros(horizon)]), (low, high), tol=1e-12)
+    assert result.status == "converged"
+    assert result.cost == pytest.approx(best.cost, rel=1e-5)
+    assert low <= result.controls.min() <= result.controls.max() <= high
+    assert np.allclose(result.controls[:, 0], best.x, atol=0.05)
+    assert np.sum(result.controls == low) >= 2
+
+
+def test_the_fastest_way_is_bang_bang(device):
+    """In the least time from rest to rest there is one way: full thrust, then full brake."""
+    horizon = 20
+    costs = [optimize.JointCost(final_position=1e4, final_velocity=1e3, joint_q=[0.0])]
+    # the sum of the velocities after each of n steps of thrust, then as many of brake, is n² h u / m
+    bound = 2.0 / ((horizon // 2) ** 2 * small.H**2)
+    problem = optimize.Problem(small.cart(), costs, horizon, small.H, bounds=(-bound, bound), device=device)
+    result = optimize.ILQR(problem).solve(iterations=100, tolerance=1e-9)
+    expected = bound * np.repeat([-1.0, 1.0], horizon // 2)
+    assert np.abs(result.joint_q[-1]).max() < 2e-3
+    assert np.abs(result.controls[:, 0] - expected).max() < 0.05 * bound
+
+
+def test_a_pendulum_swings_up_that_is_too_weak_to_lift_itself(device):
+    costs = [
+        optimize.FrameCost("bob", (0, 0, 0.5), position=0.1, final_position=200.0, frame=(0, 0, 0.5)),
+        optimize.JointCost(velocity=0.001, final_velocity=5.0),
+        optimize.ControlCost(0.01),
+    ]
+    problem = optimize.Problem(small.pendulum(3.0), costs, 50, 0.03, hold=2, device=device)
+    guess = np.cos(0.06 * np.arange(50) * 4.0)[:, None]
+    result = optimize.ILQR(problem).solve(controls=guess)
+    assert math.cos(result.joint_q[-1, 0]) > 0.999
+    assert abs(result.joint_qd[-1, 0]) < 0.05
+    assert np.abs(result.controls).max() <= 3.0
+
+
+def arm() -> newtonsim.ModelBuilder:
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    options = {"stiffness": 0.0, "damping": 0.0, "armature": 0.5, "enable_self_collisions": False}
+    parse_urdf(asset_path("arm7.urdf"), builder, ignore_inertial_definitions=False, **options)
+    builder.joint_velocity_limit[:] = [math.inf] * 7
+    builder.joint_q[:] = [0.0, 0.5, 0.0, 1.2, 0.0, 0.6, 0.0]
+    return builder
+
+
+def flange(model: newtonsim.Model, q: np.ndarray) -> np.ndarray:
+    """Pose of the last link."""
+    state = model.state()
+    state.joint_q.assign(q.astype(np.float32))
+    newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
+    return state.body_q.numpy()[model.body_key.index("link_7")]
+
+
+def test_the_end_of_an_arm_reaches_a_pose(device):
+    """One that joint angles are known of, which are not told."""
+    robot = arm()
+    model = robot.finalize(device)
+    place = flange(model, np.array([0.3, 0.8, -0.2, 1.5, 0.2, 0.4, -0.3]))
+    costs = [
+        optimize.FrameCost("link_7", place, final_position=1e4, final_rotation=1e3),
+        optimize.JointCost(velocity=0.1, final_velocity=10.0),
+        optimize.ControlCost(1e-4),
+    ]
+    problem = optimize.Problem(robot, costs, 15, 1.0 / 30.0, device=device)
+    still = wp.zeros(model.joint_dof_count, dtype=float, device=device)
+    rest = newtonsim.dynamics.inverse_dynamics(model, model.state(), still).numpy()
+    result = optimize.ILQR(problem).solve(controls=rest, iterations=15)
+    found, start = flange(model, result.joint_q[-1]), flange(model, result.joint_q[0])
+    assert np.linalg.norm(start[:3] - place[:3]) > 0.1
+    assert np.linalg.norm(found[:3] - place[:3]) < 2e-3
+    assert abs(found[3:] @ place[3:]) > 1.0 - 1e-4
+    assert np.abs(result.joint_qd[-1]).max() < 0.05
+    assert np.all(np.abs(result.controls) <= model.joint_effort_limit.numpy() + 1e-3)
+
+
+@wp.kernel
+def add_broken_cost(first: int, view: optimize.CostView):
+    """One thread per world: nothing is finite."""
+    view.losses[first + wp.tid()] = wp.nan
+
+
+@wp.kernel
+def add_flat_cost(first: int, view: optimize.CostView):
+    """One thread per world: the same for all, but with a slope that promises more."""
+    w = first + wp.tid()
+    wp.atomic_add(view.losses, w, 1.0 + misleading(view.joint_q[w]))
+
+
+@wp.func
+def misleading(x: float) -> float:
+    return 0.0 * x
+
+
+@wp.func_grad(misleading)
+def adj_misleading(x: float, adj_ret: float):
+    wp.adjoint[x] += adj_ret
+
+
+def test_a_cost_that_is_not_finite_is_told(device):
+    problem = optimize.Problem(
+        small.cart(), [optimize.KernelCost(add_broken_cost)], 3, small.H, device=device
+    )
+    result = optimize.ILQR(problem).solve(controls=[0.5])
+    assert result.status == "not finite"
+    assert np.all(result.controls == 0.5)
+
+
+def test_a_stall_is_told_and_the_best_kept(device):
+    costs = [optimize.KernelCost(add_flat_cost), optimize.ControlCost(1e-3)]
+    problem = optimize.Problem(small.cart(), costs, 3, small.H, device=device)
+    result = optimize.ILQR(problem).solve(controls=[0.0])
+    assert result.status == "stalled"
+    assert np.all(result.controls == 0.0)
+    assert result.cost == pytest.approx(3.0)
+
+
+def test_a_controller_keeps_a_pendulum_upright(device):
+    robot = small.pendulum()
+    costs = [optimize.JointCost(1.0, 0.1, 10.0, 1.0, joint_q=[0.0]), optimize.ControlCost(0.01)]
+    problem = optimize.Problem(robot, costs, 10, 0.02, device=device)
+    controller = optimize.Controller(optimize.ILQR(problem))
+    model = problem.make_model(1)
+    sim = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), problem.interval)
+    sim.state.joint_q.fill_(0.4)
+    for _ in range(80):
+        sim.control.joint_f.assign(controller(sim.state).astype(np.float32))
+        sim.step()
+    assert abs(float(sim.state.joint_q.numpy()[0])) < 0.01
+
+
+def test_minimum_in_a_box():
+    """Against SciPy, at random."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        n = int(rng.integers(1, 6))
+        J, g = rng.standard_normal((n + 1, n)), 3.0 * rng.standard_normal(n)
+        H = J.T @ J + 0.1 * np.eye(n)
+        low, high = -rng.uniform(0.0, 1.0, n), rng.uniform(0.0, 1.0, n)
+        root = np.linalg.cholesky(H).T
+        expected = lsq_linear(root, -np.linalg.solve(root.T, g), (low - 1e-12, high + 1e-12), tol=1e-14).x
+        found, free = minimise(H, g, low, high)
+        assert np.allclose(found, expected, atol=1e-5)
+        assert np.all((found[free] > low[free]) & (found[free] < high[free]))
+
+
+def test_wrong_arguments_are_told():
+    ilqr = optimize.ILQR(cart_problem("cpu", horizon=2))
+    with pytest.raises(NewtonsimError, match="iterations: expected a whole number from 1 on, got 0"):
+        ilqr.solve(iterations=0)
+    with pytest.raises(NewtonsimError, match="controls: expected shape"):
+        ilqr.solve(controls=[1.0, 2.0])
+    with pytest.raises(NewtonsimError, match="method: expected"):
+        optimize.ILQR(cart_problem("cpu", horizon=2), method="guess")
