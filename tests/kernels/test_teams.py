@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -210,7 +211,8 @@ def test_many_lanes_give_the_bits_of_one(name: str, count: int):
         before = memory.copy()
         command.launch()
         expected, results = memory.copy(), found_by(command)
-        for order in orders(count):
+        # a whole warp in one order: what depends on it, fewer lanes show at less cost
+        for order in islice(orders(count), 1 if count == 32 else 2):
             memory.put_back(before)
             emulate(command, scene.levels, order)
             what = f"{command.kernel.key} by {count} lanes"
