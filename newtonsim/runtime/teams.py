@@ -78,7 +78,7 @@ def lanes_on_gpu(model: Model, limits: Limits = CARD) -> dict[str, int]:
     """Return the lanes of each team on a GPU, by what it works on.
 
     Warns:
-        SmallTeamWarning: The model has use for more lanes than the limits allow.
+        SmallTeamWarning: The limits allow fewer lanes than the model has use for, up to `MOST_LANES`.
     """
     topology, worlds = topology_of(model), max(model.world_count, 1)
     dofs = -(-model.joint_dof_count // worlds)
@@ -103,8 +103,8 @@ def lanes_on_gpu(model: Model, limits: Limits = CARD) -> dict[str, int]:
 
 
 def lanes_for(width: int) -> int:
-    """Return the lanes of the smallest team that does so many things at once."""
-    return max(1 << max(width - 1, 0).bit_length(), LEAST_LANES)
+    """Return the lanes of the smallest team that does so many things at once, or those of the largest team."""
+    return min(max(1 << max(width - 1, 0).bit_length(), LEAST_LANES), MOST_LANES)
 
 
 def _within(lanes: int, teams: int, limits: Limits) -> int:
