@@ -103,7 +103,7 @@ def lanes_on_gpu(model: Model, limits: Limits = CARD) -> dict[str, int]:
 
 
 def lanes_for(width: int) -> int:
-    """Return the lanes of the smallest team that does so many things at once, or those of the largest team."""
+    """Return the lanes of the smallest team that does so many things at once, or of the largest there is."""
     return min(max(1 << max(width - 1, 0).bit_length(), LEAST_LANES), MOST_LANES)
 
 
