@@ -190,6 +190,20 @@ def keep_identity(c: int, contacts: ContactView, history: HistoryView):
 
 
 @wp.func
+def is_first_of_pair(c: int, begin: int, contacts: ContactView) -> bool:
+    """True if no contact of the same pair comes before c among the contacts of a world from `begin` on."""
+    before = wp.max(c - 1, begin)
+    return before == c or contacts.pair[before] != contacts.pair[c]
+
+
+@wp.func
+def is_last_of_pair(c: int, end: int, contacts: ContactView) -> bool:
+    """True if no contact of the same pair comes behind c among the contacts of a world up to `end`."""
+    behind = wp.min(c + 1, end - 1)
+    return behind == c or contacts.pair[behind] != contacts.pair[c]
+
+
+@wp.func
 def clear_contact(c: int, contacts: ContactView):
     """Mark a place that is not in use."""
     contacts.shape0[c] = -1

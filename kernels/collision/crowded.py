@@ -11,7 +11,7 @@ Writes: ContactView, HistoryView, ManifoldView, OverflowView
 
 import warp as wp
 
-from newtonsim.kernels.algebra.teams import Teams, own_team
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team
 from newtonsim.kernels.collision.contacts import (
     ContactView,
     HistoryView,
@@ -19,6 +19,8 @@ from newtonsim.kernels.collision.contacts import (
     clear_contact,
     describe_contact,
     drop_points,
+    is_first_of_pair,
+    is_last_of_pair,
     keep_identity,
     same_contact,
 )
@@ -50,33 +52,38 @@ def clear_history(first: int, history: HistoryView):
 
 @wp.kernel
 def remember_contacts(
-    first: int,
+    teams: Teams,
     shape: ShapeView,
     shape_world: wp.array(dtype=int),
     pairs: PairView,
     contacts: ContactView,
     history: HistoryView,
 ):
-    """One thread per world: keep what identifies its contacts, and hang their pairs on the shapes.
+    """One team per world: keep what identifies its contacts, and hang their pairs on the shapes.
 
     `head` is -1 on entry.
     """
-    w = first + wp.tid()
-    c = contacts.world_start[w]
-    end = c + contacts.world_count[w]
-    while c < end:
+    team = own_team(teams, wp.tid())
+    w = team.index
+    begin = contacts.world_start[w]
+    end = begin + contacts.world_count[w]
+    for c in range(begin + team.lane, end, lanes(team)):
+        keep_identity(c, contacts, history)
         p = contacts.pair[c]
-        history.first[p] = c
-        while c < end and contacts.pair[c] == p:
-            keep_identity(c, contacts, history)
-            c += 1
-        history.end[p] = c
-        s0 = pairs.shape0[p]
-        s1 = pairs.shape1[p]
-        h = holder(shape, shape_world, s0, s1)
-        history.other[p] = s0 + s1 - h
-        history.next[p] = history.head[h]
-        history.head[h] = p
+        if is_first_of_pair(c, begin, contacts):
+            history.first[p] = c
+        if is_last_of_pair(c, end, contacts):
+            history.end[p] = c + 1
+    if team.lane == 0:
+        for c in range(begin, end):
+            if is_first_of_pair(c, begin, contacts):
+                p = contacts.pair[c]
+                s0 = pairs.shape0[p]
+                s1 = pairs.shape1[p]
+                h = holder(shape, shape_world, s0, s1)
+                history.other[p] = s0 + s1 - h
+                history.next[p] = history.head[h]
+                history.head[h] = p
 
 
 @wp.kernel

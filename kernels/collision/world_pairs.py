@@ -9,7 +9,13 @@ Writes: HistoryView, PairView, count, needed
 import warp as wp
 
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, scan_lanes, sync
-from newtonsim.kernels.collision.contacts import ContactView, HistoryView, keep_identity
+from newtonsim.kernels.collision.contacts import (
+    ContactView,
+    HistoryView,
+    is_first_of_pair,
+    is_last_of_pair,
+    keep_identity,
+)
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView, clear_pair, may_touch, put_pair
 from newtonsim.kernels.collision.pairs.manifolds import PairView
 from newtonsim.kernels.views.shapes import ShapeView
@@ -34,11 +40,11 @@ def remember_contacts(
     end = begin + contacts.world_count[w]
     for c in range(begin + team.lane, end, lanes(team)):
         keep_identity(c, contacts, history)
-        p = contacts.pair[c]
-        if c == begin or contacts.pair[wp.max(c - 1, begin)] != p:
-            history.first[pairs.entry[p]] = c
-        if c + 1 == end or contacts.pair[wp.min(c + 1, end - 1)] != p:
-            history.end[pairs.entry[p]] = c + 1
+        i = pairs.entry[contacts.pair[c]]
+        if is_first_of_pair(c, begin, contacts):
+            history.first[i] = c
+        if is_last_of_pair(c, end, contacts):
+            history.end[i] = c + 1
 
 
 @wp.func

@@ -180,14 +180,15 @@ def clamp_velocities(
 
 @wp.kernel
 def accept_prediction(
-    first: int,
+    teams: Teams,
     tree: TreeView,
+    levels: LevelView,
     L: wp.array(dtype=float),
     z: wp.array(dtype=float),
     world_state: wp.array(dtype=int),
     qd: wp.array(dtype=float),
 ):
-    """One thread per tree: joint velocities after impulses, where there were any."""
-    t = first + wp.tid()
-    if world_state[tree.world[t]] != NOTHING_ACTED:
-        to_joint_velocities(tree, L, t, z, qd)
+    """One team per tree: joint velocities after impulses, where there were any."""
+    team = own_team(teams, wp.tid())
+    if world_state[tree.world[team.index]] != NOTHING_ACTED:
+        leave_energy_coordinates(team, tree, levels, L, z, qd)

@@ -169,7 +169,7 @@ def _sweep_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float)
     launch(crowded.clear_history, "shape", writes=dict(history=contacts.history))
     launch(
         crowded.remember_contacts,
-        "world",
+        "world team",
         reads=dict(shape=shape, shape_world=model.shape_world, pairs=pairs, contacts=contacts.view),
         writes=dict(history=contacts.history),
     )
@@ -192,7 +192,7 @@ def _sweep_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float)
     )
     launch(
         sweep_kernels.place_overlaps,
-        "world",
+        "world team",
         writes=dict(sweep=sweep, pairs=pairs, needed=contacts.overflow.pairs_needed),
     )
     launch(

@@ -343,8 +343,8 @@ class ConstraintStage:
         )
         launch(
             energy_coordinates.accept_prediction,
-            "tree",
-            reads=dict(tree=v.tree, L=smooth.L, z=self.z, world_state=self.world_state),
+            "tree team",
+            reads=dict(tree=v.tree, levels=v.levels, L=smooth.L, z=self.z, world_state=self.world_state),
             writes=dict(qd=smooth.v_predicted),
         )
 

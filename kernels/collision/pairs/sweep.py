@@ -5,12 +5,13 @@ changes from step to step.
 
 Stage: broad phase of crowded worlds
 Called by: newtonsim/collision/collide.py
-Reads: PairView, PlacementView, ShapeView, SweepView, entry_world
+Reads: PairView, PlacementView, ShapeView, SweepView, Teams, entry_world
 Writes: PairView, SweepView, count, needed
 """
 
 import warp as wp
 
+from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, scan_lanes
 from newtonsim.kernels.collision.pairs.broad_phase import (
     PlacementView,
     bounds_overlap,
@@ -149,15 +150,24 @@ def count_overlaps(
 
 
 @wp.kernel
-def place_overlaps(first: int, sweep: SweepView, pairs: PairView, needed: wp.array(dtype=int)):
-    """One thread per world: where the pairs of each entry go."""
-    w = first + wp.tid()
+def place_overlaps(teams: Teams, sweep: SweepView, pairs: PairView, needed: wp.array(dtype=int)):
+    """One team per world: where the pairs of each entry go."""
+    team = own_team(teams, wp.tid())
+    w = team.index
+    end = sweep.start[w + 1]
     n = int(0)
-    for i in range(sweep.start[w], sweep.start[w + 1]):
-        sweep.first[i] = pairs.world_start[w] + n
-        n += sweep.count[i]
-    pairs.world_count[w] = wp.min(n, pairs.world_start[w + 1] - pairs.world_start[w])
-    needed[w] = n
+    for chunk in range(sweep.start[w], end, lanes(team)):
+        i = chunk + team.lane
+        own = int(0)
+        if i < end:
+            own = sweep.count[i]
+        places = scan_lanes(team, own)
+        if i < end:
+            sweep.first[i] = pairs.world_start[w] + n + places[0]
+        n += places[1]
+    if team.lane == 0:
+        pairs.world_count[w] = wp.min(n, pairs.world_start[w + 1] - pairs.world_start[w])
+        needed[w] = n
 
 
 @wp.kernel
