@@ -32,10 +32,10 @@ SHARE = 0.05
 SPAN = 1.0e-3
 """Span of the differences: length of what all entries move by, in natural lengths."""
 
-_ROUNDING = 2.0**-24
-"""Largest relative rounding of a loss, of which differences have twice as much."""
+_ROUNDING = 2.0**-17
+"""Relative noise of losses: single precision, and what iterations of a solve leave from step to step."""
 
-_AROUND = (0.97, 1.03)
+_AROUND = (0.94, 0.97, 1.03, 1.06)
 """Spans beside that one, over it, at which slopes of a smooth loss are the same but for noise."""
 
 _NOISY = 3.0
