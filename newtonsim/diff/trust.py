@@ -30,16 +30,16 @@ SHARE = 0.05
 """Part of a gradient by which it may differ from differences without a word."""
 
 SPAN = 1.0e-3
-"""Span of the differences in natural lengths."""
+"""Span of the differences: length of what all entries move by, in natural lengths."""
 
-_ROUNDING = 2.0**-24
-"""Largest relative rounding of a loss, of which differences have twice as much."""
+_ROUNDING = 2.0**-17
+"""Relative noise of losses: single precision, and what iterations of a solve leave from step to step."""
 
-_TINY = 3.0e-6
-"""Span over which a loss changes by next to nothing but the noise of single precision."""
+_AROUND = (0.94, 0.97, 1.03, 1.06)
+"""Spans beside that one, over it, at which slopes of a smooth loss are the same but for noise."""
 
 _NOISY = 3.0
-"""Times the noise that was found between two losses which there may be between others."""
+"""Standard errors by which the mean of the slopes may be off."""
 
 _SEED = 7
 _MIXTURES = 3
@@ -148,10 +148,12 @@ class _Mixture:
 
     Attributes:
         unit: By how much each entry moves, in natural lengths, (n,).
+        size: Length of that in each world, (world_count,).
         expected: Derivative of each world's weighted loss along it by the gradient, (world_count,).
     """
 
     unit: np.ndarray
+    size: np.ndarray
     expected: np.ndarray
 
 
@@ -187,7 +189,7 @@ class _Moves:
         np.maximum.at(largest, owner, np.abs(slope))
         largest = np.where(largest > 0.0, largest, 1.0)
         squares = np.bincount(owner, slope**2, worlds)
-        self._length = np.sqrt(squares)
+        self._length, self._owner = np.sqrt(squares), owner
         self.mixtures: list[_Mixture] = []
         rng = np.random.default_rng(_SEED)
         for k in range(_MIXTURES):
@@ -198,7 +200,8 @@ class _Moves:
             expected = np.abs(expected)
             if k == 0:
                 unit, expected = unit + slope / largest[owner], expected + squares / largest
-            self.mixtures.append(_Mixture(unit, expected))
+            size = np.sqrt(np.bincount(owner, unit**2, worlds))
+            self.mixtures.append(_Mixture(unit, np.where(size > 0.0, size, 1.0), expected))
 
     def share(self, mixture: _Mixture, weights: np.ndarray) -> np.ndarray:
         """Difference of both slopes of each world over the larger of them, beyond rounding and noise.
@@ -207,19 +210,26 @@ class _Moves:
             mixture: The direction.
             weights: Weights of the losses, (world_count,).
         """
-        high, low = (weights * self._losses(sign * SPAN * mixture.unit) for sign in (1.0, -1.0))
-        slope = (high - low) / (2.0 * SPAN)
-        length = np.maximum(np.maximum(np.abs(slope), np.abs(mixture.expected)), self._length)
 
-        def beyond(doubt: np.ndarray) -> np.ndarray:
-            missed = np.maximum(np.abs(slope - mixture.expected) - doubt / SPAN, 0.0)
+        def slope_over(length: float) -> tuple[np.ndarray, np.ndarray]:
+            span = length / mixture.size
+            steps = span[self._owner] * mixture.unit
+            high, low = (weights * self._losses(sign * steps) for sign in (1.0, -1.0))
+            rounding = _ROUNDING * np.maximum(np.abs(high), np.abs(low)) / span
+            return (high - low) / (2.0 * span), rounding
+
+        def share(slope: np.ndarray, doubt: np.ndarray) -> np.ndarray:
+            length = np.maximum(np.maximum(np.abs(slope), np.abs(mixture.expected)), self._length)
+            missed = np.maximum(np.abs(slope - mixture.expected) - doubt, 0.0)
             return np.nan_to_num(np.divide(missed, length, out=np.zeros_like(missed), where=length > 0.0))
 
-        rounding = _ROUNDING * np.maximum(np.abs(high), np.abs(low))
-        if not (beyond(rounding) > SHARE).any():
-            return beyond(rounding)
-        near, other = (weights * self._losses(sign * _TINY * mixture.unit) for sign in (1.0, -1.0))
-        return beyond(rounding + _NOISY * np.abs(0.5 * (near - other) - _TINY * mixture.expected))
+        slope, rounding = slope_over(SPAN)
+        found = share(slope, rounding)
+        if not (found > SHARE).any():
+            return found
+        slopes = np.array([slope, *(slope_over(part * SPAN)[0] for part in _AROUND)])
+        noise = slopes.std(axis=0, ddof=1) / np.sqrt(len(slopes))
+        return share(slopes.mean(axis=0), rounding + _NOISY * noise)
 
     def _losses(self, steps: np.ndarray) -> np.ndarray:
         """Losses of all worlds with the entries of the input moved, in natural lengths; puts them back."""

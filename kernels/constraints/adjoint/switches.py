@@ -2,8 +2,9 @@
 
 The adjoint is the derivative on one side of each switch. Of a contact these are: its target, which closes a
 gap but leaves slop and skin alone; to press or not, where it has next to no load; to stick or to slide. Of a
-joint limit: its target, and to act or not. What hangs on a row is measured by its multiplier: a slope of its
-target of 1/h more would change the gradient by |m|/h √(J H⁻¹ Jᵀ), in the norm of kinetic energy.
+softened one: to begin or to end, and to press or not. Of a joint limit: its target, and to act or not. What
+hangs on a row is measured by its multiplier: a slope of its target of 1/h more would change the gradient by
+|m|/h √(J H⁻¹ Jᵀ), in the norm of kinetic energy.
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/switches.py
@@ -23,7 +24,7 @@ from newtonsim.kernels.constraints.adjoint.modes import (
     contact_slip,
 )
 from newtonsim.kernels.constraints.chains import row_velocity, triple_velocity
-from newtonsim.kernels.constraints.contact_rows import CONTACT_RIGID
+from newtonsim.kernels.constraints.contact_rows import CONTACT_SMOOTH, CONTACT_SPRING
 from newtonsim.kernels.constraints.dof_rows import ROW_LIMIT, ConstraintSettings
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
@@ -39,6 +40,8 @@ SWITCH_LIMIT = wp.constant(4)  # the limit of a joint axis
 # velocity over which loads and slips count as small: that of so many steps of free fall
 FEW_STEPS = wp.constant(0.25)
 ONE_G = wp.constant(9.81)
+# depth over the width of a softened contact at which it begins or ends
+SHALLOW = wp.constant(0.1)
 # share of the bound of friction from which what sticks is about to slide
 NEAR_BOUND = wp.constant(0.9)
 
@@ -97,8 +100,11 @@ def note_contact(
             note_switch(w, size, SWITCH_LOAD, shape0, shape1, switches)
         return
     normal = wp.abs(m[0]) * wp.sqrt(delassus[0]) / s.dt
-    width = s.contact_skin + s.contact_slop
-    if rows.contact.soft[c] == CONTACT_RIGID and contacts.distance[c] > -width - s.contact_slop:
+    soft = rows.contact.soft[c]
+    deepest = s.contact_skin + 2.0 * s.contact_slop
+    if soft == CONTACT_SMOOTH:
+        deepest = SHALLOW * s.smoothing
+    if soft != CONTACT_SPRING and contacts.distance[c] > -deepest:
         note_switch(w, normal, SWITCH_TOUCH, shape0, shape1, switches)
     elif p[0] * (delassus[0] + rows.contact.softness[c]) < slow:
         note_switch(w, normal, SWITCH_LOAD, shape0, shape1, switches)
