@@ -179,6 +179,7 @@ CLOTH_GOAL = tuple(
 
 FILMS = {
     "arm_ilqr": Film((1.9, -1.7, 1.1), (0.1, 0.1, 0.62), start=0.05, speed=0.5),
+    "arm_mpc": Film((2.6, 0.9, 1.3), (0.2, 0.0, 0.55), 21.0, start=1.0, end=5.2, worlds=(0,)),
     "arm_reaches": Film(
         (2.5, -1.6, 1.6),
         (0.35, 0.0, 0.5),
@@ -197,6 +198,7 @@ FILMS = {
     "box_on_slope": Film(
         (-0.8, -4.2, 0.9), (-0.85, 0.0, -0.1), runs=((0,), (1,), (2,)), speed=0.5, width=260
     ),
+    "cem_push": Film((1.6, -1.0, 1.3), (0.35, 0.1, 0.05), worlds=(0,)),
     "cartpole_swing_up": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5), end=4.0),
     "cloth_on_sphere": Film(
         (1.2, -1.7, 1.2), (0.0, 0.0, 0.4), 36.0, source="docs/deformables.md#Which solver"

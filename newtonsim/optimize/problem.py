@@ -17,6 +17,7 @@ from newtonsim.optimize.costs import Cost
 from newtonsim.scene.enums import JointMode
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
+from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Problem:
     final costs of the state at the horizon; it does not count the state at the start.
 
     Args:
-        robot: One world, with whatever it collides with; the optimisers make copies of it.
+        robot: One world, with whatever it collides with, the ground too; the optimisers make copies of it.
         costs: What to minimise the sum of.
         horizon: Number of controls, one after the other.
         dt: Time of a step of the solver [s].
@@ -107,7 +108,24 @@ class Problem:
         """Return a model with copies of the robot in the same place, a world each."""
         scene = ModelBuilder(up_vector=self.robot.up_vector, gravity=self.robot.gravity)
         scene.replicate(self.robot, worlds, spacing=(0.0, 0.0, 0.0))
+        scene.ground_settings = self.robot.ground_settings
         return scene.finalize(self.device, requires_grad=requires_grad)
+
+    def make_simulator(self) -> Simulator:
+        """Return a Simulator of the robot, each step of which lasts a control; see `apply`."""
+        model = self.make_model(1)
+        return Simulator(model, self.solver(model), self.interval, self.hold)
+
+    def apply(self, simulator: Simulator, control: npt.ArrayLike) -> None:
+        """Write a control (M,) to the inputs of a Simulator of one world; the others stay.
+
+        Raises:
+            NewtonsimError: It has another length, or is not finite.
+        """
+        array = getattr(simulator.control, self.inputs)
+        values = array.numpy().copy()
+        values[self.entries] = read_numbers("control", control, (len(self.entries),))
+        array.assign(values)
 
     def read_start(self, start: Start) -> tuple[np.ndarray, np.ndarray]:
         """Return joint_q (C,) and joint_qd (N,) of a start, float32.

@@ -9,9 +9,11 @@ from rooms import ROOT
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("[!_]*.py"))
 SLOW = {
     "arm_ilqr",
+    "arm_mpc",
     "arm_reaches",
     "bounce_to_target",
     "cartpole_swing_up",
+    "cem_push",
     "cloth_to_target",
     "cup_on_a_table",
     "quadruped_gait_gradient",

@@ -174,11 +174,10 @@ def test_a_controller_keeps_a_pendulum_upright(device):
     costs = [optimize.JointCost(1.0, 0.1, 10.0, 1.0, joint_q=[0.0]), optimize.ControlCost(0.01)]
     problem = optimize.Problem(robot, costs, 10, 0.02, device=device)
     controller = optimize.Controller(optimize.ILQR(problem))
-    model = problem.make_model(1)
-    sim = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), problem.interval)
+    sim = problem.make_simulator()
     sim.state.joint_q.fill_(0.4)
     for _ in range(80):
-        sim.control.joint_f.assign(controller(sim.state).astype(np.float32))
+        problem.apply(sim, controller(sim.state))
         sim.step()
     assert abs(float(sim.state.joint_q.numpy()[0])) < 0.01
 

@@ -113,3 +113,42 @@ def test_robots_without_joint_axes_are_refused():
     cloth.add_particle((0, 0, 0), (0, 0, 0), 1.0)
     with pytest.raises(NewtonsimError, match="robot: 1 particles cannot be optimised"):
         optimize.Problem(cloth, [COST], 2, 0.01)
+
+
+def test_a_simulator_steps_by_controls():
+    """Two steps of the solver with the same force, on one of two joints."""
+    problem = optimize.Problem(
+        small.cart(), [optimize.ControlCost(1.0)], 3, small.H, hold=2, bounds=(-5.0, 5.0)
+    )
+    sim = problem.make_simulator()
+    problem.apply(sim, [3.0])
+    sim.step()
+    A, B = small.cart_matrices()
+    x = A @ (A @ [1.0, 0.0] + 3.0 * B[:, 0]) + 3.0 * B[:, 0]
+    assert np.allclose([sim.state.joint_q.numpy()[0], sim.state.joint_qd.numpy()[0]], x, atol=1e-6)
+    with pytest.raises(NewtonsimError, match=r"control: expected shape \(1,\), got \(2,\)"):
+        problem.apply(sim, [1.0, 2.0])
+
+
+def test_the_ground_is_part_of_the_robot(device):
+    """A box on it stays in all worlds of a run."""
+    robot = small.cart()
+    box = robot.add_body(origin=(0.0, 3.0, 0.1, 0.0, 0.0, 0.0, 1.0))
+    robot.add_shape_box(box, hx=0.1, hy=0.1, hz=0.1)
+    robot.set_ground_plane()
+    robot.gravity = -9.81
+    problem = optimize.Problem(robot, [optimize.JointCost(1.0)], 10, 0.02, device=device, bounds=(-1, 1))
+    result = optimize.MPPI(problem, samples=2).solve(iterations=1)
+    assert np.abs(result.joint_q[:, 3] - 0.1).max() < 1e-3
+
+
+def test_a_result_draws_itself():
+    problem = optimize.Problem(small.cart(), [optimize.JointCost(1.0, joint_q=[0.0])], 5, 0.1, bounds=(-9, 9))
+    result = optimize.CEM(problem, samples=8).solve(iterations=2)
+    figure = result.plot()
+    cost, q, control, _ = figure.axes
+    assert cost.lines[0].get_ydata().tolist() == result.history
+    assert q.lines[0].get_ydata().tolist() == result.joint_q[:, 0].tolist()
+    assert q.lines[0].get_xdata()[-1] == pytest.approx(0.5)
+    assert control.lines[0].get_ydata()[:5].tolist() == result.controls[:, 0].tolist()
+    assert str(result) in cost.get_title()

@@ -7,7 +7,6 @@ import pytest
 import small_problems as small
 import warp as wp
 
-import newtonsim
 from newtonsim import optimize
 from newtonsim.errors import NewtonsimError
 
@@ -154,12 +153,11 @@ def test_a_controller_swings_a_pendulum_up_that_is_too_weak_to_lift_it(device):
     problem = optimize.Problem(small.pendulum(3.0), costs, 25, 0.02, hold=2, device=device)
     assert problem.high == 3.0
     controller = optimize.Controller(optimize.MPPI(problem, samples=128, noise=1.5, knots=6))
-    model = problem.make_model(1)
-    sim = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), problem.interval, problem.hold)
+    sim = problem.make_simulator()
     for _ in range(100):
         control = controller(sim.state)
         assert np.abs(control).max() <= 3.0
-        sim.control.joint_f.assign(control.astype(np.float32))
+        problem.apply(sim, control)
         sim.step()
     assert math.cos(float(sim.state.joint_q.numpy()[0])) > 0.99
     assert abs(float(sim.state.joint_qd.numpy()[0])) < 0.5
