@@ -6,6 +6,9 @@ import warnings
 import numpy as np
 import pushing_scenes as scenes
 import pytest
+import warp as wp
+
+import newtonsim
 
 SOFT = {"smoothing": 5.0e-3}
 STATE = ("state.joint_q", "state.joint_qd", "control.joint_f", "model.body_mass")
@@ -84,3 +87,19 @@ def test_what_rigid_contact_makes_of_it_warns(device, name):
         RuntimeWarning, match=r"differs by \d+% from differences by (state|control|model).*: contact of body"
     ):
         gradients_of(scene)
+
+
+@pytest.mark.parametrize("speeds", [(0.3, 0.5, 2.0, 0.4, 0.1, 0.0), (0.01, 0.02, 0.1, 0.0, 0.01, 0.0)])
+@pytest.mark.parametrize("entry", [1, 2, 3])
+def test_torsional_and_rolling_friction_agree_with_differences(device, speeds, entry):
+    """A ball that spins and rolls, faster and slower than the widths, by its speeds and by forces."""
+    builder, options = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)), {"smoothing": 5.0e-3}
+    body = builder.add_body(origin=wp.transform((0.0, 0.0, 0.1), wp.quat_identity()))
+    builder.add_shape_sphere(body, radius=0.1, density=400.0, **scenes.MATERIAL)
+    builder.shape_mu_torsion[:], builder.shape_mu_rolling[:] = [0.02], [0.005]
+    q, _ = scenes.settled(builder, 120, options, device)
+    push = np.array([0.01, 0.02, 0.05, 0.3, 0.2, 0.0])
+    scene = scenes.Scene(builder, q, np.array(speeds), ("joint_qd", entry), 16, options, device, push)
+    gradients = gradients_of(scene)
+    for key in ("joint_qd", "joint_f"):
+        assert error(scene.all_slopes(key, (1e-3, 3e-3)), gradients[key]).max() < 5e-3, key
