@@ -198,6 +198,7 @@ FILMS = {
     "box_on_slope": Film(
         (-0.8, -4.2, 0.9), (-0.85, 0.0, -0.1), runs=((0,), (1,), (2,)), speed=0.5, width=260
     ),
+    "quadruped_mpc": Film((0.7, -2.2, 0.9), (0.55, 0.0, 0.2)),
     "cem_push": Film((1.6, -1.0, 1.3), (0.35, 0.1, 0.05), worlds=(0,)),
     "cartpole_swing_up": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5), end=4.0),
     "cloth_on_sphere": Film(

@@ -29,7 +29,7 @@ Stage = Callable[[Launcher, Any], None]
 def cost_view(
     problem: Problem, model: Model, state: State, control: Control, step: wp.array, losses: wp.array
 ) -> Any:
-    """Return what costs of the worlds of a model are functions of."""
+    """Return what costs of the worlds of a model are functions of; this allocates, which no recording may."""
     view: Any = CostView()
     worlds = model.world_count
     view.joint_q, view.joint_qd = state.joint_q, state.joint_qd
@@ -75,6 +75,7 @@ class Runs:
         model, device = self.model, self.model.device
         self._act, self._begin = act, begin
         self.view: Any = RunView()
+        self._costs: Any = None  # made when kernels are loaded, before anything is recorded
         self._make_room(device)
         self._everyone = put(np.ones(worlds, bool), dtype=bool, device=device)
         solver = problem.solver(model)
@@ -156,9 +157,10 @@ class Runs:
     def _launch_after(self, launch: Launcher, sim: Simulator) -> None:
         view = self._attach(sim)
         launch(runs.count_steps, "world", writes=dict(run=view))
-        costs = cost_view(self.problem, self.model, sim.state, sim.control, view.step, view.losses)
+        if self._costs is None:
+            self._costs = cost_view(self.problem, self.model, sim.state, sim.control, view.step, view.losses)
         for cost in self.problem.costs:
-            cost.add(launch, costs)
+            cost.add(launch, self._costs)
         launch(runs.record_states, "world", writes=dict(run=view))
 
 

@@ -17,6 +17,7 @@ SLOW = {
     "cloth_to_target",
     "cup_on_a_table",
     "quadruped_gait_gradient",
+    "quadruped_mpc",
     "shac_hopper",
     "soft_crawler",
     "system_identification",

@@ -129,6 +129,37 @@ def test_the_end_of_an_arm_reaches_a_pose(device):
 
 
 @wp.kernel
+def add_coupled_cost(first: int, view: optimize.CostView):
+    """One thread per world: half the squares of u - 3 q̇ and of q + u / 4."""
+    w = first + wp.tid()
+    u = view.control[w]
+    a = u - 3.0 * view.joint_qd[w]
+    b = view.joint_q[w] + 0.25 * u
+    wp.atomic_add(view.losses, w, 0.5 * optimize.stage_weight(view, w, 1.0, 1.0) * (a * a + b * b))
+
+
+def test_costs_that_couple_state_and_control(device):
+    """Against linear least squares of the whole horizon."""
+    horizon = 12
+    costs = [optimize.KernelCost(add_coupled_cost)]
+    problem = optimize.Problem(small.cart(), costs, horizon, small.H, device=device)
+    result = optimize.ILQR(problem).solve(tolerance=1e-6)
+    A, B = small.cart_matrices()
+    rows, rest, G, x = [], [], np.zeros((2, horizon)), np.array([1.0, 0.0])
+    for t in range(horizon):
+        G, x = A @ G, A @ x
+        G[:, t] += B[:, 0]
+        weight, u = math.sqrt(1.0 if t == horizon - 1 else small.H), np.eye(horizon)[t]
+        rows += [weight * (u - 3.0 * G[1]), weight * (G[0] + 0.25 * u)]
+        rest += [weight * 3.0 * x[1], -weight * x[0]]
+    best = lsq_linear(np.array(rows), np.array(rest))
+    assert result.status == "converged"
+    assert result.history[1] == pytest.approx(best.cost, rel=2e-3)
+    assert result.cost == pytest.approx(best.cost, rel=1e-4)
+    assert np.allclose(result.controls[:, 0], best.x, atol=0.03 * np.abs(best.x).max())
+
+
+@wp.kernel
 def add_broken_cost(first: int, view: optimize.CostView):
     """One thread per world: nothing is finite."""
     view.losses[first + wp.tid()] = wp.nan

@@ -1,0 +1,59 @@
+"""A quadruped walks because a sampling controller tries 32 motions over a third of a second, again and again.
+
+Nothing tells it how to step: the cost is how far the trunk is from a place that moves on at 0.3 m/s. Writes a
+plot. Run it with ``python -m newtonsim.examples.quadruped_mpc [FOLDER]``; it needs ``newtonsim[plot]``.
+"""
+
+import pathlib
+import sys
+import time
+
+import numpy as np
+
+import newtonsim
+from newtonsim import optimize
+from newtonsim.examples import asset_path
+from newtonsim.importers import parse_mjcf
+
+SPEED, STEPS, HORIZON = 0.3, 100, 8
+
+
+def main(folder: pathlib.Path = pathlib.Path()) -> None:
+    """Walk for 4 s, and check how far; say how fast the controller was."""
+    from matplotlib.figure import Figure
+
+    robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    parse_mjcf(asset_path("quadruped.xml"), robot, floating=None, ignore_inertial_definitions=False)
+    stand = robot.keyframes[0]
+    robot.joint_q[:], robot.joint_act[:] = stand["joint_q"], stand["joint_act"]
+    robot.set_ground_plane()
+    way = np.tile([0.0, 0.0, stand["joint_q"][2], 0.0, 0.0, 0.0, 1.0], (STEPS + HORIZON + 1, 1))
+    way[:, 0] = SPEED * 0.04 * np.arange(len(way))
+    trunk = optimize.FrameCost("trunk", way[:HORIZON], position=(40.0, 40.0, 100.0), rotation=10.0)
+    calm = optimize.JointCost(velocity=0.002)
+    posture = optimize.ControlCost(0.3, reference=stand["joint_act"])
+    problem = optimize.Problem(robot, [trunk, calm, posture], HORIZON, dt=0.01, hold=4, inputs="joint_act")
+    controller = optimize.Controller(optimize.MPPI(problem, samples=32, noise=0.25, knots=3))
+    sim, path, seconds = problem.make_simulator(), [], []
+    for t in range(STEPS):
+        trunk.target = way[t + 1 : t + 1 + HORIZON]
+        begun = time.perf_counter()
+        control = controller(sim.state)
+        seconds.append(time.perf_counter() - begun)
+        problem.apply(sim, control)
+        sim.step()
+        path.append(sim.state.joint_q.numpy()[:3].copy())
+    path = np.array(path)
+    print(f"{1.0 / np.median(seconds):.0f} controls a second, where 25 are needed")
+    print(f"walked {path[-1, 0]:.2f} m of {way[STEPS, 0]:.2f} m, {abs(path[-1, 1]):.2f} m off to the side")
+    figure = Figure(figsize=(7.0, 4.0), layout="constrained")
+    axes = figure.add_subplot(xlabel="time [s]", ylabel="way [m]")
+    axes.plot(0.04 * np.arange(1, STEPS + 1), path[:, 0], 0.04 * np.arange(len(way)), way[:, 0], ":")
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / "quadruped_mpc.png", dpi=120)
+    assert abs(path[-1, 0] - way[STEPS, 0]) < 0.2, "the robot should walk as far as it was told"
+    assert path[:, 2].min() > 0.2, "and not fall"
+
+
+if __name__ == "__main__":
+    main(*map(pathlib.Path, sys.argv[1:2]))
