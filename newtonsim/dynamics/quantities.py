@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
@@ -10,13 +11,18 @@ import warp as wp
 from newtonsim.dynamics.recordings import Recordings
 from newtonsim.dynamics.stages import Stages
 from newtonsim.errors import NewtonsimError
-from newtonsim.kinematics import check_length, refuse_gradient
+from newtonsim.kinematics import refuse_gradient
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
+from newtonsim.scene.contiguity import check_contiguous
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
+
+
+_STATE: dict[str, Any] = {"joint_q": wp.float32, "joint_qd": wp.float32, "body_f": wp.spatial_vector}
+"""Arrays of a state that quantities depend on, and their types."""
 
 
 class Dynamics:
@@ -38,9 +44,14 @@ class Dynamics:
     Attributes:
         model: The model.
         max_dofs: Largest number of degrees of freedom of an articulation, n.
+
+    Raises:
+        NewtonsimError: It is none, such as a builder that was not finalized.
     """
 
     def __init__(self, model: Model):
+        if not hasattr(model, "cached"):
+            raise NewtonsimError(f"model: expected a finalized Model, got {type(model).__name__}")
         self.model = model
         self._stages = Stages(model)
         self._recordings = Recordings(model)
@@ -90,7 +101,7 @@ class Dynamics:
         Raises:
             NewtonsimError: `joint_qdd` has the wrong length, or `out` the wrong shape or type.
         """
-        check_length("joint_qdd", joint_qdd, self.model.joint_dof_count)
+        self._check_vector("joint_qdd", joint_qdd)
         tau = self._array("inverse_dynamics", (self.model.joint_dof_count,), wp.float32, out)
 
         def launch(launcher: Launcher) -> None:
@@ -166,8 +177,8 @@ class Dynamics:
         Raises:
             NewtonsimError: `joint_qdd` has the wrong length, or one of `out` the wrong shape or type.
         """
-        check_length("joint_qdd", joint_qdd, self.model.joint_dof_count)
-        given: Any = out or (None, None)
+        self._check_vector("joint_qdd", joint_qdd)
+        given = _several(2, out)
         by_q = self._block("force_by_q", self.max_dofs, given[0])
         by_qd = self._block("force_by_qd", self.max_dofs, given[1])
 
@@ -201,7 +212,7 @@ class Dynamics:
             NewtonsimError: `joint_f` has the wrong length, or one of `out` the wrong shape or type.
         """
         force, stages = self._force(joint_f), self._stages
-        given: Any = out or (None, None, None)
+        given = _several(3, out)
         by_q = self._block("acceleration_by_q", self.max_dofs, given[0])
         by_qd = self._block("acceleration_by_qd", self.max_dofs, given[1])
         by_f = self._block("acceleration_by_f", self.max_dofs, given[2])
@@ -419,12 +430,32 @@ class Dynamics:
     ) -> None:
         """Make launches for the arrays of the caller, or replay them."""
         refuse_gradient(self.model, state, "newtonsim.dynamics: only inverse_dynamics has a gradient")
-        self._recordings.run(name, arrays, lambda: launch(self._stages.launcher()))
+        check = partial(self._check_state, state)
+        self._recordings.run(name, arrays, check, lambda: launch(self._stages.launcher()))
+
+    def _check_state(self, state: State) -> None:
+        """Refuse a state whose arrays are not those of a state of this model."""
+        for name, dtype in _STATE.items():
+            array = getattr(state, name, None)
+            if array is not None and not (isinstance(array, wp.array) and array.dtype == dtype):
+                raise NewtonsimError(
+                    f"state.{name}: expected a Warp array of {dtype.__name__}, got {_describe(array)}"
+                )
+        self.model.check_state(state)
+
+    def _check_vector(self, name: str, array: wp.array) -> None:
+        """Refuse what is not an array with one number for each degree of freedom."""
+        shape = (self.model.joint_dof_count,)
+        if not (isinstance(array, wp.array) and array.shape == shape and array.dtype == wp.float32):
+            raise NewtonsimError(
+                f"{name}: expected a Warp array of shape {shape} and type float32, got {_describe(array)}"
+            )
+        check_contiguous(name, array)
 
     def _force(self, joint_f: wp.array | None) -> wp.array:
         if joint_f is None:
             return self._stages.no_dofs
-        check_length("joint_f", joint_f, self.model.joint_dof_count)
+        self._check_vector("joint_f", joint_f)
         return joint_f
 
     def _block(self, name: str, rows: int, out: wp.array | None) -> wp.array:
@@ -434,13 +465,36 @@ class Dynamics:
     def _array(self, name: str, shape: tuple[int, ...], dtype: Any, out: wp.array | None) -> wp.array:
         """The array of the caller, or the own one."""
         if out is not None:
-            if out.shape != shape or out.dtype != dtype or not out.is_contiguous:
+            if not (isinstance(out, wp.array) and out.shape == shape and out.dtype == dtype):
                 raise NewtonsimError(
-                    f"{name}: expected `out` to be contiguous, of shape {shape} and type "
-                    f"{dtype.__name__}, got {out.shape} of {out.dtype.__name__}"
+                    f"{name}: expected `out` to be a Warp array of shape {shape} and type {dtype.__name__}, "
+                    f"got {_describe(out)}"
                 )
+            check_contiguous(f"{name}: `out`", out)
             return out
         own = self._results.get(name)
         if own is None:
             own = self._results[name] = zeros(shape, dtype=dtype, device=self.model.device)
         return own
+
+
+def _several(count: int, out: tuple[wp.array, ...] | None) -> tuple[wp.array | None, ...]:
+    """So many arrays to write to, or none.
+
+    Raises:
+        NewtonsimError: There are fewer or more, or one twice.
+    """
+    if out is None:
+        return (None,) * count
+    if not isinstance(out, (tuple, list)) or len({id(array) for array in out}) != count or len(out) != count:
+        raise NewtonsimError(f"out: expected {count} different arrays, got {_describe(out)}")
+    return tuple(out)
+
+
+def _describe(value: object) -> str:
+    """What something is, for a message."""
+    if isinstance(value, wp.array):
+        return f"one of shape {value.shape} and type {value.dtype.__name__}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return type(value).__name__

@@ -39,24 +39,33 @@ class Recordings:
         self._revision = -1
         self._kept: dict[tuple, _Recording] = {}
 
-    def run(self, name: object, arrays: tuple[wp.array | None, ...], launch: Callable[[], None]) -> None:
+    def run(
+        self,
+        name: object,
+        arrays: tuple[wp.array | None, ...],
+        check: Callable[[], None],
+        launch: Callable[[], None],
+    ) -> None:
         """Make or replay launches.
 
         Args:
             name: What the launches do.
             arrays: All arrays of the caller that they work on; None where a model has none.
-            launch: Makes them; may neither allocate nor read from the device.
+            check: Is called before with arrays that are not known, and raises if they do not fit.
+            launch: Makes the launches; may neither allocate nor read from the device.
         """
         model = self._model
         if model.device.is_capturing or collected() is not None:
+            check()
             launch()
             return
         if self._revision != model.revision:
             self._kept.clear()
             self._revision = model.revision
-        key = (name, *[None if array is None else array.ptr for array in arrays])
+        key = (name, *[getattr(array, "ptr", None) for array in arrays])
         known = self._kept.get(key)
         if known is None:
+            check()
             launch()
             if len(self._kept) >= MOST_KEPT:
                 del self._kept[next(iter(self._kept))]

@@ -13,6 +13,16 @@ def check_count(name: str, value: object) -> None:
         raise NewtonsimError(f"{name}: expected a whole number from 1 on, got {value!r}")
 
 
+def check_share(name: str, value: object) -> None:
+    """Refuse what is not a number from 0 on.
+
+    Raises:
+        NewtonsimError: It is not; the message has the name.
+    """
+    if not isinstance(value, (int, float, np.number)) or not 0.0 <= float(value) < np.inf:
+        raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+
+
 def read_numbers(
     name: str, values: npt.ArrayLike, *shapes: tuple[int, ...], finite: bool = True
 ) -> np.ndarray:

@@ -11,7 +11,7 @@ from numpy.linalg import LinAlgError
 
 from newtonsim.kernels.optimize import runs
 from newtonsim.optimize.box import minimise
-from newtonsim.optimize.checks import check_count
+from newtonsim.optimize.checks import check_count, check_share
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.runs import Runs
@@ -107,6 +107,7 @@ class ILQR:
             NotDifferentiableError: The solver or a cost has no gradient.
         """
         check_count("iterations", iterations)
+        check_share("tolerance", tolerance)
         q, qd = self.problem.read_start(start)
         if controls is not None:
             self.controls = self.problem.read_controls(controls)

@@ -34,8 +34,9 @@ Start = State | tuple[npt.ArrayLike, npt.ArrayLike] | None
 class Problem:
     """Find the controls of a robot over a horizon that cost least.
 
-    The cost is the sum over all controls of the running costs, each times the time of a control, and of the
-    final costs of the state at the horizon; it does not count the state at the start.
+    The cost is the sum of the running costs of all controls and of the states between them, each times the
+    time of a control, and of the final costs of the state at the horizon. The state at the start does not
+    count, and that at the horizon with its final weights alone: a horizon of one control has no other state.
 
     Args:
         robot: One world, with whatever it collides with, the ground too; the optimisers make copies of it.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.optimize import sampling
-from newtonsim.optimize.checks import check_count, read_numbers
+from newtonsim.optimize.checks import check_count, check_share, read_numbers
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.runs import Runs, apply_controls
 from newtonsim.runtime.launcher import Launcher
@@ -108,6 +108,7 @@ class Sampling(ABC):
             NewtonsimError: An argument does not fit.
         """
         check_count("iterations", iterations)
+        check_share("tolerance", tolerance)
         q, qd = self.problem.read_start(start)
         if controls is not None:
             self.controls = self.problem.read_controls(controls)

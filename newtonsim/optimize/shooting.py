@@ -11,7 +11,7 @@ import warp as wp
 
 from newtonsim.diff import Rollout
 from newtonsim.kinematics import eval_fk
-from newtonsim.optimize.checks import check_count
+from newtonsim.optimize.checks import check_count, check_share
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.runs import Runs, apply_controls, cost_view
 from newtonsim.runtime.launcher import Launcher
@@ -90,6 +90,7 @@ class Shooting:
         from scipy.optimize import minimize
 
         check_count("iterations", iterations)
+        check_share("tolerance", tolerance)
         problem = self.problem
         q, qd = problem.read_start(start)
         if controls is not None:

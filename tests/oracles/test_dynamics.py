@@ -207,15 +207,44 @@ def test_wrong_arrays_are_refused(device: str):
     model = random_model(0).finalize(device)
     quantities, state = dynamics.Dynamics(model), model.state()
     n = model.joint_dof_count
-    short = wp.zeros(n - 1, dtype=float, device=device)
+    expected = rf"joint_(qdd|f): expected a Warp array of shape \({n},\) and type float32, got "
+    wrong = {rf"one of shape \({n - 1},\) and type float32": wp.zeros(n - 1, dtype=float, device=device)}
+    wrong |= {
+        "ndarray": np.zeros(n),
+        rf"one of shape \({n},\) and type int32": wp.zeros(n, dtype=int, device=device),
+    }
     for name in ("inverse_dynamics", "inverse_dynamics_derivatives", "forward_dynamics"):
-        with pytest.raises(
-            NewtonsimError, match=rf"joint_(qdd|f): expected shape \({n},\), got \({n - 1},\)"
-        ):
-            getattr(quantities, name)(state, short)
-    with pytest.raises(NewtonsimError, match=r"mass_matrix: expected `out` to be contiguous, of shape"):
-        quantities.mass_matrix(state, out=wp.zeros((1, n, n), dtype=wp.float64, device=device))
-    with pytest.raises(NewtonsimError, match="got"):
-        quantities.jacobian(state, out=wp.zeros((1, 6, n), dtype=float, device=device))
+        for got, array in wrong.items():
+            with pytest.raises(NewtonsimError, match=expected + got):
+                getattr(quantities, name)(state, array)
+    out = r"mass_matrix: expected `out` to be a Warp array of shape .* and type float32, got "
+    for array in (wp.zeros((1, n, n), dtype=wp.float64, device=device), np.zeros((1, n, n)), n):
+        with pytest.raises(NewtonsimError, match=out):
+            quantities.mass_matrix(state, out=array)
+    wide = wp.zeros((1, n, 2 * n), dtype=float, device=device)[:, :, ::2]
+    with pytest.raises(NewtonsimError, match="mass_matrix: `out`: expected a contiguous array"):
+        quantities.mass_matrix(state, out=wide)
+    one = wp.zeros((1, n, n), dtype=float, device=device)
+    vector = wp.zeros(n, dtype=float, device=device)
+    for few in ((one,), (one, one), one):
+        with pytest.raises(NewtonsimError, match="out: expected 2 different arrays, got "):
+            quantities.inverse_dynamics_derivatives(state, vector, out=few)
     with pytest.raises(NewtonsimError, match="damping: expected a number not below 0, got -1"):
         quantities.operational_inertia(state, damping=-1.0)
+    with pytest.raises(NewtonsimError, match="model: expected a finalized Model, got ModelBuilder"):
+        dynamics.Dynamics(newtonsim.ModelBuilder())
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["at first", "after calls"])
+def test_wrong_states_are_refused(device: str, known: bool):
+    """Kernels would read beyond them; a state that did fit may no longer do."""
+    model, other = random_model(0).finalize(device), random_model(1, body_count=3).finalize(device)
+    quantities, vector = dynamics.Dynamics(model), wp.zeros(model.joint_dof_count, dtype=float, device=device)
+    for name in ("joint_q", "joint_qd", "body_f"):
+        for wrong in (None, np.zeros(getattr(model.state(), name).shape), getattr(other.state(), name)):
+            state = model.state()
+            for _ in range(3 * known):
+                quantities.inverse_dynamics(state, vector)
+            setattr(state, name, wrong)
+            with pytest.raises(NewtonsimError, match=rf"{name}: expected "):
+                quantities.inverse_dynamics(state, vector)

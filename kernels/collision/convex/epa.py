@@ -429,6 +429,8 @@ def penetration_depth(
             a[count] = v.a
             faces = expand_polytope(w, normal, offset, corners, edges, faces, nearest, count, NOISE * size)
             count += 1
+            # rounding may let a vertex see every face
+            searching = int(faces > 0)
 
     depth = face_points(w, a, normal, offset, corners, faces, best_normal, best_height, EPA_TOLERANCE * size)
     depth.complete = complete
