@@ -45,6 +45,9 @@ _SEED = 7
 _MIXTURES = 3
 """Directions in which an input moves: errors of its entries may cancel in one of them, but not in all."""
 
+_LONG = 100_000
+"""Steps of all worlds together, in more of which an input moves in one direction only."""
+
 
 class Losses(Protocol):
     """What running a rollout forward gives."""
@@ -60,6 +63,7 @@ class Repeatable(Protocol):
 
     model: Model
     solver: DifferentiableSolver
+    steps: int
     places: tuple[Place, ...]
 
     def evaluate(self, state: State, controls: Controls = None) -> Losses:
@@ -114,10 +118,11 @@ class Trust:
             return False
         worlds = self.rollout.model.world_count
         weights = np.ones(worlds) if seeds is None else seeds.numpy().astype(np.float64)
+        count = _MIXTURES if self.rollout.steps * worlds <= _LONG else 1
         worst, most = None, SHARE
         for place in self.rollout.places:
             moves = _Moves(self.rollout, place, state, controls, self._gradients[place.name])
-            found = [moves.share(mixture, weights) for mixture in moves.mixtures]
+            found = [moves.share(mixture, weights) for mixture in moves.mixtures[:count]]
             shares = np.where(self._switches, np.max(found, axis=0), 0.0)
             largest = float(shares.max())
             if largest > max(most, 2.0 * self._told.get(place.name, 0.0)):

@@ -28,9 +28,8 @@ model = builder.finalize("cpu", requires_grad=True)
 steps = 1000
 wrt = ("state.joint_q", "state.joint_qd", "control.joint_act")
 loss = scenes.body_heights(model)
-rollout = diff.Rollout(
-    model, newtonsim.FeatherstoneSolver(model), steps, 1.0 / 240.0, loss, wrt=wrt, checkpoint="sqrt"
-)
+solver, options = newtonsim.FeatherstoneSolver(model), {"checkpoint": "sqrt", "warn": False}
+rollout = diff.Rollout(model, solver, steps, 1.0 / 240.0, loss, wrt=wrt, **options)
 targets = np.tile(model.joint_act.numpy(), (steps, 1))
 result = rollout(model.state(), {"joint_act": targets})
 assert np.isfinite(result.gradients["control.joint_act"].numpy()).all()
