@@ -6,7 +6,7 @@ operational-space inertia (J M⁻¹ Jᵀ)⁻¹ is that of Khatib, "A unified app
 robot manipulators: the operational space formulation", 1987.
 
 Stage: queries of dynamics between steps
-Called by: newtonsim/dynamics/stages.py
+Called by: newtonsim/dynamics/stages.py, kernels/trees/rnea_derivatives.py
 Reads: BodyView, JointView, KinematicsView, L, TreeView, dof_joint, dof_local, inverse, qd
 Writes: inertia, inverse, jacobian, rate, work
 """

@@ -30,10 +30,11 @@ Writes: ChainView, by_q, by_qd, dense
 import warp as wp
 
 from newtonsim.kernels.algebra.sparse_blas import lane_axpy, lane_scal
-from newtonsim.kernels.algebra.spatial import cross_motion, load_vec3
+from newtonsim.kernels.algebra.spatial import cross_motion
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team
 from newtonsim.kernels.trees.crba import CompositeView, attach_composite, composite_momentum
-from newtonsim.kernels.trees.forward_kinematics import anchor_frame, floating_axes, is_floating
+from newtonsim.kernels.trees.forward_kinematics import is_floating
+from newtonsim.kernels.trees.jacobians import carrier_velocity
 from newtonsim.kernels.trees.rnea import body_wrench
 from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView
 
@@ -87,18 +88,11 @@ def differentiate_joint(
         base_V = kin.body_V[parent]
         base_A = body_A[parent]
     floating = is_floating(joint.type[j])
-    moving_V = base_V
-    if floating:
-        axes = floating_axes(j, anchor_frame(j, origin, joint, kin), joint)
-        v = wp.quat_rotate(axes, load_vec3(qd, first + 3))
-        moving_V = base_V + wp.spatial_vector(wp.vec3(0.0, 0.0, 0.0), v)
     for d in range(first, joint.qd_start[j + 1]):
         s = kin.S[d]
-        carrying_V = kin.dof_V[d]
         V = kin.dof_V[d]
         A = dof_A[d]
         if joint.type[j] == JOINT_BALL or floating:
-            carrying_V = moving_V
             V = kin.body_V[child]
             A = body_A[child]
         if floating and d >= first + 3:
@@ -107,7 +101,7 @@ def differentiate_joint(
         rate = cross_motion(V, s)
         chain.rate[d] = rate
         chain.drift[d] = cross_motion(A, s) + cross_motion(V, rate)
-        chain.turn[d] = rate + cross_motion(carrying_V, s)
+        chain.turn[d] = rate + cross_motion(carrier_velocity(j, d, origin, joint, qd, kin), s)
 
 
 @wp.func

@@ -86,7 +86,7 @@ class Runs:
         try:
             self._launch_start(launch)
         except NotImplementedError as error:
-            raise NewtonsimError(f"solver: {error}") from error
+            raise NewtonsimError(f"solver: {error}; FeatherstoneSolver does") from error
         with capturing:
             self._start = capture_launches(lambda: self._launch_start(launch), device)
 
