@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import warp as wp
 
+from newtonsim.runtime.indexing import index_plainly
+
 
 class NoAssembler(RuntimeError):
     """There is no `ptxas` that reads what Warp writes."""
@@ -61,6 +63,7 @@ def resources(module: wp.Module, arch: int) -> dict[str, Resources]:
     Raises:
         NoAssembler: There is no assembler, or it refuses what Warp has compiled.
     """
+    index_plainly(module)
     with tempfile.TemporaryDirectory() as folder:
         wp.compile_aot_module(module, arch=arch, module_dir=folder, use_ptx=True)
         (path,) = pathlib.Path(folder).glob("*.ptx")
