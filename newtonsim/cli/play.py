@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 def play(arguments: argparse.Namespace) -> int:
     """Run a policy as the arguments say."""
-    import warp as wp
-
-    wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     let_threads_sleep()
     device = device_name(arguments.device)
     path = _policy_path(arguments.policy)

@@ -8,8 +8,6 @@ import runpy
 import sys
 import traceback
 
-import warp as wp
-
 from newtonsim.pybullet_compat import stand_ins
 from newtonsim.runtime import progress
 
@@ -32,7 +30,6 @@ def pybullet(arguments: argparse.Namespace) -> int:
     if not arguments.module and not os.path.isfile(name):
         raise FileNotFoundError(f"no such script: {name}")
     sys.argv = [name, *words]
-    wp.config.log_level = wp.LOG_ERROR  # what a script prints is its own
     try:
         with progress.shown():
             _run(name, as_module=bool(arguments.module))

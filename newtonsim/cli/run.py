@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 def run(arguments: argparse.Namespace) -> int:
     """Simulate as the arguments say, print a table and write the files that were asked for."""
     _check_outputs(arguments)
-    import warp as wp
 
-    wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     device = device_name(arguments.device)
     robot = load_robot(arguments.file or default_file(), arguments.base, hold=True)
     for warning in robot.warnings:

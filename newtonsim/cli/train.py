@@ -24,9 +24,6 @@ _TELL_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
 
 def train(arguments: argparse.Namespace) -> int:
     """Train as the arguments say, then evaluate and film the best policy."""
-    import warp as wp
-
-    wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     let_threads_sleep()
     device = device_name(arguments.device)
     task = find_task(arguments.name)

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 def view(arguments: argparse.Namespace) -> int:
     """Show a file in the browser until Ctrl-C."""
-    import warp as wp
-
-    wp.config.log_level = wp.LOG_ERROR  # no word on every module, nor on a machine without a GPU
     path = arguments.file or default_file()
     if is_recording(path):
         return _view_recording(path, arguments)
@@ -35,7 +32,8 @@ def view(arguments: argparse.Namespace) -> int:
     simulator = _simulator(model, arguments, robot.time_step)
     name = robot.report.name or os.path.basename(path)
     with open_viewer(simulator.state, model, arguments, name) as viewer:
-        viewer.run(simulator, paused=arguments.paused)
+        viewer.run(simulator, paused=arguments.paused is not False)
+        viewer.look_at_all()
         _stay(viewer)
     return 0
 
@@ -113,7 +111,7 @@ def _view_recording(path: str, arguments: argparse.Namespace) -> int:
 
     recording = Recording.open(path, device_name(arguments.device))
     with open_viewer(None, recording.model, arguments, os.path.basename(path)) as viewer:
-        viewer.replay(recording, paused=arguments.paused)
+        viewer.replay(recording, paused=bool(arguments.paused))
         viewer.look_at_all()
         _stay(viewer)
     return 0

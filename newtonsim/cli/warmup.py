@@ -17,7 +17,6 @@ def warmup(arguments: argparse.Namespace) -> int:
 
     import newtonsim
 
-    wp.config.log_level = wp.LOG_ERROR
     device = device_name(arguments.device)
     scenes = [sample_scene(load_robot(path, arguments.base, hold=True), device) for path in arguments.files]
     start = time.perf_counter()
@@ -33,11 +32,11 @@ def warmup(arguments: argparse.Namespace) -> int:
     else:
         print(f"nothing to compile for {device}: all kernels are in the cache")
     folder = str(wp.config.kernel_cache_dir)
-    print(f"kernel cache: {folder}, {_size(folder) / 1e6:.0f} MB")
+    print(f"kernel cache: {folder}, {folder_size(folder) / 1e6:.0f} MB")
     return 0
 
 
-def _size(folder: str) -> int:
+def folder_size(folder: str) -> int:
     """Size of all files in a folder [bytes]; another process may be removing some."""
     total = 0
     for root, _, names in os.walk(folder):

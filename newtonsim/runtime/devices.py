@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
+import tempfile
 from collections.abc import Iterator
 
 import warp as wp
 
 from newtonsim.errors import DeviceError
+
+_NO_DRIVER = "Could not find or load the NVIDIA CUDA driver"
 
 
 def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.Device:
@@ -25,6 +30,27 @@ def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.De
     except (ValueError, RuntimeError) as error:
         known = ", ".join(str(known) for known in wp.get_devices())
         raise DeviceError(f"{argument}: no device {device!r}; there are {known}") from error
+
+
+def start_warp() -> None:
+    """Initialise Warp without its banner, and without the warning that it gives where there is no GPU.
+
+    Warp's library writes the warning to the error stream of the process, past Python; whatever else it writes
+    there is kept.
+    """
+    wp.config.log_level = wp.LOG_ERROR
+    sys.stderr.flush()
+    stream = os.dup(2)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            wp.init()
+        finally:
+            os.dup2(stream, 2)
+            os.close(stream)
+        written.seek(0)
+        lines = written.read().decode(errors="replace").splitlines(keepends=True)
+    sys.stderr.writelines(line for line in lines if _NO_DRIVER not in line)
 
 
 @contextlib.contextmanager

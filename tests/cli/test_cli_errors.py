@@ -6,7 +6,8 @@ import sys
 import pytest
 
 from newtonsim.cli import run
-from newtonsim.cli.main import main, positive_float
+from newtonsim.cli.main import main
+from newtonsim.cli.numbers import positive_float
 
 
 def failing(capsys: pytest.CaptureFixture, *arguments: str) -> str:
@@ -114,3 +115,31 @@ def test_module_and_version():
 )
 def test_time_steps_may_be_fractions(text, value):
     assert positive_float(text) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["rn"], "run"),
+        (["pybullet-serv"], "pybullet-server"),
+        (["run", "--snapshots", "out.png"], "--snapshot"),
+        (["train", "Ant", "--num-env=3", "--sample-count=7"], "--samples"),
+        (["run", "--solver", "fetherstone"], "featherstone"),
+    ],
+)
+def test_a_mistyped_word_is_answered_by_the_one_that_was_meant(capsys, arguments, meant):
+    assert f"did you mean {meant}?" in failing(capsys, *arguments)
+
+
+def test_an_error_is_one_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["run", "--envs", "many"])
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_a_machine_without_a_gpu_is_not_told_so():
+    result = subprocess.run(
+        [sys.executable, "-m", "newtonsim", "info", "nobody.urdf"], capture_output=True, text=True, timeout=60
+    )
+    assert result.stderr == "newtonsim: error: nobody.urdf: no such file\n"
+    assert result.stdout == ""

@@ -6,7 +6,8 @@ import pytest
 from newtonsim.cli import report as cli_report
 from newtonsim.cli import run
 from newtonsim.cli import scene as cli_scene
-from newtonsim.cli.main import build_parser, main
+from newtonsim.cli.arguments import build_parser
+from newtonsim.cli.main import main
 from newtonsim.examples import asset_path
 from newtonsim.kinematics import eval_fk
 from newtonsim.scene.enums import GeoType

@@ -182,7 +182,7 @@ def is_runnable(words: list[str]) -> bool:
         return re.search(rf"^{rest[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE) is not None
     if program == "newtonsim":
         return f'add_parser("{rest[0]}"' in re.sub(
-            r"\(\s+", "(", (ROOT / "newtonsim/cli/main.py").read_text()
+            r"\(\s+", "(", (ROOT / "newtonsim/cli/arguments.py").read_text()
         )
     if program == "pytest":
         return all((ROOT / path).exists() for path in named_paths(" ".join(rest)))

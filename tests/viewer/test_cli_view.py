@@ -29,12 +29,20 @@ def seen(monkeypatch):
 
 
 def test_a_robot_file_is_shown(capsys, seen):
-    assert main(["view", str(asset_path("arm7.urdf")), "--paused", *PLACE]) == 0
+    assert main(["view", str(asset_path("arm7.urdf")), *PLACE]) == 0
     assert re.search(r"viewer: http://127\.0\.0\.1:\d+ ", capsys.readouterr().out)
     frame, page = seen[0]
     assert page.lower().startswith(b"<!doctype html>")
     assert frame.time == 0.0
     assert len(frame.joint_q) == 7
+
+
+@pytest.mark.parametrize(("option", "paused"), [([], True), (["--paused"], True), (["--no-paused"], False)])
+def test_a_robot_waits_for_its_user(monkeypatch, seen, option, paused):
+    given = []
+    monkeypatch.setattr(Viewer, "run", lambda self, simulator, **options: given.append(options))
+    assert main(["view", str(asset_path("arm7.urdf")), *option, *PLACE]) == 0
+    assert given == [{"paused": paused}]
 
 
 def test_a_robot_in_the_ground_is_put_on_it(seen, tmp_path):

@@ -1,0 +1,341 @@
+"""The arguments of every command."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from newtonsim import __version__
+from newtonsim.cli.numbers import natural_int, positive_count, positive_float, positive_int
+from newtonsim.cli.parser import Parser
+
+SHELLS = ("bash", "zsh", "tcsh")
+SOLVERS = ("featherstone",)
+
+
+def build_parser() -> Parser:
+    """Return the parser of all commands."""
+    parser = Parser(
+        prog="newtonsim", description="GPU-batched, differentiable physics simulation for robots."
+    )
+    parser.add_argument("--version", action="version", version=f"newtonsim {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser.commands = commands.choices
+    _add_run(commands.add_parser("run", help="let many copies of a robot settle on the ground"))
+    _add_view(commands.add_parser("view", help="show a robot or a recording in the web browser"))
+    _add_info(commands.add_parser("info", help="print the bodies and joints of a robot file"))
+    _add_warmup(
+        commands.add_parser("warmup", help="compile kernels ahead, so that nothing waits for them later")
+    )
+    _add_train(commands.add_parser("train", help="teach a policy to control the robot of an environment"))
+    _add_play(commands.add_parser("play", help="run a policy that was trained"))
+    _add_pybullet(commands.add_parser("pybullet", help="run a script written for PyBullet, unchanged"))
+    _add_pybullet_server(
+        commands.add_parser("pybullet-server", help="serve a world to PyBullet scripts in other processes")
+    )
+    _add_doctor(commands.add_parser("doctor", help="tell what of newtonsim works on this machine"))
+    _add_completion(
+        commands.add_parser("completion", help="print a script that completes commands in a shell")
+    )
+    return parser
+
+
+def _add_doctor(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim doctor``."""
+    parser.description = (
+        "Tell versions, devices, what is in the kernel cache, and which extras are installed or missing, and "
+        "what for."
+    )
+
+
+def _add_completion(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim completion``."""
+    parser.description = (
+        "Print a script that completes commands, options and files (extra 'completion'), such as "
+        "`newtonsim completion bash > ~/.local/share/bash-completion/completions/newtonsim`."
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=" or ".join(SHELLS))
+
+
+def _add_pybullet(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim pybullet``."""
+    parser.description = (
+        "Run a script or a module with newtonsim under the names pybullet, pybullet_data and pybullet_utils. "
+        "Scripts that open a window run without one."
+    )
+    parser.add_argument(
+        "--data",
+        choices=("own", "real"),
+        help="models that pybullet_data offers: ours, or those of the real package where it is installed "
+        "(default: own, or what the environment variable NEWTONSIM_PYBULLET_DATA says)",
+    )
+    parser.add_argument(
+        "-m",
+        dest="module",
+        nargs=argparse.REMAINDER,
+        metavar="MODULE",
+        help="run a module instead of a script",
+    )
+    parser.add_argument("script", nargs="?", metavar="SCRIPT.py", help="the script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
+
+
+def _add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim run``."""
+    parser.description = (
+        "Load a robot, make many copies in varied start poses above the ground, and simulate them. "
+        "Position drives hold the keyframe 'home' (or the first one, or the zero pose); joints of a file "
+        "without actuators get drives."
+    )
+    _add_file(parser, "a quadruped that ships with newtonsim")
+    parser.add_argument("--envs", type=positive_int, default=1024, metavar="N", help="copies (default: 1024)")
+    parser.add_argument(
+        "--seconds", type=positive_float, default=5.0, metavar="S", help="simulated time (default: 5)"
+    )
+    parser.add_argument(
+        "--dt", type=positive_float, metavar="S", help="time step (default: that of the file, or 1/240)"
+    )
+    parser.add_argument(
+        "--substeps",
+        type=positive_int,
+        default=1,
+        metavar="N",
+        help="solver steps per time step (default: 1)",
+    )
+    parser.add_argument("--solver", choices=SOLVERS, default="featherstone", help="(default: featherstone)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument(
+        "--seed", type=natural_int, default=0, metavar="N", help="seed of the start poses (default: 0)"
+    )
+    parser.add_argument(
+        "--record",
+        metavar="OUT.nsr",
+        help="record the first 64 worlds, 30 times a second, for newtonsim view and render.Recording",
+    )
+    parser.add_argument(
+        "--usd", metavar="OUT", help="write an animation of the first 64 worlds (.usd, .usda)"
+    )
+    parser.add_argument("--video", metavar="OUT.mp4", help="write a video of the first 4 worlds (.mp4, .gif)")
+    parser.add_argument(
+        "--plot",
+        metavar="OUT.png",
+        help="write curves of heights, joints, energies and contact forces of the first 64 worlds",
+    )
+    parser.add_argument("--snapshot", metavar="OUT.png", help="write a picture of 9 worlds in the last state")
+    parser.add_argument("--json", metavar="OUT", help="write all figures")
+    parser.add_argument(
+        "--view", action="store_true", help="show the run in the web browser, in real time, until Ctrl-C"
+    )
+    _add_page(parser)
+
+
+def _add_view(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim view``."""
+    parser.description = (
+        "Show a robot on a web page and simulate it in real time: bodies can be dragged with the mouse, and "
+        "joints moved by sliders. Recordings are played."
+    )
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="URDF, MJCF, SDF or USD file, or a recording (default: a quadruped that ships with newtonsim)",
+    )
+    _add_base(parser)
+    parser.add_argument("--worlds", type=positive_int, default=1, metavar="N", help="copies (default: 1)")
+    parser.add_argument(
+        "--seed",
+        type=natural_int,
+        default=0,
+        metavar="N",
+        help="seed of the start poses of copies (default: 0)",
+    )
+    parser.add_argument(
+        "--dt", type=positive_float, metavar="S", help="time step (default: that of the file, or 1/240)"
+    )
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument(
+        "--paused",
+        action=argparse.BooleanOptionalAction,
+        help="wait until Play is pressed (default: robots wait, recordings play)",
+    )
+    _add_page(parser)
+
+
+def _add_train(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim train``."""
+    parser.description = (
+        "Teach a policy by proximal policy optimisation in many worlds at once (extra 'learn'). The folder "
+        "gets checkpoints, the learning curve (curve.csv and TensorBoard), the best policy (policy.onnx) "
+        "and a video of it. The same command goes on where a stopped or killed one was."
+    )
+    parser.add_argument(
+        "name",
+        metavar="NAME",
+        help="environment, such as CartPole, Hopper or Ant, or module:NAME for one that a module registers",
+    )
+    parser.add_argument("--num-envs", type=positive_int, metavar="N", help="worlds (default: by environment)")
+    parser.add_argument(
+        "--samples",
+        type=positive_count,
+        metavar="N",
+        help="samples to learn from, such as 2e6 (default: by environment)",
+    )
+    parser.add_argument("--seconds", type=positive_float, metavar="S", help="end after this time of training")
+    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--folder", metavar="DIR", help="where it goes (default: runs/NAME-seedN)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="option of the environment, such as healthy_reward=0.5 or randomise={'mass':(0.8,1.2)}; "
+        "may be repeated",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="field of newtonsim.learn.Settings, such as gamma=0.995; may be repeated",
+    )
+    parser.add_argument(
+        "--save-every",
+        type=positive_float,
+        default=30.0,
+        metavar="S",
+        help="time between checkpoints (default: 30)",
+    )
+    parser.add_argument(
+        "--ray-workers",
+        type=positive_int,
+        metavar="N",
+        help="collect samples in N processes, on all CPUs and GPUs of a Ray cluster (extra 'ray')",
+    )
+    parser.add_argument(
+        "--ray-address",
+        metavar="HOST:PORT",
+        help="the cluster (default: that of RAY_ADDRESS, or of `ray start` on this machine, or a new one)",
+    )
+    parser.add_argument(
+        "--threads",
+        type=positive_int,
+        metavar="N",
+        help="threads of the physics on the CPU (default: all cores)",
+    )
+    parser.add_argument("--no-video", action="store_true", help="do not make a video of the best policy")
+
+
+def _add_play(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim play``."""
+    parser.description = "Run a policy in its environment, without noise, and print returns and lengths."
+    parser.add_argument("policy", metavar="POLICY", help="policy.onnx of newtonsim train, or its folder")
+    parser.add_argument(
+        "--num-envs", type=positive_int, default=64, metavar="N", help="worlds at most (default: 64)"
+    )
+    parser.add_argument(
+        "--episodes", type=positive_int, default=100, metavar="N", help="episodes at least (default: 100)"
+    )
+    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    parser.add_argument("--video", metavar="OUT.mp4", help="write a video of one world (.mp4, .gif)")
+    parser.add_argument(
+        "--seconds", type=positive_float, default=10.0, metavar="S", help="its length (default: 10)"
+    )
+    parser.add_argument("--view", action="store_true", help="show it in the web browser until Ctrl-C instead")
+    _add_page(parser)
+
+
+def _add_page(parser: argparse.ArgumentParser) -> None:
+    """Add where the page of the viewer is served."""
+    page = parser.add_argument_group("viewer")
+    page.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 lets others in (default: 127.0.0.1)",
+    )
+    page.add_argument(
+        "--port",
+        type=natural_int,
+        default=8080,
+        metavar="N",
+        help="port, or the next free one; 0 for any (default: 8080)",
+    )
+    page.add_argument("--no-browser", action="store_true", help="do not open a browser")
+    page.add_argument("--plain", action="store_true", help="no shadows and reflections, for slow machines")
+
+
+def _add_info(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim info``."""
+    parser.description = (
+        "Print the tree of bodies and joints of a URDF, MJCF, SDF or USD file, and what was not understood."
+    )
+    _add_file(parser)
+    parser.add_argument(
+        "--report",
+        action="store_true",
+        help="print instead, for each kind of element, how many are modelled, approximated, not modelled or "
+        "without effect, and why",
+    )
+
+
+def _add_warmup(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim warmup``."""
+    parser.description = (
+        "Compile kernels into the kernel cache, on all cores. Without it they are compiled when they are "
+        "first needed, which makes the first run of a robot some ten seconds slower. Name the robots that "
+        "will be simulated, or none to compile everything (a minute or two). Kernels stay in the cache until "
+        "newtonsim, Warp or the machine changes; the environment variable WARP_CACHE_PATH says where it is."
+    )
+    parser.add_argument(
+        "files", nargs="*", metavar="FILE", help="URDF, MJCF or SDF files (default: all kernels)"
+    )
+    parser.add_argument("--all", action="store_true", help="also what none of the files needs")
+    parser.add_argument("--gradients", action="store_true", help="also the code for gradients")
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
+    _add_base(parser)
+
+
+def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim pybullet-server``."""
+    parser.description = (
+        "Serve one world to PyBullet scripts in other processes, which connect with p.connect(p.TCP, host, "
+        "port), p.connect(p.UDP, host, port) or p.connect(p.SHARED_MEMORY, key). The world stays when they "
+        "disconnect. "
+        "Clients name files on the machine of the server, and read and write them with its rights."
+    )
+    parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="(default: 127.0.0.1)")
+    parser.add_argument(
+        "--port", type=natural_int, default=6667, metavar="N", help="0 for any free one (default: 6667)"
+    )
+    parser.add_argument(
+        "--shared-memory-key",
+        type=int,
+        default=12347,
+        metavar="N",
+        help="key for SHARED_MEMORY connections, -1 for none (default: 12347)",
+    )
+    parser.add_argument(
+        "--num-worlds", type=positive_int, default=1, metavar="N", help="copies of the world (default: 1)"
+    )
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: cpu with one world)")
+
+
+def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:
+    """Add the robot file and how its base is held."""
+    optional: dict[str, Any] = {"nargs": "?"} if default else {}
+    text = "URDF, MJCF, SDF or USD file" + (f" (default: {default})" if default else "")
+    parser.add_argument("file", metavar="FILE", help=text, **optional)
+    _add_base(parser)
+
+
+def _add_base(parser: argparse.ArgumentParser) -> None:
+    """Add how the base of a robot is held."""
+    parser.add_argument(
+        "--base",
+        choices=("auto", "free", "fixed"),
+        default="auto",
+        help="root of a URDF robot; auto: fixed if the root link is named 'world' or has no mass, else free",
+    )
