@@ -1,0 +1,98 @@
+"""The programs in docs/ run as they stand: all blocks of a page one after the other, as in a notebook.
+
+A block with `title="name.py"` is what the reader saves under that name; a block of ```` ```py ```` is quoted
+from the file that its first line names.
+"""
+
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+from rooms import ROOT
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+BLOCK = re.compile(r"^```(\w+)(?: title=\"(.*?)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+UNTIL_STOPPED = ("viewer", "pybullet_gui")
+"""Pages whose programs go on until Ctrl-C."""
+
+BEFORE = {"tutorial_urdf": ["train", "balancer:Balancer", "--samples", "3000", "--no-video"]}
+"""What a page has its reader type before the last program."""
+
+RUNNER = """
+import pathlib, sys
+sys.path.insert(0, "")
+names = {"__name__": "__main__"}
+for path in sorted(pathlib.Path().glob("block_*.py")):
+    print("running", path, flush=True)
+    try:
+        exec(compile(path.read_text(), str(path), "exec"), names)
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def blocks(page: pathlib.Path, language: str) -> list[tuple[str, str]]:
+    """Return title and text of the blocks in a language."""
+    return [(title, text) for kind, title, text in BLOCK.findall(page.read_text()) if kind == language]
+
+
+def unpack(page: pathlib.Path, folder: pathlib.Path) -> int:
+    """Write the files and programs of a page; return how many programs there are."""
+    number = 0
+    for _, title, text in BLOCK.findall(page.read_text()):
+        if title:
+            with open(folder / title, "a") as file:
+                file.write(text)
+    for title, text in blocks(page, "python"):
+        if not title:
+            (folder / f"block_{number:02}.py").write_text(text)
+            number += 1
+    return number
+
+
+def with_programs() -> list[pathlib.Path]:
+    return [page for page in PAGES if any(not title for title, _ in blocks(page, "python"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", with_programs(), ids=lambda page: page.stem)
+def test_programs_of_a_page_run(page: pathlib.Path, tmp_path: pathlib.Path, monkeypatch):
+    monkeypatch.setenv("BROWSER", "true")
+    count = unpack(page, tmp_path)
+    if page.stem in BEFORE:
+        command = [sys.executable, "-m", "newtonsim", *BEFORE[page.stem]]
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    with open(tmp_path / "out.txt", "w+") as out:
+        process = subprocess.Popen([sys.executable, "-c", RUNNER], cwd=tmp_path, stdout=out, stderr=out)
+        if page.stem in UNTIL_STOPPED:
+            for number in range(count):
+                _stop_when_it_runs(process, tmp_path / "out.txt", number)
+        status = process.wait(timeout=600)
+        out.seek(0)
+        said = out.read()
+    assert status == 0, said
+    assert f"block_{count - 1:02}.py" in said
+
+
+def _stop_when_it_runs(process: subprocess.Popen, out: pathlib.Path, number: int) -> None:
+    """Press Ctrl-C some seconds after a program of the page began."""
+    end = time.monotonic() + 120.0
+    while f"block_{number:02}.py" not in out.read_text() and time.monotonic() < end:
+        time.sleep(0.2)
+    time.sleep(10.0)
+    assert process.poll() is None, out.read_text()
+    process.send_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "py")], ids=lambda page: page.stem)
+def test_quotations_are_what_the_file_says(page: pathlib.Path):
+    for _, text in blocks(page, "py"):
+        name, _, quoted = text.partition("\n")
+        source = (ROOT / name.removeprefix("# ")).read_text()
+        lines = [line.strip() for line in quoted.strip().splitlines()]
+        assert "\n".join(lines) in textwrap.dedent("\n".join(line.strip() for line in source.splitlines()))
