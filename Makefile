@@ -2,6 +2,7 @@
 #   make demo   install, and let 1024 quadrupeds settle on the ground
 #   make test   install with the test extra, lint, check types, run all tests
 #   make bench  install with the bench extra, run the short form of all benchmarks (some minutes)
+#   make docs   install with the docs extra, build the site of the docs into build/site
 #   make clean  remove .venv and what builds leave behind
 # Another interpreter: make demo PYTHON=/path/to/python3.12
 
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTHON ?=
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench docs clean
 .DEFAULT_GOAL := demo
 
 # A wheel built over an old build/ would contain modules that the tree no longer has.
@@ -41,6 +42,18 @@ bench: $(VENV)/bench-installed
 $(VENV)/bench-installed: $(BIN)/python pyproject.toml
 	@echo "installing newtonsim[bench] into $(VENV) ..."
 	$(PIP) --editable '.[bench]'
+	touch $@
+
+# The reference is read from the package as it is installed.
+docs: $(VENV)/docs-installed
+	rm -rf build/package
+	$(PIP) --no-deps --target build/package .
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open build/site/index.html, or read it with search: $(BIN)/mkdocs serve"
+
+$(VENV)/docs-installed: $(BIN)/python pyproject.toml
+	@echo "installing the docs extra into $(VENV) ..."
+	$(PIP) --editable '.[docs]'
 	touch $@
 
 $(BIN)/python:

@@ -103,16 +103,16 @@ def parse_usd(
         - "fps", "duration": frames per second, and end minus start time code;
         - "up_axis", "mass_unit", "linear_unit": up axis of the stage, kilograms and metres per unit;
         - "path_body_map", "path_shape_map", "path_joint_map", "path_constraint_map": index by prim path of
-          each rigid body, shape (the first, where a mesh was taken apart), joint of a kinematic tree (the
-          free joint of a root: the body's path and "_free") and joint outside of it;
+            each rigid body, shape (the first, where a mesh was taken apart), joint of a kinematic tree (the
+            free joint of a root: the body's path and "_free") and joint outside of it;
         - "path_shape_scale": stretch (3,) of each shape's prim in the stage;
         - "scene_attributes": all attributes of the PhysicsScene that counts;
         - "collapse_results": what `ModelBuilder.collapse_fixed_joints` returned, with indices before and
-          after it counted from 0 for the stage (with `cloned_env`, for the environment), or None;
+            after it counted from 0 for the stage (with `cloned_env`, for the environment), or None;
         - "cameras": by prim path, pose in the world [m, xyzw], looking along -z with y up, body that carries
-          it, clipping range and focus distance [m], lens as in the stage (tenths of its unit);
+            it, clipping range and focus distance [m], lens as in the stage (tenths of its unit);
         - "lights": by prim path, type, pose, shining along -z, body, colour, brightness, and under "inputs"
-          all that is written of it, as in the stage;
+            all that is written of it, as in the stage;
         - "report": the `ImportReport`, with all shapes of each prim, coordinates and remarks.
 
     Raises:

@@ -15,7 +15,7 @@ class Heightfield:
     centred.
 
     Attributes:
-        heights: Shape [rows, columns] [m].
+        heights: In metres, shape (rows, columns).
         size: Extent (x, z) of the rectangle [m].
     """
 

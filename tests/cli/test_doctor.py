@@ -12,7 +12,7 @@ from newtonsim.cli.main import main
 
 def test_every_extra_of_a_user_is_told():
     extras = set(importlib.metadata.metadata("newtonsim").get_all("Provides-Extra"))
-    assert set(doctor._EXTRAS) == extras - {"test", "bench"}
+    assert set(doctor._EXTRAS) == extras - {"test", "bench", "docs"}
 
 
 def test_an_extra_that_names_others_asks_for_their_packages():
