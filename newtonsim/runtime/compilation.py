@@ -22,6 +22,7 @@ from typing import Any
 import warp as wp
 
 from newtonsim.errors import NotDifferentiableError
+from newtonsim.runtime import remembered
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.indexing import index_plainly
 from newtonsim.runtime.progress import Progress
@@ -59,6 +60,7 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
     for module in modules:
         index_plainly(module)
     unloaded = [m for m in dict.fromkeys(modules) if (m, str(device)) not in _loaded]
+    unknown = [m for m in unloaded if not remembered.recall(m, block_dim(device))]
     missing = [m for m in unloaded if not is_cached(m, device)]
     for module in unloaded:
         if module not in missing:
@@ -68,6 +70,7 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
     if missing:
         with Progress(str(device), [short_name(m) for m in missing]) as progress:
             _load_side_by_side(missing, device, progress)
+    remembered.keep(unknown, block_dim(device))
     return [short_name(m) for m in missing]
 
 
