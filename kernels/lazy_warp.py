@@ -109,7 +109,11 @@ def _declared(late: LazyFunction | LazyKernel, name: str) -> Any:
     with _lock:
         options = late.__dict__.pop("_undeclared", None)
         if options is not None:
-            late._declare(late.__wrapped__, options)
+            function = late.__wrapped__
+            if function.__globals__.get("wp") is sys.modules[__name__]:
+                # functions such as `wp.tid` are known to Warp's compiler by Warp's own module only
+                function.__globals__["wp"] = _warp
+            late._declare(function, options)
         return object.__getattribute__(late, name)
 
 
