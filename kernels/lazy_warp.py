@@ -9,7 +9,7 @@ together with all kernels of its file, since Warp compiles these as one.
 All other names are those of Warp. A name stands for one function: Warp's overloads are not known here.
 
 Stage: all stages, what kernel files are written in
-Used by: newtonsim/runtime/remembered.py
+Used by: newtonsim/runtime/compilation.py, newtonsim/runtime/remembered.py
 """
 
 from __future__ import annotations
@@ -76,11 +76,16 @@ class LazyKernel(_warp.Kernel):
         module = _warp.get_module(function.__module__)
         # what the kernel calls would be asked for its module, and thereby declared
         module.defer_reference_scan = True
-        with _Unmodified(module):
-            super().__init__(function, function.__name__, module, options)
-        for other in vars(sys.modules[function.__module__]).values():
-            if isinstance(other, LazyKernel) and other.__module__ == function.__module__:
-                _declared(other, "module")
+        super().__init__(function, function.__name__, module, options)
+        declare(function.__module__)
+
+
+def declare(file: str) -> _warp.Module:
+    """Tell Warp of all kernels of a file, by its Python name, and return the module of Warp that has them."""
+    for value in list(getattr(sys.modules.get(file), "__dict__", {}).values()):
+        if isinstance(value, LazyKernel) and value.__module__ == file:
+            _declared(value, "module")
+    return _warp.get_module(file)
 
 
 def func(function: Callable | None = None, *, inline: bool | None = None) -> Any:

@@ -5,6 +5,8 @@ Warp finds what it compiled by a hash over all that the kernels of a file call, 
 version. So it is kept in Warp's kernel cache, under a fingerprint of these, and where it is known, nothing is
 parsed but the kernels that are launched.
 
+On a machine that has compiled nothing yet, the optional wheel of compiled kernels brings the hashes.
+
 Nothing is remembered of kernels that are not those of our files as they are on the disk: of users' kernels,
 of kernels with overloads, and while files change.
 """
@@ -18,16 +20,14 @@ import json
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import warp as wp
 
-import newtonsim.kernels
-from newtonsim.kernels.lazy_warp import READ_SINCE, LazyKernel
-
-_MARGIN = 2.0
-"""Seconds that a file has to be older than the process, for clocks that tell times of files coarsely."""
+from newtonsim.kernels.lazy_warp import LazyKernel
+from newtonsim.runtime import kernels_wheel
+from newtonsim.runtime.kernel_sources import fingerprint, unchanged
 
 
 class KnownHashes:
@@ -73,7 +73,7 @@ def recall(module: wp.Module, block_dim: int) -> bool:
     if block_dim in module.hashers:
         return True
     kernels = _own_kernels(module)
-    record = _records(_file()).get(_key(module, block_dim)) if kernels else None
+    record = _record(module, block_dim) if kernels else None
     if record is None or record["kernels"].keys() != {kernel.key for kernel in kernels}:
         return False
     module.hashers[block_dim] = KnownHashes(kernels, record)
@@ -81,8 +81,16 @@ def recall(module: wp.Module, block_dim: int) -> bool:
     return True
 
 
-def keep(modules: Iterable[wp.Module], block_dim: int) -> None:
-    """Remember hashes of modules that have been loaded; where the cache cannot be written to, do nothing."""
+def compiled(module: wp.Module, device: wp.Device, block_dim: int) -> kernels_wheel.Compiled | None:
+    """Where the wheel of compiled kernels has a module as it is now, None if it has not."""
+    record = kernels_wheel.records().get(_key(module, block_dim))
+    if record is None or record["hash"] != module.get_module_hash(block_dim).hex():
+        return None
+    return kernels_wheel.compiled(record, device)
+
+
+def records_of(modules: Iterable[wp.Module], block_dim: int) -> dict[str, dict[str, Any]]:
+    """What is remembered of modules that have been hashed, by what it is found under."""
     records = {}
     for module in modules:
         if kernels := _own_kernels(module):
@@ -90,6 +98,12 @@ def keep(modules: Iterable[wp.Module], block_dim: int) -> None:
             known = {kernel.key: _facts(kernel, hashes[kernel]) for kernel in kernels}
             text = module.get_module_hash(block_dim).hex()
             records[_key(module, block_dim)] = {"hash": text, "kernels": known}
+    return records
+
+
+def keep(modules: Iterable[wp.Module], block_dim: int) -> None:
+    """Remember hashes of modules that have been loaded; where the cache cannot be written to, do nothing."""
+    records = records_of(modules, block_dim)
     if records:
         file = _file()
         with contextlib.suppress(OSError):
@@ -103,35 +117,17 @@ def _facts(kernel: LazyKernel, kernel_hash: bytes) -> dict[str, Any]:
     return {"hash": kernel_hash.hex(), **known}
 
 
-@functools.cache
-def fingerprint() -> str:
-    """Fingerprint of all kernel files and of Warp's version, which with options make up what is compiled."""
-    digest = hashlib.sha256(wp.__version__.encode())
-    for path in _kernel_files():
-        digest.update(os.path.basename(path).encode())
-        digest.update(pathlib.Path(path).read_bytes())
-    return digest.hexdigest()
-
-
-def _kernel_files() -> Iterator[str]:
-    for folder in newtonsim.kernels.__path__:
-        for place, folders, names in os.walk(folder):
-            folders.sort()
-            yield from (os.path.join(place, name) for name in sorted(names) if name.endswith(".py"))
-
-
-@functools.cache
-def _unchanged() -> bool:
-    """Whether kernel files are what this process has read and will read."""
-    return max(map(os.path.getmtime, _kernel_files())) < READ_SINCE - _MARGIN
-
-
 def _own_kernels(module: wp.Module) -> list[LazyKernel]:
     """Kernels of one of our files, none if hashes of them are not to be remembered."""
     kernels = list(module.kernels.values())
     own = all(isinstance(k, LazyKernel) and k.__module__ == module.name and not k.is_generic for k in kernels)
     whole = set(module._live_kernels) == set(kernels) and not module.has_unresolved_static_expressions
-    return kernels if own and whole and module.name.startswith("newtonsim.kernels.") and _unchanged() else []
+    return kernels if own and whole and module.name.startswith("newtonsim.kernels.") and unchanged() else []
+
+
+def _record(module: wp.Module, block_dim: int) -> dict[str, Any] | None:
+    key = _key(module, block_dim)
+    return _records(_file()).get(key) or kernels_wheel.records().get(key)
 
 
 def _key(module: wp.Module, block_dim: int) -> str:

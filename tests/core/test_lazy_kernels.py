@@ -15,7 +15,7 @@ import warp as wp
 from newtonsim.kernels import lazy_warp
 from newtonsim.kernels.optimize import sampling
 from newtonsim.kernels.trees import forward_kinematics
-from newtonsim.runtime import compilation, remembered
+from newtonsim.runtime import compilation, kernel_sources, remembered
 from newtonsim.runtime.indexing import index_plainly
 
 FILE = '''
@@ -82,6 +82,16 @@ def test_a_later_declaration_leaves_hashes_as_they_are(kernels):
     assert kernels.double.module.get_module_hash(1) == before
 
 
+def test_a_module_that_is_loaded_by_its_name_has_its_kernels(kernels):
+    compilation.load([wp.get_module(kernels.__name__)], "cpu")
+    assert is_declared(kernels.double)
+    (module_exec,) = kernels.double.module.execs.values()
+    a = wp.array([3.0], dtype=float, device="cpu")
+    wp.launch(kernels.double, 1, [a], device="cpu", block_dim=1)
+    assert a.numpy() == [6.0]
+    assert list(kernels.double.module.execs.values()) == [module_exec]
+
+
 def test_threads_meet_at_one_declaration(kernels):
     found, start = [], threading.Barrier(8)
 
@@ -146,7 +156,7 @@ def test_a_second_process_parses_no_device_function(tmp_path: pathlib.Path):
 def own_records(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
     """Records in a folder of the test, as of files that nobody changes."""
     monkeypatch.setattr(remembered, "_file", lambda: str(tmp_path / "records.json"))
-    monkeypatch.setattr(remembered, "_unchanged", lambda: True)
+    monkeypatch.setattr(remembered, "unchanged", lambda: True)
     remembered._records.cache_clear()
     yield tmp_path / "records.json"
     remembered._records.cache_clear()
@@ -186,14 +196,14 @@ def test_kernels_that_are_not_those_of_our_files_are_hashed(own_records: pathlib
 def test_nothing_is_remembered_while_files_change(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path):
     path = tmp_path / "kernel.py"
     path.write_text("a = 1")
-    monkeypatch.setattr(remembered, "_kernel_files", lambda: iter([str(path)]))
-    unchanged = remembered._unchanged.__wrapped__
+    monkeypatch.setattr(kernel_sources, "_kernel_files", lambda: iter([str(path)]))
+    unchanged = kernel_sources.unchanged.__wrapped__
     assert not unchanged()
     os.utime(path, (lazy_warp.READ_SINCE - 10,) * 2)
     assert unchanged()
-    before = remembered.fingerprint.__wrapped__()
+    before = kernel_sources.fingerprint.__wrapped__()
     path.write_text("a = 2")
-    assert remembered.fingerprint.__wrapped__() != before
+    assert kernel_sources.fingerprint.__wrapped__() != before
 
 
 def test_a_kernel_that_was_added_is_not_known(own_records: pathlib.Path):
