@@ -1,11 +1,45 @@
-"""Readers of files: robots are added to a ModelBuilder and reported on, meshes of soft bodies returned."""
+"""Readers of files: robots are added to a ModelBuilder and reported on, meshes of soft bodies returned.
 
-from newtonsim.importers.files.report import ImportReport as ImportReport
-from newtonsim.importers.files.report import ReportEntry as ReportEntry
-from newtonsim.importers.files.resolve_url import resolve_usd_from_url as resolve_usd_from_url
-from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
-from newtonsim.importers.sdf import parse_sdf as parse_sdf
-from newtonsim.importers.soft_meshes import load_cloth_mesh as load_cloth_mesh
-from newtonsim.importers.soft_meshes import load_tet_mesh as load_tet_mesh
-from newtonsim.importers.urdf import parse_urdf as parse_urdf
-from newtonsim.importers.usd import parse_usd as parse_usd
+Only those that are used are imported.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from newtonsim.importers.files.report import ImportReport as ImportReport
+    from newtonsim.importers.files.report import ReportEntry as ReportEntry
+    from newtonsim.importers.files.resolve_url import resolve_usd_from_url as resolve_usd_from_url
+    from newtonsim.importers.mjcf import parse_mjcf as parse_mjcf
+    from newtonsim.importers.sdf import parse_sdf as parse_sdf
+    from newtonsim.importers.soft_meshes import load_cloth_mesh as load_cloth_mesh
+    from newtonsim.importers.soft_meshes import load_tet_mesh as load_tet_mesh
+    from newtonsim.importers.urdf import parse_urdf as parse_urdf
+    from newtonsim.importers.usd import parse_usd as parse_usd
+
+_LAZY = {
+    "ImportReport": "newtonsim.importers.files.report",
+    "ReportEntry": "newtonsim.importers.files.report",
+    "load_cloth_mesh": "newtonsim.importers.soft_meshes",
+    "load_tet_mesh": "newtonsim.importers.soft_meshes",
+    "parse_mjcf": "newtonsim.importers.mjcf",
+    "parse_sdf": "newtonsim.importers.sdf",
+    "parse_urdf": "newtonsim.importers.urdf",
+    "parse_usd": "newtonsim.importers.usd",
+    "resolve_usd_from_url": "newtonsim.importers.files.resolve_url",
+}
+
+__all__ = list(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    """Import a reader when it is first used."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'newtonsim.importers' has no attribute '{name}'")
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -9,11 +9,6 @@ if not os.path.isdir(os.path.join(__path__[0], "kernels")):
     __path__.append(os.path.dirname(__path__[0]))
 
 from newtonsim._version import __version__ as __version__
-from newtonsim.builder import JointAxis as JointAxis
-from newtonsim.builder import ModelBuilder as ModelBuilder
-from newtonsim.collision.collide import (
-    collide as collide,  # at once: the function hides the module of its name
-)
 from newtonsim.errors import DeviceError as DeviceError
 from newtonsim.errors import ImportFileError as ImportFileError
 from newtonsim.errors import ModelError as ModelError
@@ -24,44 +19,6 @@ from newtonsim.errors import RendererUnavailableError as RendererUnavailableErro
 from newtonsim.errors import SmallTeamWarning as SmallTeamWarning
 from newtonsim.errors import SweepError as SweepError
 from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
-from newtonsim.geometry import SDF as SDF
-from newtonsim.geometry import Heightfield as Heightfield
-from newtonsim.geometry import Mesh as Mesh
-from newtonsim.kernels.views.structs import ModelShapeGeometry as ModelShapeGeometry
-from newtonsim.kernels.views.structs import ModelShapeMaterials as ModelShapeMaterials
-from newtonsim.scene.control import Control as Control
-from newtonsim.scene.enums import GEO_BOX as GEO_BOX
-from newtonsim.scene.enums import GEO_CAPSULE as GEO_CAPSULE
-from newtonsim.scene.enums import GEO_CONE as GEO_CONE
-from newtonsim.scene.enums import GEO_CYLINDER as GEO_CYLINDER
-from newtonsim.scene.enums import GEO_ELLIPSOID as GEO_ELLIPSOID
-from newtonsim.scene.enums import GEO_HFIELD as GEO_HFIELD
-from newtonsim.scene.enums import GEO_MESH as GEO_MESH
-from newtonsim.scene.enums import GEO_NONE as GEO_NONE
-from newtonsim.scene.enums import GEO_PLANE as GEO_PLANE
-from newtonsim.scene.enums import GEO_SDF as GEO_SDF
-from newtonsim.scene.enums import GEO_SPHERE as GEO_SPHERE
-from newtonsim.scene.enums import JOINT_BALL as JOINT_BALL
-from newtonsim.scene.enums import JOINT_COMPOUND as JOINT_COMPOUND
-from newtonsim.scene.enums import JOINT_D6 as JOINT_D6
-from newtonsim.scene.enums import JOINT_DISTANCE as JOINT_DISTANCE
-from newtonsim.scene.enums import JOINT_FIXED as JOINT_FIXED
-from newtonsim.scene.enums import JOINT_FREE as JOINT_FREE
-from newtonsim.scene.enums import JOINT_MODE_FORCE as JOINT_MODE_FORCE
-from newtonsim.scene.enums import JOINT_MODE_TARGET_POSITION as JOINT_MODE_TARGET_POSITION
-from newtonsim.scene.enums import JOINT_MODE_TARGET_VELOCITY as JOINT_MODE_TARGET_VELOCITY
-from newtonsim.scene.enums import JOINT_PRISMATIC as JOINT_PRISMATIC
-from newtonsim.scene.enums import JOINT_REVOLUTE as JOINT_REVOLUTE
-from newtonsim.scene.enums import JOINT_UNIVERSAL as JOINT_UNIVERSAL
-from newtonsim.scene.enums import PARTICLE_FLAG_ACTIVE as PARTICLE_FLAG_ACTIVE
-from newtonsim.scene.enums import ColoringAlgorithm as ColoringAlgorithm
-from newtonsim.scene.enums import ConstraintType as ConstraintType
-from newtonsim.scene.enums import GeoType as GeoType
-from newtonsim.scene.enums import JointMode as JointMode
-from newtonsim.scene.enums import JointType as JointType
-from newtonsim.scene.enums import ShapeFlags as ShapeFlags
-from newtonsim.scene.model import Model as Model
-from newtonsim.scene.state import State as State
 
 if TYPE_CHECKING:
     import newtonsim.diff as diff
@@ -71,14 +28,55 @@ if TYPE_CHECKING:
     import newtonsim.render as render
     import newtonsim.solvers as solvers
     import newtonsim.utils as utils
+    from newtonsim.builder import JointAxis as JointAxis
+    from newtonsim.builder import ModelBuilder as ModelBuilder
+    from newtonsim.collision.collide import collide as collide
     from newtonsim.collision.contacts import Contact as Contact
     from newtonsim.collision.contacts import Contacts as Contacts
+    from newtonsim.geometry import SDF as SDF
+    from newtonsim.geometry import Heightfield as Heightfield
+    from newtonsim.geometry import Mesh as Mesh
     from newtonsim.inspection import inspect as inspect
     from newtonsim.kernel_warmup import warmup as warmup
+    from newtonsim.kernels.views.structs import ModelShapeGeometry as ModelShapeGeometry
+    from newtonsim.kernels.views.structs import ModelShapeMaterials as ModelShapeMaterials
     from newtonsim.kinematics import eval_fk as eval_fk
     from newtonsim.kinematics import eval_ik as eval_ik
     from newtonsim.queries.scene_query import SceneQuery as SceneQuery
+    from newtonsim.scene.control import Control as Control
+    from newtonsim.scene.enums import GEO_BOX as GEO_BOX
+    from newtonsim.scene.enums import GEO_CAPSULE as GEO_CAPSULE
+    from newtonsim.scene.enums import GEO_CONE as GEO_CONE
+    from newtonsim.scene.enums import GEO_CYLINDER as GEO_CYLINDER
+    from newtonsim.scene.enums import GEO_ELLIPSOID as GEO_ELLIPSOID
+    from newtonsim.scene.enums import GEO_HFIELD as GEO_HFIELD
+    from newtonsim.scene.enums import GEO_MESH as GEO_MESH
+    from newtonsim.scene.enums import GEO_NONE as GEO_NONE
+    from newtonsim.scene.enums import GEO_PLANE as GEO_PLANE
+    from newtonsim.scene.enums import GEO_SDF as GEO_SDF
+    from newtonsim.scene.enums import GEO_SPHERE as GEO_SPHERE
+    from newtonsim.scene.enums import JOINT_BALL as JOINT_BALL
+    from newtonsim.scene.enums import JOINT_COMPOUND as JOINT_COMPOUND
+    from newtonsim.scene.enums import JOINT_D6 as JOINT_D6
+    from newtonsim.scene.enums import JOINT_DISTANCE as JOINT_DISTANCE
+    from newtonsim.scene.enums import JOINT_FIXED as JOINT_FIXED
+    from newtonsim.scene.enums import JOINT_FREE as JOINT_FREE
+    from newtonsim.scene.enums import JOINT_MODE_FORCE as JOINT_MODE_FORCE
+    from newtonsim.scene.enums import JOINT_MODE_TARGET_POSITION as JOINT_MODE_TARGET_POSITION
+    from newtonsim.scene.enums import JOINT_MODE_TARGET_VELOCITY as JOINT_MODE_TARGET_VELOCITY
+    from newtonsim.scene.enums import JOINT_PRISMATIC as JOINT_PRISMATIC
+    from newtonsim.scene.enums import JOINT_REVOLUTE as JOINT_REVOLUTE
+    from newtonsim.scene.enums import JOINT_UNIVERSAL as JOINT_UNIVERSAL
+    from newtonsim.scene.enums import PARTICLE_FLAG_ACTIVE as PARTICLE_FLAG_ACTIVE
+    from newtonsim.scene.enums import ColoringAlgorithm as ColoringAlgorithm
+    from newtonsim.scene.enums import ConstraintType as ConstraintType
+    from newtonsim.scene.enums import GeoType as GeoType
+    from newtonsim.scene.enums import JointMode as JointMode
+    from newtonsim.scene.enums import JointType as JointType
+    from newtonsim.scene.enums import ShapeFlags as ShapeFlags
     from newtonsim.scene.memory import memory_report as memory_report
+    from newtonsim.scene.model import Model as Model
+    from newtonsim.scene.state import State as State
     from newtonsim.simulator import Simulator as Simulator
     from newtonsim.solvers import FeatherstoneSolver as FeatherstoneSolver
     from newtonsim.solvers import MuJoCoSolver as MuJoCoSolver
@@ -164,15 +162,56 @@ __all__ = [
 ]
 
 _LAZY = {
+    "ColoringAlgorithm": "newtonsim.scene.enums",
+    "ConstraintType": "newtonsim.scene.enums",
     "Contact": "newtonsim.collision.contacts",
     "Contacts": "newtonsim.collision.contacts",
+    "Control": "newtonsim.scene.control",
     "FeatherstoneSolver": "newtonsim.solvers",
-    "SceneQuery": "newtonsim.queries.scene_query",
+    "GEO_BOX": "newtonsim.scene.enums",
+    "GEO_CAPSULE": "newtonsim.scene.enums",
+    "GEO_CONE": "newtonsim.scene.enums",
+    "GEO_CYLINDER": "newtonsim.scene.enums",
+    "GEO_ELLIPSOID": "newtonsim.scene.enums",
+    "GEO_HFIELD": "newtonsim.scene.enums",
+    "GEO_MESH": "newtonsim.scene.enums",
+    "GEO_NONE": "newtonsim.scene.enums",
+    "GEO_PLANE": "newtonsim.scene.enums",
+    "GEO_SDF": "newtonsim.scene.enums",
+    "GEO_SPHERE": "newtonsim.scene.enums",
+    "GeoType": "newtonsim.scene.enums",
+    "Heightfield": "newtonsim.geometry",
+    "JOINT_BALL": "newtonsim.scene.enums",
+    "JOINT_COMPOUND": "newtonsim.scene.enums",
+    "JOINT_D6": "newtonsim.scene.enums",
+    "JOINT_DISTANCE": "newtonsim.scene.enums",
+    "JOINT_FIXED": "newtonsim.scene.enums",
+    "JOINT_FREE": "newtonsim.scene.enums",
+    "JOINT_MODE_FORCE": "newtonsim.scene.enums",
+    "JOINT_MODE_TARGET_POSITION": "newtonsim.scene.enums",
+    "JOINT_MODE_TARGET_VELOCITY": "newtonsim.scene.enums",
+    "JOINT_PRISMATIC": "newtonsim.scene.enums",
+    "JOINT_REVOLUTE": "newtonsim.scene.enums",
+    "JOINT_UNIVERSAL": "newtonsim.scene.enums",
+    "JointAxis": "newtonsim.builder",
+    "JointMode": "newtonsim.scene.enums",
+    "JointType": "newtonsim.scene.enums",
+    "Mesh": "newtonsim.geometry",
+    "Model": "newtonsim.scene.model",
+    "ModelBuilder": "newtonsim.builder",
+    "ModelShapeGeometry": "newtonsim.kernels.views.structs",
+    "ModelShapeMaterials": "newtonsim.kernels.views.structs",
     "MuJoCoSolver": "newtonsim.solvers",
-    "Simulator": "newtonsim.simulator",
+    "PARTICLE_FLAG_ACTIVE": "newtonsim.scene.enums",
+    "SDF": "newtonsim.geometry",
+    "SceneQuery": "newtonsim.queries.scene_query",
     "SemiImplicitSolver": "newtonsim.solvers",
+    "ShapeFlags": "newtonsim.scene.enums",
+    "Simulator": "newtonsim.simulator",
     "SolverBase": "newtonsim.solvers",
+    "State": "newtonsim.scene.state",
     "XPBDSolver": "newtonsim.solvers",
+    "collide": "newtonsim.collision.collide",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",
     "inspect": "newtonsim.inspection",
@@ -181,13 +220,14 @@ _LAZY = {
     "warmup": "newtonsim.kernel_warmup",
 }
 _LAZY_MODULES = ("diff", "dynamics", "importers", "optimize", "render", "solvers", "utils")
+_LAZY_ROOMS = ("builder", "collision", "geometry", "kernels", "runtime", "scene")
 
 
 def __getattr__(name: str) -> Any:
-    """Load solvers, importers and algorithms when they are first used."""
+    """Load what is asked for: of `import newtonsim` alone not even Warp is needed."""
     if name in _LAZY:
         value = getattr(importlib.import_module(_LAZY[name]), name)
-    elif name in _LAZY_MODULES:
+    elif name in _LAZY_MODULES or name in _LAZY_ROOMS:
         value = importlib.import_module(f"newtonsim.{name}")
     else:
         raise AttributeError(f"module 'newtonsim' has no attribute '{name}'")

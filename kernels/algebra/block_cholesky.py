@@ -22,8 +22,7 @@ Reads: B, BlockSystemView, TreeView, trees
 Writes: BlockSystemView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, sync
 from newtonsim.kernels.views.model import TreeView
 

@@ -12,7 +12,7 @@ Reads: BlockSkylineView, x
 Writes: BlockSkylineView, x
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -7,7 +7,7 @@ Reads: body_com, body_q, body_qd
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 
 @wp.func

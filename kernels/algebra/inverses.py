@@ -6,7 +6,7 @@ Reads: inertia, mass
 Writes: inverse
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -15,7 +15,7 @@ Writes: B, x, y
 
 from typing import Any
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False})
 

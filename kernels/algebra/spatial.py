@@ -11,7 +11,7 @@ Reads: q
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 
 @wp.func

@@ -12,8 +12,7 @@ Reads: around, flags, position, start, thickness
 Writes: ElementView, lower, upper
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.queries.ray_solids import span_of_ball, span_of_capsule
 
 # axes are unrolled, for vectors in registers

@@ -13,8 +13,7 @@ Reads: CameraRays, DressView, Light, TileView, TraceView, mask
 Writes: PictureView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.camera.elements import element_normals
 from newtonsim.kernels.camera.rays import (
     LENS_FISHEYE,

@@ -10,7 +10,7 @@ Reads: Mount, body_pose
 Writes: CameraRays
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False})
 

@@ -11,8 +11,7 @@ Reads: Place, body_pose
 Writes: TraceView, lower, upper
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.camera.elements import ElementView, meet_elements, meets_elements
 from newtonsim.kernels.collision.surfaces.field_values import field_normal
 from newtonsim.kernels.queries.ray_solids import (

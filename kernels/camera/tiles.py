@@ -10,8 +10,7 @@ Reads: CameraRays, TraceView, lower, mask, upper
 Writes: TileView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.camera.rays import LENS_PINHOLE, CameraRays, ray_direction, ray_origin
 from newtonsim.kernels.camera.scene import (
     CameraHit,

@@ -15,8 +15,7 @@ Reads: ContactView, FeatureView, HullView, ShapeView, body_q
 Writes: FeatureView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.views.shapes import (
     GEO_BOX,

@@ -11,8 +11,7 @@ Reads: world_count
 Writes: total
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
 from newtonsim.kernels.views.shapes import GEO_CAPSULE, GEO_SPHERE, ShapeView

@@ -9,8 +9,7 @@ Reads: ContactView, HistoryView, ManifoldView, OverflowView, PairView, ShapeView
 Writes: ContactView, HistoryView, ManifoldView, OverflowView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team
 from newtonsim.kernels.collision.contacts import (
     ContactView,

@@ -6,8 +6,7 @@ Reads: ContactView, HistoryView, OverflowView, PairView, ShapeView, Teams, body_
 Writes: ContactView, ManifoldView, OverflowView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, scan_lanes, sync
 from newtonsim.kernels.collision.contacts import (
     ContactView,

@@ -10,8 +10,7 @@ Reads: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, 
 Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, start, z_moving
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView, factorize, solve
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sync
 from newtonsim.kernels.constraints.chains import team_push_triple, triple_velocity

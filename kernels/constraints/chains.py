@@ -17,8 +17,7 @@ Writes: B, z
 
 from typing import Any
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import (
     lane_row_axpyi,
     lane_row_axpyi3,

@@ -15,8 +15,7 @@ Reads: BodyStateView, ConstraintSettings, ContactRowView, ContactView, Kinematic
 Writes: ContactRowView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_in_world
 from newtonsim.kernels.algebra.sparse_blas import row_gram3
 from newtonsim.kernels.collision.contacts import ContactView, rounding

@@ -12,8 +12,7 @@ Reads: DofRowView, DriveView, L, LimitView, ServoView, TreeView, act, implicit, 
 Writes: DofRowView, ServoView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import inverse_weight, whiten_chain
 from newtonsim.kernels.constraints.servos import ServoView, servo_row
 from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed

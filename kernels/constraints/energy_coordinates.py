@@ -8,8 +8,7 @@ Reads: L, LevelView, Teams, TreeView, limit, qd, v_free, world_state, z, z_movin
 Writes: MarksView, moving_qd, qd, z
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import copyi, doti, lane_copyi
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED, PUSHED

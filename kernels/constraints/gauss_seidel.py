@@ -14,8 +14,7 @@ Reads: ContactRowView, DofRowView, PairRowView, SpinRowView, TreeView, centre, z
 Writes: ContactRowView, DofRowView, PairRowView, SpinRowView, z
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import lane_row_axpyi, lane_row_doti
 from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes
 from newtonsim.kernels.constraints.chains import (

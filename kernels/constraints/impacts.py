@@ -12,8 +12,7 @@ Reads: ContactRowView, ContactView, ImpulseView, TreeView, WorldDofsView, z
 Writes: ContactRowView, ImpulseView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import push_triple, triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView

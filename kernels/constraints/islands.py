@@ -10,8 +10,7 @@ Reads: ContactView, ImpulseView, IslandView, RowsView, TreeView, source
 Writes: ImpulseView, IslandView, target
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView

@@ -16,8 +16,7 @@ Reads: IslandView, LawView, RowsView
 Writes: LawView, RowsView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
 from newtonsim.kernels.constraints.contact_rows import CONTACT_SMOOTH, spin_width
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses

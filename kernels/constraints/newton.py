@@ -22,8 +22,7 @@ Reads: BlockSystemView, IslandView, LawView, NewtonView, RowsView, TreeView, x, 
 Writes: BlockSystemView, LawView, NewtonView, RowsView, z
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import (
     BlockSystemView,
     add_row,

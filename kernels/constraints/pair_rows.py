@@ -18,8 +18,7 @@ Reads: BodyStateView, ConstraintSettings, JointView, KinematicsView, L, LoopView
 Writes: PairRowView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings, limit_speed
 from newtonsim.kernels.trees.point_motion import BodyStateView, point_motion

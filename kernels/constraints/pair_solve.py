@@ -6,8 +6,7 @@ Reads: Teams, TreeView
 Writes: PairRowView, acted, z
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Teams, own_team
 from newtonsim.kernels.constraints.chains import team_push_row
 from newtonsim.kernels.constraints.gauss_seidel import relax_pair

@@ -12,8 +12,7 @@ Reads: BodyStateView, ContactView, JointView, KinematicsView, LoopView, RowsView
 Writes: body_f, force, qdd, wrench
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.contact_rows import contact_frame, contact_point
 from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, LoopView

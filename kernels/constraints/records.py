@@ -10,8 +10,7 @@ Reads: ContactView, ReportView, ShapeView, X, impulse
 Writes: ContactRecords
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.contact_rows import contact_frame
 from newtonsim.kernels.views.shapes import GEO_BOX, GEO_SPHERE, ShapeView

@@ -4,8 +4,7 @@ Stage: constraints, from assembly to backward pass
 Used by: solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView

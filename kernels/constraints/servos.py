@@ -14,8 +14,7 @@ Reads: ServoView, TreeView, q, qd
 Writes: joint_f
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_quat
 from newtonsim.kernels.views.model import TreeView
 

@@ -11,8 +11,7 @@ Reads: ContactView, PairView, ShapeView, SleepView, TreeView, 13 arrays
 Writes: PlacementView, SleepView, body_leaf, body_qd, qd
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView
 from newtonsim.kernels.collision.pairs.manifolds import PairView

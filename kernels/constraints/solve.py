@@ -13,8 +13,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
     factorizations, iterations, passed, residual, start, world_state, z, z_moving
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team
 from newtonsim.kernels.collision.contacts import ContactView

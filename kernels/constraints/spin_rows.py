@@ -7,8 +7,7 @@ Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, Shape
 Writes: SpinRowView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import fill_turning, whiten_sides
 from newtonsim.kernels.constraints.contact_rows import (

@@ -7,8 +7,7 @@ Reads: BodyView, ContactView, JointView, L, LevelView, RowsView, ServoView, Team
 Writes: KinematicsView, MarksView, RowsView, ServoView, body_q, body_qd, moving_qd, q_end, qd
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.dof_rows import remember_row

@@ -6,8 +6,7 @@ Reads: ContactView, IslandView, LawView, RowsView, TreeView, z, z_free
 Writes: LawView, RowsView, z
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import team_push_row, team_push_triple

@@ -6,7 +6,7 @@ Reads: source
 Writes: target
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False})
 

@@ -7,8 +7,7 @@ Reads: ConstraintSettings, DofRowView, DriveView, L, LimitView, ServoView, Teams
 Writes: DofRowView, ServoView, z
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, scan_lanes, sync
 from newtonsim.kernels.constraints.dof_rows import (
     ConstraintSettings,

@@ -6,8 +6,7 @@ Reads: EnvView
 Writes: EnvView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.envs.views import EnvView
 from newtonsim.kernels.views.model import MODE_FORCE
 

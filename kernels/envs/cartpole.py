@@ -10,8 +10,7 @@ Reads: EnvView, mask
 Writes: EnvView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.envs.views import SPAWN, EnvView, random_of, uniform
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -9,7 +9,7 @@ Reads: FrameView, broken, ended, mask
 Writes: FrameView
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

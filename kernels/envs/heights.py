@@ -6,8 +6,7 @@ Reads: EnvView, ScanView, SceneView, mask
 Writes: EnvView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.envs.views import EnvView
 from newtonsim.kernels.queries.rays import SEE_BACKS, SceneView, cast_ray
 

@@ -6,8 +6,7 @@ Reads: EnvView, RangeView, mask
 Writes: EnvView, RangeView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.envs.views import PUSH, RANDOMISE, EnvView, random_of, uniform
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

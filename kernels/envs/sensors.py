@@ -6,8 +6,7 @@ Reads: DriveView, EnvView, ImuView, axis, body, coord, deviation, dof, mask, wre
 Writes: EnvView, ImuView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.envs.views import SENSE, EnvView, random_of
 from newtonsim.kernels.trees.joint_forces import drive_effort
 from newtonsim.kernels.views.model import MODE_FORCE, DriveView

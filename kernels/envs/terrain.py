@@ -11,8 +11,7 @@ Reads: EnvView, mask
 Writes: EnvView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.envs.quadruped import (
     MAX_TILT,
     MAX_TURN,

@@ -9,7 +9,7 @@ Reads: EnvView
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 
 @wp.struct

@@ -16,8 +16,7 @@ Reads: BodyView, DofRowView, DriveView, JointView, KinematicsView, L, LevelView,
 Writes: B, MotionView, 12 arrays
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, lane_row_axpyi, row_gram3
 from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.constraints.chains import fill_turning, fill_velocity, push_row, whiten_chain

@@ -10,8 +10,7 @@ Reads: AxisView, JointView, RowView, near
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.maximal.rows import ROW_LINEAR_AXIS, Pair, RowView, Wrench
 from newtonsim.kernels.trees.inverse_kinematics import (
     PARALLEL,

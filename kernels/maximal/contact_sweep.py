@@ -6,8 +6,7 @@ Reads: BodyContactView, ContactView, MotionView, SpinView
 Writes: BodyContactView, MotionView, SpinView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.maximal.contacts import (
     BodyContactView,

@@ -15,8 +15,7 @@ Reads: BodyContactView, BodySettings, ContactView, ModelShapeMaterials, MotionVi
 Writes: BodyContactView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_in_world
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.rebounds import count_bounces, end_of_bounces, time_of_impact

@@ -7,8 +7,7 @@ Reads: BodySettings, JointView, LoopView, MotionView, RowView, SpinView, 10 arra
 Writes: MotionView, RowView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_vec3, world_axis
 from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, PAIR_OFFSET, LoopView, PairFrames
 from newtonsim.kernels.maximal.axes import axis_value, axis_wrench

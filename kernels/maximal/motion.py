@@ -11,8 +11,7 @@ Reads: JointView, MotionView, SpinView, angular, body_qd, enabled, inertia, line
 Writes: MotionView, SpinView, body_q, body_qd, near, q, qd
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, rotate_inertia, unit_quat
 from newtonsim.kernels.maximal.axes import split_near
 from newtonsim.kernels.maximal.moving_bodies import MotionView, moved

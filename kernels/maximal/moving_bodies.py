@@ -12,8 +12,7 @@ Reads: MotionView, body_f, body_q, body_qd, gravity, inv_inertia, inv_mass
 Writes: MotionView, body_f
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -15,8 +15,7 @@ Reads: JointView, LoopView, MotionView, RowView, SpinView
 Writes: MotionView, RowView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
 from newtonsim.kernels.constraints.pair_rows import (
     PAIR_COSINE,

@@ -6,8 +6,7 @@ Reads: BlockView, BodyContactView, BodySettings, ContactView, MotionView, SpinVi
 Writes: BlockView, BodyContactView, MotionView, SpinView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.pair_rows import (
     PAIR_COUPLING,

@@ -9,8 +9,7 @@ Reads: ContactView, MujocoView, SurfaceView, body_q
 Writes: MujocoContactView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.mujoco.state import MujocoView
 

@@ -10,8 +10,7 @@ Reads: JointView, MujocoView, 12 arrays
 Writes: 13 arrays
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.views.model import JOINT_BALL, JOINT_DISTANCE, JOINT_FREE, JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

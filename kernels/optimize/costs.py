@@ -9,8 +9,7 @@ Reads: CostView, JointView, 9 arrays
 Writes: CostView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.optimize.tangent import ball_difference, floating_difference, is_floating, turn_between
 from newtonsim.kernels.optimize.views import CostView, stage_of, stage_weight
 from newtonsim.kernels.views.model import JOINT_BALL, JointView

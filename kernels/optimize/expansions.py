@@ -9,8 +9,7 @@ Reads: CostView, JointView, 10 arrays
 Writes: ExpansionView, rows
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.optimize.costs import row_of
 from newtonsim.kernels.optimize.tangent import (
     ball_difference,

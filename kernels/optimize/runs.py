@@ -6,8 +6,7 @@ Reads: JointView, RunView, body_com, change, controls, gain, length, q, qd
 Writes: RunView, difference
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.optimize.tangent import ball_difference, floating_difference, is_floating
 from newtonsim.kernels.optimize.views import RunView
 from newtonsim.kernels.views.model import JOINT_BALL, JointView

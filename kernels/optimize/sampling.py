@@ -6,8 +6,7 @@ Reads: RunView, basis, deviation, least, mean, noise, sequence, weights
 Writes: RunView, deviation, draws, mean, noise
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.optimize.views import RunView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

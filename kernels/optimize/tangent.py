@@ -8,8 +8,7 @@ Reads: JointView, body_com, q, reference
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_quat, load_vec3, unit_quat
 from newtonsim.kernels.views.model import JOINT_DISTANCE, JOINT_FREE, JointView
 

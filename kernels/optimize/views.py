@@ -9,7 +9,7 @@ Reads: CostView
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

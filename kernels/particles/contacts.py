@@ -13,8 +13,7 @@ Reads: BlockView, Mixing, MotionView, RigidView, SurfaceMaterial, indices, inv_m
 Writes: BlockView, ContactView, FaceView, MotionView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import Convex, convex_triangle
 from newtonsim.kernels.collision.surfaces.triangle_surface import nearest_on_triangle
 from newtonsim.kernels.maximal.moving_bodies import MotionView, velocity_at

@@ -6,8 +6,7 @@ Reads: v, world, x
 Writes: MarksView, v_out, x_out
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.steps.nonfinite import MarksView, mark
 
 wp.set_module_options({"enable_backward": False})

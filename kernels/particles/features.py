@@ -10,8 +10,7 @@ Reads: ContactView, FaceView, FeatureView, RigidView, body_q, indices, order, ra
 Writes: FeatureView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.contacts import ContactView, FaceView, blend, corners_of
 from newtonsim.kernels.particles.point_distance import RigidView, shape_distance
 

@@ -12,7 +12,7 @@ Reads: GridView, base, chunk_first, chunk_start, count, total, x
 Writes: GridView, start, total
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -12,8 +12,7 @@ Reads: GrainView, GridView, PairView, cell, point, shift, v, x
 Writes: Pair, PairView, count, listed, shift
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.contacts import UNBOUNDED
 from newtonsim.kernels.particles.grid import BLOCK_X, BLOCK_Y, BLOCK_Z, GridView, cell_number
 

@@ -10,8 +10,7 @@ Reads: MotionView, RigidView
 Writes: RigidView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import convex_triangle
 from newtonsim.kernels.collision.surfaces.fields import Field, level_at
 from newtonsim.kernels.collision.surfaces.triangle_distance import level_of_surface, surface_of

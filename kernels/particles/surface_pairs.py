@@ -10,8 +10,7 @@ Reads: GridView, SurfacePairView, SurfaceView, start, v, x
 Writes: SurfacePairView, shift
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.grid import SPANS, GridView, cell_of, is_placeable, span_of
 from newtonsim.kernels.particles.self_contact.geometry import nearest_on_triangle
 

@@ -10,8 +10,7 @@ Reads: ContactView, FeatureView, ModelShapeMaterials, body_com, body_q, body_qd,
 Writes: body_f
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.collision.contact_features import (
     NORMAL_UNKNOWN,

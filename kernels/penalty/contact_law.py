@@ -12,8 +12,7 @@ Reads: ContactView, ModelShapeMaterials, body_com, body_q, body_qd, shape_body
 Writes: body_f
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.views.structs import ModelShapeMaterials

@@ -13,8 +13,7 @@ Reads: 14 arrays
 Writes: corner
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.aerodynamics import air_force
 from newtonsim.kernels.particles.elements.hinge import fold_between, short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length

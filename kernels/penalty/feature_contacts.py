@@ -9,8 +9,7 @@ Reads: ContactView, FeatureView, ModelShapeMaterials, a, body_com, body_q, body_
 Writes: body_f, total
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.collision.contact_features import (
     NORMAL_UNKNOWN,

@@ -9,8 +9,7 @@ Reads: GrainMaterial, GrainView, GridView, v, x
 Writes: f
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.grid import SPANS, GridView, span_of
 from newtonsim.kernels.particles.pairs import GrainView, may_touch
 from newtonsim.kernels.penalty.contact_law import contact_force

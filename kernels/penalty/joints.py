@@ -12,8 +12,7 @@ Reads: AttachView, BodyMotionView, DriveView, JointInputView, JointView, before,
 Writes: part, q, torque
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.algebra.spatial import rotate_inertia, unit_quat
 from newtonsim.kernels.steps.motion import inverse_of

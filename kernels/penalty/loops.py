@@ -11,8 +11,7 @@ Reads: AttachView, BodyMotionView, JointInputView, JointView, LoopRowView, LoopV
 Writes: effort, f, part
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.constraints.pair_rows import (
     PAIR_COUPLING,

@@ -10,8 +10,7 @@ Reads: BodyView, FeatureView, SoftMaterial, indices, order, v, x
 Writes: body_f, corner, f
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.particles.features import FeatureView
 from newtonsim.kernels.penalty.contact_law import contact_force, push_body

@@ -8,7 +8,7 @@ Reads: corner, external, part, slot, start
 Writes: f
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

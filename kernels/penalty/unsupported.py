@@ -6,8 +6,7 @@ Reads: ContactView, FeatureView, body_world, shape_body
 Writes: body_qd_grad, refused
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contact_features import NORMAL_UNKNOWN, FeatureView
 from newtonsim.kernels.collision.contacts import ContactView
 

@@ -9,8 +9,7 @@ Reads: SceneView, SetView, lower, upper, worlds
 Writes: ClosestView, count, shapes
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import Closest, Convex, convex_shape
 from newtonsim.kernels.collision.surfaces.fields import (
     Field,

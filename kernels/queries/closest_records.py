@@ -6,8 +6,7 @@ Reads: SceneView, pairs, reach
 Writes: found, numbers
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.queries.closest_points import closest_on_shapes, shape_gap
 from newtonsim.kernels.queries.rays import SceneView
 

@@ -10,8 +10,7 @@ Reads: its arguments
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.surfaces.field_values import field_normal, field_value
 from newtonsim.kernels.collision.surfaces.height_grid import surface_at
 from newtonsim.kernels.queries.ray_solids import span_of_box

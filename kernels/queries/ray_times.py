@@ -13,8 +13,7 @@ Reads: its arguments
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.queries.ray_solids import span_of_cone
 from newtonsim.kernels.views.shapes import (
     GEO_BOX,

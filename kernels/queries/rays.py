@@ -11,8 +11,7 @@ Reads: RayView, SceneView
 Writes: RayHitView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.queries.ray_solids import is_solid, span_of_solid
 from newtonsim.kernels.queries.ray_surfaces import (
     SurfaceHit,

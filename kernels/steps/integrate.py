@@ -6,8 +6,7 @@ Reads: 14 arrays
 Writes: body_q_out, body_qd_out, v_out, x_out
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation

@@ -9,8 +9,7 @@ Reads: 12 arrays
 Writes: MarksView, body_q_out, body_qd_out, v_out, x_out
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, rotate_inertia, unit_quat
 from newtonsim.kernels.steps.integrate import PARTICLE_FLAG_ACTIVE
 from newtonsim.kernels.steps.nonfinite import MarksView, mark

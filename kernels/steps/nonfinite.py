@@ -6,7 +6,7 @@ Reads: its arguments
 Writes: MarksView
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -8,7 +8,7 @@ Reads: table
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -7,7 +7,7 @@ Reads: 14 arrays
 Writes: 15 arrays
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

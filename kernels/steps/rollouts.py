@@ -6,7 +6,7 @@ Reads: 9 arrays
 Writes: 12 arrays
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -13,8 +13,7 @@ Reads: BodyView, JointView, KinematicsView, LevelView, Teams, TreeView, diagonal
 Writes: ArticulatedView, KinematicsView, L
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia
 from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, LevelView, TreeView

@@ -9,8 +9,7 @@ Reads: CompositeView, KinematicsView, TreeView, center, dof_articulation, dof_lo
 Writes: matrix, momentum
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.trees.crba import CompositeView, composite_momentum
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 

@@ -11,8 +11,7 @@ Reads: BodyView, JointView, KinematicsView, L, LevelView, Teams, TreeView, base,
 Writes: CompositeView, H, KinematicsView, L, floor, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import axpy, doti, lane_axpyi, lane_scal
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia

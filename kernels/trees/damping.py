@@ -6,8 +6,7 @@ Reads: 9 arrays
 Writes: body_f, joint_f, target
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import rotate_inertia
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

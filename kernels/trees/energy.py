@@ -7,8 +7,7 @@ Reads: BodyView, H, KinematicsView, TreeView, a, b, body_articulation, dof_artic
 Writes: a, b, com, dense, energy, mass, moment, total
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import rotate_inertia
 from newtonsim.kernels.views.model import BodyView, KinematicsView, TreeView
 

@@ -13,8 +13,7 @@ Reads: BodyView, JointView, KinematicsView, TreeView, body_com, mask, q, qd
 Writes: KinematicsView, body_q, body_qd, origin
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import (
     load_quat,
     load_vec3,

@@ -10,8 +10,7 @@ Reads: JointView, body_com, body_q, body_qd, mask, tree_articulation
 Writes: q, qd, tree_mask
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.views.model import JOINT_BALL, JointView
 

@@ -11,8 +11,7 @@ Reads: BodyView, JointView, KinematicsView, L, TreeView, dof_joint, dof_local, i
 Writes: inertia, inverse, jacobian, rate, work
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import cross_motion, load_vec3
 from newtonsim.kernels.trees.forward_kinematics import anchor_frame, floating_axes, is_floating
 from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView

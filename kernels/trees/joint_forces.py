@@ -10,8 +10,7 @@ Reads: DriveView, JointView, TreeView, 11 arrays
 Writes: diagonal, implicit, q_out, rate, residual
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_quat, load_vec3, quat_exp, unit_quat
 from newtonsim.kernels.views.model import (
     JOINT_BALL,

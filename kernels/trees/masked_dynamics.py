@@ -9,8 +9,7 @@ Reads: BodyView, DriveView, JointView, KinematicsView, TreeView, 15 arrays
 Writes: KinematicsView, body_A, body_F, body_q, body_qd, dof_A, residual, tau
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose, move_joint, place_joint
 from newtonsim.kernels.trees.joint_forces import force_residual
 from newtonsim.kernels.trees.rnea import tree_inverse_dynamics

@@ -12,8 +12,7 @@ Reads: BodyView, JointView, KinematicsView, TreeView, predicted, start
 Writes: middle
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_vec3, rotate_inertia
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView

@@ -10,8 +10,7 @@ Reads: MuscleView, activation, body_com, body_q, body_qd, length, rate, tension
 Writes: length, part, rate, tension
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation

@@ -15,8 +15,7 @@ Reads: BodyStateView, KinematicsView, TreeView, body_A, falls
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

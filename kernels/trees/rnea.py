@@ -12,8 +12,7 @@ Reads: BodyView, JointView, KinematicsView, TreeView, body_f, gravity, qd, qdd, 
 Writes: body_A, body_F, dof_A, target, tau
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import cross_motion, load_vec3
 from newtonsim.kernels.trees.forward_kinematics import anchor_frame, floating_axes, is_floating
 from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView

@@ -27,8 +27,7 @@ Reads: BodyView, ChainView, JointView, KinematicsView, L, Teams, TreeView, body_
 Writes: ChainView, by_q, by_qd, dense
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import lane_axpy, lane_scal
 from newtonsim.kernels.algebra.spatial import cross_motion
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team

@@ -10,8 +10,7 @@ Reads: BodyView, DriveView, JointView, KinematicsView, L, LevelView, Teams, Tree
 Writes: ForceView, end, qd_end, qdd, used
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import is_floating

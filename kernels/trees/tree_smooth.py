@@ -9,8 +9,7 @@ Writes: CompositeView, ForceView, KinematicsView, L, body_f, body_q, body_qd, di
     middle, qd_end
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.crba import CompositeView, eliminate, fill_inertia, sum_composites
 from newtonsim.kernels.trees.forward_kinematics import move_joint

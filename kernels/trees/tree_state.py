@@ -9,8 +9,7 @@ Reads: BodyView, JointView, LevelView, Teams, TreeView, mask, q, qd
 Writes: KinematicsView, body_q, body_qd
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import (
     move_joint,

@@ -10,7 +10,7 @@ Used by: newtonsim/runtime/, newtonsim/scene/, solvers/featherstone/sleep.py,
     kernels/optimize/, kernels/penalty/, kernels/trees/
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 JOINT_BALL = wp.constant(2)
 JOINT_FIXED = wp.constant(3)

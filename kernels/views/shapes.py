@@ -6,8 +6,7 @@ Reads: ShapeView, body_q
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.views.structs import ModelShapeGeometry
 
 GEO_SPHERE = wp.constant(0)

@@ -7,7 +7,7 @@ Used by: newtonsim/__init__.py, newtonsim/builder/finalize.py, newtonsim/scene/a
     kernels/maximal/contacts.py, kernels/penalty/, kernels/views/shapes.py
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 
 @wp.struct

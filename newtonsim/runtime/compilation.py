@@ -22,6 +22,8 @@ from typing import Any
 import warp as wp
 
 from newtonsim.errors import NotDifferentiableError
+from newtonsim.kernels import lazy_warp
+from newtonsim.runtime import kernels_wheel, remembered
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.indexing import index_plainly
 from newtonsim.runtime.progress import Progress
@@ -57,9 +59,11 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
     device = wp.get_device(device)
     modules = list(modules)
     for module in modules:
+        lazy_warp.declare(module.name)
         index_plainly(module)
     unloaded = [m for m in dict.fromkeys(modules) if (m, str(device)) not in _loaded]
-    missing = [m for m in unloaded if not is_cached(m, device)]
+    unknown = [m for m in unloaded if not remembered.recall(m, block_dim(device))]
+    missing = [m for m in unloaded if not is_cached(m, device) and not _load_from_wheel(m, device)]
     for module in unloaded:
         if module not in missing:
             _load_one(module, device)
@@ -68,6 +72,7 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
     if missing:
         with Progress(str(device), [short_name(m) for m in missing]) as progress:
             _load_side_by_side(missing, device, progress)
+    remembered.keep(unknown, block_dim(device))
     return [short_name(m) for m in missing]
 
 
@@ -235,6 +240,19 @@ def _workers() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(core_count(), thread_name_prefix="newtonsim-compile")
 
 
+def _load_from_wheel(module: wp.Module, device: wp.Device) -> bool:
+    """Load a module from the wheel of compiled kernels; return whether it is there and fits."""
+    found = remembered.compiled(module, device, block_dim(device))
+    if found is None:
+        return False
+    try:
+        module.load(device, block_dim(device), found.binary, found.arch, found.meta)
+    except Exception as error:  # Warp raises nothing more special; a driver may be older than the wheel's PTX
+        kernels_wheel.leave_alone(f"{short_name(module)} cannot be loaded: {error}")
+        return False
+    return True
+
+
 def _load_one(module: wp.Module, device: wp.Device) -> None:
     wp.load_module(module, device=device, block_dim=block_dim(device))
     _loaded.add((module, str(device)))
@@ -247,6 +265,6 @@ def _size(module: wp.Module) -> int:
         python = sys.modules[waiting.pop()]
         if python.__file__ not in files:
             files.add(python.__file__)
-            used = {f.module.name for f in vars(python).values() if isinstance(f, wp.Function) and f.module}
-            waiting += sorted(used)
+            values = vars(python).values()
+            waiting += sorted({f.__module__ for f in values if isinstance(f, lazy_warp.LazyFunction)})
     return sum(os.path.getsize(file) for file in files)

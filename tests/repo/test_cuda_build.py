@@ -8,6 +8,7 @@ import warp as wp
 from emulated_teams import rewritten
 from rooms import ROOT, module_name, source_files
 
+from newtonsim.kernels import lazy_warp
 from newtonsim.runtime.indexing import index_plainly
 
 TEAMS = {module for module, _ in rewritten().kernels()}
@@ -32,7 +33,7 @@ def test_module_compiles_for_cuda(name: str, tmp_path):
     What the assembler could still refuse is asked here: functions that are nowhere, and shared memory of our
     own beside that of Warp. Modules with that are assembled, too, since it may be too large.
     """
-    module = wp.get_module(importlib.import_module(name).__name__)
+    module = lazy_warp.declare(importlib.import_module(name).__name__)
     index_plainly(module)
     wp.compile_aot_module(module, arch=80, module_dir=str(tmp_path), use_ptx=True)
     (path,) = tmp_path.glob("*.ptx")

@@ -16,6 +16,7 @@ from rooms import ROOMS, ROOT, module_name, source_files
 HOUSE = """
 _version errors
 
+kernels
 kernels.views kernels.algebra
 kernels.trees kernels.trees.exact
 kernels.collision.pairs kernels.collision kernels.collision.convex kernels.collision.surfaces

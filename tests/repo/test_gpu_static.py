@@ -4,7 +4,6 @@ import importlib
 import sys
 
 import pytest
-import warp as wp
 from emulated_teams import rewritten
 from gpu.cards import CARDS, least_time, occupancy
 from gpu.ptxas import NoAssembler, Resources, _parsed, resources
@@ -13,6 +12,7 @@ from tasks.robots import robot_path
 
 from newtonsim import Simulator
 from newtonsim.cli import scene
+from newtonsim.kernels import lazy_warp
 from newtonsim.kernels.constraints import pair_solve, solve
 from newtonsim.solvers import FeatherstoneSolver
 
@@ -42,7 +42,7 @@ SLOW = {solve.__name__: 90}
 def assembler():
     """An assembler that is as new as Warp; the extra `test` brings one where there are CUDA's packages."""
     try:
-        resources(wp.get_module(pair_solve.__name__), 90)
+        resources(lazy_warp.declare(pair_solve.__name__), 90)
     except NoAssembler as error:
         if sys.platform == "linux":
             raise
@@ -58,7 +58,7 @@ def test_kernels_over_teams_take_few_registers_and_no_stack(arch: int):
     for name in sorted({module for module, _ in kernels}):
         if SLOW.get(name, arch) != arch:
             continue
-        taken = resources(wp.get_module(importlib.import_module(name).__name__), arch)
+        taken = resources(lazy_warp.declare(importlib.import_module(name).__name__), arch)
         for key in (key for module, key in kernels if module == name):
             assert taken[key].registers <= (255 if key in MOST_SPILLS else MOST_REGISTERS), (key, taken[key])
             assert taken[key].stack <= MOST_STACK, (key, taken[key])

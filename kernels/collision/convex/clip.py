@@ -12,8 +12,7 @@ Reads: corner, corner_a, corner_b, corner_label, label, label_a, label_b, line
 Writes: code, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.facets import FACET_SIZE, Facet
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -11,8 +11,7 @@ Reads: HullView, ShapeView
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.views.shapes import (
     GEO_BOX,
     GEO_CAPSULE,

@@ -10,8 +10,7 @@ Reads: HullView, a, corners, edges, normal, offset, simplex_a, simplex_w, w
 Writes: a, corners, edges, normal, offset, w
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.minkowski import Difference, farthest_vertex, triangle_weights
 from newtonsim.kernels.views.shapes import HullView
 

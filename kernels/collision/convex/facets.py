@@ -12,8 +12,7 @@ Reads: HullView, corner
 Writes: corner, label
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import Convex, sign_of
 from newtonsim.kernels.views.shapes import (
     GEO_BOX,

@@ -14,8 +14,7 @@ Reads: HullView, w
 Writes: a, w, weight
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import (
     Closest,
     Convex,

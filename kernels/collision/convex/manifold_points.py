@@ -13,8 +13,7 @@ Reads: HullView, x
 Writes: ManifoldView, code, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.clip import CLIP_ROOM, CODE_CLOSEST, cross2, flat, overlap
 from newtonsim.kernels.collision.convex.convex import Closest, Convex, extent_of
 from newtonsim.kernels.collision.convex.facets import (

@@ -10,8 +10,7 @@ Reads: HullView, p, weight
 Writes: a, w, weight
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import Convex, core_support, hull_support
 from newtonsim.kernels.views.shapes import KIND_HULL, HullView
 

@@ -13,8 +13,7 @@ Reads: HullView, PairView, ShapeView, shape_X
 Writes: ManifoldView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.clip import CLIP_ROOM
 from newtonsim.kernels.collision.convex.convex import Closest, Convex, sign_of
 from newtonsim.kernels.collision.convex.manifold_points import Overlap, facing, smallest_gap, write_overlap

@@ -6,8 +6,7 @@ Reads: HullView, PairView, ShapeView, shape_X
 Writes: ManifoldView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import convex_shape
 from newtonsim.kernels.collision.convex.gjk import closest_points
 from newtonsim.kernels.collision.convex.manifold_points import write_manifold

@@ -14,8 +14,7 @@ Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
 Writes: ManifoldView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.clip import (
     CLIP_ROOM,
     CODE_B,

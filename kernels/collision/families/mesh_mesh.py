@@ -11,8 +11,7 @@ Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
 Writes: ManifoldView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.clip import CLIP_ROOM, CODE_BITS, CODE_CROSSING, flat
 from newtonsim.kernels.collision.convex.convex import Convex, convex_triangle
 from newtonsim.kernels.collision.convex.gjk import closest_points

@@ -6,8 +6,7 @@ Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
 Writes: ManifoldView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_PLANE, ManifoldView, PairView, put_point
 from newtonsim.kernels.collision.surfaces.triangle_surface import SurfaceView
 from newtonsim.kernels.views.shapes import (

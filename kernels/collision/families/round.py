@@ -12,8 +12,7 @@ Reads: PairView, ShapeView, shape_X
 Writes: ManifoldView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import sign_of
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_ROUND, ManifoldView, PairView, put_point
 from newtonsim.kernels.views.shapes import GEO_BOX, GEO_CAPSULE, HullView, ShapeView

@@ -12,8 +12,7 @@ Reads: HullView, PairView, ShapeView, SurfaceView, shape_X
 Writes: ManifoldView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import Convex, convex_shape, disc_support, extent_of, rounding
 from newtonsim.kernels.collision.convex.facets import FACET_SIZE, Facet, contact_frame, support_facet
 from newtonsim.kernels.collision.convex.manifold_points import hashed, offer_point

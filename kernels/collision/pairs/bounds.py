@@ -12,8 +12,7 @@ Reads: HullView, ShapeView, body_q, shape_lower, shape_start, shape_upper, shape
 Writes: lower, shape_X, upper
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.views.shapes import (
     GEO_BOX,
     GEO_CAPSULE,

@@ -9,8 +9,7 @@ Reads: HullView, ShapeView, body_com, body_q, body_qd
 Writes: PlacementView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.pairs.bounds import shape_box
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_NONE, FAMILY_PLANE, PairView
 from newtonsim.kernels.views.shapes import GEO_NONE, HullView, ShapeView, shape_pose

@@ -7,7 +7,7 @@ Reads: its arguments
 Writes: ManifoldView
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 # narrow phases; the broad phase chooses one for each pair from the kinds of both shapes
 FAMILY_NONE = wp.constant(-1)

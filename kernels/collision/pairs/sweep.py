@@ -9,8 +9,7 @@ Reads: PairView, PlacementView, ShapeView, SweepView, Teams, entry_world
 Writes: PairView, SweepView, count, needed
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, scan_lanes
 from newtonsim.kernels.collision.pairs.broad_phase import (
     PlacementView,

@@ -10,7 +10,7 @@ Reads: point
 Writes: distance, slope, value
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

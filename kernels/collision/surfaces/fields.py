@@ -12,8 +12,7 @@ Reads: HullView
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import (
     Closest,
     Convex,

@@ -7,8 +7,7 @@ Reads: ShapeView, SurfaceView
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.surfaces.triangle_surface import (
     ROLE_SHEET,
     ROLE_TERRAIN,

@@ -14,8 +14,7 @@ Reads: opposite
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.convex.convex import Convex, convex_triangle
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

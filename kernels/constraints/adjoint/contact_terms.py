@@ -16,8 +16,7 @@ Reads: BodyStateView, ConstraintSettings, ContactMotionView, ContactRowView, Con
 Writes: found, out, reason
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.collision.contact_features import (
     NORMAL_UNKNOWN,

@@ -10,8 +10,7 @@ Reads: ConstraintSettings, ContactRowView, ContactView, FeatureView, ImpactMotio
 Writes: out
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.collision.contact_features import FeatureView, body_pose, contact_geometry
 from newtonsim.kernels.collision.contacts import ContactView

@@ -15,8 +15,7 @@ Reads: ContactRowView, ContactView, ImpactRoundsView, L, RowsView, SystemView, T
 Writes: ImpactRoundsView, ImpulseView, SystemView, mask, reason, v, y, zeta
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.products import triple_product
 from newtonsim.kernels.constraints.adjoint.solve import clear_contact

@@ -10,8 +10,7 @@ Reads: ContactView, RowsView
 Writes: pushes, slip_before_impact
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import triple_velocity
 from newtonsim.kernels.constraints.pair_rows import PairRowView

@@ -11,8 +11,7 @@ Reads: B, BlockSystemView, IslandView, TreeView, x, y
 Writes: BlockSystemView, y
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.views.model import TreeView

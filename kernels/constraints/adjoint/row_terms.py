@@ -16,8 +16,7 @@ Reads: BodyStateView, BodyView, ConstraintSettings, DofRowView, DriveView, Joint
 Writes: body_q, body_qd, out, total
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
 from newtonsim.kernels.constraints.chains import head_of, weight_of_heads
 from newtonsim.kernels.constraints.dof_rows import (

@@ -18,8 +18,7 @@ Reads: ContactView, ErrorView, ImpulseView, L, RowAdjointView, RowsView, SystemV
 Writes: ErrorView, SystemView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import doti
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (

@@ -26,8 +26,7 @@ Reads: ContactView, ImpulseView, RowAdjointView, RowsView, SystemView, TreeView,
 Writes: RowAdjointView, SystemView, reason, y
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (
     ROW_BOUNDED,

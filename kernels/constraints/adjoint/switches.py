@@ -12,8 +12,7 @@ Reads: ConstraintSettings, ContactView, ImpulseView, RowAdjointView, RowsView, T
 Writes: SwitchView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (
     ROW_BOUNDED,

@@ -15,8 +15,7 @@ Reads: B, RowsView, SystemView, TreeView, x
 Writes: SystemView, y
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import (
     BlockSystemView,
     add_row,

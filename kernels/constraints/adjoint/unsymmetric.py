@@ -12,8 +12,7 @@ Reads: BlockSystemView
 Writes: BlockSystemView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView, node_at
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -9,8 +9,7 @@ Reads: L, TreeView, 10 arrays
 Writes: b, final, mask, moving, multiplier, pushing, v, y
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import axpyi
 from newtonsim.kernels.constraints.chains import is_single
 from newtonsim.kernels.constraints.dof_rows import PUSHED, TIMED

@@ -6,8 +6,7 @@ Reads: TreeView, dof, slope_q, slope_qd, solved, v_end, v_free, world_start
 Writes: followed, reason
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -10,8 +10,7 @@ Reads: BodyContactView, ContactStageView, ContactView, FeatureView, multiplier, 
 Writes: ContactStageView, reason
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_lu import (
     BlockSkylineView,
     add_outer,

@@ -23,8 +23,7 @@ Reads: BodyContactView, BodySettings, ContactStageView, ContactView, FeatureView
 Writes: foreseen, motion_before_impact, term, velocity
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import rotate_inertia
 from newtonsim.kernels.collision.contact_features import FeatureView, body_pose, contact_geometry
 from newtonsim.kernels.collision.contacts import ContactView

@@ -6,8 +6,7 @@ Reads: BlockView, BodySettings, MotionView, RowGradientView, RowView, SpinView, 
 Writes: RowGradientView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import left_jacobian_factors, world_axis
 from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, PAIR_DISTANCE
 from newtonsim.kernels.maximal.adjoint.row_terms import (

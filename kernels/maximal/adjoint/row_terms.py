@@ -8,8 +8,7 @@ Reads: BlockView, MotionView, RowGradientView, SpinView, multiplier, near
 Writes: term
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, PAIR_DISTANCE, PAIR_SWING, LoopView
 from newtonsim.kernels.maximal.axes import AxisView
 from newtonsim.kernels.maximal.joints import ball_turn, direct_row, measure_row, row_compliance

@@ -10,8 +10,7 @@ Reads: JointView, 25 arrays
 Writes: 12 arrays
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_vec3, quat_exp, rotate_inertia, unit_quat, world_axis
 from newtonsim.kernels.maximal.axes import split_near
 from newtonsim.kernels.maximal.joints import resisted

@@ -13,8 +13,7 @@ Writes: BlockSkylineView, BodySystemView, ContactStageView, RowGradientView, awa
     kept_reason, moving, multiplier, total
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_lu import (
     BlockSkylineView,
     add_outer,

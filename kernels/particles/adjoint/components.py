@@ -11,8 +11,7 @@ Reads: ComponentView, ReverseView, SubstepView, goal, motion
 Writes: ComponentView, ReverseView, motion, right
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.elements import SubstepView
 from newtonsim.kernels.particles.adjoint.steps import ReverseView
 from newtonsim.kernels.particles.vbd.components import ComponentView

@@ -13,8 +13,7 @@ Reads: ComponentView, MatrixView, SubstepView, TouchSlopes, diagonal, goal, stif
 Writes: MatrixView, ReverseView, SubstepView, TouchSlopes, reason, right, stiffness
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.elements import MatrixView, SubstepView, unit
 from newtonsim.kernels.particles.adjoint.steps import ReverseView, cut_off
 from newtonsim.kernels.particles.adjoint.unsupported import BOUNCES, TOUCHES_BODY

@@ -6,8 +6,7 @@ Reads: ContactView, RigidView, goal, radius, triangles, weight, x
 Writes: curvature
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.contacts import ContactView, blend, corners_of
 from newtonsim.kernels.particles.features import surface_curvature
 from newtonsim.kernels.particles.point_distance import RigidView

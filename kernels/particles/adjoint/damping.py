@@ -9,8 +9,7 @@ Reads: TetrahedronView, before, element, materials, v, x
 Writes: ReverseView, before, materials_grad, poses_grad
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.steps import ReverseView
 from newtonsim.kernels.particles.xpbd.tetrahedra import CRUSHED, TetrahedronView
 

@@ -11,8 +11,7 @@ Reads: EdgeView, MatrixView, SpringView, SubstepView, TetrahedronView, TriangleV
 Writes: EdgeView, MatrixView, SpringView, SubstepView, TetrahedronView, TriangleView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.work import edge_work, spring_work, tetrahedron_work, triangle_work
 from newtonsim.kernels.particles.elements.tetrahedron import column
 

@@ -9,8 +9,7 @@ Reads: ReverseView, SubstepView, 17 arrays
 Writes: ReverseView, SubstepView, 11 arrays
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.elements import SubstepView
 from newtonsim.kernels.particles.aerodynamics import air_force
 

@@ -10,8 +10,7 @@ Reads: SystemView
 Writes: SystemView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.elements import MatrixView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

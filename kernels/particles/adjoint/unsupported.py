@@ -6,8 +6,7 @@ Reads: GridView, PairView, SubstepView, SystemView, goal, reason, residual, worl
 Writes: kept_reason, reason, sums
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.elements import SubstepView
 from newtonsim.kernels.particles.adjoint.system import SystemView
 from newtonsim.kernels.particles.grid import GridView

@@ -15,8 +15,7 @@ Reads: its arguments
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.elements.hinge import short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.elements.tetrahedron import rest_volume, solid_stress, volume_slope

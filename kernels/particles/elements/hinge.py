@@ -12,7 +12,7 @@ Writes: nothing, its functions return what they find
 
 from typing import Any
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 
 @wp.struct

@@ -11,8 +11,7 @@ Reads: Advance, SelfContactView, to
 Writes: Advance, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.self_contact.contact import (
     EDGES,
     SelfContactView,

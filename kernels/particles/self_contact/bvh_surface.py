@@ -11,7 +11,7 @@ Reads: Reach, SurfaceTree
 Writes: SurfaceTree
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -21,8 +21,7 @@ Reads: SelfContactView, x, x_start
 Writes: SelfContactView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.self_contact.bvh_surface import Reach, SurfaceTree
 from newtonsim.kernels.particles.self_contact.geometry import (
     fine_normal,

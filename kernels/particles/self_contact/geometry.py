@@ -11,7 +11,7 @@ Writes: nothing, its functions return what they find
 
 from typing import Any
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

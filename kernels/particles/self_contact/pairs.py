@@ -10,8 +10,7 @@ Reads: Search, SelfContactView, busy, flags, inv_mass, particle_start, target, x
 Writes: Search, SelfContactView, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.self_contact.bvh_surface import boxes_overlap
 from newtonsim.kernels.particles.self_contact.contact import (
     EDGES,

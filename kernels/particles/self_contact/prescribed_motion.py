@@ -10,8 +10,7 @@ Reads: Memory, Search, SelfContactView, flags, inv_mass, target, x
 Writes: Memory, target, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.self_contact.contact import SelfContactView, truncate
 from newtonsim.kernels.particles.self_contact.pairs import Search, is_held
 

@@ -11,8 +11,7 @@ Reads: ComponentView, DescentView, MotionView, SelfContactView, StencilView, Tou
 Writes: ComponentView, StencilView, v
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.maximal.moving_bodies import MotionView
 from newtonsim.kernels.particles.contacts import blend, corners_of
 from newtonsim.kernels.particles.self_contact.contact import ContactTerms, SelfContactView, pair_terms

@@ -11,8 +11,7 @@ Reads: DescentView, MotionView, StencilView, TouchView, order
 Writes: MotionView, TouchView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.maximal.moving_bodies import (
     MotionView,
     deviation_at,

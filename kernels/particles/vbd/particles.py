@@ -6,8 +6,7 @@ Reads: DescentView, StencilView, flags, force, gravity, mass, particle_world, v,
 Writes: DescentView, StencilView, v, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.vbd.elements import StencilView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -9,8 +9,7 @@ Reads: EdgeView, SpringView, StencilView, TetrahedronView, TriangleView
 Writes: StencilView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.elements.hinge import short_way
 from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.elements.tetrahedron import rest_volume

@@ -9,8 +9,7 @@ Reads: ContactView, DescentView, MotionView, SelfContactView, StencilView, Touch
 Writes: StencilView, busy, now, x
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.maximal.moving_bodies import MotionView
 from newtonsim.kernels.particles.contacts import ContactView
 from newtonsim.kernels.particles.self_contact.contact import (

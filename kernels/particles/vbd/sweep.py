@@ -9,8 +9,7 @@ Reads: DescentView, MotionView, StencilView, TouchView
 Writes: StencilView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.maximal.moving_bodies import MotionView
 from newtonsim.kernels.particles.vbd.contacts import TouchView, add_contacts, add_face_contacts
 from newtonsim.kernels.particles.vbd.elements import (

@@ -11,8 +11,7 @@ Reads: ContactView, FaceView, MotionView, RigidView, body, face, indices, inv_ma
 Writes: ContactView, FaceView, MotionView, shift, v
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.maximal.moving_bodies import (
     MotionView,
     deviation_at,

@@ -6,8 +6,7 @@ Reads: 11 arrays
 Writes: body_q_out, body_qd_out, v_out, x_out
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

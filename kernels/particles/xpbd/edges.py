@@ -9,8 +9,7 @@ Reads: EdgeView, inv_mass, mask, properties, rest_angle, rest_length, v, world, 
 Writes: EdgeView, shift
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.elements.hinge import Fold, fold_of
 from newtonsim.kernels.particles.xpbd.particles import is_cleared
 

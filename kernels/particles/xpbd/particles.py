@@ -13,7 +13,7 @@ Reads: external, flags, force, gravity, inv_mass, shift, weight
 Writes: force, shift, v, weight, x
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 PARTICLE_FLAG_ACTIVE = wp.constant(wp.uint32(1))
 

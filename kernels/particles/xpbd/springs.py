@@ -11,8 +11,7 @@ Reads: SpringView, 10 arrays
 Writes: SpringView, shift
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.elements.spring import controlled_length
 from newtonsim.kernels.particles.xpbd.particles import is_cleared
 

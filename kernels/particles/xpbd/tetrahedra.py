@@ -20,8 +20,7 @@ Reads: TetrahedronView, activations, inv_mass, mask, materials, poses, world, x
 Writes: TetrahedronView, shift, v
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.elements.tetrahedron import column, rest_volume, volume_slope
 from newtonsim.kernels.particles.xpbd.particles import is_cleared
 

@@ -12,8 +12,7 @@ Reads: TriangleView, 9 arrays
 Writes: TriangleView, shift
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.elements.triangle import deformation_columns, green_strain, strain_change
 from newtonsim.kernels.particles.xpbd.particles import is_cleared
 

@@ -9,7 +9,7 @@ Reads: J, damping, e
 Writes: A, V, x
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False})
 

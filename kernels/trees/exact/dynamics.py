@@ -10,8 +10,7 @@ Reads: ChainMotion, ChainState, ChainView, link, point
 Writes: ChainMotion, ChainState, CompositeView, out
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.trees.exact.links import place_base, place_links, place_path, velocity_at
 from newtonsim.kernels.trees.exact.views import (
     PLANAR,

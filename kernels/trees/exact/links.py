@@ -6,8 +6,7 @@ Reads: ChainState, ChainView
 Writes: ChainState
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.trees.exact.views import PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, ChainState, ChainView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

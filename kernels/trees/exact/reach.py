@@ -11,8 +11,7 @@ Reads: ChainState, ChainView, ReachView
 Writes: ChainState, ReachView
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.trees.exact.algebra import (
     damped_normal_matrix,
     diagonalize,

@@ -10,7 +10,7 @@ Used by: newtonsim/pybullet_compat/kinematics/chains.py, newtonsim/pybullet_comp
     kernels/trees/exact/dynamics.py, kernels/trees/exact/links.py, kernels/trees/exact/reach.py
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False})
 
