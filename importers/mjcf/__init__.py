@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -22,11 +23,22 @@ from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import scale_scene
 
 
+class _Unsaid(int):
+    """The default of `floating`, a False that is told from one that somebody wrote."""
+
+    def __repr__(self) -> str:
+        return "False"
+
+
+AS_IN_FILE: Any = _Unsaid(0)
+"""Default of `floating` in `parse_mjcf`: equal to False, but not False itself."""
+
+
 def parse_mjcf(
     mjcf_filename: str | bytes | os.PathLike,
     builder: ModelBuilder,
     xform: Sequence | wp.transform | None = None,
-    floating: bool | None = False,
+    floating: bool | None = AS_IN_FILE,
     base_joint: str | Mapping | None = None,
     density: float = 1000.0,
     stiffness: float = 100.0,
@@ -77,20 +89,22 @@ def parse_mjcf(
         >>> builder = ModelBuilder(up_vector=(0, 0, 1))
         >>> text = '''<mujoco><worldbody><body name="pole"><joint name="hinge" axis="0 1 0"/>
         ... <geom type="capsule" size=".05" fromto="0 0 0 0 0 1"/></body></worldbody></mujoco>'''
-        >>> report = parse_mjcf(text, builder, floating=None)
+        >>> report = parse_mjcf(text, builder)
         >>> report.joints, builder.joint_damping
         ({'hinge': 0}, [0.0])
 
     Note:
-        With the default `floating=False` a body that the file lets float (`<freejoint/>`) is fixed to the
-        world. Pass `floating=None` to import what the file says.
+        The interface that this function follows gives `floating` the default False, made for robots whose
+        file does not say how they are held. It is read so: left out, `floating` leaves a body free that the
+        file lets float (`<freejoint/>`), with its seven coordinates, and fixes roots without joints. Only
+        False in so many words takes a free joint away. The default compares equal to False.
 
     Args:
         mjcf_filename: File name, or the XML itself (text that starts with '<').
         builder: Receives the bodies; left as it was when the file is broken.
         xform: Where the world of the file is placed.
-        floating: True: root bodies float; False: they are fixed to the world or hang on `base_joint`; None:
-            as the file says. Root bodies are here those with a free joint, or, when the file has none, those
+        floating: True: root bodies float; False: they are fixed to the world or hang on `base_joint`; left
+            out or None: as the file says, but for a `base_joint`. Root bodies are here those with a free joint, or, when the file has none, those
             without joints. Root bodies with hinges, slides or balls keep them.
         base_joint: "px,py,rz" for a D6 joint with these linear (p) and angular (r) axes of the root body's
             frame, or a dict with arguments of `ModelBuilder.add_joint`; used unless `floating` is True.
@@ -159,7 +173,7 @@ def parse_mjcf(
     )
     options = MjcfOptions(
         xform=Pose.of(xform) @ turn,
-        floating=floating,
+        floating=None if floating is AS_IN_FILE else floating,
         base_joint=base_joint,
         density=density,
         stiffness=stiffness,

@@ -1,6 +1,7 @@
 """From lists to a Model: complete, check, then allocate."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,8 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         source = self._completed()
         if model.ground_shape >= 0:
             source = source._shallow_copy()
+            if source.ground_settings is None:  # the ground was switched on in the model
+                source.set_ground_plane()
             source._append_ground()
         if source.shape_count != model.shape_count:
             raise ModelError(
@@ -98,6 +101,21 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         }
         arrays["shape_world"] = model.shape_world.numpy()
         _set_pairs(model, _pair_finder(source, arrays), model.ground_shape)
+
+
+def _late_ground(blank: "FinalizeMethods") -> dict[str, Any]:
+    """Return the entries of the ground plane that a model gets when its ground is switched on late.
+
+    Args:
+        blank: A builder without elements, with the up vector and the defaults of the model's builder.
+    """
+    blank.set_ground_plane()
+    blank._append_ground()
+    entries: dict[str, Any] = {}
+    for spec, values in blank._lists():
+        if spec.per == "shape":
+            entries[spec.name] = values[0] if spec.dtype is None else to_array(spec, values)
+    return entries
 
 
 def _normalize(arrays: dict[str, np.ndarray]) -> None:
@@ -134,7 +152,7 @@ class _Allocation:
     ):
         self.source, self.arrays, self.finder = source, arrays, finder
         self.device, self.requires_grad = device, requires_grad
-        self.model = Model(device, Contacts)
+        self.model = Model(device, Contacts, partial(_late_ground, source._blank_copy()))
         self.model.requires_grad = requires_grad
         self._globals()
         for spec in MODEL_ARRAYS:
