@@ -13,6 +13,7 @@ from newtonsim.builder.constraints import ConstraintMethods
 from newtonsim.builder.overlaps import describe_overlaps, find_overlaps
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.shapes import ShapeMethods
+from newtonsim.builder.thin import spread_masses
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
 from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import ModelError, OverlapWarning
@@ -64,6 +65,7 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         arrays = {
             spec.name: to_array(spec, values) for spec, values in source._lists() if spec.dtype is not None
         }
+        source = spread_masses(source, arrays)
         check_values(source, arrays)
         check_tree(source, arrays)
         check_constraints(source, arrays)
