@@ -84,6 +84,7 @@ if TYPE_CHECKING:
     from newtonsim.solvers import MuJoCoSolver as MuJoCoSolver
     from newtonsim.solvers import SemiImplicitSolver as SemiImplicitSolver
     from newtonsim.solvers import SolverBase as SolverBase
+    from newtonsim.solvers import VBDSolver as VBDSolver
     from newtonsim.solvers import XPBDSolver as XPBDSolver
     from newtonsim.studies.sweep import sweep as sweep
 
@@ -146,6 +147,7 @@ __all__ = [
     "State",
     "SweepError",
     "UnsupportedElementWarning",
+    "VBDSolver",
     "XPBDSolver",
     "collide",
     "diff",
@@ -172,6 +174,7 @@ _LAZY = {
     "Simulator": "newtonsim.simulator",
     "SemiImplicitSolver": "newtonsim.solvers",
     "SolverBase": "newtonsim.solvers",
+    "VBDSolver": "newtonsim.solvers",
     "XPBDSolver": "newtonsim.solvers",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",

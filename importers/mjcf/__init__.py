@@ -104,8 +104,9 @@ def parse_mjcf(
         builder: Receives the bodies; left as it was when the file is broken.
         xform: Where the world of the file is placed.
         floating: True: root bodies float; False: they are fixed to the world or hang on `base_joint`; left
-            out or None: as the file says, but for a `base_joint`. Root bodies are here those with a free joint, or, when the file has none, those
-            without joints. Root bodies with hinges, slides or balls keep them.
+            out or None: as the file says, but for a `base_joint`. Root bodies are here those with a free
+            joint, or, when the file has none, those without joints. Root bodies with hinges, slides or balls
+            keep them.
         base_joint: "px,py,rz" for a D6 joint with these linear (p) and angular (r) axes of the root body's
             frame, or a dict with arguments of `ModelBuilder.add_joint`; used unless `floating` is True.
         density: Density of geoms without mass and density [kg/m^3].

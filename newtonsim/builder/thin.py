@@ -11,7 +11,7 @@ from newtonsim.scene.enums import GeoType
 
 
 def spread_masses(builder: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a builder, or a copy in which bodies with mass and without any inertia have that of their shapes.
+    """Return a builder, or a copy in which bodies with mass and no inertia have that of their shapes.
 
     The mass fills the shapes evenly, or covers the surfaces of their meshes where none has a volume. Mass and
     centre of mass stay; bodies without shapes are left alone. A warning names the first body.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,18 +13,15 @@ from newtonsim.scene.arrays import MODEL_ARRAYS, ArraySpec
 from newtonsim.scene.columns import Column
 from newtonsim.scene.revisions import counted
 
-if TYPE_CHECKING:
-    from newtonsim.scene.model import Model
-
 RADIUS = 1.0e6
 """Collision radius of an endless plane [m]."""
 
 
-def append_ground(model: Model, plane: dict[str, Any]) -> None:
+def append_ground(model: Any, plane: dict[str, Any]) -> None:
     """Append a ground plane to the shapes of a model, as `finalize` does where the builder has set one.
 
     Args:
-        model: The model; nobody has laid out contacts by its shapes yet.
+        model: The model, a `Model`; nobody has laid out contacts by its shapes yet.
         plane: One entry of each array of shapes, by the names of `MODEL_ARRAYS`.
 
     Raises:
@@ -53,7 +50,7 @@ def append_ground(model: Model, plane: dict[str, Any]) -> None:
     model.forget("body_shapes", "shape_collision_group_map", "shape_collision_filter_pairs")
 
 
-def _append_structs(model: Model, plane: dict[str, Any]) -> None:
+def _append_structs(model: Any, plane: dict[str, Any]) -> None:
     """Give the structs of materials and geometry arrays that are longer by the plane."""
     specs = {spec.name: spec for spec in MODEL_ARRAYS}
     materials, geometry = counted(ModelShapeMaterials), counted(ModelShapeGeometry)
@@ -68,7 +65,7 @@ def _append_structs(model: Model, plane: dict[str, Any]) -> None:
     model.shape_materials, model.shape_geo = materials, geometry
 
 
-def _append_pairs(model: Model, ground: int) -> None:
+def _append_pairs(model: Any, ground: int) -> None:
     """Let the plane meet what meets a ground and moves, and keep the filters, which count with the shapes."""
     rules = model.contact_rules
     a, b = np.divmod(rules.filter_keys, max(ground, 1))
@@ -87,7 +84,7 @@ def _append_pairs(model: Model, ground: int) -> None:
     model.shape_ground_contact_pair_count = len(pairs)
 
 
-def _longer(model: Model, spec: ArraySpec, array: Any, plane: dict[str, Any]) -> Any:
+def _longer(model: Any, spec: ArraySpec, array: Any, plane: dict[str, Any]) -> Any:
     """Return an array with the plane's entry at its end."""
     row = plane[spec.name]
     values = np.concatenate([_host(array, row[:0]), row])

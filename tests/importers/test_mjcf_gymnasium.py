@@ -103,7 +103,9 @@ def test_the_ant_floats_unless_told_otherwise_in_so_many_words(z_up):
     newtonsim.eval_fk(model, wp.array(q, dtype=float, device="cpu"), model.joint_qd, None, state)
     np.testing.assert_allclose(state.body_q.numpy()[report.bodies["torso"]], q[:7], atol=1e-6)
     default = inspect.signature(parse_mjcf).parameters["floating"].default
-    assert default in (False,) and default is not False and repr(default) == "False"
+    assert default in (False,)
+    assert default is not False
+    assert repr(default) == "False"
 
 
 @pytest.mark.parametrize("floating", [True, None])
