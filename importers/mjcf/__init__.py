@@ -13,7 +13,8 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
 from newtonsim.importers.files.arguments import ContactSettings, check_scale, patterns
-from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.faults import REFUSE
+from newtonsim.importers.files.report import ImportReport, Mend
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
 from newtonsim.importers.mjcf.compose import read_mjcf
@@ -148,7 +149,10 @@ def parse_mjcf(
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         verbose: Print the report.
-        strict: Raise instead of warning about what is read but not modelled.
+        strict: Raise at the first fault of the file, and instead of warning about what is read but not
+            modelled. Otherwise what MuJoCo compiles is read: XML that is not well-formed by its tags, and
+            negative damping, friction, stiffness and armature as 0. A warning and the entries of kind
+            "mended" of the report say where.
         keyframe: Name or number of the keyframe to start in; None for the reference pose. All keyframes are
             in `builder.keyframes` in any case.
 
@@ -164,7 +168,7 @@ def parse_mjcf(
     check_scale(scale)
     ignore = Ignore(patterns("ignore_names", ignore_names), patterns("ignore_classes", ignore_classes))
     report = ImportReport(format="mjcf")
-    document = read_mjcf(mjcf_filename, report)
+    document = read_mjcf(mjcf_filename, report, REFUSE if strict else Mend(report))
     scene = parse_scene(document, report, ignore, parse_meshes)
     scale_scene(scene, scale)
     report.name = scene.name
