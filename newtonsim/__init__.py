@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from newtonsim.solvers import MuJoCoSolver as MuJoCoSolver
     from newtonsim.solvers import SemiImplicitSolver as SemiImplicitSolver
     from newtonsim.solvers import SolverBase as SolverBase
+    from newtonsim.solvers import VBDSolver as VBDSolver
     from newtonsim.solvers import XPBDSolver as XPBDSolver
     from newtonsim.studies.sweep import sweep as sweep
 
@@ -144,6 +145,7 @@ __all__ = [
     "State",
     "SweepError",
     "UnsupportedElementWarning",
+    "VBDSolver",
     "XPBDSolver",
     "collide",
     "diff",
@@ -210,6 +212,7 @@ _LAZY = {
     "Simulator": "newtonsim.simulator",
     "SolverBase": "newtonsim.solvers",
     "State": "newtonsim.scene.state",
+    "VBDSolver": "newtonsim.solvers",
     "XPBDSolver": "newtonsim.solvers",
     "collide": "newtonsim.collision.collide",
     "eval_fk": "newtonsim.kinematics",

@@ -26,6 +26,7 @@ class ImportFileError(NewtonsimError):
     """A robot file cannot be read; the message names file, line and element.
 
     Attributes:
+        message: What is wrong, without the place.
         path: The file, or None for text without a file.
         line: Line number in the file, starting at 1, or None.
         element: Name of the XML element, or None.
@@ -37,7 +38,7 @@ class ImportFileError(NewtonsimError):
         where = ":".join(str(part) for part in (path, line) if part is not None)
         what = f"<{element}>: " if element else ""
         super().__init__(f"{where}: {what}{message}" if where else f"{what}{message}")
-        self.path, self.line, self.element = path, line, element
+        self.message, self.path, self.line, self.element = message, path, line, element
 
 
 class RecordingError(NewtonsimError):

@@ -9,11 +9,12 @@ from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 class Faults(Protocol):
     """Decides whether a file with a fault is read on."""
 
-    def meet(self, fault: ImportFileError) -> None:
+    def meet(self, fault: ImportFileError, assumed: str = "") -> None:
         """Take note of a fault; if this returns, the reader goes on with a stand-in.
 
         Args:
             fault: Names file, line, element and value.
+            assumed: What the reader goes on with.
 
         Raises:
             ImportFileError: The fault, where files must have none.
@@ -23,7 +24,7 @@ class Faults(Protocol):
 class Refuse:
     """Refuses a file at its first fault."""
 
-    def meet(self, fault: ImportFileError) -> None:
+    def meet(self, fault: ImportFileError, assumed: str = "") -> None:
         """Raise the fault."""
         raise fault
 
@@ -38,7 +39,7 @@ class Forgive:
     def __init__(self) -> None:
         self.forgiven: list[ImportFileError] = []
 
-    def meet(self, fault: ImportFileError) -> None:
+    def meet(self, fault: ImportFileError, assumed: str = "") -> None:
         """Remember the fault."""
         self.forgiven.append(fault)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers.files.xml import Node
 
-ELEMENT_KINDS = ("modelled", "approximated", "ignored", "unsupported")
+ELEMENT_KINDS = ("modelled", "approximated", "ignored", "mended", "unsupported")
 """What can be made of an element, from best to worst."""
 
 
@@ -15,8 +15,8 @@ class ReportEntry:
     """One remark about one element.
 
     Attributes:
-        kind: "unsupported" (physics that is not modelled), "approximated" (modelled differently) or "ignored"
-            (without effect on the motion).
+        kind: "unsupported" (physics that is not modelled), "mended" (wrong in the file, and read as the
+            message says), "approximated" (modelled differently) or "ignored" (without effect on the motion).
         element: Element name with its name attribute.
         message: What was done with it.
         path: File, None for text.
@@ -54,7 +54,7 @@ class ImportReport:
         shapes: Shape indices by name of body, in the order of the file.
         entries: Remarks, in the order of the file.
         elements: How often each kind of element stands in the file, by name and by what was made of it:
-            "modelled", "approximated", "unsupported" (wholly or in part) or "ignored".
+            "modelled", "approximated", "mended", "unsupported" (wholly or in part) or "ignored".
     """
 
     path: str | None = None
@@ -86,6 +86,13 @@ class ImportReport:
     def unsupported(self, node: Node, message: str = "is not modelled") -> None:
         """Record physics that the file asks for and the model will not have."""
         self.add("unsupported", node, message)
+
+    def mended(self, fault: ImportFileError, assumed: str) -> None:
+        """Record a fault of the file, and what was assumed in its place."""
+        message = f"{fault.message}; {assumed}"
+        self.entries.append(
+            ReportEntry("mended", fault.element or "file", message, fault.path or self.path, fault.line)
+        )
 
     def approximated(self, node: Node | None, message: str) -> None:
         """Record something that is modelled differently from what the file says."""
@@ -131,7 +138,11 @@ class ImportReport:
         return "\n".join([head, *(f"  {entry}" for entry in self.entries)])
 
     def settle_unsupported(self, strict: bool, stacklevel: int) -> None:
-        """Raise (strict) or warn once about everything that is unsupported; say nothing when nothing is."""
+        """Raise (strict) or warn once of everything that is unsupported, and once of what was mended."""
+        faults = self.of_kind("mended")
+        if faults:
+            text = self._warning_text(faults, "has faults that were mended")
+            warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
         entries = self.of_kind("unsupported")
         if not entries:
             return
@@ -141,9 +152,10 @@ class ImportReport:
             raise ImportFileError(
                 f"not supported: {first.message}{more}", first.path, first.line, first.element
             )
-        warnings.warn(self._warning_text(entries), UnsupportedElementWarning, stacklevel=stacklevel + 1)
+        text = self._warning_text(entries, "read but not modelled")
+        warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
 
-    def _warning_text(self, entries: list[ReportEntry]) -> str:
+    def _warning_text(self, entries: list[ReportEntry], what: str) -> str:
         groups: dict[tuple[str, str], list[ReportEntry]] = {}
         for entry in entries:
             groups.setdefault((entry.element.split(" ")[0], entry.message), []).append(entry)
@@ -158,7 +170,22 @@ class ImportReport:
             )
             parts.append(f"<{tag}>{times}{where}: {message}")
         nameless = "stage in memory" if self.format == "usd" else "XML text"
-        return f"{self.path or nameless}: read but not modelled: " + "; ".join(parts)
+        return f"{self.path or nameless}: {what}: " + "; ".join(parts)
+
+
+class Mend:
+    """Forgives all faults that a reader has a stand-in for, and tells a report.
+
+    Args:
+        report: Receives each fault with what was assumed.
+    """
+
+    def __init__(self, report: ImportReport):
+        self.report = report
+
+    def meet(self, fault: ImportFileError, assumed: str = "") -> None:
+        """Record the fault."""
+        self.report.mended(fault, assumed)
 
 
 def _key(path: str | None, line: int | None, element: str) -> str:

@@ -1,11 +1,14 @@
 """XML that strict parsers refuse: unbound prefixes, bare ampersands, document types, text around the root."""
 
+import os
 import re
 from html import unescape
+from pathlib import Path
+from xml.etree.ElementTree import ParseError
 
 from newtonsim.errors import ImportFileError
 from newtonsim.importers.files.faults import Faults
-from newtonsim.importers.files.xml import MAX_DEPTH, MAX_ELEMENTS, Node, parse_xml
+from newtonsim.importers.files.xml import MAX_DEPTH, MAX_ELEMENTS, Node, parse_xml, source_of
 
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<![^>]*>"
@@ -15,23 +18,45 @@ _TOKEN = re.compile(
 _ATTRIBUTE = re.compile(r"([^\s=\"'/]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.DOTALL)
 
 
-def parse_tolerantly(data: bytes, path: str, faults: Faults) -> Node:
+def parse_tolerantly(data: str | bytes, path: str | None, faults: Faults) -> tuple[Node, list[str]]:
     """Parse XML, and where it is not well-formed what can be told from its tags; entities are left alone.
 
     Returns:
-        The root element.
+        The root element, and notes on what was tolerated.
 
     Raises:
         ImportFileError: The elements do not nest, or are too many.
     """
     try:
-        return parse_xml(data, path)[0]
+        return parse_xml(data, path)
     except ImportFileError as fault:
-        faults.meet(fault)
-    return _parse_tags(data.decode("utf-8", errors="replace"), path)
+        faults.meet(fault, "the elements are read by their tags alone")
+    return _parse_tags(data if isinstance(data, str) else data.decode("utf-8", errors="replace"), path), []
 
 
-def _parse_tags(text: str, path: str) -> Node:
+def read_tolerantly(source: str | bytes | os.PathLike, faults: Faults) -> tuple[Node, Path, list[str]]:
+    """Read XML from a file or from text as `read_document` does, but for what is not well-formed.
+
+    Document types stay refused.
+
+    Args:
+        source: File name, or the XML itself (text that starts with '<').
+        faults: Meets what is not well-formed.
+
+    Returns:
+        The root element, the folder that relative names refer to, and notes on what was tolerated.
+    """
+    text, path, folder = source_of(source)
+    try:
+        root, notes = parse_xml(text, path)
+    except ImportFileError as fault:
+        if not isinstance(fault.__cause__, ParseError):
+            raise
+        root, notes = parse_tolerantly(text, path, faults)
+    return root, folder, notes
+
+
+def _parse_tags(text: str, path: str | None) -> Node:
     stack: list[Node] = []
     count = 0
     for token in _TOKEN.finditer(text):

@@ -27,6 +27,7 @@ _JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _NUMBER_AT_START = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
+_OPTENV = re.compile(r"\$\(optenv\s+\S+\s*([^)]*)\)")
 _LONG_LIST = 64  # numbers from which on NumPy's reader pays
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 
@@ -117,15 +118,16 @@ class Node:
         text = self.attrib.get(name)
         if text is None:
             return None if default is None else np.asarray(default, dtype=np.float64)
-        words = text.split()
+        words = self._without_substitution(name, text, faults).split()
         low = count if at_least is None else at_least
         if (count is not None and len(words) > count) or (low is not None and len(words) < low):
             expected = (
                 str(count) if low == count else f"{low} to {count if count is not None else 'any number'}"
             )
             message = f"attribute '{name}' has {len(words)} values, expected {expected}: {text[:80]!r}"
-            faults.meet(self.error(message))
-            words = words[:count] if low is None or len(words) >= low else ["0"] * low
+            enough = low is None or len(words) >= low
+            faults.meet(self.error(message), "the surplus is left out" if enough else "zeros are taken")
+            words = words[:count] if enough else ["0"] * low
         if len(words) > _LONG_LIST and _NUMBER_CHARACTERS.match(text):
             try:
                 values = np.array(words, dtype=np.float64)
@@ -147,11 +149,12 @@ class Node:
             missing = self.error(f"attribute '{name}' is missing")
             if text is None:
                 raise missing
-            faults.meet(missing)
+            faults.meet(missing, "the shape is left out")
             return 0.0
         value = self._number(name, text.strip(), faults)
         if value <= 0.0:
-            faults.meet(self.error(f"attribute '{name}' must be positive, got {value:g}"))
+            fault = self.error(f"attribute '{name}' must be positive, got {value:g}")
+            faults.meet(fault, "the shape is left out")
         return value
 
     def int(self, name: str, default: "int | None" = None) -> "int | None":
@@ -183,13 +186,24 @@ class Node:
     def _number(self, name: str, word: str, faults: Faults) -> "float":
         # float() also accepts 'nan', 'inf', '1_000' and other alphabets' digits, which no robot format has.
         if not word.isascii() or not _NUMBER.match(word):
-            faults.meet(self.error(f"attribute '{name}' is not a finite number: {word[:80]!r}"))
             start = _NUMBER_AT_START.match(word)
-            return float(start[1]) if start else 0.0
+            value = float(start[1]) if start else 0.0
+            fault = self.error(f"attribute '{name}' is not a finite number: {word[:80]!r}")
+            faults.meet(fault, f"{value:g} is taken")
+            return value
         value = float(word)
         if abs(value) > MAX_NUMBER:
-            faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"))
+            faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"), "it is taken as it is")
         return value
+
+    def _without_substitution(self, name: str, text: str, faults: Faults) -> str:
+        """A text in which "$(optenv VARIABLE default)", which roslaunch would replace, is its default."""
+        if "$(optenv" not in text:
+            return text
+        plain = _OPTENV.sub(r"\1", text)
+        fault = self.error(f"attribute '{name}' has a substitution of roslaunch: {text[:80]!r}")
+        faults.meet(fault, f"the default {plain.strip()!r} is taken")
+        return plain
 
 
 class _TreeTarget:
@@ -234,6 +248,18 @@ def is_xml_text(source: object) -> bool:
     return isinstance(source, str) and source.lstrip("\ufeff \t\r\n").startswith("<")
 
 
+def source_of(source: str | bytes | os.PathLike) -> tuple[str | bytes, str | None, Path]:
+    """Return XML, the file that it stands in, None for text, and the folder that relative names refer to.
+
+    Args:
+        source: File name, or the XML itself (text that starts with '<').
+    """
+    if is_xml_text(source):
+        return source, None, Path.cwd()  # pyright: ignore[reportReturnType]
+    path = Path(os.fspath(source)) if not isinstance(source, str) else Path(source)
+    return read_bytes(path, MAX_BYTES), str(path), path.resolve().parent
+
+
 def read_document(source: str | bytes | os.PathLike) -> tuple[Node, Path, list[str]]:
     """Read XML from a file or from text.
 
@@ -244,12 +270,9 @@ def read_document(source: str | bytes | os.PathLike) -> tuple[Node, Path, list[s
         The root element, the folder that relative names refer to (the working directory for text), and notes
         on what was tolerated.
     """
-    if is_xml_text(source):
-        root, notes = parse_xml(source, None)
-        return root, Path.cwd(), notes
-    path = Path(os.fspath(source)) if not isinstance(source, str) else Path(source)
-    root, notes = parse_xml(read_bytes(path, MAX_BYTES), str(path))
-    return root, path.resolve().parent, notes
+    text, path, folder = source_of(source)
+    root, notes = parse_xml(text, path)
+    return root, folder, notes
 
 
 def read_bytes(path: Path, limit: int) -> bytes:

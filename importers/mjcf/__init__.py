@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -12,7 +13,8 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
 from newtonsim.importers.files.arguments import ContactSettings, check_scale, patterns
-from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.faults import REFUSE
+from newtonsim.importers.files.report import ImportReport, Mend
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
 from newtonsim.importers.mjcf.compose import read_mjcf
@@ -22,11 +24,22 @@ from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import scale_scene
 
 
+class _Unsaid(int):
+    """The default of `floating`, a False that is told from one that somebody wrote."""
+
+    def __repr__(self) -> str:
+        return "False"
+
+
+AS_IN_FILE: Any = _Unsaid(0)
+"""Default of `floating` in `parse_mjcf`: equal to False, but not False itself."""
+
+
 def parse_mjcf(
     mjcf_filename: str | bytes | os.PathLike,
     builder: ModelBuilder,
     xform: Sequence | wp.transform | None = None,
-    floating: bool | None = False,
+    floating: bool | None = AS_IN_FILE,
     base_joint: str | Mapping | None = None,
     density: float = 1000.0,
     stiffness: float = 100.0,
@@ -77,21 +90,24 @@ def parse_mjcf(
         >>> builder = ModelBuilder(up_vector=(0, 0, 1))
         >>> text = '''<mujoco><worldbody><body name="pole"><joint name="hinge" axis="0 1 0"/>
         ... <geom type="capsule" size=".05" fromto="0 0 0 0 0 1"/></body></worldbody></mujoco>'''
-        >>> report = parse_mjcf(text, builder, floating=None)
+        >>> report = parse_mjcf(text, builder)
         >>> report.joints, builder.joint_damping
         ({'hinge': 0}, [0.0])
 
     Note:
-        With the default `floating=False` a body that the file lets float (`<freejoint/>`) is fixed to the
-        world. Pass `floating=None` to import what the file says.
+        The interface that this function follows gives `floating` the default False, made for robots whose
+        file does not say how they are held. It is read so: left out, `floating` leaves a body free that the
+        file lets float (`<freejoint/>`), with its seven coordinates, and fixes roots without joints. Only
+        False in so many words takes a free joint away. The default compares equal to False.
 
     Args:
         mjcf_filename: File name, or the XML itself (text that starts with '<').
         builder: Receives the bodies; left as it was when the file is broken.
         xform: Where the world of the file is placed.
-        floating: True: root bodies float; False: they are fixed to the world or hang on `base_joint`; None:
-            as the file says. Root bodies are here those with a free joint, or, when the file has none, those
-            without joints. Root bodies with hinges, slides or balls keep them.
+        floating: True: root bodies float; False: they are fixed to the world or hang on `base_joint`; left
+            out or None: as the file says, but for a `base_joint`. Root bodies are here those with a free
+            joint, or, when the file has none, those without joints. Root bodies with hinges, slides or balls
+            keep them.
         base_joint: "px,py,rz" for a D6 joint with these linear (p) and angular (r) axes of the root body's
             frame, or a dict with arguments of `ModelBuilder.add_joint`; used unless `floating` is True.
         density: Density of geoms without mass and density [kg/m^3].
@@ -133,7 +149,10 @@ def parse_mjcf(
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         verbose: Print the report.
-        strict: Raise instead of warning about what is read but not modelled.
+        strict: Raise at the first fault of the file, and instead of warning about what is read but not
+            modelled. Otherwise what MuJoCo compiles is read: XML that is not well-formed by its tags, and
+            negative damping, friction, stiffness and armature as 0. A warning and the entries of kind
+            "mended" of the report say where.
         keyframe: Name or number of the keyframe to start in; None for the reference pose. All keyframes are
             in `builder.keyframes` in any case.
 
@@ -149,7 +168,7 @@ def parse_mjcf(
     check_scale(scale)
     ignore = Ignore(patterns("ignore_names", ignore_names), patterns("ignore_classes", ignore_classes))
     report = ImportReport(format="mjcf")
-    document = read_mjcf(mjcf_filename, report)
+    document = read_mjcf(mjcf_filename, report, REFUSE if strict else Mend(report))
     scene = parse_scene(document, report, ignore, parse_meshes)
     scale_scene(scene, scale)
     report.name = scene.name
@@ -159,7 +178,7 @@ def parse_mjcf(
     )
     options = MjcfOptions(
         xform=Pose.of(xform) @ turn,
-        floating=floating,
+        floating=None if floating is AS_IN_FILE else floating,
         base_joint=base_joint,
         density=density,
         stiffness=stiffness,

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.attach import Attacher
@@ -12,9 +13,9 @@ from newtonsim.importers.mjcf.replicate import expand_replicates
 MAX_DEPTH = 16
 
 
-def read_mjcf(source: str | bytes | os.PathLike, report: ImportReport) -> Document:
+def read_mjcf(source: str | bytes | os.PathLike, report: ImportReport, faults: Faults = REFUSE) -> Document:
     """Read a file or text with its includes, attached models and replicas in place."""
-    document = read_document_tree(source, report)
+    document = read_document_tree(source, report, faults)
     report.path = document.root.path
     _compose(document, report, ())
     return document
@@ -24,7 +25,7 @@ def _compose(document: Document, report: ImportReport, above: tuple[str, ...]) -
     above = (*above, document.root.path or "")
 
     def read(path: Path, node: Node) -> Document:
-        other = read_document_tree(path.resolve(), report)
+        other = read_document_tree(path.resolve(), report, document.faults)
         if other.root.path in above or len(above) >= MAX_DEPTH:
             raise node.error(f"file {path} attaches itself or lies more than {MAX_DEPTH} files deep")
         _compose(other, report, above)

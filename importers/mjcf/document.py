@@ -12,8 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
-from newtonsim.importers.files.xml import MAX_BYTES, Node, parse_xml, read_bytes, read_document
+from newtonsim.importers.files.tolerant_xml import read_tolerantly
+from newtonsim.importers.files.xml import MAX_BYTES, Node
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler, quat_from_matrix
 
 MAX_INCLUDES = 256
@@ -137,6 +139,7 @@ class Document:
 
     root: Node
     folder: Path
+    faults: Faults = REFUSE
     compiler: Compiler = field(default_factory=Compiler)
     defaults: Defaults = field(default_factory=Defaults)
 
@@ -191,15 +194,17 @@ def _unit(node: Node, name: str, values: np.ndarray) -> np.ndarray:
     return values / length
 
 
-def read_document_tree(source: str | bytes | os.PathLike, report: ImportReport) -> Document:
+def read_document_tree(
+    source: str | bytes | os.PathLike, report: ImportReport, faults: Faults = REFUSE
+) -> Document:
     """Read a file or text, expand its includes, and read compiler settings and default classes."""
-    root, folder, notes = read_document(source)
+    root, folder, notes = read_tolerantly(source, faults)
     for note in notes:
         report.ignored(None, note)
     if root.tag != "mujoco":
         raise root.error("the root element of an MJCF file is <mujoco>")
-    _expand_includes(root, folder)
-    document = Document(root, folder)
+    _expand_includes(root, folder, faults)
+    document = Document(root, folder, faults)
     for node in document.sections("compiler"):
         _read_compiler(node, document.compiler)
     for node in document.sections("default"):
@@ -207,7 +212,7 @@ def read_document_tree(source: str | bytes | os.PathLike, report: ImportReport) 
     return document
 
 
-def _expand_includes(root: Node, folder: Path) -> None:
+def _expand_includes(root: Node, folder: Path, faults: Faults) -> None:
     """Put the children of included files in the place of <include>.
 
     A file may be included once, as the format says; that rules out circles and doubling chains.
@@ -227,11 +232,11 @@ def _expand_includes(root: Node, folder: Path) -> None:
             if path in seen:
                 raise child.error(f"file {path} is included twice or includes itself")
             seen.add(path)
-            text = read_bytes(path, MAX_BYTES)
-            size += len(text)
+            included = read_tolerantly(path, faults)[0]
+            size += path.stat().st_size
             if len(seen) > MAX_INCLUDES or size > MAX_BYTES:
                 raise child.error(f"the includes exceed {MAX_INCLUDES} files or {MAX_BYTES} bytes")
-            node.children[at : at + 1] = parse_xml(text, str(path))[0].children
+            node.children[at : at + 1] = included.children
         stack.extend(node.children)
 
 

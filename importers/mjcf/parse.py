@@ -258,16 +258,24 @@ def _parse_joint(
         ("friction", "frictionloss"),
     ):
         values = node.floats(attribute, default=(0.0,))
-        if len(values) == 0 or values[0] < 0.0:
-            raise node.error(f"attribute '{attribute}' must not be negative, got {node.text_of(attribute)!r}")
-        setattr(joint, field, float(values[0]))
+        if len(values) == 0:
+            raise node.error(f"attribute '{attribute}' is empty")
+        setattr(joint, field, _not_negative(node, attribute, float(values[0]), document))
         if values[1:].any():
             report.unsupported(node, f"{attribute} that is not linear")
-    if joint.armature is not None and joint.armature < 0.0:
-        raise node.error(f"attribute 'armature' must not be negative, got {joint.armature:g}")
+    if joint.armature is not None:
+        joint.armature = _not_negative(node, "armature", joint.armature, document)
     _read_range(node, joint, document, report)
     _check_joint_support(node, joint, report)
     return joint
+
+
+def _not_negative(node: Node, attribute: str, value: float, document: Document) -> float:
+    """A number of a joint; MuJoCo takes a negative one as it is, which adds energy without end."""
+    if value < 0.0:
+        fault = node.error(f"attribute '{attribute}' must not be negative, got {value:g}")
+        document.faults.meet(fault, "0 is taken")
+    return max(value, 0.0)
 
 
 def _read_range(node: Node, joint: Joint, document: Document, report: ImportReport) -> None:

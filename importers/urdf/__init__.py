@@ -8,9 +8,10 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.building.assemble import merge, scratch_builder
 from newtonsim.importers.files.arguments import ContactSettings, check_scale
-from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.faults import REFUSE
+from newtonsim.importers.files.report import ImportReport, Mend
 from newtonsim.importers.files.resolve import FileResolver
-from newtonsim.importers.files.xml import read_document
+from newtonsim.importers.files.tolerant_xml import read_tolerantly
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.urdf.build import RobotBuilder, UrdfOptions
 from newtonsim.importers.urdf.parse import parse_robot
@@ -102,7 +103,11 @@ def parse_urdf(
         collapse_fixed_joints: Merge links that fixed joints connect.
         merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a
             hull around each; files of convex decompositions have one object for each part.
-        strict: Raise instead of warning about what is read but not modelled.
+        strict: Raise at the first fault of the file, and instead of warning about what is read but not
+            modelled. Otherwise what other readers of URDF get over is mended: numbers with something behind
+            them, XML that is not well-formed, negative damping, meshes that are missing or cannot be read,
+            several root links. A warning and the entries of kind "mended" of the report say where, and what
+            was assumed.
         package_paths: Where package:// is looked for before ROS_PACKAGE_PATH and the file's parent folders:
             folders that hold packages or are one, or a mapping from package name to folder.
 
@@ -114,11 +119,12 @@ def parse_urdf(
     """
     check_scale(scale)
     report = ImportReport(format="urdf")
-    root, folder, notes = read_document(urdf_filename)
+    faults = REFUSE if strict else Mend(report)
+    root, folder, notes = read_tolerantly(urdf_filename, faults)
     report.path = root.path
     for note in notes:
         report.ignored(None, note)
-    robot = parse_robot(root, FileResolver(folder, package_paths), report)
+    robot = parse_robot(root, FileResolver(folder, package_paths), report, faults)
     report.name = robot.name
     contact = ContactSettings(
         contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
@@ -147,7 +153,7 @@ def parse_urdf(
         merge_mesh_objects=merge_mesh_objects,
     )
     scratch = scratch_builder(builder)
-    RobotBuilder(robot, options, scratch, report).build()
+    RobotBuilder(robot, options, scratch, report, faults).build()
     merge(builder, scratch, report, collapse_fixed_joints, strict)
     report.count_elements(root)
     return report

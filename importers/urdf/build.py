@@ -6,9 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
+from newtonsim.errors import ImportFileError
 from newtonsim.importers.building.assemble import add_base, usable_mass
 from newtonsim.importers.building.filters import TouchRules
 from newtonsim.importers.files.arguments import ContactSettings
+from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
@@ -48,33 +50,62 @@ class UrdfOptions:
 class RobotBuilder:
     """Adds one robot to an empty builder."""
 
-    def __init__(self, robot: Robot, options: UrdfOptions, builder: ModelBuilder, report: ImportReport):
+    def __init__(
+        self,
+        robot: Robot,
+        options: UrdfOptions,
+        builder: ModelBuilder,
+        report: ImportReport,
+        faults: Faults = REFUSE,
+    ):
         self.robot, self.options, self.builder, self.report = robot, options, builder, report
+        self.faults = faults
         self.shapes = ShapeMaker(
             builder, options.contact, options.scale, options.density, options.merge_mesh_objects, report
         )
         self.poses: dict[str, Pose] = {}
         self.weld: dict[str, int] = {}
+        self.tree: dict[str, int] = {}
         self.coordinates = self._initial_coordinates()
         self.rules = TouchRules(within_tree=options.enable_self_collisions)
 
     def build(self) -> None:
         """Add bodies, joints, shapes and filters."""
         robot, builder = self.robot, self.builder
-        builder.add_articulation(robot.name or None)
-        self.poses[robot.root], self.weld[robot.root] = self.options.xform, 1
-        self._add_body(robot.links[robot.root])
-        root = self.report.bodies[robot.root]
-        pose, options = self.options.xform, self.options
-        add_base(builder, root, pose, options.floating, options.base_joint, f"{robot.root}_base")
-        for joint in robot.order:
-            self._place(joint)
-            self._add_body(robot.links[joint.child])
-            self._add_joint(joint)
+        for link in robot.links.values():
+            link.visuals, link.collisions = (
+                [shape for shape in shapes if self._is_readable(shape)]
+                for shapes in (link.visuals, link.collisions)
+            )
+        for root, joints in robot.trees.items():
+            builder.add_articulation((robot.name or None) if root == robot.root else root)
+            self._add_root(root)
+            for joint in joints:
+                self._place(joint)
+                self._add_body(robot.links[joint.child])
+                self._add_joint(joint)
         self._add_mimics()
         for name, link in robot.links.items():
             self._add_shapes(name, link)
         builder.shape_collision_filter_pairs |= self.rules.blocked()
+
+    def _is_readable(self, shape: Geometry) -> bool:
+        """Whether a shape is no mesh, or one of a file that can be read."""
+        if shape.kind == "mesh":
+            try:
+                self.shapes.library.load(shape.mesh, shape.node, shape.size * self.options.scale)
+            except ImportFileError as fault:
+                self.faults.meet(fault, "the shape is left out")
+                return False
+        return True
+
+    def _add_root(self, name: str) -> None:
+        """Add a root link and what holds it."""
+        pose, options = self.options.xform, self.options
+        self.poses[name], self.weld[name], self.tree[name] = pose, len(self.weld) + 1, len(self.tree)
+        self._add_body(self.robot.links[name])
+        body = self.report.bodies[name]
+        add_base(self.builder, body, pose, options.floating, options.base_joint, f"{name}_base")
 
     # -- coordinates -----------------------------------------------------------------------------------------
 
@@ -121,6 +152,7 @@ class RobotBuilder:
         elif joint.kind == "prismatic":
             motion = Pose(joint.axis * value, Pose.identity().q)
         self.poses[joint.child] = self.poses[joint.parent] @ joint.pose.scaled(self.options.scale) @ motion
+        self.tree[joint.child] = self.tree[joint.parent]
         if joint.kind == "fixed":
             self.weld[joint.child] = self.weld[joint.parent]
         else:
@@ -226,7 +258,7 @@ class RobotBuilder:
             _fill(builder.joint_friction, dof, builder.joint_dof_count, joint.friction)
 
     def _add_mimics(self) -> None:
-        for joint in self.robot.order:
+        for joint in self.robot.joints.values():
             if joint.mimic is not None:
                 leader = self.report.joints[joint.mimic[0]]
                 self.builder.joint_mimic.append((self.report.joints[joint.name], leader, *self._mimic(joint)))
@@ -247,7 +279,7 @@ class RobotBuilder:
             visible = options.force_show_colliders
         for shape in colliders:
             for index in self._add_shape(body, shape, False, visible):
-                self.rules.add(index, body, self.weld[name], 0)
+                self.rules.add(index, body, self.weld[name], self.tree[name])
                 indices.append(index)
         if indices:
             self.report.shapes[name] = indices

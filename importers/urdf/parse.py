@@ -10,6 +10,7 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.transforms import quat_matrix
+from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.resolve import FileResolver
 from newtonsim.importers.files.xml import Node
@@ -88,17 +89,17 @@ class Joint:
 
 @dataclass(slots=True)
 class Robot:
-    """A whole URDF file; `order` lists the joints from the root outwards."""
+    """A whole URDF file; `trees` has by root link the joints from there outwards, `root` is the first."""
 
     name: str
     links: dict[str, Link]
     joints: dict[str, Joint]
     root: str
-    order: list[Joint]
+    trees: dict[str, list[Joint]]
 
 
-def parse_robot(root: Node, resolver: FileResolver, report: ImportReport) -> Robot:
-    """Read all records below <robot> and check the tree that they form."""
+def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults: Faults = REFUSE) -> Robot:
+    """Read all records below <robot> and check the trees that they form."""
     if root.tag != "robot":
         raise root.error("the root element of a URDF file is <robot>")
     if root.find("link") is None and any("xacro" in node.tag for node in root.children):
@@ -108,9 +109,9 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport) -> Rob
     joints: dict[str, Joint] = {}
     for node in root.children:
         if node.tag == "link":
-            _add_unique(links, _parse_link(node, materials, resolver, report), "link")
+            _add_unique(links, _parse_link(node, materials, resolver, report, faults), "link")
         elif node.tag == "joint":
-            _add_unique(joints, _parse_joint(node, report), "joint")
+            _add_unique(joints, _parse_joint(node, report, faults), "joint")
         elif node.tag == "gazebo":
             _read_gazebo(node, report)
         elif node.tag in _ROBOT_SILENT:
@@ -119,9 +120,16 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport) -> Rob
             _unknown(node, report)
     if not links:
         raise root.error("the robot has no links")
-    base, below = read_tree(root, {link.name: link.node for link in links.values()}, joints.values())
+    nodes = {link.name: link.node for link in links.values()}
+    base, below = read_tree(root, nodes, joints.values(), faults)
+    children = {joint.child for joint in joints.values()}
+    roots = [base, *(name for name in links if name not in children and name != base)]
+    order = {name: list(outwards(name, below)) for name in roots}
+    reached = {*roots, *(joint.child for tree in order.values() for joint in tree)}
+    links = {name: link for name, link in links.items() if name in reached}
+    joints = {name: joint for name, joint in joints.items() if joint.child in reached}
     _check_mimics(joints, report)
-    return Robot(root.text_of("name", ""), links, joints, base, list(outwards(base, below)))
+    return Robot(root.text_of("name", ""), links, joints, base, order)
 
 
 def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:
@@ -150,30 +158,35 @@ def _read_gazebo(node: Node, report: ImportReport) -> None:
 
 
 def _parse_link(
-    node: Node, materials: dict[str, Material], resolver: FileResolver, report: ImportReport
+    node: Node,
+    materials: dict[str, Material],
+    resolver: FileResolver,
+    report: ImportReport,
+    faults: Faults,
 ) -> Link:
     link = Link(node.required("name"), node)
     for part in node.children:
         if part.tag == "inertial":
             if link.inertial is not None:
-                raise part.error(f"link {link.name!r} has two <inertial> elements")
-            link.inertial = _parse_inertial(part, report)
+                fault = part.error(f"link {link.name!r} has two <inertial> elements")
+                faults.meet(fault, "the last one counts")
+            link.inertial = _parse_inertial(part, report, faults)
         elif part.tag == "visual":
-            _append(link.visuals, _parse_geometry(part, resolver, materials, report))
+            _append(link.visuals, _parse_geometry(part, resolver, materials, report, faults))
         elif part.tag == "collision":
-            _append(link.collisions, _parse_geometry(part, resolver, materials, report))
+            _append(link.collisions, _parse_geometry(part, resolver, materials, report, faults))
         else:
             _unknown(part, report)
     return link
 
 
-def _parse_inertial(node: Node, report: ImportReport) -> Inertial:
-    given = read_inertial(node)
+def _parse_inertial(node: Node, report: ImportReport, faults: Faults) -> Inertial:
+    given = read_inertial(node, faults)
     pose, inertia = _pose(given.origin), np.zeros((3, 3))
     if given.inertia is not None:
         inertia = _without_negative_moments(given.inertia, node.find("inertia"), report)
     rotation = quat_matrix(pose.q)
-    return Inertial(given.mass or 0.0, pose.p, rotation @ inertia @ rotation.T)
+    return Inertial(max(given.mass or 0.0, 0.0), pose.p, rotation @ inertia @ rotation.T)
 
 
 def _without_negative_moments(inertia: np.ndarray, node: Node, report: ImportReport) -> np.ndarray:
@@ -191,58 +204,72 @@ def _append(shapes: list[Geometry], shape: Geometry | None) -> None:
 
 
 def _parse_geometry(
-    node: Node, resolver: FileResolver, materials: dict[str, Material], report: ImportReport
+    node: Node,
+    resolver: FileResolver,
+    materials: dict[str, Material],
+    report: ImportReport,
+    faults: Faults,
 ) -> Geometry | None:
-    """Read a <visual> or <collision>; None for a shape without extent."""
+    """Read a <visual> or <collision>; None for a shape without extent, or one that is nothing."""
     holder = node.find("geometry")
     if holder is None:
-        raise node.error("<geometry> is missing")
+        faults.meet(node.error("<geometry> is missing"), "the element is left out")
+        return None
     shapes = [child for child in holder.children if child.tag in GEOMETRY_TYPES]
     if len(shapes) != 1:
         found = ", ".join(child.tag for child in holder.children) or "nothing"
-        raise holder.error(f"expected one of {', '.join(GEOMETRY_TYPES)}, found {found}")
+        fault = holder.error(f"expected one of {', '.join(GEOMETRY_TYPES)}, found {found}")
+        faults.meet(fault, "the first counts" if shapes else "the element is left out")
+    if not shapes:
+        return None
     shape = shapes[0]
-    if _is_empty(shape):
+    if _is_empty(shape, faults):
         report.unsupported(shape, "a shape without extent is left out")
         return None
     path = None
     if shape.tag == "mesh":
-        path = _mesh_file(shape, resolver, node.tag == "visual", report)
+        path = _mesh_file(shape, resolver, node.tag == "visual", report, faults)
         if path is None:
             return None
-        size = _mesh_scale(shape, report)
+        size = _mesh_scale(shape, report, faults)
+        if not size.all():
+            return None
     else:
-        size = read_size(shape)
+        size = read_size(shape, faults)
+        if shape.tag != "plane" and not (size > 0.0).all():
+            return None
     material = _parse_material(node, materials, resolver, report)
-    return Geometry(
-        shape.tag, size, _pose(read_origin(node)), shape, node.text_of("name"), path, material=material
-    )
+    pose = _pose(read_origin(node, faults))
+    return Geometry(shape.tag, size, pose, shape, node.text_of("name"), path, material=material)
 
 
-def _mesh_scale(shape: Node, report: ImportReport) -> np.ndarray:
+def _mesh_scale(shape: Node, report: ImportReport, faults: Faults) -> np.ndarray:
     """Scale of a mesh (3,), from one number or three; a fourth is left out, as other readers do."""
-    size = shape.floats("scale", 4, (1.0, 1.0, 1.0), at_least=1)
+    size = shape.floats("scale", 4, (1.0, 1.0, 1.0), at_least=1, faults=faults)
     if len(size) == 2:
         raise shape.error(f"attribute 'scale' has 2 values, expected 1 or 3: {shape.text_of('scale')!r}")
     if len(size) == 4:
         report.unsupported(shape, "attribute 'scale' has 4 values; the last is left out")
     if not size[:3].all():
-        raise shape.error("attribute 'scale' must not contain zero")
+        faults.meet(shape.error("attribute 'scale' must not contain zero"), "the mesh is left out")
     return size[:3] * np.ones(3)
 
 
-def _mesh_file(shape: Node, resolver: FileResolver, visual: bool, report: ImportReport) -> Path | None:
-    """File of a mesh; a missing one is an error unless it is only to be seen."""
+def _mesh_file(
+    shape: Node, resolver: FileResolver, visual: bool, report: ImportReport, faults: Faults
+) -> Path | None:
+    """File of a mesh; a missing one is a fault unless it is only to be seen."""
     try:
         return resolver.find(shape.required("filename"), shape)
-    except ImportFileError:
+    except ImportFileError as fault:
         if not visual or not shape.text_of("filename"):
-            raise
+            faults.meet(fault, "the shape is left out")
+            return None
         report.unsupported(shape, "mesh files that are missing; these visuals are left out")
         return None
 
 
-def _is_empty(shape: Node) -> bool:
+def _is_empty(shape: Node, faults: Faults) -> bool:
     """Whether a primitive has a size of zero, which stands for a mere point or line."""
     names = {
         "sphere": ("radius",),
@@ -250,7 +277,7 @@ def _is_empty(shape: Node) -> bool:
         "capsule": ("radius",),
         "box": ("size",),
     }
-    sizes = [shape.floats(name) for name in names.get(shape.tag, ()) if shape.text_of(name)]
+    sizes = [shape.floats(name, faults=faults) for name in names.get(shape.tag, ()) if shape.text_of(name)]
     return any((size == 0.0).any() and (size >= 0.0).all() for size in sizes)
 
 
@@ -304,12 +331,13 @@ def _pose(origin: Origin | None) -> Pose:
 # -- joints --------------------------------------------------------------------------------------------------
 
 
-def _parse_joint(node: Node, report: ImportReport) -> Joint:
+def _parse_joint(node: Node, report: ImportReport, faults: Faults) -> Joint:
     name, kind, parent, child = read_joint_ends(node)
-    joint = Joint(name, kind, parent, child, node, _pose(read_origin(node)), _parse_axis(node, kind))
-    _parse_limit(node, joint, report)
-    joint.damping, joint.friction = read_dynamics(node)
-    joint.mimic = read_mimic(node)
+    axis = _parse_axis(node, kind, faults)
+    joint = Joint(name, kind, parent, child, node, _pose(read_origin(node, faults)), axis)
+    _parse_limit(node, joint, report, faults)
+    joint.damping, joint.friction = np.maximum(read_dynamics(node, faults), 0.0).tolist()
+    joint.mimic = read_mimic(node, faults)
     for part in node.children:
         if part.tag in _SILENT:
             report.ignored(part)
@@ -318,18 +346,19 @@ def _parse_joint(node: Node, report: ImportReport) -> Joint:
     return joint
 
 
-def _parse_axis(node: Node, kind: str) -> np.ndarray:
+def _parse_axis(node: Node, kind: str, faults: Faults) -> np.ndarray:
+    first = np.array([1.0, 0.0, 0.0])
     axis_node = node.find("axis")
-    axis = np.array([1.0, 0.0, 0.0]) if axis_node is None else axis_node.floats("xyz", 3, (1.0, 0.0, 0.0))
+    axis = first if axis_node is None else axis_node.floats("xyz", 3, first, faults=faults)
     length = np.linalg.norm(axis)
     if length < MIN_LENGTH:
         if kind not in ("fixed", "floating", "spherical"):
-            raise axis_node.error("the joint axis has no length")
-        return np.array([1.0, 0.0, 0.0])
+            faults.meet(axis_node.error("the joint axis has no length"), "the x axis is taken")
+        return first
     return axis / length
 
 
-def _parse_limit(node: Node, joint: Joint, report: ImportReport) -> None:
+def _parse_limit(node: Node, joint: Joint, report: ImportReport, faults: Faults) -> None:
     limit = node.find("limit")
     if limit is None or joint.kind in ("fixed", "floating"):
         return
@@ -337,7 +366,7 @@ def _parse_limit(node: Node, joint: Joint, report: ImportReport) -> None:
         report.unsupported(limit, "limits of spherical joints")
         return
     if joint.kind in ("revolute", "prismatic"):
-        joint.lower, joint.upper = limit.float("lower"), limit.float("upper")
+        joint.lower, joint.upper = (limit.float(side, faults=faults) for side in ("lower", "upper"))
         if joint.lower is not None and joint.upper is not None and joint.lower > joint.upper:
             # So Bullet writes a joint without limits.
             report.unsupported(
@@ -346,7 +375,7 @@ def _parse_limit(node: Node, joint: Joint, report: ImportReport) -> None:
             )
             joint.lower = joint.upper = None
     for name in ("effort", "velocity"):
-        value = limit.float(name)
+        value = limit.float(name, faults=faults)
         if value is not None and value <= 0.0:
             # Zero stands for "not known" in many files; taken literally the joint could never be driven.
             report.approximated(limit, f"{name} {value:g} of joint {joint.name!r} is taken as no limit")

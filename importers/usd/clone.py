@@ -1,10 +1,12 @@
 """Environments that a stage holds many times: one is read, the others are copies of it."""
 
+import copy
 import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
 
+from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
 from newtonsim.importers.files.report import ImportReport
@@ -12,6 +14,9 @@ from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.records import Content
 from newtonsim.importers.usd.walk import Walker
+
+KEYS = ("body_key", "joint_key", "shape_key", "constraint_key", "articulation_key")
+"""The builder's lists of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +108,12 @@ def renamed(report: ImportReport, old: str, new: str) -> ImportReport:
         constraints=rename(report.constraints),
         shapes=rename(report.shapes),
     )
+
+
+def named_after(scratch: ModelBuilder, old: str, new: str) -> ModelBuilder:
+    """A builder with the contents of another, whose elements are named after the prims of a copy."""
+    twin = copy.copy(scratch)
+    for name in KEYS:
+        keys = [new + key[len(old) :] if key.startswith(old) else key for key in getattr(scratch, name)]
+        setattr(twin, name, keys)
+    return twin

@@ -8,7 +8,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.importers.building.assemble import append, finish, scratch_builder, signed_gravity
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.build import Readers, StageBuilder
-from newtonsim.importers.usd.clone import Clones, find_clones, part, prim_at, renamed
+from newtonsim.importers.usd.clone import Clones, find_clones, named_after, part, prim_at, renamed
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.content import cameras_of, collect, count_prims, keep_owned, lights_of
 from newtonsim.importers.usd.filters import Groups
@@ -94,7 +94,8 @@ def _append_copies(builder: ModelBuilder, main: _Part, copied: _Part, clones: Cl
     report = main.report
     for path, pose in clones.poses.items():
         names = renamed(copied.report, clones.path, path)
-        append(builder, copied.scratch, names, pose.row(), new_world=True)
+        scratch = copied.scratch if path == clones.path else named_after(copied.scratch, clones.path, path)
+        append(builder, scratch, names, pose.row(), new_world=True)
         for name in ("bodies", "joints", "joint_dofs", "joint_coords", "constraints", "shapes"):
             getattr(report, name).update(getattr(names, name))
         main.scales.update(

@@ -1,6 +1,7 @@
 """From lists to a Model: complete, check, then allocate."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from newtonsim.builder.constraints import ConstraintMethods
 from newtonsim.builder.overlaps import describe_overlaps, find_overlaps
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.builder.shapes import ShapeMethods
+from newtonsim.builder.thin import spread_masses
 from newtonsim.builder.validate import check_constraints, check_structure, check_tree, check_values
 from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import ModelError, OverlapWarning
@@ -63,6 +65,7 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         arrays = {
             spec.name: to_array(spec, values) for spec, values in source._lists() if spec.dtype is not None
         }
+        source = spread_masses(source, arrays)
         check_values(source, arrays)
         check_tree(source, arrays)
         check_constraints(source, arrays)
@@ -88,6 +91,8 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         source = self._completed()
         if model.ground_shape >= 0:
             source = source._shallow_copy()
+            if source.ground_settings is None:  # the ground was switched on in the model
+                source.set_ground_plane()
             source._append_ground()
         if source.shape_count != model.shape_count:
             raise ModelError(
@@ -98,6 +103,21 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         }
         arrays["shape_world"] = model.shape_world.numpy()
         _set_pairs(model, _pair_finder(source, arrays), model.ground_shape)
+
+
+def _late_ground(blank: "FinalizeMethods") -> dict[str, Any]:
+    """Return the entries of the ground plane that a model gets when its ground is switched on late.
+
+    Args:
+        blank: A builder without elements, with the up vector and the defaults of the model's builder.
+    """
+    blank.set_ground_plane()
+    blank._append_ground()
+    entries: dict[str, Any] = {}
+    for spec, values in blank._lists():
+        if spec.per == "shape":
+            entries[spec.name] = values[0] if spec.dtype is None else to_array(spec, values)
+    return entries
 
 
 def _normalize(arrays: dict[str, np.ndarray]) -> None:
@@ -134,7 +154,7 @@ class _Allocation:
     ):
         self.source, self.arrays, self.finder = source, arrays, finder
         self.device, self.requires_grad = device, requires_grad
-        self.model = Model(device, Contacts)
+        self.model = Model(device, Contacts, partial(_late_ground, source._blank_copy()))
         self.model.requires_grad = requires_grad
         self._globals()
         for spec in MODEL_ARRAYS:

@@ -81,6 +81,14 @@ class BuilderLists(BuilderColumns):
                 setattr(twin, name, value.copy())
         return twin
 
+    def _blank_copy(self) -> Self:
+        """Return a builder without elements, with the up vector and the defaults for shapes of this one."""
+        twin = type(self).__new__(type(self))
+        kept = {name: value for name, value in vars(self).items() if name.startswith("default_")}
+        vars(twin).update(kept, up_vector=self.up_vector, last_collision_group=0)
+        twin._create_lists()
+        return twin
+
     @property
     def shape_count(self) -> int:
         """Number of shapes, without the ground plane."""

@@ -64,6 +64,7 @@ class CollisionPlan:
 
     def __init__(self, model: Model):
         self.model = model
+        model.settle_shapes()
         rules = model.contact_rules
         self.ground_shape = model.ground_shape
         self.kind = _collision_kinds(model, rules)

@@ -24,6 +24,7 @@ from newtonsim.scene.arrays import (
 from newtonsim.scene.columns import Column
 from newtonsim.scene.control import Control
 from newtonsim.scene.description import DescriptionMethods
+from newtonsim.scene.late_ground import append_ground
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
 
@@ -118,7 +119,8 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
             world; None where a world is too crowded to list them, and the collision pass sweeps for them.
         contact_rules: What decides whether two shapes may collide, see `ContactRules`.
         shape_ground_contact_pairs: Pairs (shape, ground plane) that may collide, shape [n, 2].
-        ground_shape: Index of the ground plane, the last shape; -1 if the builder set none.
+        ground_shape: Index of the ground plane, the last shape; -1 if the builder set none and `ground` was
+            never on.
         ground_plane: (nx, ny, nz, d) with n·x + d = 0, shape [4].
         muscle_start: First waypoint of each muscle and the end, shape [muscle_count + 1].
         up_vector: Up direction, NumPy (3,).
@@ -138,6 +140,8 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
     Args:
         device: Where the arrays are to live.
         contact_buffers: Makes its contact buffers; None for a model that is not to collide.
+        ground_plane: Describes the ground plane that it gets when the ground is switched on late, see
+            `append_ground`; None for a model that cannot get one.
     """
 
     contact_rules: ContactRules
@@ -146,7 +150,12 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         locals()[_name] = _RigidContactArray()
     del _name
 
-    def __init__(self, device: wp.DeviceLike = None, contact_buffers: ContactBuffers | None = None):
+    def __init__(
+        self,
+        device: wp.DeviceLike = None,
+        contact_buffers: ContactBuffers | None = None,
+        ground_plane: Callable[[], dict[str, Any]] | None = None,
+    ):
         self.device = wp.get_device(device)
         self.requires_grad = False
         self.num_envs = 0
@@ -172,6 +181,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         self.solver_hint: dict = {}
         self._kept: list = []
         self._contact_buffers = contact_buffers
+        self._ground_plane = ground_plane
         self._cached: dict[str, Any] = {}
 
     def _create_particle_attributes(self) -> None:
@@ -237,16 +247,28 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
     def ground(self) -> bool:
         """Whether shapes collide with the ground plane; may be switched off and on again.
 
+        Where the builder set no plane, one through the origin, along the up vector and with the builder's
+        default material, becomes the last shape when it is first switched on.
+
         Raises:
-            ModelError: It is switched on in a model whose builder set no ground plane.
+            ModelError: That happens after a solver, a query or a contact buffer has been made.
         """
         return self._ground
 
     @ground.setter
     def ground(self, value: bool) -> None:
         if value and self.ground_shape < 0:
-            raise ModelError("the model has no ground plane: call set_ground_plane before finalize")
+            append_ground(self, self._makes_ground())
         self._ground = bool(value)
+
+    def settle_shapes(self) -> None:
+        """Note that somebody counts on the shapes that there are: from now on none is appended."""
+        self.cached("shapes settled", lambda _: True)
+
+    @property
+    def shapes_settled(self) -> bool:
+        """Whether a solver, a query or a contact buffer counts on the shapes that there are."""
+        return "shapes settled" in self._cached
 
     def cached(self, name: str, work_out: Callable[[Self], _T]) -> _T:
         """Return what a function makes of this model, computed when it is first asked for and then kept.
@@ -411,6 +433,11 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         if self._contact_buffers is None:
             raise ModelError("the model was made without contact buffers")
         return self._contact_buffers
+
+    def _makes_ground(self) -> dict[str, Any]:
+        if self._ground_plane is None:
+            raise ModelError("ground: the model was made without a ground plane")
+        return self._ground_plane()
 
     def allocate_soft_contacts(self, count: int, requires_grad: bool = False) -> None:
         """Make room for contacts between particles and shapes.

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from newtonsim.render.sim_renderer.base import SimRenderer as SimRenderer
     from newtonsim.render.sim_renderer.base import SimRendererUsd as SimRendererUsd
     from newtonsim.render.sim_renderer.opengl import SimRendererOpenGL as SimRendererOpenGL
+    from newtonsim.utils import import_usd as import_usd
     from newtonsim.utils import render as render
 
 _DOORS = {
@@ -28,6 +29,8 @@ _DOORS = {
     "parse_usd": "newtonsim.importers.usd",
     "resolve_usd_from_url": "newtonsim.importers.files.resolve_url",
 }
+
+_MODULES = ("import_usd", "render")
 
 __all__ = [
     "SimRenderer",
@@ -44,8 +47,8 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    if name == "render":
-        return import_module("newtonsim.utils.render")
+    if name in _MODULES:
+        return import_module(f"newtonsim.utils.{name}")
     if name not in _DOORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_DOORS[name]), name)
@@ -54,4 +57,4 @@ def __getattr__(name: str):
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_DOORS, "render"})
+    return sorted({*globals(), *_DOORS, *_MODULES})

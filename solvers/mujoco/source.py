@@ -35,6 +35,7 @@ class HostModel:
 
     def __init__(self, model: Model):
         self.model = model
+        model.settle_shapes()
 
     def __getattr__(self, name: str) -> np.ndarray | list:
         spec = SPECS.get(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
@@ -23,6 +24,21 @@ GRIP = 0.5
 """Stiffness of friction over that of inertia, at most, for each sweep."""
 LONGEST = 2.0
 """Longest path between two detections, in mean edge lengths; it bounds the work where things explode."""
+
+
+@dataclass(frozen=True)
+class SurfacePairs:
+    """Pairs of corners and triangles, and of edges, that are near each other.
+
+    Attributes:
+        corners: Particles: a corner and those of the triangle, or those of two edges, int (n, 4).
+        is_edges: Whether a pair is of two edges, bool (n,).
+        distance: Between the nearest points of the two [m], shape (n,).
+    """
+
+    corners: np.ndarray
+    is_edges: np.ndarray
+    distance: np.ndarray
 
 
 class SelfContact:
@@ -317,6 +333,22 @@ class SelfContact:
         """
         self._order = self._mesh.order(x.numpy())
         self._sort_triangles()
+
+    def pairs(self) -> SurfacePairs:
+        """Return the pairs of the last detection as `refresh` has measured them; waits for the device."""
+        if not self.active:
+            return SurfacePairs(np.zeros((0, 4), int), np.zeros(0, bool), np.zeros(0))
+        view = self.view
+        first, wanted = view.pair_first.numpy(), view.pair_count.numpy()
+        held = np.minimum(wanted, np.diff(first))
+        places = np.concatenate([start + np.arange(n) for start, n in zip(first[:-1], held)])
+        corners, weight = view.corners.numpy()[places], view.weight.numpy()[places]
+        gap = np.einsum("ij,ijk->ik", weight, view.origin.numpy()[corners])
+        return SurfacePairs(
+            corners,
+            view.triangle.numpy()[places] == int(contact.EDGES),
+            np.linalg.norm(gap, axis=1),
+        )
 
     def report(self) -> None:
         """Warn of pairs that found no room since the last report; reads from the device."""

@@ -190,6 +190,31 @@ class VBDParticles:
                 writes=dict(stencils=view),
             )
 
+    def detect(self, launch: Launcher, x: wp.array, v: wp.array, dt: float) -> None:
+        """List the pairs of surfaces that can touch while particles go straight on, and measure them.
+
+        Args:
+            launch: For worlds of the model.
+            x: Positions [m], shape (particle_count,).
+            v: Velocities [m/s], shape (particle_count,).
+            dt: Time [s].
+        """
+        model = self.particles
+        launch(
+            vbd_particles.begin_particles,
+            "vbd particle",
+            reads=dict(mass=model.particle_mass, flags=model.particle_flags, force=None, forced=0),
+            writes=dict(descent=self.descent),
+        )
+        launch(
+            vbd_particles.predict,
+            "vbd particle",
+            reads=dict(x=x, v=v, dt=dt),
+            writes=dict(descent=self.descent, stencils=self.stencils.view),
+        )
+        self.surfaces.detect(launch, x, self.descent.predicted)
+        self.surfaces.refresh(launch, x, x)
+
     @property
     def _touches(self) -> bool:
         """Whether there are shapes to touch."""

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import warp as wp
 
-from newtonsim.errors import NotDifferentiableError
+from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.kernels.particles.vbd import adjacency
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.option_ranges import check_counts, check_relaxations
-from newtonsim.solvers.particles.self_contact import SelfContact
+from newtonsim.solvers.particles.self_contact import SelfContact, SurfacePairs
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
+from newtonsim.solvers.vbd.adjacency import ForceElementAdjacency, find_adjacency
 from newtonsim.solvers.vbd.particles import VBDParticles
 
 if TYPE_CHECKING:
@@ -48,9 +53,8 @@ class VBDSolver(SweepSolver[VBDParticles]):
     the step and as far as nothing is penetrated; `particle_qd` of them is what others feel. Forces of the air
     act if a triangle has drag or lift when the solver is made. Surface contacts that press hard on light
     particles smooth their friction below more than `friction_epsilon`, as far as the sweeps can carry it.
-    There is one `step`: `simulate_one_step_no_self_contact`,
-    `simulate_one_step_with_collisions_penetration_free` and `collision_detection_penetration_free` of the
-    reference are parts of it, chosen at construction.
+    `step` keeps surfaces apart if the solver was made with `handle_self_contact`. For one step this is chosen
+    by `simulate_one_step_no_self_contact` and `simulate_one_step_with_collisions_penetration_free`.
 
     Source: Chen, Liu, Yang, Yuksel, "Vertex Block Descent", ACM TOG 43(4), 2024.
 
@@ -85,6 +89,11 @@ class VBDSolver(SweepSolver[VBDParticles]):
     """
 
     _name = "VBDSolver"
+
+    count_num_adjacent_edges = adjacency.count_num_adjacent_edges
+    fill_adjacent_edges = adjacency.fill_adjacent_edges
+    count_num_adjacent_faces = adjacency.count_num_adjacent_faces
+    fill_adjacent_faces = adjacency.fill_adjacent_faces
 
     def __init__(
         self,
@@ -123,6 +132,8 @@ class VBDSolver(SweepSolver[VBDParticles]):
             )
         make = partial(VBDParticles, model, model)
         self._parts = SweptModel(model, make(surfaces=self.surfaces), make, _make_adjoint)
+        self._without_surfaces: SweptModel[VBDParticles] | None = None
+        self._now = self._parts
         self.constraints = self._parts.constraints
         self.nonfinite = self._parts.nonfinite
         self.world_nonfinite = self.nonfinite.worlds
@@ -134,13 +145,24 @@ class VBDSolver(SweepSolver[VBDParticles]):
 
     def _parts_of(self, model: Model) -> SweptModel[VBDParticles]:
         """Return what moves the model, with the present options."""
-        parts = self._parts
+        parts = self._now
         for particles in (parts.particles, None if parts.adjoint is None else parts.adjoint.particles):
             if particles is not None:
                 particles.iterations, particles.substeps = self.iterations, self.substeps
                 particles.relaxation, particles.friction_epsilon = self.relaxation, self.friction_epsilon
                 particles.detection_interval = self.detection_interval
         return parts
+
+    def _through_parts(self) -> SweptModel[VBDParticles]:
+        """Return what moves the model while its surfaces pass through each other; made at the first call."""
+        if self.surfaces is None:
+            return self._parts
+        if self._without_surfaces is None:
+            parts = copy.copy(self._parts)  # the same bodies, constraints and marks of non-finite worlds
+            parts.particles = VBDParticles(self.model, self.model)
+            parts.particles.descent = self._parts.particles.descent  # and the same warm start
+            self._without_surfaces = parts
+        return self._without_surfaces
 
     def _all_parts(self) -> Iterable[SweptModel[VBDParticles]]:
         return (self._parts,)
@@ -151,8 +173,88 @@ class VBDSolver(SweepSolver[VBDParticles]):
         return self._parts.control
 
     def _check_differentiable(self, parts: SweptModel[VBDParticles]) -> None:
-        if self.surfaces is not None:
+        if parts.particles.surfaces is not None:
             raise NotDifferentiableError("VBDSolver: handle_self_contact has no gradients")
+
+    def simulate_one_step_no_self_contact(
+        self, model: Model, state_in: State, state_out: State, dt: float, control: Control | None = None
+    ) -> None:
+        """Advance by one step in which surfaces pass through each other, whatever `handle_self_contact` says.
+
+        Contacts with shapes, and those of rigid bodies, act as in `step`. With `handle_self_contact` the
+        first call allocates; the next step that keeps surfaces apart starts from where this one leaves them.
+
+        Args:
+            model: The model.
+            state_in: State at the start.
+            state_out: Receives the state at the end.
+            dt: Time step [s].
+            control: Inputs; None for those of the model.
+        """
+        self._now = self._through_parts()
+        try:
+            self.step(model, state_in, state_out, control, None, dt)
+        finally:
+            self._now = self._parts
+
+    def simulate_one_step_with_collisions_penetration_free(
+        self, model: Model, state_in: State, state_out: State, dt: float, control: Control | None = None
+    ) -> None:
+        """Advance by one step in which triangles collide and none passes through another.
+
+        Args:
+            model: The model.
+            state_in: State at the start.
+            state_out: Receives the state at the end.
+            dt: Time step [s].
+            control: Inputs; None for those of the model.
+
+        Raises:
+            ModelError: The solver was made without `handle_self_contact`.
+        """
+        self._surfaces()
+        self.step(model, state_in, state_out, control, None, dt)
+
+    def collision_detection_penetration_free(self, current_state: State, dt: float) -> SurfacePairs:
+        """Find the pairs of triangles' corners and sides that can touch in a time; waits for the device.
+
+        A step detects for itself. Particles are taken to go straight on at `particle_qd`, for two mean edge
+        lengths at most.
+
+        Args:
+            current_state: `particle_q` and `particle_qd` are read.
+            dt: Time to look ahead [s].
+
+        Returns:
+            The pairs, at the positions of the state.
+
+        Raises:
+            ModelError: The solver was made without `handle_self_contact`, or the state is of another model.
+        """
+        surfaces, model = self._surfaces(), self.model
+        model.check_state(current_state)
+        if not surfaces.active:
+            return surfaces.pairs()
+        particles = self._parts.particles
+        launch = Launcher(model, False, Shard(model, None, particles.starts))
+        particles.detect(launch, current_state.particle_q, current_state.particle_qd, dt)
+        return surfaces.pairs()
+
+    def _surfaces(self) -> SelfContact:
+        if self.surfaces is None:
+            raise ModelError("VBDSolver: make it with handle_self_contact=True for surfaces that collide")
+        return self.surfaces
+
+    def compute_force_element_adjacency(self, model: Model) -> ForceElementAdjacency:
+        """List the bending edges and triangles around each particle; waits for the device.
+
+        Args:
+            model: The model.
+
+        Returns:
+            The lists. The solver itself goes over elements in an order of its own, by colour.
+        """
+        return find_adjacency(model)
 
     def rebuild_bvh(self, state: State) -> None:
         """Sort the triangles for self-contact anew, by their present positions; waits for the device.

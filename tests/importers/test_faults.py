@@ -52,7 +52,7 @@ def test_one_number():
 @pytest.mark.parametrize("text", [b"<a><b:c x='1 & 2'/></a>", b"<!DOCTYPE a><a><b:c x='1 &amp; 2'/></a>"])
 def test_xml_that_is_not_well_formed(text):
     faults = Forgive()
-    root = parse_tolerantly(text, "robot.urdf", faults)
+    root, _ = parse_tolerantly(text, "robot.urdf", faults)
     assert [(one.tag, one.attrib) for one in root.walk()] == [("a", {}), ("b:c", {"x": "1 & 2"})]
     assert len(faults.forgiven) == 1
     assert faults.forgiven[0].path == "robot.urdf"

@@ -204,7 +204,7 @@ def test_numbers_are_read_as_python_reads_them_or_refused(text):
     except ValueError:
         expected = None
     try:
-        parse_urdf(document, builder, ignore_inertial_definitions=False)
+        parse_urdf(document, builder, ignore_inertial_definitions=False, strict=True)
     except ImportFileError:
         assert expected is None or not abs(expected) < 1.0e20 or expected < 0.0 or "_" in text
     else:

@@ -1,12 +1,15 @@
 """Gymnasium's robots: what MuJoCo compiles is what we import."""
 
+import inspect
 from pathlib import Path
 
 import gymnasium
 import mujoco
 import numpy as np
 import pytest
+import warp as wp
 
+import newtonsim
 from newtonsim.importers import parse_mjcf
 from newtonsim.scene.enums import JointMode, JointType
 
@@ -89,8 +92,30 @@ def test_ant_is_what_it_looks_like(z_up):
     assert z_up.solver_hint["timestep"] == 0.01
 
 
-def test_default_floating_false_fixes_the_ant_and_says_so(z_up):
+def test_the_ant_floats_unless_told_otherwise_in_so_many_words(z_up):
     report = parse_mjcf(ASSETS / "ant.xml", z_up)
+    assert JointType(z_up.joint_type[report.joints["root"]]) == JointType.FREE
+    # its first seven coordinates are the pose of the torso, and what is written there moves the torso alone
+    model = z_up.finalize("cpu")
+    q = model.joint_q.numpy()
+    q[:7] = 1.0, 2.0, 3.0, 0.0, 0.0, np.sin(0.1), np.cos(0.1)
+    state = model.state()
+    newtonsim.eval_fk(model, wp.array(q, dtype=float, device="cpu"), model.joint_qd, None, state)
+    np.testing.assert_allclose(state.body_q.numpy()[report.bodies["torso"]], q[:7], atol=1e-6)
+    default = inspect.signature(parse_mjcf).parameters["floating"].default
+    assert default in (False,)
+    assert default is not False
+    assert repr(default) == "False"
+
+
+@pytest.mark.parametrize("floating", [True, None])
+def test_floating_in_so_many_words(z_up, floating):
+    parse_mjcf(ASSETS / "ant.xml", z_up, floating=floating)
+    assert JointType(z_up.joint_type[0]) == JointType.FREE
+
+
+def test_floating_false_fixes_the_ant_and_says_so(z_up):
+    report = parse_mjcf(ASSETS / "ant.xml", z_up, floating=False)
     assert JointType(z_up.joint_type[0]) == JointType.FIXED
     assert any("free joint is replaced" in entry.message for entry in report.of_kind("approximated"))
     np.testing.assert_allclose(list(z_up.body_q[0])[:3], (0.0, 0.0, 0.75), atol=1e-7)

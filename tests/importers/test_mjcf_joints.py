@@ -192,7 +192,6 @@ def test_joints_that_mujoco_forbids_are_refused(z_up):
         '<joint axis="0 0 0"/>',
         '<joint range="1 -1"/>',
         '<joint limited="true"/>',
-        '<joint damping="-1"/>',
         '<joint name="x"/><joint name="x"/>',
     ):
         with pytest.raises(ImportFileError):

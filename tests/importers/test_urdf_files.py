@@ -103,7 +103,7 @@ def test_missing_mesh_names_file_and_element(block, name):
     if "\0" in name:
         name = "&#1;"
     with pytest.raises(ImportFileError) as caught:
-        load(folder, name)
+        load(folder, name, strict=True)
     assert caught.value.path.endswith("robot.urdf")
     if name != "&#1;":
         assert caught.value.line == 3
@@ -116,7 +116,9 @@ def test_broken_meshes_are_typed_errors(block, content, suffix):
     _, folder = block
     (folder / f"bad.{suffix}").write_bytes(content)
     with pytest.raises(ImportFileError, match="bad"):
-        load(folder, f"../meshes/bad.{suffix}")
+        load(folder, f"../meshes/bad.{suffix}", strict=True)
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="mended.*bad.*the shape is left out"):
+        assert not load(folder, f"../meshes/bad.{suffix}").shape_count
 
 
 @pytest.mark.parametrize("unit", [1.0, 0.01])

@@ -243,6 +243,11 @@ def test_cloned_environments_are_those_of_the_stage():
         2,
     ]
     assert second["path_joint_map"].keys() == first["path_joint_map"].keys()
+    for keys in ("body_key", "joint_key", "shape_key"):
+        assert sorted(getattr(cloned, keys)) == sorted(getattr(plain, keys))
+    for path, index in second["path_body_map"].items():
+        assert cloned.body_key[index] == path
+    assert len(set(cloned.articulation_key)) == len(cloned.articulation_key)
     (_, a), (_, b) = run(plain, 30), run(cloned, 30)
     np.testing.assert_allclose(a.joint_q.numpy(), b.joint_q.numpy(), atol=1e-5)
 

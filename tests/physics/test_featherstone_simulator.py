@@ -199,8 +199,6 @@ def test_ground_can_be_switched_off_and_on(device):
     sim.reset()
     sim.step(200)
     assert coordinates(sim)[:, 2].min() > 0.04
-    with pytest.raises(newtonsim.ModelError, match="set_ground_plane"):
-        newtonsim.ModelBuilder().finalize(device).ground = True
 
 
 def test_states_of_another_model_are_refused(device):

@@ -35,5 +35,5 @@ def read_xml(path: str | os.PathLike, faults: Faults, use_cache: bool = True) ->
 @lru_cache(maxsize=256)
 def _read(path: str, changed: int, size: int) -> tuple[Node, list[ImportFileError]]:
     faults = Forgive()
-    root = parse_tolerantly(read_bytes(Path(path), MAX_BYTES), path, faults)
+    root = parse_tolerantly(read_bytes(Path(path), MAX_BYTES), path, faults)[0]
     return root, faults.forgiven
