@@ -229,10 +229,13 @@ class Simulator:
             state: State to copy from; None for the one that the simulation started from.
 
         Raises:
+            ModelError: The state is one of another model.
             NewtonsimError: The mask has the wrong length or holds no booleans.
         """
         model, device = self.model, self.model.device
         source = self._initial if state is None else state
+        model.check_state(source)
+        model.check_state(self.state)
         if world_mask is None:
             world_mask = np.ones(model.world_count, dtype=bool)
             self.time = 0.0

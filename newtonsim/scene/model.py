@@ -19,15 +19,28 @@ from newtonsim.scene.arrays import (
     SOFT_CONTACT_ARRAYS,
     SPECS,
     STATE_ARRAYS,
-    ArraySpec,
 )
 from newtonsim.scene.columns import Column
 from newtonsim.scene.control import Control
 from newtonsim.scene.description import DescriptionMethods
+from newtonsim.scene.fitting import Sizes
+from newtonsim.scene.replacement import check_replacement
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
 
 _T = TypeVar("_T")
+
+_STRUCTS = ("shape_materials", "shape_geo")
+
+_RESIZED = frozenset(
+    (
+        *(spec.name for spec in SOFT_CONTACT_ARRAYS),
+        "soft_contact_tids",
+        "shape_contact_pairs",
+        "shape_ground_contact_pairs",
+    )
+)
+"""Arrays that may be replaced by longer and shorter ones; all others keep their shape."""
 
 
 @dataclass(frozen=True)
@@ -213,6 +226,16 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         self.rigid_pair_max_per_world = 0
         self.rigid_contact_max_per_world = 0
 
+    def __setattr__(self, name: str, value: object) -> None:
+        before = self.__dict__.get(name)
+        if isinstance(before, wp.array):
+            if name not in _RESIZED:
+                check_replacement(name, before, value)
+        elif name in _STRUCTS and before is not None:
+            for part in before._cls.vars:
+                check_replacement(f"{name}.{part}", getattr(before, part), getattr(value, part, None))
+        super().__setattr__(name, value)
+
     @property
     def gravity(self) -> np.ndarray:
         """Acceleration of gravity [m/s^2] (3,); assign a vector to change it, kernels read `gravity_vec`."""
@@ -263,7 +286,9 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
     def forget(self, *names: str) -> None:
         """Drop what is kept by `cached`, so that it is worked out anew from the arrays that there are now.
 
-        Solvers, queries and contact buffers that were made before go on with what they have.
+        Graphs that are captured already go on with what they have. Solvers, queries and contact buffers that
+        were made before have to be made anew after "collision_plan", by which they chose their sizes: they
+        raise ModelError.
 
         Args:
             names: Names that it is kept under, such as "contacts" and "collision_plan"; none for everything.
@@ -357,30 +382,20 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         return state
 
     def check_state(self, state: State) -> None:
-        """Check that a state has the array lengths of this model; kernels do not look.
+        """Check that a state has the arrays of this model; kernels do not look.
 
         Raises:
-            ModelError: One differs; the message says which and how.
+            ModelError: A length, type or device differs; the message says which and how.
         """
-        self._check_lengths(STATE_ARRAYS, state)
+        self.cached("sizes of a state", _state_sizes).check(state)
 
     def check_control(self, control: Control) -> None:
-        """Check that control inputs have the array lengths of this model.
+        """Check that control inputs have the arrays of this model.
 
         Raises:
-            ModelError: One differs; the message says which and how.
+            ModelError: A length, type or device differs; the message says which and how.
         """
-        self._check_lengths(CONTROL_ARRAYS, control)
-
-    def _check_lengths(self, specs: tuple[ArraySpec, ...], holder: State | Control) -> None:
-        for spec in specs:
-            if not hasattr(holder, spec.name):
-                raise ModelError(f"{spec.name}: a {type(holder).__name__} has none")
-            array = getattr(holder, spec.name)
-            expected = (getattr(self, COUNTS[spec.per]),)
-            given = (0,) if array is None else tuple(array.shape)
-            if given != expected:
-                raise ModelError(f"{spec.name}: expected {expected}, got {given}")
+        self.cached("sizes of a control", _control_sizes).check(control)
 
     def control(self, requires_grad: bool | None = None, clone_variables: bool = True) -> Control:
         """Return control inputs with the initial values of the model.
@@ -471,6 +486,14 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         if target is not None and target is not self:
             for name in RIGID_CONTACT_NAMES:
                 setattr(target, name, getattr(buffer, name, None))
+
+
+def _state_sizes(model: Model) -> Sizes:
+    return Sizes(model, STATE_ARRAYS)
+
+
+def _control_sizes(model: Model) -> Sizes:
+    return Sizes(model, CONTROL_ARRAYS)
 
 
 def _particle_grid(model: Model) -> wp.HashGrid | None:

@@ -429,8 +429,10 @@ class FeatherstoneSolver(LaunchedSolver):
             included. Zero for free joints.
 
         Raises:
+            ModelError: The state is one of another model.
             RuntimeError: No step was made.
         """
+        self.model.check_state(state)
         return self.reactions.joint_reactions(state, out)
 
     def _check_rigid(self, name: str) -> None:
@@ -442,6 +444,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
         See `SolverBase.reset`.
         """
+        self.check_reset(state, world_mask)
         self._forget(Shard(self.model), world_mask)
         if self.adjoint is not None:
             self.adjoint.error.clear()

@@ -13,7 +13,6 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.mujoco import state as mujoco_state
 from newtonsim.kinematics import eval_fk as evaluate_fk
@@ -227,7 +226,7 @@ class MuJoCoSolver(SolverBase):
             NotDifferentiableError: A tape records what asks for gradients.
         """
         self.check_model(model)
-        control = self.check_step(model, state_in, state_out, control, self._default_control, dt)
+        control = self.check_step(model, state_in, state_out, control, self._default_control, contacts, dt)
         _refuse_gradient(model, state_in, control)
         contacts = contacts if self._takes(contacts) else None
         if dt not in self._checked_dt:
@@ -312,9 +311,6 @@ class MuJoCoSolver(SolverBase):
             return False
         if not takes_contacts(self.conversion):
             raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
-        room = collision_plan_of(self.model).contact_count
-        if contacts.rigid_contact_max != room:
-            raise ModelError(f"contacts: expected room for {room}, got {contacts.rigid_contact_max}")
         if not self._given:
             self._given.append(GivenContacts(self.conversion, self.mjw_data))
         return True
@@ -326,6 +322,7 @@ class MuJoCoSolver(SolverBase):
             state: Copied to MuJoCo before the next step in any case.
             world_mask: Worlds to forget, bool, shape (world_count,); None for all.
         """
+        self.check_reset(state, world_mask)
         self._steps[0] = 0
         rows = self.conversion.rows
         mask = np.ones(rows, bool) if world_mask is None or rows == 1 else world_mask.numpy()
