@@ -237,6 +237,10 @@ class SolverBase(Revised, DifferentiableSolver):
         """What belongs to backward passes alone: steps leave it as it is, and do not depend on it."""
         return ()
 
+    def workspaces(self) -> tuple[object, ...]:
+        """What checkpoints leave out: backward passes, results that are made when asked for, conversions."""
+        return self.adjoints()
+
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays by which earlier steps decide on the last bits of the next one; None if all of them may.
 

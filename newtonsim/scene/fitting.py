@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import warp as wp
 
 from newtonsim.errors import ModelError
 from newtonsim.scene.arrays import COUNTS, ArraySpec
+from newtonsim.scene.pickling import pack, unpack
 from newtonsim.scene.revisions import Revised
 
 
@@ -40,7 +41,18 @@ class ArrayGroup(Revised):
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_fits"}
+        arrays = {name: pack(value) for name, value in vars(self).items() if name != "_fits"}
+        devices = {str(a.device) for a in vars(self).values() if isinstance(a, wp.array)}
+        return {"device": devices.pop() if devices else "cpu", "arrays": arrays}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        device = wp.get_device(held["device"])
+        self.__dict__.update({name: unpack(value, device) for name, value in held["arrays"].items()})
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(vars(self))
+        return twin
 
 
 class Sizes:

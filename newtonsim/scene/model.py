@@ -9,6 +9,7 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.errors import ModelError
+from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.array_types import DerivedArrays, ModelArrays
 from newtonsim.scene.arrays import (
@@ -20,12 +21,13 @@ from newtonsim.scene.arrays import (
     SPECS,
     STATE_ARRAYS,
 )
-from newtonsim.scene.columns import Column
+from newtonsim.scene.columns import Column, distinct
 from newtonsim.scene.control import Control
 from newtonsim.scene.description import DescriptionMethods
 from newtonsim.scene.fitting import Sizes
+from newtonsim.scene.pickling import filled, pack, unpack
 from newtonsim.scene.replacement import check_replacement
-from newtonsim.scene.revisions import Revised
+from newtonsim.scene.revisions import Revised, counted
 from newtonsim.scene.state import State
 
 _T = TypeVar("_T")
@@ -235,6 +237,38 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
             for part in before._cls.vars:
                 check_replacement(f"{name}.{part}", getattr(before, part), getattr(value, part, None))
         super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ("_cached", "_kept", "device")
+        held = {name: pack(value) for name, value in vars(self).items() if name not in left_out}
+        return held | {"device": str(self.device)}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        device = wp.get_device(held["device"])
+        own = {name: unpack(value, device) for name, value in held.items()}
+        own |= {"device": device, "_cached": {}, "_kept": []}
+        for name, struct in (("shape_materials", ModelShapeMaterials), ("shape_geo", ModelShapeGeometry)):
+            if own.get(name) is not None:
+                own[name] = filled(counted(struct), own[name])
+        self.__dict__.update(own)
+        if self.shape_count:
+            self.shape_geo.source = put(self.put_sources(), dtype=wp.uint64, device=device)
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(vars(self))
+        twin.__dict__["_cached"] = {}
+        return twin
+
+    def put_sources(self) -> np.ndarray:
+        """Put meshes and fields of the shapes on the device; return their ids (shape_count,), 0 for none."""
+        sources, place = distinct(self.shape_geo_src)
+        ids = np.zeros(len(sources), np.uint64)
+        for number, source in enumerate(sources):
+            if source is not None:
+                ids[number] = source.finalize(self.device)
+                self.keep_alive(getattr(source, "mesh", source))
+        return ids[place]
 
     @property
     def gravity(self) -> np.ndarray:

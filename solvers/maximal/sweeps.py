@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
@@ -91,6 +92,9 @@ class BodySweeps(Revised):
     Raises:
         ModelError: A joint has what bodies that move freely cannot have.
     """
+
+    references: ClassVar[frozenset[str]] = frozenset({"_now"})
+    """See `newtonsim.scene.snapshot.Snapshot`."""
 
     def __init__(
         self,

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import mujoco
     import mujoco_warp
 
+    from newtonsim.scene.snapshot import HostValues
+
 _INSTALL = "pip install 'newtonsim[mujoco]'"
 
 
@@ -343,6 +345,30 @@ class MuJoCoSolver(SolverBase):
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays by which earlier steps decide on the last bits of the next one; None on the host."""
         return None if self.steps_on_host else [self.mjw_data.qacc_warmstart]
+
+    def workspaces(self) -> tuple[object, ...]:
+        """See `SolverBase.workspaces`."""
+        return (self.mjw_model, self.conversion, self._transfer, self._replays)
+
+    def host_memory(self) -> HostValues:
+        """Number of steps, and the full state of MuJoCo's data on the host; see `HostMemory`."""
+        memory: HostValues = {"steps": self._steps[0]}
+        if self.mj_datas:
+            mujoco = _mujoco()
+            kind = mujoco.mjtState.mjSTATE_INTEGRATION
+            states = np.zeros((len(self.mj_datas), mujoco.mj_stateSize(self.mj_model, kind)))
+            for data, row in zip(self.mj_datas, states):
+                mujoco.mj_getState(self.mj_model, data, row, kind)
+            memory["states"] = states
+        return memory
+
+    def recall(self, memory: HostValues) -> None:
+        """See `HostMemory`."""
+        self._steps[0] = memory["steps"]
+        if self.mj_datas:
+            mujoco = _mujoco()
+            for data, row in zip(self.mj_datas, np.asarray(memory["states"])):
+                mujoco.mj_setState(self.mj_model, data, row, mujoco.mjtState.mjSTATE_INTEGRATION)
 
     def report(self) -> None:
         """Warn once of each kind of room of mujoco_warp that was short; on the host of unstable worlds."""

@@ -142,7 +142,7 @@ class Large:
     @contextlib.contextmanager
     def owner(self, name: str) -> Iterator[Any]:
         """An object of a class."""
-        model, scene = self.model, str(self.folder / "scene.usda")
+        model = self.model
         eye = render.look_at((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))
         if hasattr(solvers, name):
             yield getattr(solvers, name)(model)
