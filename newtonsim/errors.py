@@ -45,6 +45,10 @@ class RecordingError(NewtonsimError):
     """A recording cannot be written or read; the message names the file."""
 
 
+class CheckpointError(NewtonsimError):
+    """A checkpoint cannot be written, read or applied; the message names the file and says why."""
+
+
 class SweepError(NewtonsimError):
     """A batch of a parameter sweep could not be evaluated; the message names its candidates and says why.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.errors import NewtonsimError, NotDifferentiableError
+from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.trees import inverse_kinematics
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion, active_tape
@@ -35,10 +35,11 @@ def eval_fk(
         state: `body_q` (world poses) and `body_qd` (ω and velocity of the COM, world axes) are written.
 
     Raises:
-        NewtonsimError: An array has the wrong length.
+        ModelError: An array has the wrong length, or the state is one of another model.
     """
     check_length("joint_q", joint_q, model.joint_coord_count)
     check_length("joint_qd", joint_qd, model.joint_dof_count)
+    model.check_state(state)
     if model.joint_count == 0:
         return
     tree_mask = None if mask is None else _tree_mask(model, mask)
@@ -62,11 +63,12 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
         joint_qd: Written, shape (joint_dof_count,).
 
     Raises:
-        NewtonsimError: An array has the wrong length.
+        ModelError: An array has the wrong length, or the state is one of another model.
         NotDifferentiableError: A tape records and the state or the model requires gradients.
     """
     check_length("joint_q", joint_q, model.joint_coord_count)
     check_length("joint_qd", joint_qd, model.joint_dof_count)
+    model.check_state(state)
     refuse_gradient(model, state, "eval_ik has no gradient")
     launch = Launcher(model, record_tape=False)
     launch(
@@ -86,10 +88,10 @@ def refuse_gradient(model: Model, state: State, message: str) -> None:
 
 
 def check_length(name: str, array: wp.array, expected: int) -> None:
-    """Refuse an array of the wrong length before a kernel reads beyond it."""
+    """Refuse an array of the wrong length before a kernel reads beyond it, by a ModelError."""
     got = (0,) if array is None else array.shape
-    if got[0] != expected:
-        raise NewtonsimError(f"{name}: expected shape ({expected},), got {got}")
+    if got != (expected,):
+        raise ModelError(f"{name}: expected shape ({expected},), got {got}")
 
 
 def _tree_mask(model: Model, mask: wp.array | np.ndarray) -> wp.array:

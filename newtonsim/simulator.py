@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.checkpoints import HostPart, Memory, options_of
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.steps import reset as reset_kernels
 from newtonsim.kernels.steps.replay import repeat_launches
@@ -30,6 +31,7 @@ from newtonsim.scene.revisions import CountedStruct, Revised
 if TYPE_CHECKING:
     from newtonsim.scene.control import Control
     from newtonsim.scene.model import Model
+    from newtonsim.scene.snapshot import HostValues, Snapshot
     from newtonsim.scene.state import State
     from newtonsim.solver_protocol import Solver
 
@@ -229,10 +231,13 @@ class Simulator:
             state: State to copy from; None for the one that the simulation started from.
 
         Raises:
+            ModelError: The state is one of another model.
             NewtonsimError: The mask has the wrong length or holds no booleans.
         """
         model, device = self.model, self.model.device
         source = self._initial if state is None else state
+        model.check_state(source)
+        model.check_state(self.state)
         if world_mask is None:
             world_mask = np.ones(model.world_count, dtype=bool)
             self.time = 0.0
@@ -246,6 +251,61 @@ class Simulator:
         check_length("world_mask", world_mask, model.world_count)
         self._restore(Launcher(model, record_tape=False), world_mask, source)
         self.solver.reset(self.state, world_mask)
+
+    def snapshot(self) -> Snapshot:
+        """Return a copy of all that the next step reads; its `restore` puts it back, and time with it.
+
+        Steps from there on come out the same to the bit. It writes to the arrays that there were when it was
+        made, and so belongs to them.
+        """
+        return self.memory().snapshot()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write all that the next step reads to a file: as a whole, or not at all.
+
+        Args:
+            path: The file; one of that name is replaced.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
+        self.memory().save(path)
+
+    def restore(self, path: str | os.PathLike) -> None:
+        """Go on from a file of `save`: steps come out the same to the bit, in whatever process.
+
+        The Simulator has to be made in the same way as the one that wrote the file: from the same
+        description, with the same solver and options.
+
+        Args:
+            path: The file.
+
+        Raises:
+            CheckpointError: The file cannot be read or is damaged, or another simulation wrote it; nothing
+                is changed then.
+        """
+        self.memory().restore(path)
+
+    def memory(self, **more: object) -> Memory:
+        """Return what checkpoints hold of this simulation.
+
+        Args:
+            more: What else belongs to it, by name: objects with arrays, or with a memory on the host.
+        """
+        solver = self.solver
+        if self._captured is None and solver.divides_worlds:
+            with dry_run():
+                self._advance()  # makes what solvers make in their first step
+        owners = {"state": self.state, "control": self.control, "start": self._initial, "solver": solver}
+        clock = HostPart(self._clock, self._set_clock)
+        return Memory({**owners, "clock": clock, **more}, self.model, solver.workspaces(), options_of(solver))
+
+    def _clock(self) -> HostValues:
+        return {"time": self.time, "calls": self._calls, "dt": self.dt, "substeps": self.substeps}
+
+    def _set_clock(self, clock: HostValues) -> None:
+        self.time, self._calls = clock["time"], clock["calls"]
+        self.dt, self.substeps = clock["dt"], clock["substeps"]
 
     def reset_worlds(
         self, launch: Launcher, world_mask: wp.array, spawn: Callable[[], None] | None = None

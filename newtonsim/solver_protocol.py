@@ -56,6 +56,10 @@ class Solver(Protocol):
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """Forget it of the masked worlds among some, by launches alone."""
 
+    def workspaces(self) -> tuple[object, ...]:
+        """What checkpoints leave out, since no step reads it."""
+        ...
+
     def report(self) -> None:
         """Warn of what went wrong in earlier steps and has not been reported yet."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.collision.contacts import check_contacts
 from newtonsim.geometry.transforms import quat_rotate, transform_point
 from newtonsim.scene.enums import JointType
 
@@ -85,7 +86,12 @@ class ContactMarks:
 
     @classmethod
     def of(cls, model: Model, contacts: Contacts, body_q: np.ndarray) -> ContactMarks:
-        """Read a contact buffer that was filled at body poses (bodies, 7)."""
+        """Read a contact buffer that was filled at body poses (bodies, 7).
+
+        Raises:
+            ModelError: It is a buffer of another model.
+        """
+        check_contacts(model, contacts)
         start, count = contacts.world_start.numpy()[:-1], contacts.world_count.numpy()
         world = np.repeat(np.arange(len(count)), count)
         place = np.arange(len(world)) + np.repeat(start - np.cumsum(count) + count, count)

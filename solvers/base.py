@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Self
 
 import warp as wp
 
-from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.errors import did_you_mean
 from newtonsim.kernels.steps import integrate
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
+from newtonsim.scene.fitting import check_mask
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
@@ -92,6 +93,7 @@ class SolverBase(Revised, DifferentiableSolver):
         state_out: State,
         control: Control | None,
         default: Control,
+        contacts: Contacts | None,
         dt: float,
     ) -> Control:
         """Check what a step is asked to do.
@@ -102,19 +104,23 @@ class SolverBase(Revised, DifferentiableSolver):
             state_out: State at its end.
             control: Inputs of the step; None for the default.
             default: Those of the model.
+            contacts: Contacts at the start; None to collide inside the step.
             dt: Time step [s].
 
         Returns:
             The inputs of the step.
 
         Raises:
-            ModelError: A state or the control does not fit the model.
+            ModelError: A state, the control or the contacts do not fit the model.
             ValueError: dt is not positive.
         """
         for state in (state_in, state_out):
             model.check_state(state)
         control = default if control is None else control
         model.check_control(control)
+        for buffer in (contacts, getattr(self, "contacts", None)):
+            if buffer is not None:
+                check_contacts(model, buffer)
         if not dt > 0.0:
             raise ValueError(f"dt: expected a positive number, got {dt}")
         return control
@@ -180,7 +186,11 @@ class SolverBase(Revised, DifferentiableSolver):
         Args:
             state: State that the worlds start from; solvers whose memory does not depend on it ignore it.
             world_mask: Worlds to forget, bool, shape (world_count,); None for all.
+
+        Raises:
+            ModelError: The state or the mask does not fit the solver's model.
         """
+        self.check_reset(state, world_mask)
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """Forget what earlier steps left of the masked worlds among some, by launches alone.
@@ -197,6 +207,21 @@ class SolverBase(Revised, DifferentiableSolver):
         """
         raise NotImplementedError(f"{type(self).__name__} does not reset worlds within a recording")
 
+    def check_reset(self, state: State | None, world_mask: wp.array | None) -> None:
+        """Check what `reset` is asked to do.
+
+        Raises:
+            ModelError: The state does not fit the solver's model, or the mask is no array of one boolean for
+                each world on its device.
+        """
+        model = self.model
+        if model is None:
+            return
+        if state is not None:
+            model.check_state(state)
+        if world_mask is not None:
+            check_mask(model, world_mask)
+
     def make_step_memory(self) -> StepMemory | None:
         """What a step writes down beside the new state for its backward pass; None for nothing."""
         return None
@@ -211,6 +236,10 @@ class SolverBase(Revised, DifferentiableSolver):
     def adjoints(self) -> tuple[object, ...]:
         """What belongs to backward passes alone: steps leave it as it is, and do not depend on it."""
         return ()
+
+    def workspaces(self) -> tuple[object, ...]:
+        """What checkpoints leave out: backward passes, results that are made when asked for, conversions."""
+        return self.adjoints()
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays by which earlier steps decide on the last bits of the next one; None if all of them may.
@@ -251,7 +280,12 @@ class SolverBase(Revised, DifferentiableSolver):
             state_out: `body_q` and `body_qd` are written.
             dt: Time step [s].
             angular_damping: Rate at which angular velocity decays [1/s].
+
+        Raises:
+            ModelError: A state is one of another model.
         """
+        model.check_state(state_in)
+        model.check_state(state_out)
         launch = Launcher(model, record_tape=True)
         launch(
             integrate.integrate_bodies,
@@ -283,7 +317,12 @@ class SolverBase(Revised, DifferentiableSolver):
             state_out: `particle_q` and `particle_qd` are written.
             dt: Time step [s].
             shard: The worlds to handle; None for all.
+
+        Raises:
+            ModelError: A state is one of another model.
         """
+        model.check_state(state_in)
+        model.check_state(state_out)
         integrate_particles(model, state_in, state_out, dt, shard)
 
 

@@ -67,14 +67,14 @@ class LaunchedSolver(SolverBase):
         """Advance by one step; see `SolverBase.step`.
 
         Raises:
-            ModelError: The model has something that the solver does not move, or a state or the control does
-                not fit it.
+            ModelError: The model has something that the solver does not move, or a state, the control or the
+                contacts do not fit it.
             NotDifferentiableError: A tape records what has no gradient.
             ValueError: The model is not the solver's, dt or an option is out of range, or a gradient is
                 recorded in place.
         """
         default = self._prepare(model)
-        control = self.check_step(model, state_in, state_out, control, default, dt)
+        control = self.check_step(model, state_in, state_out, control, default, contacts, dt)
         step = self.step_type(state_in, state_out, control, contacts, dt)
         self._use_memory(step)
         tape = active_tape()

@@ -262,7 +262,7 @@ class _Allocation:
         model.shape_geo.is_solid = self._array("shape_geo_is_solid")
         model.shape_geo.thickness = self._array("shape_geo_thickness")
         model.shape_geo.scale = self._array("shape_geo_scale")
-        model.shape_geo.source = self._put(self._source_ids(), wp.uint64)
+        model.shape_geo.source = self._put(self.model.put_sources(), wp.uint64)
         radii = _collision_radii(arrays["shape_geo_type"], arrays["shape_geo_scale"], model.shape_geo_src)
         model.shape_collision_radius = self._put(radii.astype(np.float32), wp.float32)
         model.ground_shape = -1 if ground is None else ground
@@ -273,16 +273,6 @@ class _Allocation:
             plane = np.append(model.up_vector, 0.0).astype(np.float32)
         model.ground_plane = self._put(plane, wp.float32)
         _set_pairs(model, self.finder, -1 if ground is None else ground)
-
-    def _source_ids(self) -> np.ndarray:
-        """Put each mesh or field on the device once; return its id for every shape that uses it."""
-        sources, place = distinct(self.model.shape_geo_src)
-        ids = np.zeros(len(sources), np.uint64)
-        for number, source in enumerate(sources):
-            if source is not None:
-                ids[number] = source.finalize(self.device)
-                self.model.keep_alive(getattr(source, "mesh", source))
-        return ids[place]
 
     def _muscles(self) -> None:
         starts = np.append(self.arrays["muscle_start"], self.model.muscle_point_count)

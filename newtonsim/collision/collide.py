@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.collision import crowded, world_contacts, world_pairs
 from newtonsim.kernels.collision.pairs import broad_phase, manifolds
@@ -39,7 +39,11 @@ def collide(model: Model, state: State, contacts: Contacts | None = None, dt: fl
     Returns:
         The contacts, with gaps up to `model.rigid_contact_margin` [m]. If a world has more than there is room
         for, the rest is missing, `contacts.needed` tells how many, and a warning says so once.
+
+    Raises:
+        ModelError: The state or the contacts are those of another model.
     """
+    model.check_state(state)
     found: Contacts = model.contacts if contacts is None else contacts
     find_contacts(Launcher(model, record_tape=False), state.body_q, state.body_qd, found, dt)
     found.warn_of_overflow()
@@ -63,8 +67,12 @@ def find_contacts(
         contacts: Where to write.
         dt: Time [s] within which points have to arrive.
         pair_look_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
+
+    Raises:
+        ModelError: The contacts are those of another model.
     """
     model, plan = launch.model, collision_plan_of(launch.model)
+    check_contacts(model, contacts)
     if plan.contact_count == 0:
         return
     margin = float(model.rigid_contact_margin)

@@ -8,6 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.plan import CollisionPlan, collision_plan_of
+from newtonsim.errors import ModelError
 from newtonsim.kernels.collision import contacts as contact_kernels
 from newtonsim.kernels.collision.contacts import ContactView, HistoryView, OverflowView
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView
@@ -27,6 +28,7 @@ class Contacts:
     `Model.rigid_contact_max_per_world`; what does not fit is counted and reported once.
 
     Attributes:
+        plan: What decided on the room, see `check_contacts`.
         rigid_contact_max: Capacity, summed over all worlds.
         world_start: First place of each world, shape (world_count + 1,).
         world_count: Contacts of each world, shape (world_count,).
@@ -62,7 +64,7 @@ class Contacts:
     rigid_contact_match: wp.array[wp.int32]
 
     def __init__(self, model: Model):
-        plan = collision_plan_of(model)
+        plan = self.plan = collision_plan_of(model)
         device = self.device = model.device
         self.rigid_contact_max = plan.contact_count
         self._total = zeros(1, dtype=int, device=device)
@@ -178,6 +180,25 @@ class Contacts:
 
 
 Contact = Contacts
+
+
+def check_contacts(model: Model, contacts: Contacts) -> None:
+    """Check that a contact buffer is one of a model; kernels do not look.
+
+    Args:
+        model: The model.
+        contacts: The buffer.
+
+    Raises:
+        ModelError: It is one of another model, or was made before the model's plan was forgotten.
+    """
+    if not isinstance(contacts, Contacts):
+        raise ModelError(f"contacts: expected Contacts, got a {type(contacts).__name__}")
+    if contacts.plan is not collision_plan_of(model):
+        raise ModelError(
+            "contacts: expected a buffer of the model, such as model.contact() makes, got one of another "
+            "model, or one from before Model.forget"
+        )
 
 
 def _owners(start: np.ndarray, device: wp.Device) -> wp.array:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
+from newtonsim.diff.checks import check_state
 from newtonsim.diff.layout import as_floats, find_array, find_place
 from newtonsim.errors import ModelError, NewtonsimError
 from newtonsim.kernels.algebra import inverses
@@ -82,6 +83,7 @@ class Bridge:
 
     Raises:
         NewtonsimError: A name is unknown, or the rollout has no gradient with respect to it.
+        ModelError: State or controls are those of another model.
     """
 
     def __init__(
@@ -96,6 +98,8 @@ class Bridge:
         model = rollout.model
         self.rollout, self.device = rollout, model.device
         self.state = model.state() if state is None else state
+        check_state(model, self.state)
+        rollout.inputs.check(controls)
         self.controls = controls
         wrt = tuple(place.name for place in rollout.places)
         names = wrt if inputs is None else tuple(inputs)

@@ -43,6 +43,10 @@ class ControlInputs:
         self.gradients: dict[str, wp.array] = {}
         self._rows: dict[str, wp.array] = {}
 
+    def check(self, controls: Controls) -> None:
+        """Raise what `set` would raise."""
+        self._read(controls)
+
     def set(self, controls: Controls) -> None:
         """Take over new values.
 

@@ -42,10 +42,12 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
 
     Raises:
         NewtonsimError: `joint_qdd` has the wrong length.
+        ModelError: The state is one of another model.
     """
     if active_tape() is None:
         return wp.clone(dynamics_of(model).inverse_dynamics(state, joint_qdd, armature=armature))
     check_length("joint_qdd", joint_qdd, model.joint_dof_count)
+    model.check_state(state)
     launch = Launcher(model, record_tape=True)
     motion = Motion(model, requires_grad=True)
     launch.poses(motion, state.joint_q)

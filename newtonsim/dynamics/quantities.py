@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import warp as wp
@@ -19,10 +18,6 @@ from newtonsim.scene.contiguity import check_contiguous
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
-
-
-_STATE: dict[str, Any] = {"joint_q": wp.float32, "joint_qd": wp.float32, "body_f": wp.spatial_vector}
-"""Arrays of a state that quantities depend on, and their types."""
 
 
 class Dynamics:
@@ -429,19 +424,9 @@ class Dynamics:
         launch: Callable[[Launcher], None],
     ) -> None:
         """Make launches for the arrays of the caller, or replay them."""
-        refuse_gradient(self.model, state, "newtonsim.dynamics: only inverse_dynamics has a gradient")
-        check = partial(self._check_state, state)
-        self._recordings.run(name, arrays, check, lambda: launch(self._stages.launcher()))
-
-    def _check_state(self, state: State) -> None:
-        """Refuse a state whose arrays are not those of a state of this model."""
-        for name, dtype in _STATE.items():
-            array = getattr(state, name, None)
-            if array is not None and not (isinstance(array, wp.array) and array.dtype == dtype):
-                raise NewtonsimError(
-                    f"state.{name}: expected a Warp array of {dtype.__name__}, got {_describe(array)}"
-                )
         self.model.check_state(state)
+        refuse_gradient(self.model, state, "newtonsim.dynamics: only inverse_dynamics has a gradient")
+        self._recordings.run(name, arrays, lambda: launch(self._stages.launcher()))
 
     def _check_vector(self, name: str, array: wp.array) -> None:
         """Refuse what is not an array with one number for each degree of freedom."""

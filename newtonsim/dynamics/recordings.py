@@ -43,7 +43,6 @@ class Recordings:
         self,
         name: object,
         arrays: tuple[wp.array | None, ...],
-        check: Callable[[], None],
         launch: Callable[[], None],
     ) -> None:
         """Make or replay launches.
@@ -51,12 +50,10 @@ class Recordings:
         Args:
             name: What the launches do.
             arrays: All arrays of the caller that they work on; None where a model has none.
-            check: Is called before with arrays that are not known, and raises if they do not fit.
             launch: Makes the launches; may neither allocate nor read from the device.
         """
         model = self._model
         if model.device.is_capturing or collected() is not None:
-            check()
             launch()
             return
         if self._revision != model.revision:
@@ -65,7 +62,6 @@ class Recordings:
         key = (name, *[getattr(array, "ptr", None) for array in arrays])
         known = self._kept.get(key)
         if known is None:
-            check()
             launch()
             if len(self._kept) >= MOST_KEPT:
                 del self._kept[next(iter(self._kept))]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,10 +13,12 @@ import gymnasium
 import numpy as np
 import warp as wp
 from gymnasium import spaces
+from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
 from newtonsim.builder import ModelBuilder
+from newtonsim.checkpoints import HostPart
 from newtonsim.envs.buffers import Buffers
 from newtonsim.envs.definition import check_definition, check_sizes, returned
 from newtonsim.envs.exchange import Exchange, make_exchange
@@ -30,10 +34,12 @@ from newtonsim.simulator import Simulator
 from newtonsim.solvers import SolverBase
 
 if TYPE_CHECKING:
+    from newtonsim.checkpoints import Memory
     from newtonsim.envs.camera import EnvCamera
     from newtonsim.envs.frames import FrameStack
     from newtonsim.envs.task import Stage, Task
     from newtonsim.envs.vision import CameraSensor
+    from newtonsim.scene.snapshot import HostValues, Snapshot
 
 _MODES = {
     AutoresetMode.SAME_STEP: 0,
@@ -267,6 +273,62 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             if not self._in_one:
                 self._go_on()
         return self._exchange.results()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write all that the next step reads to a file, as a whole or not at all, see `Simulator.save`.
+
+        Episodes, random numbers, randomised parameters, sensors and pictures that are stacked belong to it.
+        What a task keeps in Python objects of its own does not.
+
+        Args:
+            path: The file; one of that name is replaced.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
+        self._memory().save(path)
+
+    def restore(self, path: str | os.PathLike) -> None:
+        """Go on from a file of `save`, in an environment that was made in the same way.
+
+        Args:
+            path: The file.
+
+        Raises:
+            CheckpointError: The file cannot be read or is damaged, or another environment wrote it; nothing
+                is changed then.
+        """
+        self._memory().restore(path)
+
+    def snapshot(self) -> Snapshot:
+        """Return a copy of all that `save` writes; its `restore` puts it back."""
+        return self._memory().snapshot()
+
+    def _memory(self) -> Memory:
+        self._check_open("save, restore and snapshot")
+        self.buffers.attach(self.sim)
+        return self.sim.memory(
+            buffers=self.buffers,
+            randomiser=self._randomiser,
+            sensors=self._sensors,
+            frames=self._frames,
+            numbers=HostPart(self._random_numbers, self._set_random_numbers),
+        )
+
+    def _random_numbers(self) -> HostValues:
+        """Whether there was a reset, and the generator that the keys of the worlds were drawn from."""
+        held: HostValues = {"was_reset": self._was_reset, "generator": None, "seed": None}
+        if self._np_random is not None:
+            held["seed"] = str(self._np_random_seed)
+            held["generator"] = json.dumps(self._np_random.bit_generator.state)
+        return held
+
+    def _set_random_numbers(self, held: HostValues) -> None:
+        self._was_reset = bool(held["was_reset"])
+        if held["generator"] is not None:
+            self._np_random, _ = seeding.np_random(int(held["seed"]))
+            self._np_random.bit_generator.state = json.loads(held["generator"])
+            self._np_random_seed = int(held["seed"])
 
     def sensor(self, name: str) -> Any:
         """Return what a sensor of the task reads, (num_envs, n), NumPy or torch as `output` says.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -150,6 +150,9 @@ class Mesh:
         if key not in self._hulls:
             self._hulls[key] = ConvexHull(self.surface[0] * scale)
         return self._hulls[key]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "mesh": None}  # which lives on a device
 
     def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> int:
         """Create the `wp.Mesh` on a device, unless the last one lives there; `self.mesh` keeps it alive.

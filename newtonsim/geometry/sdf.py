@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -134,6 +135,17 @@ class SDF:
             ModelError: The volume has too many samples.
         """
         return self._mesh if self._mesh is not None else self._zero_surface
+
+    def __getstate__(self) -> dict[str, Any]:
+        held = dict(vars(self))
+        if self.volume is not None:
+            held["volume"] = None if self._values is not None else self.volume.array().numpy().copy()
+        return held
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        if held["volume"] is not None:
+            held["volume"] = wp.Volume(wp.array(held["volume"], dtype=wp.uint8, device="cpu"))
+        self.__dict__.update(held)
 
     def finalize(self, device: wp.DeviceLike = None) -> int:
         """Put the field on a device, if it is not there yet.

@@ -133,12 +133,14 @@ class Problem:
 
         Raises:
             NewtonsimError: It has other lengths, or is not finite.
+            ModelError: It is the state of another robot.
         """
         model = self.model
         pair: Any = start
         if start is None:
             pair = (model.joint_q, model.joint_qd)
         elif isinstance(start, State):
+            model.check_state(start)
             pair = (start.joint_q, start.joint_qd)
         elif not (isinstance(start, (tuple, list)) and len(start) == 2):
             raise NewtonsimError(f"start: expected a State or (joint_q, joint_qd), got {start!r}")

@@ -141,7 +141,11 @@ class SceneQuery:
 
         Returns:
             This object.
+
+        Raises:
+            ModelError: It is the state of another model.
         """
+        self.model.check_state(state)
         launch = Launcher(self.model, record_tape=False)
         self.launch_update(launch, state.body_q)
         launch(

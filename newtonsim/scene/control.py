@@ -2,10 +2,10 @@
 
 from newtonsim.scene.array_types import ControlArrays
 from newtonsim.scene.arrays import CONTROL_ARRAYS
-from newtonsim.scene.revisions import Revised
+from newtonsim.scene.fitting import ArrayGroup
 
 
-class Control(ControlArrays, Revised):
+class Control(ControlArrays, ArrayGroup):
     """What drives joints, muscles and elastic elements. Make one with `Model.control`.
 
     Arrays of things that the model does not have are None.
@@ -18,9 +18,7 @@ class Control(ControlArrays, Revised):
         muscle_activations: Muscle activations, shape (muscle_count,).
     """
 
-    def __init__(self) -> None:
-        for spec in CONTROL_ARRAYS:
-            setattr(self, spec.name, None)
+    specs = CONTROL_ARRAYS
 
     def clear(self) -> None:
         """Set all inputs to zero."""

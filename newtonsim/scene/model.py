@@ -9,6 +9,7 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.errors import ModelError
+from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.array_types import DerivedArrays, ModelArrays
 from newtonsim.scene.arrays import (
@@ -19,16 +20,30 @@ from newtonsim.scene.arrays import (
     SOFT_CONTACT_ARRAYS,
     SPECS,
     STATE_ARRAYS,
-    ArraySpec,
 )
-from newtonsim.scene.columns import Column
+from newtonsim.scene.columns import Column, distinct
 from newtonsim.scene.control import Control
 from newtonsim.scene.description import DescriptionMethods
+from newtonsim.scene.fitting import Sizes
 from newtonsim.scene.late_ground import append_ground
-from newtonsim.scene.revisions import Revised
+from newtonsim.scene.pickling import filled, pack, unpack
+from newtonsim.scene.replacement import check_replacement
+from newtonsim.scene.revisions import Revised, counted
 from newtonsim.scene.state import State
 
 _T = TypeVar("_T")
+
+_STRUCTS = ("shape_materials", "shape_geo")
+
+_RESIZED = frozenset(
+    (
+        *(spec.name for spec in SOFT_CONTACT_ARRAYS),
+        "soft_contact_tids",
+        "shape_contact_pairs",
+        "shape_ground_contact_pairs",
+    )
+)
+"""Arrays that may be replaced by longer and shorter ones; all others keep their shape."""
 
 
 @dataclass(frozen=True)
@@ -223,6 +238,48 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         self.rigid_pair_max_per_world = 0
         self.rigid_contact_max_per_world = 0
 
+    def __setattr__(self, name: str, value: object) -> None:
+        before = self.__dict__.get(name)
+        if isinstance(before, wp.array):
+            if name not in _RESIZED:
+                check_replacement(name, before, value)
+        elif name in _STRUCTS and before is not None:
+            for part in before._cls.vars:
+                check_replacement(f"{name}.{part}", getattr(before, part), getattr(value, part, None))
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        left_out = ("_cached", "_kept", "device")
+        held = {name: pack(value) for name, value in vars(self).items() if name not in left_out}
+        return held | {"device": str(self.device)}
+
+    def __setstate__(self, held: dict[str, Any]) -> None:
+        device = wp.get_device(held["device"])
+        own = {name: unpack(value, device) for name, value in held.items()}
+        own |= {"device": device, "_cached": {}, "_kept": []}
+        for name, struct in (("shape_materials", ModelShapeMaterials), ("shape_geo", ModelShapeGeometry)):
+            if own.get(name) is not None:
+                own[name] = filled(counted(struct), own[name])
+        self.__dict__.update(own)
+        if self.shape_count:
+            self.shape_geo.source = put(self.put_sources(), dtype=wp.uint64, device=device)
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(vars(self))
+        twin.__dict__["_cached"] = {}
+        return twin
+
+    def put_sources(self) -> np.ndarray:
+        """Put meshes and fields of the shapes on the device; return their ids (shape_count,), 0 for none."""
+        sources, place = distinct(self.shape_geo_src)
+        ids = np.zeros(len(sources), np.uint64)
+        for number, source in enumerate(sources):
+            if source is not None:
+                ids[number] = source.finalize(self.device)
+                self.keep_alive(getattr(source, "mesh", source))
+        return ids[place]
+
     @property
     def gravity(self) -> np.ndarray:
         """Acceleration of gravity [m/s^2] (3,); assign a vector to change it, kernels read `gravity_vec`."""
@@ -285,7 +342,9 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
     def forget(self, *names: str) -> None:
         """Drop what is kept by `cached`, so that it is worked out anew from the arrays that there are now.
 
-        Solvers, queries and contact buffers that were made before go on with what they have.
+        Graphs that are captured already go on with what they have. Solvers, queries and contact buffers that
+        were made before have to be made anew after "collision_plan", by which they chose their sizes: they
+        raise ModelError.
 
         Args:
             names: Names that it is kept under, such as "contacts" and "collision_plan"; none for everything.
@@ -379,30 +438,20 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         return state
 
     def check_state(self, state: State) -> None:
-        """Check that a state has the array lengths of this model; kernels do not look.
+        """Check that a state has the arrays of this model; kernels do not look.
 
         Raises:
-            ModelError: One differs; the message says which and how.
+            ModelError: A length, type or device differs; the message says which and how.
         """
-        self._check_lengths(STATE_ARRAYS, state)
+        self.cached("sizes of a state", _state_sizes).check(state)
 
     def check_control(self, control: Control) -> None:
-        """Check that control inputs have the array lengths of this model.
+        """Check that control inputs have the arrays of this model.
 
         Raises:
-            ModelError: One differs; the message says which and how.
+            ModelError: A length, type or device differs; the message says which and how.
         """
-        self._check_lengths(CONTROL_ARRAYS, control)
-
-    def _check_lengths(self, specs: tuple[ArraySpec, ...], holder: State | Control) -> None:
-        for spec in specs:
-            if not hasattr(holder, spec.name):
-                raise ModelError(f"{spec.name}: a {type(holder).__name__} has none")
-            array = getattr(holder, spec.name)
-            expected = (getattr(self, COUNTS[spec.per]),)
-            given = (0,) if array is None else tuple(array.shape)
-            if given != expected:
-                raise ModelError(f"{spec.name}: expected {expected}, got {given}")
+        self.cached("sizes of a control", _control_sizes).check(control)
 
     def control(self, requires_grad: bool | None = None, clone_variables: bool = True) -> Control:
         """Return control inputs with the initial values of the model.
@@ -498,6 +547,14 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         if target is not None and target is not self:
             for name in RIGID_CONTACT_NAMES:
                 setattr(target, name, getattr(buffer, name, None))
+
+
+def _state_sizes(model: Model) -> Sizes:
+    return Sizes(model, STATE_ARRAYS)
+
+
+def _control_sizes(model: Model) -> Sizes:
+    return Sizes(model, CONTROL_ARRAYS)
 
 
 def _particle_grid(model: Model) -> wp.HashGrid | None:

@@ -6,7 +6,10 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+import warp as wp
+
 from newtonsim.scene.contiguity import check_contiguous
+from newtonsim.scene.replacement import check_replacement
 
 _PLAIN = (bool, int, float, str, type(None))
 _numbers = count(1)
@@ -61,6 +64,9 @@ class CountedStruct:
 
     def __setattr__(self, name: str, value: object) -> None:
         check_contiguous(name, value)
+        before = getattr(self, name, None)
+        if isinstance(before, wp.array) and before.size:
+            check_replacement(name, before, value)
         super().__setattr__(name, value)
         latest[0] = next(_numbers)
 

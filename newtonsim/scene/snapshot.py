@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
+import numpy as np
 import warp as wp
 
-_LEAVES = (str, bytes, int, float, bool, type(None))
+_LEAVES = (str, bytes, int, float, bool, type(None), np.ndarray)
+_FOLLOWED = ("newtonsim", "mujoco_warp")
+"""Packages whose objects are looked into."""
+
+HostValues = dict[str, Any]
+"""Plain values and NumPy arrays that an object keeps on the host, by name."""
+
+
+class HostMemory(Protocol):
+    """An object that keeps on the host what the next step, or a question about the last one, reads."""
+
+    def host_memory(self) -> HostValues:
+        """Return it; arrays are copies."""
+        ...
+
+    def recall(self, memory: HostValues) -> None:
+        """Put it back."""
+        ...
 
 
 class Snapshot:
-    """The contents of all arrays that objects hold, directly or in their parts.
+    """The contents of all arrays in objects and all their parts, and what these keep on the host.
 
-    Attributes and items of objects, lists and dicts are followed, struct views too. Two copies of one array
+    Attributes and items of objects, lists and dicts are followed, struct views too, but for the attributes
+    that a class names in `references`: what they refer to belongs to others. Two copies of one array
     are one. Arrays themselves stay where they are, so that captured graphs stay valid.
 
     Args:
@@ -21,11 +42,14 @@ class Snapshot:
     """
 
     def __init__(self, *owners: object, skip: tuple[object, ...] = ()):
-        found = {array.ptr: array for array in find_arrays(*owners, skip=skip) if array.ptr}
+        found = distinct_arrays(find_places(*owners, skip=skip))
         self._saved = [(array, wp.clone(array, requires_grad=False)) for array in found.values()]
+        self._host = [(item, item.host_memory()) for _, item in find_hosts(*owners, skip=skip)]
 
     def restore(self) -> None:
         """Write the contents back."""
+        for item, memory in self._host:
+            item.recall(memory)
         for array, copy in self._saved:
             wp.copy(array, copy)
 
@@ -33,6 +57,10 @@ class Snapshot:
     def size(self) -> int:
         """Bytes of the copies."""
         return sum(copy.capacity for _, copy in self._saved)
+
+
+Place = tuple[int | str, ...]
+"""The way to a part, by names and numbers."""
 
 
 def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.array]:
@@ -45,9 +73,7 @@ def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.a
     return (array for _, array in find_places(*owners, skip=skip))
 
 
-def find_places(
-    *owners: object, skip: tuple[object, ...] = ()
-) -> Iterator[tuple[tuple[int | str, ...], wp.array]]:
+def find_places(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[tuple[Place, wp.array]]:
     """Find what `find_arrays` does, with where it is: places of objects that are made alike are the same.
 
     Args:
@@ -55,12 +81,31 @@ def find_places(
         skip: Objects that are not looked into.
 
     Returns:
-        The way to each array, by names and numbers, and the array.
+        The shortest way to each array, by names and numbers, and the array.
     """
+    return ((place, part) for place, part in _find_parts(owners, skip) if isinstance(part, wp.array))
+
+
+def find_hosts(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[tuple[Place, HostMemory]]:
+    """Find the objects that keep something on the host, likewise."""
+    return ((place, part) for place, part in _find_parts(owners, skip) if hasattr(part, "host_memory"))
+
+
+def distinct_arrays(places: Iterable[tuple[Place, wp.array]]) -> dict[Place, wp.array]:
+    """Return arrays with memory of their own: of those that begin at one address, the longest."""
+    longest: dict[int, tuple[Place, wp.array]] = {}
+    for place, array in places:
+        if array.ptr and (array.ptr not in longest or array.capacity > longest[array.ptr][1].capacity):
+            longest[array.ptr] = (place, array)
+    return dict(longest.values())
+
+
+def _find_parts(owners: tuple[object, ...], skip: tuple[object, ...]) -> Iterator[tuple[Place, Any]]:
+    """Yield arrays and objects, the nearest first."""
     seen = {id(item) for item in skip}
-    waiting: list[tuple[tuple[int | str, ...], object]] = [((n,), owner) for n, owner in enumerate(owners)]
+    waiting: deque[tuple[Place, object]] = deque(((n,), owner) for n, owner in enumerate(owners))
     while waiting:
-        place, item = waiting.pop()
+        place, item = waiting.popleft()
         if isinstance(item, _LEAVES) or id(item) in seen:
             continue
         seen.add(id(item))
@@ -73,8 +118,10 @@ def find_places(
             waiting.extend(((*place, name), part) for name, part in named)
         elif (struct := getattr(item, "_cls", None)) is not None:  # views of Warp structs
             waiting.extend(((*place, name), getattr(item, name)) for name in struct.vars)
-        elif type(item).__module__.startswith("newtonsim") and hasattr(item, "__dict__"):
-            waiting.extend(((*place, name), part) for name, part in vars(item).items())
+        elif type(item).__module__.startswith(_FOLLOWED) and hasattr(item, "__dict__"):
+            yield place, item
+            others = getattr(type(item), "references", ())
+            waiting.extend(((*place, name), part) for name, part in vars(item).items() if name not in others)
 
 
 def bytes_of(arrays: Iterable[wp.array], apart_from: Iterable[wp.array] = ()) -> int:

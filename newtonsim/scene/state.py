@@ -5,7 +5,7 @@ import warp as wp
 from newtonsim.errors import ModelError
 from newtonsim.scene.array_types import StateArrays
 from newtonsim.scene.arrays import STATE_ARRAYS
-from newtonsim.scene.revisions import Revised
+from newtonsim.scene.fitting import ArrayGroup
 
 
 def check_assignable(name: str, expected: wp.array | None, given: wp.array | None) -> None:
@@ -22,7 +22,7 @@ def check_assignable(name: str, expected: wp.array | None, given: wp.array | Non
         raise ModelError(f"{name}: expected {expected.dtype.__name__}, got {given.dtype.__name__}")
 
 
-class State(StateArrays, Revised):
+class State(StateArrays, ArrayGroup):
     """Positions, velocities and external forces. Make one with `Model.state`.
 
     Arrays of things that the model does not have are None.
@@ -39,9 +39,7 @@ class State(StateArrays, Revised):
         joint_qd: Joint velocities, shape (joint_dof_count,).
     """
 
-    def __init__(self) -> None:
-        for spec in STATE_ARRAYS:
-            setattr(self, spec.name, None)
+    specs = STATE_ARRAYS
 
     def clear_forces(self) -> None:
         """Set the external forces on particles and bodies to zero."""

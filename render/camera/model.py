@@ -108,14 +108,10 @@ class ModelScene(RayScene):
             state: Its `body_q` and `particle_q` are read.
 
         Raises:
-            ModelError: An array has the wrong length.
+            ModelError: It is the state of another model, or another model.
         """
-        model = self.model
-        for name, count in (("body_q", model.body_count), ("particle_q", model.particle_count)):
-            array = getattr(state, name, None)
-            given = 0 if array is None else len(array)
-            if given != count:
-                raise ModelError(f"{name}: expected ({count},), got ({given},)")
+        if state is not self.model:
+            self.model.check_state(state)
         self.place(self.body_poses(state))
         self.elements.update(state.particle_q)
         return self

@@ -87,7 +87,11 @@ class Film:
         Args:
             state: State of the model.
             time: Simulated time [s].
+
+        Raises:
+            ModelError: It is the state of another model.
         """
+        self._pictures.model.check_state(state)
         count = self.due(time)
         if self._start is None:
             self._start = time

@@ -119,6 +119,7 @@ class Pictures:
         if self._view is None:
             boxes = []
             for state in states:
+                self.model.check_state(state)
                 boxes.append(self._subject.boxes(state))
                 if self._followed is not None:
                     break
@@ -128,7 +129,12 @@ class Pictures:
         return self
 
     def take(self, state: State) -> np.ndarray:
-        """Return the picture of a state, RGB (height, width, 3) uint8."""
+        """Return the picture of a state, RGB (height, width, 3) uint8.
+
+        Raises:
+            ModelError: It is the state of another model.
+        """
+        self.model.check_state(state)
         if self._view is None:
             self.frame([state])
         eyes, targets = self._view

@@ -76,7 +76,11 @@ class UsdAnimation:
         Args:
             state: What is recorded.
             time: Simulated time [s].
+
+        Raises:
+            ModelError: It is the state of another model.
         """
+        self.scene.model.check_state(state)
         self.scene.write(state, frame_of(time, self.fps))
 
     def save(self) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.collide import collide
-from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.errors import NewtonsimError
 from newtonsim.kinematics import eval_fk
 from newtonsim.render.viewer.camera import ViewerCamera
@@ -93,6 +93,8 @@ class Viewer:
             raise NewtonsimError(f"rate: expected a number above 0, got {rate}")
         self.model, self._rate = model, rate
         self._lock = threading.RLock()
+        if state is not None:
+            model.check_state(state)
         self.frame = Frame.of(self._first_state() if state is None else state, 0.0)
         self.playback: Playback | None = None
         self.keys_taken = not hotkeys
@@ -198,9 +200,15 @@ class Viewer:
 
         Raises:
             NewtonsimError: The viewer runs a simulation or a recording itself.
+            ModelError: State, control or contacts are those of another model.
         """
         if not isinstance(state, State):
             raise NewtonsimError(f"update: expected a State, got {state!r}")
+        self.model.check_state(state)
+        if control is not None:
+            self.model.check_control(control)
+        if contacts is not None:
+            check_contacts(self.model, contacts)
         if self.playback is None:
             self.follow(CallerLoop(), False)
         if not isinstance(self.playback, CallerLoop):
@@ -221,7 +229,11 @@ class Viewer:
         Args:
             state: The state that the next step starts from.
             dt: Length of that step [s].
+
+        Raises:
+            ModelError: It is the state of another model.
         """
+        self.model.check_state(state)
         self.mouse.add_forces(state, dt)
 
     def follow(self, playback: Playback, paused: bool) -> None:
@@ -278,7 +290,11 @@ class Viewer:
             model: The model.
             state: Its state.
             appearance: Shapes to show in place of those of the model, on its bodies; None for its own.
+
+        Raises:
+            ModelError: It is the state of another model.
         """
+        model.check_state(state)
         with self._lock, self._server.atomic():
             self.model, self._own_contacts = model, None
             self.frame = Frame.of(state, self.frame.time)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -70,6 +72,9 @@ class ConstraintStage:
         last_contacts: Contacts of the last step, None before the first.
         last_dt: Duration of the last step [s].
     """
+
+    references: ClassVar[frozenset[str]] = frozenset({"last_contacts"})
+    """See `newtonsim.scene.snapshot.Snapshot`."""
 
     def __init__(
         self,

@@ -41,6 +41,7 @@ from newtonsim.solvers.particles.system import ParticleSystem
 from newtonsim.solvers.penalty import SLIP_SPEED
 
 if TYPE_CHECKING:
+    from newtonsim.scene.snapshot import HostValues
     from newtonsim.solvers.featherstone.step_adjoint import FeatherstoneAdjoint
     from newtonsim.solvers.featherstone.switches import Switches
 
@@ -429,8 +430,10 @@ class FeatherstoneSolver(LaunchedSolver):
             included. Zero for free joints.
 
         Raises:
+            ModelError: The state is one of another model.
             RuntimeError: No step was made.
         """
+        self.model.check_state(state)
         return self.reactions.joint_reactions(state, out)
 
     def _check_rigid(self, name: str) -> None:
@@ -442,6 +445,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
         See `SolverBase.reset`.
         """
+        self.check_reset(state, world_mask)
         self._forget(Shard(self.model), world_mask)
         if self.adjoint is not None:
             self.adjoint.error.clear()
@@ -491,6 +495,25 @@ class FeatherstoneSolver(LaunchedSolver):
     def adjoints(self) -> tuple[object, ...]:
         """See `SolverBase.adjoints`."""
         return () if self.adjoint is None else (self.adjoint,)
+
+    def workspaces(self) -> tuple[object, ...]:
+        """See `SolverBase.workspaces`."""
+        return (*self.adjoints(), self.reactions)
+
+    def host_memory(self) -> HostValues:
+        """What `contact_forces` and their like read of the last step, see `HostMemory`."""
+        stage = self.constraints
+        return {"last_dt": stage.last_dt, "found_contacts": stage.last_contacts is self._own_contacts}
+
+    def recall(self, memory: HostValues) -> None:
+        """See `HostMemory`."""
+        self.constraints.last_dt = memory["last_dt"]
+        self.constraints.last_contacts = self._own_contacts if memory["found_contacts"] else None
+
+    @property
+    def _own_contacts(self) -> Contacts:
+        """What constraints are built from in steps that are not given contacts."""
+        return self._contact_mode.constrained(self.contacts)
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Impulses, and what identifies the contacts that they belong to; see `SolverBase.carried_arrays`."""

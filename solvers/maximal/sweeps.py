@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
 
 from newtonsim.collision.collide import find_contacts
-from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.maximal import contacts as maximal_contacts
@@ -92,6 +93,9 @@ class BodySweeps(Revised):
         ModelError: A joint has what bodies that move freely cannot have.
     """
 
+    references: ClassVar[frozenset[str]] = frozenset({"_now"})
+    """See `newtonsim.scene.snapshot.Snapshot`."""
+
     def __init__(
         self,
         model: Model,
@@ -147,6 +151,7 @@ class BodySweeps(Revised):
         """
         self.check()
         block = self._block(launch, control)
+        check_contacts(self.model, self.contacts)
         self._now = _Progress(self.contacts if contacts is None else contacts, dt, block)
         if contacts is None:
             find_contacts(launch, state.body_q, state.body_qd, self.contacts, dt)

@@ -13,7 +13,6 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.mujoco import state as mujoco_state
 from newtonsim.kinematics import eval_fk as evaluate_fk
@@ -34,6 +33,8 @@ from newtonsim.solvers.mujoco.transfer import HostArrays, Replays, Transfer
 if TYPE_CHECKING:
     import mujoco
     import mujoco_warp
+
+    from newtonsim.scene.snapshot import HostValues
 
 _INSTALL = "pip install 'newtonsim[mujoco]'"
 
@@ -227,7 +228,7 @@ class MuJoCoSolver(SolverBase):
             NotDifferentiableError: A tape records what asks for gradients.
         """
         self.check_model(model)
-        control = self.check_step(model, state_in, state_out, control, self._default_control, dt)
+        control = self.check_step(model, state_in, state_out, control, self._default_control, contacts, dt)
         _refuse_gradient(model, state_in, control)
         contacts = contacts if self._takes(contacts) else None
         if dt not in self._checked_dt:
@@ -312,9 +313,6 @@ class MuJoCoSolver(SolverBase):
             return False
         if not takes_contacts(self.conversion):
             raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
-        room = collision_plan_of(self.model).contact_count
-        if contacts.rigid_contact_max != room:
-            raise ModelError(f"contacts: expected room for {room}, got {contacts.rigid_contact_max}")
         if not self._given:
             self._given.append(GivenContacts(self.conversion, self.mjw_data))
         return True
@@ -326,6 +324,7 @@ class MuJoCoSolver(SolverBase):
             state: Copied to MuJoCo before the next step in any case.
             world_mask: Worlds to forget, bool, shape (world_count,); None for all.
         """
+        self.check_reset(state, world_mask)
         self._steps[0] = 0
         rows = self.conversion.rows
         mask = np.ones(rows, bool) if world_mask is None or rows == 1 else world_mask.numpy()
@@ -346,6 +345,30 @@ class MuJoCoSolver(SolverBase):
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays by which earlier steps decide on the last bits of the next one; None on the host."""
         return None if self.steps_on_host else [self.mjw_data.qacc_warmstart]
+
+    def workspaces(self) -> tuple[object, ...]:
+        """See `SolverBase.workspaces`."""
+        return (self.mjw_model, self.conversion, self._transfer, self._replays)
+
+    def host_memory(self) -> HostValues:
+        """Number of steps, and the full state of MuJoCo's data on the host; see `HostMemory`."""
+        memory: HostValues = {"steps": self._steps[0]}
+        if self.mj_datas:
+            mujoco = _mujoco()
+            kind = mujoco.mjtState.mjSTATE_INTEGRATION
+            states = np.zeros((len(self.mj_datas), mujoco.mj_stateSize(self.mj_model, kind)))
+            for data, row in zip(self.mj_datas, states):
+                mujoco.mj_getState(self.mj_model, data, row, kind)
+            memory["states"] = states
+        return memory
+
+    def recall(self, memory: HostValues) -> None:
+        """See `HostMemory`."""
+        self._steps[0] = memory["steps"]
+        if self.mj_datas:
+            mujoco = _mujoco()
+            for data, row in zip(self.mj_datas, np.asarray(memory["states"])):
+                mujoco.mj_setState(self.mj_model, data, row, mujoco.mjtState.mjSTATE_INTEGRATION)
 
     def report(self) -> None:
         """Warn once of each kind of room of mujoco_warp that was short; on the host of unstable worlds."""

@@ -167,6 +167,7 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget what the last step left of the masked worlds, or of all; see `SolverBase.reset`."""
+        self.check_reset(state, world_mask)
         for parts in self._all_parts():
             parts.particles.reset(world_mask)
             if parts.constraints is not None:

@@ -289,6 +289,7 @@ class SemiImplicitSolver(LaunchedSolver):
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
         """Forget non-finite marks of the masked worlds, or of all; see `SolverBase.reset`."""
+        self.check_reset(state, world_mask)
         self.nonfinite.reset(world_mask)
 
 

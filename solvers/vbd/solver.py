@@ -261,7 +261,11 @@ class VBDSolver(SweepSolver[VBDParticles]):
 
         Args:
             state: Its `particle_q` is read.
+
+        Raises:
+            ModelError: It is the state of another model.
         """
+        self.model.check_state(state)
         if self.surfaces is not None and self.surfaces.active:
             self.surfaces.rebuild(state.particle_q)
 

@@ -11,6 +11,7 @@ import warp as wp
 
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.particles.xpbd import deltas
+from newtonsim.kinematics import check_length
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
@@ -206,7 +207,13 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
             state_out: Receives the corrected ones; may be `state_in`.
             particle_deltas: Corrections of the positions [m], shape (particle_count,), vec3.
             dt: Time step [s].
+
+        Raises:
+            ModelError: A state is one of another model, or there is not one correction for each particle.
         """
+        model.check_state(state_in)
+        model.check_state(state_out)
+        check_length("particle_deltas", particle_deltas, model.particle_count)
         Launcher(model, record_tape=True)(
             deltas.apply_particle_deltas,
             "particle",
@@ -242,9 +249,16 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
             dt: Time step [s].
             rigid_contact_inv_weight: Numbers by which the impulses of each body are divided where they are
                 above 0, such as its contacts, shape (body_count,); None for 1.
+
+        Raises:
+            ModelError: A state is one of another model, or there is not one correction for each body.
         """
+        model.check_state(state_in)
+        model.check_state(state_out)
+        check_length("body_deltas", body_deltas, model.body_count)
         divides = rigid_contact_inv_weight is not None
         divisor = rigid_contact_inv_weight if divides else model.body_inv_mass
+        check_length("rigid_contact_inv_weight", divisor, model.body_count)
         Launcher(model, record_tape=True)(
             deltas.apply_body_deltas,
             "body",

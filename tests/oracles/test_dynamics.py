@@ -235,6 +235,11 @@ def test_wrong_arrays_are_refused(device: str):
         dynamics.Dynamics(newtonsim.ModelBuilder())
 
 
+def _replace_and_ask(quantities, state, vector, name: str, wrong: object) -> None:
+    setattr(state, name, wrong)
+    quantities.inverse_dynamics(state, vector)
+
+
 @pytest.mark.parametrize("known", [False, True], ids=["at first", "after calls"])
 def test_wrong_states_are_refused(device: str, known: bool):
     """Kernels would read beyond them; a state that did fit may no longer do."""
@@ -245,6 +250,5 @@ def test_wrong_states_are_refused(device: str, known: bool):
             state = model.state()
             for _ in range(3 * known):
                 quantities.inverse_dynamics(state, vector)
-            setattr(state, name, wrong)
             with pytest.raises(NewtonsimError, match=rf"{name}: expected "):
-                quantities.inverse_dynamics(state, vector)
+                _replace_and_ask(quantities, state, vector, name, wrong)

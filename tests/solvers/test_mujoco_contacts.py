@@ -66,5 +66,5 @@ def test_contacts_that_do_not_fit():
     with pytest.raises(ValueError, match="integrator"):
         solver.step(model, state, state, None, model.contact(), DT)
     solver = MuJoCoSolver(model, use_mujoco=True)
-    with pytest.raises(ModelError, match="contacts: expected room"):
+    with pytest.raises(ModelError, match="contacts: expected a buffer of the model"):
         solver.step(model, state, state, None, other.contact(), DT)

@@ -1,0 +1,113 @@
+"""Files of named arrays and facts: written as a whole or not at all, and read only if every byte is right.
+
+Layout, all numbers little-endian: 8 bytes `MAGIC`; the format version, uint32; the length of the header,
+uint64; the header, JSON in UTF-8 with "facts" and, by name of the array, its NumPy type, shape and place; the
+bytes of the arrays, one after the other; and last the SHA-256 of all that is before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import struct
+import tempfile
+from typing import Any
+
+import numpy as np
+
+from newtonsim.errors import CheckpointError
+
+MAGIC = b"NSIMCKPT"
+VERSION = 1
+_HEAD = struct.Struct("<8sIQ")
+_HASH = 32
+_KINDS = "biuf"
+"""Kinds of NumPy types that arrays may have: no objects, no texts."""
+
+
+def write_file(path: str | os.PathLike, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Write a file; one of that name is replaced when the new one is complete on the disk.
+
+    Args:
+        path: The file.
+        facts: What can be said in JSON.
+        arrays: Arrays of numbers by name.
+
+    Raises:
+        CheckpointError: It cannot be written; a file that was there is as before.
+    """
+    path = os.fspath(path)
+    held = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    table, place = {}, 0
+    for name, array in held.items():
+        table[name] = [array.dtype.newbyteorder("<").str, list(array.shape), place]
+        place += array.nbytes
+    header = json.dumps({"facts": facts, "arrays": table}).encode()
+    digest = hashlib.sha256()
+    part = None
+    try:
+        folder, name = os.path.split(os.path.abspath(path))
+        descriptor, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
+        with os.fdopen(descriptor, "wb") as file:
+            for piece in (_HEAD.pack(MAGIC, VERSION, len(header)), header, *held.values()):
+                data = piece if isinstance(piece, bytes) else piece.reshape(-1).view(np.uint8).data
+                digest.update(data)
+                file.write(data)
+            file.write(digest.digest())
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(part, 0o666 & ~_umask())
+        os.replace(part, path)
+    except OSError as error:
+        if part is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+        raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Read facts and arrays; what is read does not exceed the size of the file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        CheckpointError: It cannot be read, is none, is of another version, or is damaged.
+    """
+    path = os.fspath(path)
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) < _HEAD.size + _HASH or data[: len(MAGIC)] != MAGIC:
+        raise CheckpointError(f"{path}: this is no checkpoint, or the file was cut off")
+    _, version, length = _HEAD.unpack_from(data)
+    if version != VERSION:
+        raise CheckpointError(f"{path}: format version {version}, and this program reads {VERSION}")
+    body = memoryview(data)[:-_HASH]
+    if hashlib.sha256(body).digest() != data[-_HASH:]:
+        raise CheckpointError(f"{path}: the file is damaged: its hash does not fit its contents")
+    try:
+        header = json.loads(bytes(body[_HEAD.size : _HEAD.size + length]))
+        rest = body[_HEAD.size + length :]
+        arrays = {name: _array(rest, *entry) for name, entry in header["arrays"].items()}
+        return dict(header["facts"]), arrays
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise CheckpointError(f"{path}: the header of the file makes no sense: {error}") from error
+
+
+def _array(data: memoryview, kind: str, shape: list[int], place: int) -> np.ndarray:
+    dtype, count = np.dtype(kind), math.prod(shape)
+    if dtype.kind not in _KINDS or place < 0 or count < 0 or place + count * dtype.itemsize > len(data):
+        raise ValueError(f"an array of {kind} and shape {shape} at {place}")
+    return np.frombuffer(data, dtype, count, place).reshape(shape)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
