@@ -35,15 +35,14 @@ def append_ground(model: Any, plane: dict[str, Any]) -> None:
     ground = model.shape_count
     for spec in MODEL_ARRAYS:
         if spec.per == "shape" and spec.dtype is not None and not spec.host:
-            setattr(model, spec.name, _longer(model, spec, getattr(model, spec.name), plane))
+            model.resize(spec.name, _longer(model, spec, getattr(model, spec.name), plane))
         elif spec.per == "shape" and spec.dtype is None:
             column = Column(spec, [*getattr(model, spec.name), plane[spec.name]])
             setattr(model, spec.name, column)
     _append_structs(model, plane)
     radius = ArraySpec("shape_collision_radius", "shape", float)
-    model.shape_collision_radius = _longer(
-        model, radius, model.shape_collision_radius, {radius.name: np.array([RADIUS], np.float32)}
-    )
+    row = {radius.name: np.array([RADIUS], np.float32)}
+    model.resize(radius.name, _longer(model, radius, model.shape_collision_radius, row))
     model.shape_count = ground + 1
     model.ground_shape = ground
     _append_pairs(model, ground)
@@ -62,7 +61,8 @@ def _append_structs(model: Any, plane: dict[str, Any]) -> None:
         setattr(geometry, name, _longer(model, spec, getattr(model.shape_geo, name), plane))
     sources = np.append(_host(model.shape_geo.source, np.zeros(0, np.uint64)), np.uint64(0))
     geometry.source = put(sources, dtype=model.shape_geo.source.dtype, device=model.device)
-    model.shape_materials, model.shape_geo = materials, geometry
+    model.resize("shape_materials", materials)
+    model.resize("shape_geo", geometry)
 
 
 def _append_pairs(model: Any, ground: int) -> None:

@@ -248,6 +248,10 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
                 check_replacement(f"{name}.{part}", getattr(before, part), getattr(value, part, None))
         super().__setattr__(name, value)
 
+    def resize(self, name: str, value: object) -> None:
+        """Replace an array, or a struct of arrays, by a longer or shorter one; counts are left to the caller."""
+        super().__setattr__(name, value)
+
     def __getstate__(self) -> dict[str, Any]:
         left_out = ("_cached", "_kept", "device")
         held = {name: pack(value) for name, value in vars(self).items() if name not in left_out}
