@@ -5,8 +5,10 @@ A `Problem` says what robot, over which horizon, at what cost; see docs/optimize
 
 from newtonsim.kernels.optimize.views import CostView, stage_of, stage_weight
 from newtonsim.optimize.costs import ControlCost, Cost, FrameCost, JointCost, KernelCost
+from newtonsim.optimize.fddp import FDDP
 from newtonsim.optimize.ilqr import ILQR
 from newtonsim.optimize.mpc import Controller
+from newtonsim.optimize.multiple_shooting import MultipleShooting
 from newtonsim.optimize.problem import Problem
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.sampling import CEM, MPPI
@@ -14,6 +16,7 @@ from newtonsim.optimize.shooting import Shooting
 
 __all__ = [
     "CEM",
+    "FDDP",
     "ILQR",
     "MPPI",
     "ControlCost",
@@ -23,6 +26,7 @@ __all__ = [
     "FrameCost",
     "JointCost",
     "KernelCost",
+    "MultipleShooting",
     "Problem",
     "Result",
     "Shooting",

@@ -57,6 +57,8 @@ class Runs:
             does from `view.sequence`.
         begin: Launches what else happens at the start.
         threads: See `Simulator`.
+        move: Launches what finds the states from which the worlds go on with their next control, and then
+            what writes them to `view.joint_q` and `view.joint_qd`; None where they go on from where they are.
 
     Attributes:
         view: Controls and states, a `RunView`.
@@ -69,11 +71,12 @@ class Runs:
         act: Stage,
         begin: Stage | None = None,
         threads: int | None = None,
+        move: tuple[Stage, Stage] | None = None,
     ):
         self.problem, self.worlds = problem, worlds
         self.model = problem.make_model(worlds)
         model, device = self.model, self.model.device
-        self._act, self._begin = act, begin
+        self._act, self._begin, self._move = act, begin, move
         self.view: Any = RunView()
         self._costs: Any = None  # made when kernels are loaded, before anything is recorded
         self._make_room(device)
@@ -152,7 +155,12 @@ class Runs:
             self._begin(launch, view)
 
     def _launch_before(self, launch: Launcher, sim: Simulator) -> None:
-        self._act(launch, self._attach(sim))
+        view = self._attach(sim)
+        if self._move is not None:
+            find, put_there = self._move
+            find(launch, view)
+            sim.reset_worlds(launch, self._everyone, lambda: put_there(launch, view))
+        self._act(launch, view)
 
     def _launch_after(self, launch: Launcher, sim: Simulator) -> None:
         view = self._attach(sim)
