@@ -12,7 +12,7 @@ from numpy.linalg import LinAlgError
 
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.optimize import runs
-from newtonsim.optimize.checks import check_count, check_share, read_numbers
+from newtonsim.optimize.checks import check_count, check_share, read_numbers, warn_of_costs
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.riccati import Step, sweep
@@ -211,11 +211,15 @@ class GapClosing(ABC):
         Args:
             start: Where to begin, see `solve`.
             iterations: Number of iterations.
+
+        Warns:
+            RuntimeWarning: The controls have no finite cost from this start; they stay.
         """
         q, qd = self.problem.read_start(start)
         best = self._follow_controls(q, qd) if self._states is None else self._evaluate(q, qd)
         for _ in range(iterations):
             if not np.isfinite(best.cost):
+                warn_of_costs(self)
                 break
             best = self._iterate(best, 0.0, 0.0)[0]
         self._keep(best)
@@ -241,8 +245,9 @@ class GapClosing(ABC):
         Steps are damped the more until one is good enough, or none is expected to matter.
         """
         guess = best.guess
-        nodes = (np.concatenate([x, end[-1:]]) for x, end in ((guess.q, best.end_q), (guess.qd, best.end_qd)))
-        A, B = self._points.linearize(*nodes, guess.controls)
+        q = np.concatenate([guess.q, best.end_q[-1:]])
+        qd = np.concatenate([guess.qd, best.end_qd[-1:]])
+        A, B = self._points.linearize(q, qd, guess.controls)
         expansion = self._points.expand(best.end_q, best.end_qd, guess.controls)
         low, high = self.problem.low - guess.controls, self.problem.high - guess.controls
         total, first, expected = float(np.abs(best.gaps).sum()), None, np.inf

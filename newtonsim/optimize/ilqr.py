@@ -10,7 +10,7 @@ import numpy.typing as npt
 from numpy.linalg import LinAlgError
 
 from newtonsim.kernels.optimize import runs
-from newtonsim.optimize.checks import check_count, check_share
+from newtonsim.optimize.checks import check_count, check_share, warn_of_costs
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.riccati import Step, sweep
@@ -133,10 +133,14 @@ class ILQR:
         Args:
             start: Where to begin, see `solve`.
             iterations: Number of iterations.
+
+        Warns:
+            RuntimeWarning: The controls have no finite cost from this start; they stay.
         """
         best = self._first_run(*self.problem.read_start(start))
         for _ in range(iterations):
             if not np.isfinite(best.cost):
+                warn_of_costs(self)
                 break
             best = self._iterate(best, 0.0)[0]
         self.controls = best.controls

@@ -120,6 +120,9 @@ class Problem:
     def apply(self, simulator: Simulator, control: npt.ArrayLike) -> None:
         """Write a control (M,) to the inputs of a Simulator of one world; the others stay.
 
+        Optimisers return controls within `low` and `high`. Others are written as they are: bounds are those
+        of the optimisation, not of the robot, whose drives keep to their effort limits.
+
         Raises:
             NewtonsimError: It has another length, or is not finite.
         """

@@ -51,6 +51,9 @@ class Result:
         return len(self.history) - 1
 
     def __str__(self) -> str:
+        if not np.isfinite(self.cost):
+            tried = f"after {self.iterations} iterations, {self.seconds:.2f} s"
+            return f"{self.status}: the first guess costs {self.history[0]:.6g}, and nothing better {tried}"
         costs = f"cost {self.history[0]:.6g} -> {self.cost:.6g}"
         return f"{self.status}: {costs} in {self.iterations} iterations, {self.seconds:.2f} s"
 
