@@ -109,6 +109,11 @@ def apply_feedback(
         u = controls[t, k] + length * change[t, k]
         for d in range(2 * run.dofs):
             u += gain[t, k, d] * difference[d]
+        if t > 0:
+            for m in range(
+                gain.shape[2] - 2 * run.dofs
+            ):  # of the control before, where it is a part of the state
+                u += gain[t, k, 2 * run.dofs + m] * (run.sequence[t - 1, m, w] - controls[t - 1, m])
         u = wp.clamp(u, run.low[k], run.high[k])
         run.sequence[t, k, w] = u
         run.control[w * run.inputs + run.entry[k]] = u

@@ -74,7 +74,7 @@ class Course(NamedTuple):
     """Where a whole step leads by the linear models.
 
     Attributes:
-        states: Changes of the states of the guess, (horizon, 2 N).
+        states: Changes of the states of the guess, (horizon, S).
         slope: Slope of the cost by the length of the step.
         curvature: Its curvature.
     """
@@ -112,7 +112,7 @@ class GapClosing(ABC):
         shapes = {
             "controls": (horizon, inputs),
             "change": (horizon, inputs),
-            "gain": (horizon, inputs, 2 * dofs),
+            "gain": (horizon, inputs, 2 * dofs + problem.memory),
             "q": (horizon, coords),
             "qd": (horizon, dofs),
             "step": (horizon, 2 * dofs),
@@ -250,14 +250,16 @@ class GapClosing(ABC):
         A, B = self._points.linearize(q, qd, guess.controls)
         expansion = self._points.expand(best.end_q, best.end_qd, guess.controls)
         low, high = self.problem.low - guess.controls, self.problem.high - guess.controls
+        # no gap is between a control and what the next state remembers of it
+        gaps = np.pad(best.gaps, ((0, 0), (0, self.problem.memory)))
         total, first, expected = float(np.abs(best.gaps).sum()), None, np.inf
         while self._damping <= _MOST_DAMPING:
             try:
-                step = sweep(A, B, expansion, low, high, self._damping, best.gaps)
+                step = sweep(A, B, expansion, low, high, self._damping, gaps)
             except LinAlgError:
                 self._damping *= 10.0
                 continue
-            course = linear_course(A, B, expansion, best.gaps, step)
+            course = linear_course(A, B, expansion, gaps, step)
             if first is None:
                 first, expected = step, -(course.slope + 0.5 * course.curvature)
             if total > 0.0:
@@ -277,7 +279,8 @@ class GapClosing(ABC):
 
     def _try(self, best: Trajectory, step: Step, course: Course) -> tuple[Trajectory | None, float, float]:
         """Try all lengths of a step; returns the best trajectory, its merit, and its length."""
-        costs = self._run(best.guess, best.gaps, step, course.states, self._jumps())
+        states = course.states[:, : best.gaps.shape[1]]
+        costs = self._run(best.guess, best.gaps, step, states, self._jumps())
         sums = np.abs(self._arrays["found"].numpy()).sum(axis=(0, 2), dtype=np.float64)
         merits = costs + self._weight * sums
         merits = np.where(np.isfinite(merits), merits, np.inf)
@@ -308,7 +311,8 @@ class GapClosing(ABC):
 
     def _no_step(self) -> Step:
         shape = self.controls.shape
-        return Step(np.zeros(shape), np.zeros((*shape, 2 * self.problem.model.joint_dof_count)), 0.0)
+        states = 2 * self.problem.model.joint_dof_count + self.problem.memory
+        return Step(np.zeros(shape), np.zeros((*shape, states)), 0.0)
 
     def _plain_run(self, guess: Guess, step: Step, jumps: np.ndarray) -> Trajectory:
         """A run without changes; all worlds do the same."""
@@ -402,13 +406,17 @@ class GapClosing(ABC):
 
 def linear_course(A: np.ndarray, B: np.ndarray, expansion: Expansion, gaps: np.ndarray, step: Step) -> Course:
     """Follow a whole step through the linear models; arguments as in `riccati.sweep`."""
-    horizon, count, _ = B.shape
+    horizon, count, inputs = B.shape
     states, x = np.zeros((horizon, count)), np.zeros(count)
     slope = curvature = 0.0
     for t in range(horizon):
         x = x + gaps[t]
         states[t] = x
         u = step.change[t] + step.gains[t] @ x
+        for change, weight in expansion.changes:
+            more = u - x[count - inputs :]
+            slope += float(weight[t] * change[t] @ more)
+            curvature += float(weight[t] * more @ more)
         x = A[t] @ x + B[t] @ u
         y = np.concatenate([x, u])
         slope += float(expansion.slope[t] @ y)

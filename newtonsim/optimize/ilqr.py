@@ -67,7 +67,7 @@ class ILQR:
         self._reference = {
             "controls": zeros((horizon, inputs), dtype=float, device=device),
             "change": zeros((horizon, inputs), dtype=float, device=device),
-            "gain": zeros((horizon, inputs, 2 * dofs), dtype=float, device=device),
+            "gain": zeros((horizon, inputs, 2 * dofs + problem.memory), dtype=float, device=device),
             "q": zeros((horizon, problem.model.joint_coord_count), dtype=float, device=device),
             "qd": zeros((horizon, dofs), dtype=float, device=device),
         }
@@ -155,7 +155,7 @@ class ILQR:
         horizon = self.problem.horizon
         states = (np.tile(x, (horizon + 1, 1)) for x in (q, qd))
         none = np.zeros_like(self.controls)
-        gains = np.zeros((*none.shape, 2 * len(qd)))
+        gains = np.zeros((*none.shape, 2 * len(qd) + self.problem.memory))
         return self._run(_Trajectory(np.nan, self.controls, *states), Step(none, gains, 0.0))
 
     def _iterate(self, best: _Trajectory, tolerance: float) -> tuple[_Trajectory, Step | None, float]:

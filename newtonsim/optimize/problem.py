@@ -11,9 +11,9 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
 from newtonsim.optimize.checks import check_count, read_numbers
-from newtonsim.optimize.costs import Cost
+from newtonsim.optimize.costs import Changes, Cost
 from newtonsim.scene.enums import JointMode
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
@@ -104,6 +104,29 @@ class Problem:
     def steps(self) -> int:
         """Steps of the solver to the horizon."""
         return self.horizon * self.hold
+
+    @property
+    def memory(self) -> int:
+        """How many numbers of the control before are a part of the state: M if costs ask for it, or 0."""
+        count = len(self.entries)
+        return count if self.changes(np.zeros((self.horizon, count))) else 0
+
+    def changes(self, controls: np.ndarray) -> list[Changes]:
+        """What costs make of changes from control to control, (horizon, M)."""
+        found = (cost.changes(controls) for cost in self.costs)
+        return [changes for changes in found if changes is not None]
+
+    def check_gradient(self) -> None:
+        """Refuse costs that have no gradient.
+
+        Raises:
+            NotDifferentiableError: One of them reads contact forces.
+        """
+        for cost in self.costs:
+            if cost.contact_forces:
+                raise NotDifferentiableError(
+                    f"{type(cost).__name__}: contact forces have no gradient; MPPI and CEM take it"
+                )
 
     def make_model(self, worlds: int, requires_grad: bool = False) -> Model:
         """Return a model with copies of the robot in the same place, a world each."""

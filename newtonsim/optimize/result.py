@@ -27,8 +27,8 @@ class Result:
         interval: Time that a control lasts [s].
         seconds: Time that it took [s].
         gains: Feedback of `ILQR`, `FDDP` and `MultipleShooting`, (horizon, M, 2 N):
-            `controls[t] + gains[t] @ (x - x[t])` with the state (q, q̇) in tangent coordinates; None of other
-            optimisers.
+            `controls[t] + gains[t] @ (x - x[t])` with the state (q, q̇) in tangent coordinates, and with the
+            control before beyond it where a `ControlRateCost` counts; None of other optimisers.
         gaps: Largest gap between states and where the steps before them lead, for each entry of `history`,
             which then has the costs of the trajectories with these gaps; None of optimisers that have none.
             `cost`, `joint_q` and `joint_qd` are those of a motion without gaps.

@@ -15,7 +15,8 @@ class Step(NamedTuple):
 
     Attributes:
         change: Changes of the controls, (horizon, M).
-        gains: Feedback, (horizon, M, 2 N).
+        gains: Feedback, (horizon, M, S), with the numbers S of a state: 2 N, and M more where costs ask for
+            the control before.
         decrease: The decrease of the cost that is expected of the whole step.
     """
 
@@ -40,13 +41,13 @@ def sweep(
     versatile framework for multi-contact optimal control", 2020, eq. 13.
 
     Args:
-        A: Slopes of the state after each control by that before it, (horizon, 2 N, 2 N).
-        B: Slopes by the control, (horizon, 2 N, M).
+        A: Slopes of the state after each control by that before it, (horizon, S, S).
+        B: Slopes by the control, (horizon, S, M).
         expansion: Costs of the states after the controls, before any gap, and of the controls.
         low: Least changes of the controls, (horizon, M).
         high: Greatest changes.
         damping: Share of the diagonal that is added to the curvature by the controls.
-        gaps: From the state before each control to where the control before it leads, (horizon, 2 N); None
+        gaps: From the state before each control to where the control before it leads, (horizon, S); None
             where there are none.
 
     Returns:
@@ -66,6 +67,12 @@ def sweep(
         Qx, Qu = A[t].T @ w, B[t].T @ w + slope[states:]
         Qxx, Qux = A[t].T @ W @ A[t], (WB.T + cross) @ A[t]
         Quu = B[t].T @ WB + cross @ B[t] + (cross @ B[t]).T + curvature[states:, states:]
+        before = slice(states - inputs, states)  # in the state, where changes count
+        for change, weight in expansion.changes:
+            Qu, Quu = Qu + weight[t] * change[t], Quu + np.diag(weight[t])
+            Qx[before] -= weight[t] * change[t]
+            Qxx[before, before] += np.diag(weight[t])
+            Qux[:, before] -= np.diag(weight[t])
         scale = np.diagonal(Quu)
         damped = Quu + damping * np.diag(scale + 1e-9 * max(scale.max(), 1e-12))
         k, free = minimise(damped, Qu, low[t], high[t])
