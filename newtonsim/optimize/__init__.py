@@ -7,9 +7,11 @@ from newtonsim.kernels.optimize.views import CostView, stage_of, stage_weight
 from newtonsim.optimize.contact_costs import ContactForceCost
 from newtonsim.optimize.costs import ControlCost, Cost, FrameCost, JointCost, KernelCost
 from newtonsim.optimize.fddp import FDDP
+from newtonsim.optimize.identification import Identification, Identified, LogCost
 from newtonsim.optimize.ilqr import ILQR
 from newtonsim.optimize.mpc import Controller
 from newtonsim.optimize.multiple_shooting import MultipleShooting
+from newtonsim.optimize.parameters import Parameter
 from newtonsim.optimize.problem import Problem
 from newtonsim.optimize.rate_costs import ControlRateCost
 from newtonsim.optimize.result import Result
@@ -29,9 +31,13 @@ __all__ = [
     "Cost",
     "CostView",
     "FrameCost",
+    "Identification",
+    "Identified",
     "JointCost",
     "KernelCost",
+    "LogCost",
     "MultipleShooting",
+    "Parameter",
     "Problem",
     "Result",
     "Shooting",
