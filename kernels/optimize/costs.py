@@ -4,8 +4,9 @@ Each kernel is launched after every step, on a tape too; between two controls an
 nothing. References have one row for all controls, or one for each.
 
 Stage: optimisation, after every step
-Called by: newtonsim/optimize/costs.py, kernels/optimize/expansions.py
-Reads: CostView, JointView, 9 arrays
+Called by: newtonsim/optimize/contact_costs.py, newtonsim/optimize/costs.py,
+    newtonsim/optimize/rate_costs.py, newtonsim/optimize/time_costs.py, kernels/optimize/expansions.py
+Reads: CostView, JointView, 11 arrays
 Writes: CostView
 """
 
@@ -112,3 +113,67 @@ def add_control_cost(
     for k in range(weight.shape[0]):
         u = view.control[w * view.inputs + view.entry[k]]
         add_square(view, w, weight[k], weight[k] * view.interval, u - reference[row, k])
+
+
+@wp.kernel
+def add_rate_cost(
+    first: int,
+    view: CostView,
+    weight: wp.array(dtype=float),
+    before: wp.array(dtype=float),
+    counts: wp.array(dtype=float),
+):
+    """One thread per world: rates of change of controls; the first one counts as `counts` says."""
+    w = first + wp.tid()
+    stage = stage_of(view, w)
+    if stage == 0 or view.sequence.shape[0] == 0:
+        return
+    for k in range(weight.shape[0]):
+        change = counts[0] * (view.sequence[stage - 1, k, w] - before[k])
+        if stage > 1:
+            change = view.sequence[stage - 1, k, w] - view.sequence[stage - 2, k, w]
+        wp.atomic_add(view.losses, w, 0.5 * weight[k] / view.interval * change * change)
+
+
+@wp.kernel
+def add_contact_cost(
+    first: int,
+    view: CostView,
+    body: int,
+    reference: wp.array2d(dtype=float),
+    weights: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per world: force of all contacts on a body beyond a reference.
+
+    Weights are (running, final), with a number for each axis of the world.
+    """
+    w = first + wp.tid()
+    stage = stage_of(view, w)
+    if stage == 0:
+        return
+    row = row_of(stage, reference.shape[0])
+    force = wp.spatial_bottom(view.contact_f[w * view.bodies + body])
+    for k in range(3):
+        add_square(view, w, weights[0][k], weights[0][3 + k], force[k] - reference[row, k])
+
+
+@wp.kernel
+def add_time_cost(
+    first: int,
+    view: CostView,
+    body: int,
+    point: wp.vec3,
+    target: wp.array2d(dtype=float),
+    radius: float,
+    weight: float,
+):
+    """One thread per world: time away from a target, 1 - exp(-d² / (2 r²)) of each second."""
+    w = first + wp.tid()
+    stage = stage_of(view, w)
+    if stage == 0:
+        return
+    row = row_of(stage, target.shape[0])
+    goal = wp.vec3(target[row, 0], target[row, 1], target[row, 2])
+    way = wp.transform_point(view.body_q[w * view.bodies + body], point) - goal
+    away = 1.0 - wp.exp(-0.5 * wp.dot(way, way) / (radius * radius))
+    wp.atomic_add(view.losses, w, weight * view.interval * away)

@@ -26,6 +26,8 @@ class CostView:
     body_qd: wp.array(dtype=wp.spatial_vector)
     control: wp.array(dtype=float)  # the array of the Control that is optimised
     entry: wp.array(dtype=int)  # (M) those of its numbers in a world that are
+    contact_f: wp.array(dtype=wp.spatial_vector)  # wrench of contacts on every body, where costs read it
+    sequence: wp.array3d(dtype=float)  # (T, M, W) controls of runs, empty elsewhere
     step: wp.array(dtype=int)  # (W) or (1) steps of the solver that are done
     losses: wp.array(dtype=float)  # (W)
     # how many of them each world has

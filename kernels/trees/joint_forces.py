@@ -5,7 +5,7 @@ stable at any step: their derivative is the diagonal that `implicit_inertia` giv
 
 Stage: smooth dynamics, forces of joints; integration
 Called by: solvers/featherstone/, kernels/constraints/step_end.py, kernels/envs/sensors.py,
-    kernels/maximal/articulated_bodies.py, kernels/trees/
+    kernels/maximal/articulated_bodies.py, kernels/optimize/runs.py, kernels/trees/
 Reads: DriveView, JointView, TreeView, 11 arrays
 Writes: diagonal, implicit, q_out, rate, residual
 """

@@ -4,28 +4,44 @@ A `Problem` says what robot, over which horizon, at what cost; see docs/optimize
 """
 
 from newtonsim.kernels.optimize.views import CostView, stage_of, stage_weight
+from newtonsim.optimize.contact_costs import ContactForceCost
 from newtonsim.optimize.costs import ControlCost, Cost, FrameCost, JointCost, KernelCost
+from newtonsim.optimize.fddp import FDDP
+from newtonsim.optimize.identification import Identification, Identified, LogCost
 from newtonsim.optimize.ilqr import ILQR
 from newtonsim.optimize.mpc import Controller
+from newtonsim.optimize.multiple_shooting import MultipleShooting
+from newtonsim.optimize.parameters import Parameter
 from newtonsim.optimize.problem import Problem
+from newtonsim.optimize.rate_costs import ControlRateCost
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.sampling import CEM, MPPI
 from newtonsim.optimize.shooting import Shooting
+from newtonsim.optimize.time_costs import TimeCost
 
 __all__ = [
     "CEM",
+    "FDDP",
     "ILQR",
     "MPPI",
+    "ContactForceCost",
     "ControlCost",
+    "ControlRateCost",
     "Controller",
     "Cost",
     "CostView",
     "FrameCost",
+    "Identification",
+    "Identified",
     "JointCost",
     "KernelCost",
+    "LogCost",
+    "MultipleShooting",
+    "Parameter",
     "Problem",
     "Result",
     "Shooting",
+    "TimeCost",
     "stage_of",
     "stage_weight",
 ]

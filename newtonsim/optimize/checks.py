@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +23,16 @@ def check_share(name: str, value: object) -> None:
     """
     if not isinstance(value, (int, float, np.number)) or not 0.0 <= float(value) < np.inf:
         raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+
+
+def warn_of_costs(optimizer: object) -> None:
+    """Tell a control loop that its optimiser has nothing to go by."""
+    warnings.warn(
+        f"{type(optimizer).__name__}: nothing that was tried from this state has a finite cost; "
+        "the controls are those of before",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def read_numbers(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +26,13 @@ class Sizes(Protocol):
     Attributes:
         model: One world.
         horizon: Number of controls.
+        interval: Time that a control lasts [s].
         entries: Indices of the optimised numbers in the array of one world, (M,).
     """
 
     model: Model
     horizon: int
+    interval: float
     entries: np.ndarray
 
 
@@ -60,11 +62,28 @@ class Expansions(Protocol):
         ...
 
 
+class Changes(NamedTuple):
+    """Half the weighted squares of changes from control to control, Σ ½ weight · change².
+
+    Attributes:
+        change: Each control less the one before it, (horizon, M).
+        weight: Shape (horizon, M).
+    """
+
+    change: np.ndarray
+    weight: np.ndarray
+
+
 class Cost(ABC):
     """A cost of the state and the control after each of them, and of the state at the horizon.
 
     One that is used by several Problems has to fit all of them.
+
+    Attributes:
+        contact_forces: Whether it reads the forces of contacts, which are known of runs alone.
     """
+
+    contact_forces: bool = False
 
     @abstractmethod
     def prepare(self, problem: Sizes) -> None:
@@ -82,8 +101,12 @@ class Cost(ABC):
     def expand(self, points: Expansions) -> None:
         """Launch what adds the slopes and curvatures of all worlds to `points.expansion`."""
 
+    def changes(self, controls: np.ndarray) -> Changes | None:
+        """What the cost makes of changes of controls (horizon, M); None if they do not count."""
+        return None
 
-class _ReadyCost(Cost):
+
+class ReadyCost(Cost):
     """A cost with numbers that live on the device and that users may replace."""
 
     def __init__(self) -> None:
@@ -107,7 +130,7 @@ class _ReadyCost(Cost):
         self._given[name] = values
 
 
-class JointCost(_ReadyCost):
+class JointCost(ReadyCost):
     """Half the weighted squares of the distance of coordinates and velocities from a reference.
 
     Ball joints count by the rotation vector [rad] from the reference, floating ones by that and by the way
@@ -146,8 +169,8 @@ class JointCost(_ReadyCost):
             "velocity": (velocity, final_velocity),
         }
         for name, (running, final) in self._weights.items():
-            _check_weights(name, running)
-            _check_weights(f"final_{name}", final)
+            check_weights(name, running)
+            check_weights(f"final_{name}", final)
         self._given = {"joint_q": joint_q, "joint_qd": joint_qd}
 
     @property
@@ -175,7 +198,7 @@ class JointCost(_ReadyCost):
             given = self._given[name]
             if given is None:
                 given = model.joint_q.numpy() if name == "joint_q" else np.zeros(count)
-            rows = _read_rows(f"JointCost: {name}", given, problem.horizon, (count,))
+            rows = read_rows(f"JointCost: {name}", given, problem.horizon, (count,))
             self._put(name, rows, device)
         dofs = model.joint_dof_count
         for name, (running, final) in self._weights.items():
@@ -218,7 +241,7 @@ class JointCost(_ReadyCost):
         )
 
 
-class FrameCost(_ReadyCost):
+class FrameCost(ReadyCost):
     """Half the weighted squares of the distance of a frame, fixed in a body, from a target pose.
 
     Args:
@@ -253,7 +276,7 @@ class FrameCost(_ReadyCost):
         for kind, place, turn in (("", position, rotation), ("final_", final_position, final_rotation)):
             row = []
             for name, values in ((f"{kind}rotation", turn), (f"{kind}position", place)):
-                _check_weights(name, values)
+                check_weights(name, values)
                 row.append(np.broadcast_to(read_numbers(f"FrameCost: {name}", values, (), (3,)), 3))
             weights.append(np.concatenate(row))
         self.body, self._weights = body, np.array(weights)
@@ -274,9 +297,9 @@ class FrameCost(_ReadyCost):
 
     def prepare(self, problem: Sizes) -> None:
         model = problem.model
-        self._number = _find_body(model.body_key, self.body)
+        self._number = find_body("FrameCost", model.body_key, self.body)
         poses = _as_poses("FrameCost: target", self._given["target"])
-        rows = _read_rows("FrameCost: target", poses, problem.horizon, (7,))
+        rows = read_rows("FrameCost: target", poses, problem.horizon, (7,))
         if np.asarray(self._given["target"]).shape[-1] == 3 and self._weights[:, :3].any():
             raise NewtonsimError("FrameCost: target: expected a pose (p, q), since a rotation has weight")
         self._put("target", rows, model.device, wp.transform)
@@ -316,7 +339,7 @@ class FrameCost(_ReadyCost):
         )
 
 
-class ControlCost(_ReadyCost):
+class ControlCost(ReadyCost):
     """Half the weighted squares of controls beyond a reference, along the way.
 
     Args:
@@ -332,7 +355,7 @@ class ControlCost(_ReadyCost):
 
     def __init__(self, weight: npt.ArrayLike, reference: npt.ArrayLike | None = None):
         super().__init__()
-        _check_weights("weight", weight)
+        check_weights("weight", weight)
         self._weight = weight
         self._given = {"reference": reference}
 
@@ -349,7 +372,7 @@ class ControlCost(_ReadyCost):
         count, device = len(problem.entries), problem.model.device
         weight = np.broadcast_to(read_numbers("ControlCost: weight", self._weight, (), (count,)), count)
         given = np.zeros(count) if self._given["reference"] is None else self._given["reference"]
-        rows = _read_rows("ControlCost: reference", given, problem.horizon, (count,))
+        rows = read_rows("ControlCost: reference", given, problem.horizon, (count,))
         self._put("reference", rows, device)
         self._put("weight", weight, device)
 
@@ -381,12 +404,13 @@ class KernelCost(Cost):
     Args:
         kernel: The kernel; its first arguments are `first: int` and `view: CostView`.
         arguments: What follows: numbers, or arrays on the device, whose contents may change.
+        contact_forces: Whether the kernel reads `view.contact_f`. There is no gradient then.
 
     Raises:
         NewtonsimError: The kernel has other arguments.
     """
 
-    def __init__(self, kernel: Any, *arguments: Any):
+    def __init__(self, kernel: Any, *arguments: Any, contact_forces: bool = False):
         if not isinstance(kernel, wp.Kernel):
             raise NewtonsimError(f"kernel: expected a kernel of Warp, got {type(kernel).__name__}")
         names = [argument.label for argument in kernel.adj.args]
@@ -394,7 +418,7 @@ class KernelCost(Cost):
             raise NewtonsimError(
                 f"kernel: {kernel.key} of {names} cannot take first, view and {len(arguments)} arguments"
             )
-        self.kernel, self.arguments = kernel, arguments
+        self.kernel, self.arguments, self.contact_forces = kernel, arguments, bool(contact_forces)
 
     def prepare(self, problem: Sizes) -> None:
         pass
@@ -406,13 +430,18 @@ class KernelCost(Cost):
         points.expand_by_differences(self)
 
 
-def _check_weights(name: str, values: npt.ArrayLike) -> None:
+def check_weights(name: str, values: npt.ArrayLike) -> None:
+    """Refuse weights that are negative or not finite.
+
+    Raises:
+        NewtonsimError: They are; the message has the name.
+    """
     numbers = read_numbers(name, values, np.shape(values))
     if (numbers < 0.0).any():
         raise NewtonsimError(f"{name}: expected weights not below 0, got {numbers.min():g}")
 
 
-def _read_rows(name: str, values: Any, horizon: int, entry: tuple[int, ...]) -> np.ndarray:
+def read_rows(name: str, values: Any, horizon: int, entry: tuple[int, ...]) -> np.ndarray:
     """Return (1, ...) or (horizon, ...) numbers."""
     numbers = read_numbers(name, values, entry, (horizon, *entry))
     return numbers if numbers.ndim > len(entry) else numbers[None]
@@ -432,13 +461,18 @@ def _as_poses(name: str, values: npt.ArrayLike) -> np.ndarray:
     return numbers
 
 
-def _find_body(keys: Sequence[str], body: int | str) -> int:
+def find_body(cost: str, keys: Sequence[str], body: int | str) -> int:
+    """Return the index of a body in a robot.
+
+    Raises:
+        NewtonsimError: There is none; the message has the name of the cost.
+    """
     if isinstance(body, str):
         if body not in keys:
-            raise NewtonsimError(f"FrameCost: there is no body {body!r}{did_you_mean(body, keys)}")
+            raise NewtonsimError(f"{cost}: there is no body {body!r}{did_you_mean(body, keys)}")
         return list(keys).index(body)
     if not (isinstance(body, (int, np.integer)) and 0 <= body < len(keys)):
-        raise NewtonsimError(f"FrameCost: body: expected an index below {len(keys)} or a name, got {body!r}")
+        raise NewtonsimError(f"{cost}: body: expected an index below {len(keys)} or a name, got {body!r}")
     return int(body)
 
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 from numpy.linalg import LinAlgError
 
 from newtonsim.kernels.optimize import runs
-from newtonsim.optimize.box import minimise
-from newtonsim.optimize.checks import check_count, check_share
+from newtonsim.optimize.checks import check_count, check_share, warn_of_costs
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
+from newtonsim.optimize.riccati import Step, sweep
 from newtonsim.optimize.runs import Runs
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.progress import OptimizationProgress
@@ -36,14 +36,6 @@ class _Trajectory(NamedTuple):
     controls: np.ndarray
     q: np.ndarray
     qd: np.ndarray
-
-
-class _Step(NamedTuple):
-    """What a backward sweep finds: changes (horizon, M), gains (horizon, M, 2 N), the expected decrease."""
-
-    change: np.ndarray
-    gains: np.ndarray
-    decrease: float
 
 
 class ILQR:
@@ -75,7 +67,7 @@ class ILQR:
         self._reference = {
             "controls": zeros((horizon, inputs), dtype=float, device=device),
             "change": zeros((horizon, inputs), dtype=float, device=device),
-            "gain": zeros((horizon, inputs, 2 * dofs), dtype=float, device=device),
+            "gain": zeros((horizon, inputs, 2 * dofs + problem.memory), dtype=float, device=device),
             "q": zeros((horizon, problem.model.joint_coord_count), dtype=float, device=device),
             "qd": zeros((horizon, dofs), dtype=float, device=device),
         }
@@ -141,10 +133,14 @@ class ILQR:
         Args:
             start: Where to begin, see `solve`.
             iterations: Number of iterations.
+
+        Warns:
+            RuntimeWarning: The controls have no finite cost from this start; they stay.
         """
         best = self._first_run(*self.problem.read_start(start))
         for _ in range(iterations):
             if not np.isfinite(best.cost):
+                warn_of_costs(self)
                 break
             best = self._iterate(best, 0.0)[0]
         self.controls = best.controls
@@ -159,17 +155,17 @@ class ILQR:
         horizon = self.problem.horizon
         states = (np.tile(x, (horizon + 1, 1)) for x in (q, qd))
         none = np.zeros_like(self.controls)
-        gains = np.zeros((*none.shape, 2 * len(qd)))
-        return self._run(_Trajectory(np.nan, self.controls, *states), _Step(none, gains, 0.0))
+        gains = np.zeros((*none.shape, 2 * len(qd) + self.problem.memory))
+        return self._run(_Trajectory(np.nan, self.controls, *states), Step(none, gains, 0.0))
 
-    def _iterate(self, best: _Trajectory, tolerance: float) -> tuple[_Trajectory, _Step | None, float]:
+    def _iterate(self, best: _Trajectory, tolerance: float) -> tuple[_Trajectory, Step | None, float]:
         """Return a better run, or the same one, the step that led to it, and the decrease that was expected.
 
         Steps are damped the more until one is good enough, or none is expected to matter.
         """
         A, B = self._points.linearize(best.q, best.qd, best.controls)
         expansion = self._points.expand(best.q, best.qd, best.controls)
-        first: _Step | None = None
+        first: Step | None = None
         while self._damping <= _MOST_DAMPING:
             try:
                 step = self._sweep(A, B, expansion, best.controls)
@@ -187,38 +183,12 @@ class ILQR:
         self._damping = _FIRST_DAMPING
         return best, first, np.inf if first is None else first.decrease
 
-    def _sweep(self, A: np.ndarray, B: np.ndarray, expansion: Expansion, controls: np.ndarray) -> _Step:
-        """Find changes and gains from the horizon back to the start.
-
-        Raises:
-            LinAlgError: The damping is too small.
-        """
-        horizon, states, inputs = B.shape
-        v, V, decrease = np.zeros(states), np.zeros((states, states)), 0.0
-        change, gains = np.zeros((horizon, inputs)), np.zeros((horizon, inputs, states))
+    def _sweep(self, A: np.ndarray, B: np.ndarray, expansion: Expansion, controls: np.ndarray) -> Step:
+        """See `riccati.sweep`."""
         low, high = self.problem.low - controls, self.problem.high - controls
-        for t in reversed(range(horizon)):
-            slope, curvature = expansion.slope[t], expansion.curvature[t]
-            w, W = v + slope[:states], V + curvature[:states, :states]
-            cross = curvature[states:, :states]
-            WB = W @ B[t]
-            Qx, Qu = A[t].T @ w, B[t].T @ w + slope[states:]
-            Qxx, Qux = A[t].T @ W @ A[t], (WB.T + cross) @ A[t]
-            Quu = B[t].T @ WB + cross @ B[t] + (cross @ B[t]).T + curvature[states:, states:]
-            scale = np.diagonal(Quu)
-            damped = Quu + self._damping * np.diag(scale + 1e-9 * max(scale.max(), 1e-12))
-            k, free = minimise(damped, Qu, low[t], high[t])
-            K = np.zeros((inputs, states))
-            if free.any():
-                K[free] = -np.linalg.solve(damped[np.ix_(free, free)], Qux[free])
-            change[t], gains[t] = k, K
-            decrease -= float(k @ Qu + 0.5 * k @ Quu @ k)
-            v = Qx + K.T @ (Quu @ k + Qu) + Qux.T @ k
-            V = Qxx + K.T @ Quu @ K + K.T @ Qux + Qux.T @ K
-            V = 0.5 * (V + V.T)
-        return _Step(change, gains, decrease)
+        return sweep(A, B, expansion, low, high, self._damping)
 
-    def _run(self, about: _Trajectory, step: _Step) -> _Trajectory:
+    def _run(self, about: _Trajectory, step: Step) -> _Trajectory:
         """Follow a step from a trajectory with all lengths, and return the best."""
         values = {
             "controls": about.controls,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Improvable(Protocol):
-    """An optimiser that goes on from where it was: `MPPI`, `CEM`, `ILQR`."""
+    """An optimiser that goes on from where it was: `MPPI`, `CEM`, `ILQR`, `FDDP`, `MultipleShooting`."""
 
     def improve(self, start: Start, iterations: int) -> np.ndarray:
         """Make some iterations, and return the first control."""
@@ -32,7 +32,8 @@ class Controller:
     `problem.interval`, and apply the control until then.
 
     Args:
-        optimizer: `MPPI`, `CEM` or `ILQR`; `optimizer.solve` may have found its first controls.
+        optimizer: `MPPI`, `CEM`, `ILQR`, `FDDP` or `MultipleShooting`; its `solve` may have found the first
+            controls.
         iterations: Iterations of a call.
 
     Raises:
@@ -41,7 +42,8 @@ class Controller:
 
     def __init__(self, optimizer: Improvable, iterations: int = 1):
         if not (hasattr(optimizer, "improve") and hasattr(optimizer, "shift")):
-            raise NewtonsimError(f"optimizer: expected MPPI, CEM or ILQR, got {type(optimizer).__name__}")
+            known = "MPPI, CEM, ILQR, FDDP or MultipleShooting"
+            raise NewtonsimError(f"optimizer: expected {known}, got {type(optimizer).__name__}")
         check_count("iterations", iterations)
         self.optimizer, self.iterations = optimizer, int(iterations)
         self._called = False

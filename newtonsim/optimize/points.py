@@ -18,7 +18,9 @@ from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 
 if TYPE_CHECKING:
-    from newtonsim.optimize.costs import Cost
+    from collections.abc import Sequence
+
+    from newtonsim.optimize.costs import Changes, Cost
     from newtonsim.optimize.problem import Problem
 
 _SPAN = 1e-3
@@ -28,13 +30,30 @@ _SPAN = 1e-3
 class Expansion(NamedTuple):
     """Quadratic models of the costs of y = (x after a control, that control), with x = (q, q̇).
 
+    Where costs ask for the control before, x = (q, q̇, control before), and `changes` holds what they make of
+    the difference of a control and that in the state before it.
+
     Attributes:
-        slope: Shape (horizon, 2 N + M), float64.
-        curvature: Shape (horizon, 2 N + M, 2 N + M), float64, not negative.
+        slope: Shape (horizon, S + M) with the numbers S of a state, float64.
+        curvature: Shape (horizon, S + M, S + M), float64, not negative.
+        changes: Costs of changes, see `costs.Changes`.
     """
 
     slope: np.ndarray
     curvature: np.ndarray
+    changes: Sequence[Changes] = ()
+
+
+def remember_controls(A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return A and B of states that hold the control before as well."""
+    horizon, states, inputs = B.shape
+    wide, tall = (
+        np.zeros((horizon, states + inputs, states + inputs)),
+        np.zeros((horizon, states + inputs, inputs)),
+    )
+    wide[:, :states, :states] = A
+    tall[:, :states], tall[:, states:] = B, np.eye(inputs)
+    return wide, tall
 
 
 class Points:
@@ -53,6 +72,7 @@ class Points:
     """
 
     def __init__(self, problem: Problem, method: str):
+        problem.check_gradient()
         self.problem, horizon = problem, problem.horizon
         self.model = problem.make_model(horizon, requires_grad=True)
         model, device = self.model, self.model.device
@@ -79,7 +99,7 @@ class Points:
         return self._dynamics.jacobian(self._state)
 
     def linearize(self, q: np.ndarray, qd: np.ndarray, controls: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return A (horizon, 2 N, 2 N) and B (horizon, 2 N, M) at the states before the controls.
+        """Return A (horizon, S, S) and B (horizon, S, M) at the states before the controls.
 
         Args:
             q: Coordinates of the trajectory, (horizon + 1, C).
@@ -88,7 +108,8 @@ class Points:
         """
         self._place(q[:-1], qd[:-1], controls)
         A, B = self._linearizer(self._state, self._control)
-        return A, B[:, :, self.problem.entries]
+        B = B[:, :, self.problem.entries]
+        return remember_controls(A, B) if self.problem.memory else (A, B)
 
     def expand(self, q: np.ndarray, qd: np.ndarray, controls: np.ndarray) -> Expansion:
         """Return the quadratic models of the costs at the states after the controls; see `linearize`."""
@@ -99,13 +120,19 @@ class Points:
         self.launch(expansions.clear_expansion, "world", writes=dict(expansion=self.expansion))
         for cost in self.problem.costs:
             cost.expand(self)
-        slope, curvature = self._sum
+        slope, curvature = self._sum.slope, self._sum.curvature
         slope[:, :states] += self.expansion.slope.numpy()
         slope[:, states:] += self.expansion.control_slope.numpy()
         curvature[:, :states, :states] += self.expansion.curvature.numpy()
         diagonal = np.arange(states, count)
         curvature[:, diagonal, diagonal] += self.expansion.control_curvature.numpy()
-        return self._sum
+        if not self.problem.memory:
+            return self._sum
+        rest = np.r_[: self._states, self._states + self._inputs : count + self._inputs]
+        wide = np.zeros((horizon, count + self._inputs)), np.zeros((horizon, *2 * (count + self._inputs,)))
+        wide[0][:, rest] = slope
+        wide[1][:, rest[:, None], rest] = curvature
+        return Expansion(*wide, self.problem.changes(controls))
 
     def expand_by_differences(self, cost: Cost) -> None:
         """Add slope and curvature of a cost that is known by its gradient alone.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
+from newtonsim.kinematics import eval_fk
 from newtonsim.optimize.checks import check_count, read_numbers
-from newtonsim.optimize.costs import Cost
+from newtonsim.optimize.costs import Changes, Cost
 from newtonsim.scene.enums import JointMode
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
@@ -29,6 +30,18 @@ INPUTS = ("joint_f", "joint_act")
 
 Start = State | tuple[npt.ArrayLike, npt.ArrayLike] | None
 """A state of one world, its (joint_q, joint_qd), or None for that of the builder."""
+
+
+class Motion(NamedTuple):
+    """A motion of one world.
+
+    Attributes:
+        joint_q: Coordinates before the first control and after each, (horizon + 1, C).
+        joint_qd: Velocities, likewise, (horizon + 1, N).
+    """
+
+    joint_q: np.ndarray
+    joint_qd: np.ndarray
 
 
 class Problem:
@@ -105,6 +118,29 @@ class Problem:
         """Steps of the solver to the horizon."""
         return self.horizon * self.hold
 
+    @property
+    def memory(self) -> int:
+        """How many numbers of the control before are a part of the state: M if costs ask for it, or 0."""
+        count = len(self.entries)
+        return count if self.changes(np.zeros((self.horizon, count))) else 0
+
+    def changes(self, controls: np.ndarray) -> list[Changes]:
+        """What costs make of changes from control to control, (horizon, M)."""
+        found = (cost.changes(controls) for cost in self.costs)
+        return [changes for changes in found if changes is not None]
+
+    def check_gradient(self) -> None:
+        """Refuse costs that have no gradient.
+
+        Raises:
+            NotDifferentiableError: One of them reads contact forces.
+        """
+        for cost in self.costs:
+            if cost.contact_forces:
+                raise NotDifferentiableError(
+                    f"{type(cost).__name__}: contact forces have no gradient; MPPI and CEM take it"
+                )
+
     def make_model(self, worlds: int, requires_grad: bool = False) -> Model:
         """Return a model with copies of the robot in the same place, a world each."""
         scene = ModelBuilder(up_vector=self.robot.up_vector, gravity=self.robot.gravity)
@@ -120,6 +156,9 @@ class Problem:
     def apply(self, simulator: Simulator, control: npt.ArrayLike) -> None:
         """Write a control (M,) to the inputs of a Simulator of one world; the others stay.
 
+        Optimisers return controls within `low` and `high`. Others are written as they are: bounds are those
+        of the optimisation, not of the robot, whose drives keep to their effort limits.
+
         Raises:
             NewtonsimError: It has another length, or is not finite.
         """
@@ -127,6 +166,33 @@ class Problem:
         values = array.numpy().copy()
         values[self.entries] = read_numbers("control", control, (len(self.entries),))
         array.assign(values)
+
+    def follow(self, controls: npt.ArrayLike, start: Start = None) -> Motion:
+        """Run a world with given controls, within bounds or not, such as those of a log or of a `Result`.
+
+        Args:
+            controls: One for all times (M,), or (horizon, M).
+            start: Where to begin: a State of one world, (joint_q, joint_qd), or None for that of the builder.
+
+        Returns:
+            Coordinates and velocities before the first control and after each.
+
+        Raises:
+            NewtonsimError: They have another shape, or are not finite.
+        """
+        shape = (self.horizon, len(self.entries))
+        rows = np.broadcast_to(read_numbers("controls", controls, shape, shape[1:]), shape)
+        sim, (q, qd) = self.make_simulator(), self.read_start(start)
+        sim.state.joint_q.assign(q)
+        sim.state.joint_qd.assign(qd)
+        eval_fk(sim.model, sim.state.joint_q, sim.state.joint_qd, None, sim.state)
+        states = [(q, qd)]
+        for row in rows:
+            self.apply(sim, row)
+            sim.step()
+            states.append((sim.state.joint_q.numpy().copy(), sim.state.joint_qd.numpy().copy()))
+        q, qd = (np.array(x, np.float64) for x in zip(*states, strict=True))
+        return Motion(q, qd)
 
     def read_start(self, start: Start) -> tuple[np.ndarray, np.ndarray]:
         """Return joint_q (C,) and joint_qd (N,) of a start, float32.

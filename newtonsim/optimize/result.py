@@ -26,8 +26,12 @@ class Result:
         history: Lowest cost so far, of the first guess and after each iteration.
         interval: Time that a control lasts [s].
         seconds: Time that it took [s].
-        gains: Feedback of `ILQR`, (horizon, M, 2 N): `controls[t] + gains[t] @ (x - x[t])` with the state
-            (q, q̇) in tangent coordinates; None of other optimisers.
+        gains: Feedback of `ILQR`, `FDDP` and `MultipleShooting`, (horizon, M, 2 N):
+            `controls[t] + gains[t] @ (x - x[t])` with the state (q, q̇) in tangent coordinates, and with the
+            control before beyond it where a `ControlRateCost` counts; None of other optimisers.
+        gaps: Largest gap between states and where the steps before them lead, for each entry of `history`,
+            which then has the costs of the trajectories with these gaps; None of optimisers that have none.
+            `cost`, `joint_q` and `joint_qd` are those of a motion without gaps.
     """
 
     status: str
@@ -39,6 +43,7 @@ class Result:
     interval: float
     seconds: float
     gains: np.ndarray | None = None
+    gaps: list[float] | None = None
 
     @property
     def iterations(self) -> int:
@@ -46,6 +51,9 @@ class Result:
         return len(self.history) - 1
 
     def __str__(self) -> str:
+        if not np.isfinite(self.cost):
+            tried = f"after {self.iterations} iterations, {self.seconds:.2f} s"
+            return f"{self.status}: the first guess costs {self.history[0]:.6g}, and nothing better {tried}"
         costs = f"cost {self.history[0]:.6g} -> {self.cost:.6g}"
         return f"{self.status}: {costs} in {self.iterations} iterations, {self.seconds:.2f} s"
 

@@ -36,6 +36,8 @@ def cost_view(
     view.body_q, view.body_qd = state.body_q, state.body_qd
     view.control = getattr(control, problem.inputs)
     view.entry = put(problem.entries, dtype=int, device=model.device)
+    view.contact_f = zeros(0, dtype=wp.spatial_vector, device=model.device)
+    view.sequence = zeros((0, 0, 0), dtype=float, device=model.device)
     view.step, view.losses = step, losses
     view.coords, view.dofs = model.joint_coord_count // worlds, model.joint_dof_count // worlds
     view.joints, view.bodies = model.joint_count // worlds, model.body_count // worlds
@@ -57,6 +59,8 @@ class Runs:
             does from `view.sequence`.
         begin: Launches what else happens at the start.
         threads: See `Simulator`.
+        move: Launches what finds the states from which the worlds go on with their next control, and then
+            what writes them to `view.joint_q` and `view.joint_qd`; None where they go on from where they are.
 
     Attributes:
         view: Controls and states, a `RunView`.
@@ -69,16 +73,22 @@ class Runs:
         act: Stage,
         begin: Stage | None = None,
         threads: int | None = None,
+        move: tuple[Stage, Stage] | None = None,
     ):
         self.problem, self.worlds = problem, worlds
         self.model = problem.make_model(worlds)
         model, device = self.model, self.model.device
-        self._act, self._begin = act, begin
+        self._act, self._begin, self._move = act, begin, move
         self.view: Any = RunView()
         self._costs: Any = None  # made when kernels are loaded, before anything is recorded
         self._make_room(device)
+        self._wrenches: wp.array | None = None
+        if any(cost.contact_forces for cost in problem.costs):
+            self._wrenches = zeros(model.body_count, dtype=wp.spatial_vector, device=device)
         self._everyone = put(np.ones(worlds, bool), dtype=bool, device=device)
         solver = problem.solver(model)
+        if self._wrenches is not None:
+            _check_forces(solver)
         self.sim = Simulator(
             model, solver, problem.interval, problem.hold, threads, self._launch_before, self._launch_after
         )
@@ -152,13 +162,25 @@ class Runs:
             self._begin(launch, view)
 
     def _launch_before(self, launch: Launcher, sim: Simulator) -> None:
-        self._act(launch, self._attach(sim))
+        view = self._attach(sim)
+        if self._move is not None:
+            find, put_there = self._move
+            find(launch, view)
+            sim.reset_worlds(launch, self._everyone, lambda: put_there(launch, view))
+        self._act(launch, view)
 
     def _launch_after(self, launch: Launcher, sim: Simulator) -> None:
         view = self._attach(sim)
         launch(runs.count_steps, "world", writes=dict(run=view))
         if self._costs is None:
             self._costs = cost_view(self.problem, self.model, sim.state, sim.control, view.step, view.losses)
+            self._costs.sequence = view.sequence
+            if self._wrenches is not None:
+                self._costs.contact_f = self._wrenches
+        if self._wrenches is not None:
+            dt = sim.dt / sim.substeps
+            solver: Any = sim.solver
+            solver.external_wrenches(launch.shard, dt, self._wrenches, constraints=False)
         for cost in self.problem.costs:
             cost.add(launch, self._costs)
         launch(runs.record_states, "world", writes=dict(run=view))
@@ -167,3 +189,13 @@ class Runs:
 def apply_controls(launch: Launcher, view: Any) -> None:
     """Launch what applies the next control of the sequence of each world."""
     launch(runs.apply_controls, "world", writes=dict(run=view))
+
+
+def _check_forces(solver: Any) -> None:
+    """Refuse solvers that cannot tell the forces of contacts within a recording."""
+    if not hasattr(solver, "external_wrenches"):
+        raise NewtonsimError(
+            f"solver: {type(solver).__name__} does not tell contact forces; FeatherstoneSolver does"
+        )
+    if getattr(solver, "compliant", False):
+        raise NewtonsimError("solver: compliant contacts do not tell their forces; contact_mode='hard' does")

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.optimize import sampling
-from newtonsim.optimize.checks import check_count, check_share, read_numbers
+from newtonsim.optimize.checks import check_count, check_share, read_numbers, warn_of_costs
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.runs import Runs, apply_controls
 from newtonsim.runtime.launcher import Launcher
@@ -125,7 +125,7 @@ class Sampling(ABC):
                 best = self._best(costs, best[0]) or best
                 history.append(best[0])
                 progress.tell(len(history) - 1, best[0])
-                if not np.isfinite(costs).any():
+                if not np.isfinite(best[0]):
                     status = "not finite"
                     break
                 if len(history) > _PATIENCE and _stands_still(history, tolerance):
@@ -139,11 +139,15 @@ class Sampling(ABC):
         Args:
             start: Where to begin, see `solve`.
             iterations: Number of iterations.
+
+        Warns:
+            RuntimeWarning: No sample has a finite cost; the controls stay.
         """
         q, qd = self.problem.read_start(start)
         self._deviation.assign(self._first_deviation)
-        for _ in range(iterations):
-            self._iterate(q, qd)
+        finite = [np.isfinite(self._iterate(q, qd)).any() for _ in range(iterations)]
+        if not any(finite):
+            warn_of_costs(self)
         return self.controls[0].copy()
 
     def shift(self) -> None:

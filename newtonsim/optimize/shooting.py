@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import warp as wp
 
-from newtonsim.diff import Rollout
-from newtonsim.kinematics import eval_fk
 from newtonsim.optimize.checks import check_count, check_share
+from newtonsim.optimize.cost_rollout import CostRollout
 from newtonsim.optimize.result import Result
-from newtonsim.optimize.runs import Runs, apply_controls, cost_view
-from newtonsim.runtime.launcher import Launcher
+from newtonsim.optimize.runs import Runs, apply_controls
 from newtonsim.runtime.progress import OptimizationProgress
-from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
     from newtonsim.optimize.problem import Problem, Start
-    from newtonsim.scene.control import Control
+    from newtonsim.scene.state import State
 
 _STATUSES = {0: "converged", 1: "iterations", 2: "stalled"}
 """What the numbers of SciPy mean."""
@@ -42,25 +38,13 @@ class Shooting:
 
     Raises:
         NewtonsimError: An argument is out of range.
+        NotDifferentiableError: A cost has no gradient.
     """
 
     def __init__(self, problem: Problem, checkpoint: str | int = "auto"):
         self.problem = problem
-        self._model = problem.make_model(1, requires_grad=True)
-        self._launch = Launcher(self._model, record_tape=True)
-        self._view: Any = None
-        self._rollout = Rollout(
-            self._model,
-            problem.solver(self._model),
-            problem.steps,
-            problem.dt,
-            running=self._add_costs,
-            wrt=(f"control.{problem.inputs}",),
-            checkpoint=checkpoint,
-            warn=False,
-        )
+        self._rollout = CostRollout(problem, (f"control.{problem.inputs}",), checkpoint=checkpoint)
         self._runs = Runs(problem, 1, apply_controls)
-        self._rest = getattr(self._model.control(), problem.inputs).numpy()
         width = 0.5 * (problem.high - problem.low)
         self._scale = np.where(np.isfinite(width) & (width > 0.0), width, 1.0)
         self.controls = problem.read_controls(None)
@@ -96,7 +80,7 @@ class Shooting:
         if controls is not None:
             self.controls = problem.read_controls(controls)
         begun = time.perf_counter()
-        search = _Search(self, self._state(q, qd), self.controls)
+        search = _Search(self, self._rollout.state(q, qd), self.controls)
         low, high = (np.tile(x / self._scale, problem.horizon) for x in (problem.low, problem.high))
         status = "not finite"
         with OptimizationProgress(type(self).__name__, iterations) as progress:
@@ -132,25 +116,16 @@ class Shooting:
     def evaluate(self, state: State, controls: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the cost of controls (horizon, M) from a state, and its gradient by them, float64."""
         problem = self.problem
-        rows = np.tile(self._rest, (problem.steps, 1))
-        rows[:, problem.entries] = np.repeat(controls, problem.hold, axis=0)
-        result = self._rollout(state, {problem.inputs: rows})
+        result = self._rollout(state, controls)
         gradient = result.gradients[f"control.{problem.inputs}"].numpy().astype(np.float64)
         gradient = gradient[:, problem.entries].reshape(problem.horizon, problem.hold, -1).sum(axis=1)
-        return float(result.losses.numpy()[0]), gradient
-
-    def _state(self, q: np.ndarray, qd: np.ndarray) -> State:
-        state = self._model.state()
-        state.joint_q.assign(q)
-        state.joint_qd.assign(qd)
-        eval_fk(self._model, state.joint_q, state.joint_qd, None, state)
-        return state
-
-    def _add_costs(self, step: wp.array, state: State, control: Control, losses: wp.array) -> None:
-        if self._view is None:  # made in the first step, which is not recorded
-            self._view = cost_view(self.problem, self._model, state, control, step, losses)
-        for cost in self.problem.costs:
-            cost.add(self._launch, self._view)
+        cost = float(result.losses.numpy()[0])
+        for change, weight in problem.changes(controls):
+            cost += 0.5 * float((weight * change**2).sum())
+            slope = weight * change
+            gradient += slope
+            gradient[:-1] -= slope[1:]
+        return cost, gradient
 
 
 class _Search:

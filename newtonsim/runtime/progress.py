@@ -172,7 +172,8 @@ class OptimizationProgress(ProgressLine):
 
     def __init__(self, name: str, count: int):
         super().__init__()
-        self._name, self._count, self._done, self._cost = name, count, 0, float("nan")
+        self._name, self._count, self._done = name, count, 0
+        self._cost: float | None = None
 
     def tell(self, done: int, cost: float) -> None:
         """Tell how many iterations are done, and the lowest cost so far."""
@@ -180,13 +181,12 @@ class OptimizationProgress(ProgressLine):
             self._done, self._cost = done, cost
 
     def _now(self) -> str:
-        return (
-            f"{self._name}: {self._done} of {self._count} iterations, cost {self._cost:.6g}, "
-            f"{self._seconds():.0f} s"
-        )
+        cost = "" if self._cost is None else f", cost {self._cost:.6g}"
+        return f"{self._name}: {self._done} of {self._count} iterations{cost}, {self._seconds():.0f} s"
 
     def _end(self) -> str:
-        return f"{self._name}: cost {self._cost:.6g} after {self._done} iterations, {self._seconds():.1f} s"
+        cost = "" if self._cost is None else f"cost {self._cost:.6g} "
+        return f"{self._name}: {cost}after {self._done} iterations, {self._seconds():.1f} s"
 
 
 def _write(text: str) -> None:

@@ -9,6 +9,7 @@ import small_problems as small
 import newtonsim
 from newtonsim import optimize
 from newtonsim.errors import NewtonsimError
+from newtonsim.runtime.progress import OptimizationProgress
 from newtonsim.scene.enums import JointMode
 
 COST = optimize.ControlCost(1.0)
@@ -126,6 +127,8 @@ def test_a_simulator_steps_by_controls():
     A, B = small.cart_matrices()
     x = A @ (A @ [1.0, 0.0] + 3.0 * B[:, 0]) + 3.0 * B[:, 0]
     assert np.allclose([sim.state.joint_q.numpy()[0], sim.state.joint_qd.numpy()[0]], x, atol=1e-6)
+    problem.apply(sim, [7.0])  # beyond what optimisers keep to
+    assert sim.control.joint_f.numpy().tolist() == [7.0]
     with pytest.raises(NewtonsimError, match=r"control: expected shape \(1,\), got \(2,\)"):
         problem.apply(sim, [1.0, 2.0])
 
@@ -152,3 +155,10 @@ def test_a_result_draws_itself():
     assert q.lines[0].get_xdata()[-1] == pytest.approx(0.5)
     assert control.lines[0].get_ydata()[:5].tolist() == result.controls[:, 0].tolist()
     assert str(result) in cost.get_title()
+
+
+def test_progress_has_no_cost_before_there_is_one():
+    progress = OptimizationProgress("MPPI", 5)
+    assert progress._now() == "MPPI: 0 of 5 iterations, 0 s"
+    progress.tell(2, 3.25)
+    assert progress._now() == "MPPI: 2 of 5 iterations, cost 3.25, 0 s"

@@ -131,6 +131,11 @@ def test_costs_that_are_nowhere_finite_are_told(device):
     assert result.status == "not finite"
     assert np.all(result.controls == 0.25)
     assert not math.isfinite(result.cost)
+    assert str(result).startswith("not finite: the first guess costs nan, and nothing better after 1 it")
+    for optimizer in (optimize.MPPI(problem, samples=8), optimize.ILQR(problem), optimize.FDDP(problem)):
+        name = type(optimizer).__name__
+        with pytest.warns(RuntimeWarning, match=f"{name}: nothing that was tried from this state has a fin"):
+            optimize.Controller(optimizer, 2)(problem.model.state())
 
 
 def test_samples_that_are_not_finite_do_not_count(device):
@@ -215,7 +220,7 @@ def test_wrong_arguments_change_nothing(arguments, told):
 
 
 def test_a_controller_needs_an_optimiser():
-    with pytest.raises(NewtonsimError, match="optimizer: expected MPPI, CEM or ILQR, got str"):
+    with pytest.raises(NewtonsimError, match="optimizer: expected MPPI, CEM, ILQR, FDDP or M"):
         optimize.Controller("MPPI")
     with pytest.raises(NewtonsimError, match="iterations: expected a whole number"):
         optimize.Controller(optimize.MPPI(cart_problem("cpu"), samples=4), iterations=0)

@@ -31,7 +31,7 @@ def test_gradient_of_all_costs(device):
     problem = optimize.Problem(robot, costs, 4, 0.02, hold=2, device=device)
     shooting = optimize.Shooting(problem)
     q, qd = random_coordinates(problem.model, 3)
-    state, u, h = shooting._state(q, qd), rng.standard_normal((4, 2)), 0.1
+    state, u, h = shooting._rollout.state(q, qd), rng.standard_normal((4, 2)), 0.1
     cost, gradient = shooting.evaluate(state, u)
     for _ in range(2):  # nothing is left of the call before
         assert np.array_equal(gradient, shooting.evaluate(state, u)[1])

@@ -1,0 +1,131 @@
+"""Numbers of a model that a log can tell: masses, friction, gains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.diff.bridge import update_inverses
+from newtonsim.diff.layout import find_array, find_place
+from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.optimize.checks import read_numbers
+from newtonsim.scene.topology import topology_of
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import Model
+
+_OF_JOINTS = ("joint", "axis", "dof")
+_FAR = 100.0
+"""Factor about the first guess within which positive numbers are looked for."""
+
+
+class Parameter:
+    """A number of the model that is to be found.
+
+    Where it is positive within its bounds, its logarithm is what is searched for: the scale does not matter.
+
+    Args:
+        array: Name of an array of the model that has a gradient, such as "body_mass", "shape_materials.mu",
+            "joint_target_ke", "joint_friction", "joint_armature".
+        entries: Names of bodies, shapes or joints, or indices of the array, whose entries all have the
+            number; None for all entries. The inertia of a body does not follow its mass.
+        guess: First guess; None for what the robot has.
+        bounds: Least and greatest value; None for a hundredth to a hundred times the guess.
+
+    Raises:
+        NewtonsimError: An argument is out of range, or no array has that name.
+        NotDifferentiableError: The array has no gradient.
+    """
+
+    def __init__(
+        self,
+        array: str,
+        entries: str | int | Sequence[str | int] | None = None,
+        guess: float | None = None,
+        bounds: tuple[float, float] | None = None,
+    ):
+        self.place = find_place(f"model.{array}")
+        self.array = array
+        if isinstance(entries, (str, int, np.integer)):
+            entries = [entries]
+        if entries is not None and not len(entries):
+            raise NewtonsimError(f"Parameter {array}: expected names or indices, got {entries!r}")
+        self._entries = entries
+        self.name = array if entries is None else f"{array} of {', '.join(map(str, entries))}"
+        self.guess = None if guess is None else float(read_numbers(f"{self.name}: guess", guess, ()))
+        self.low, self.high = -np.inf, np.inf
+        if bounds is not None:
+            self.low, self.high = read_numbers(f"{self.name}: bounds", bounds, (2,)).tolist()
+            if not self.low < self.high:
+                raise NewtonsimError(f"{self.name}: low {self.low:g} is not below high {self.high:g}")
+        self._bounded = bounds is not None
+
+    def bind(self, model: Model) -> None:
+        """Find the entries, the guess and the bounds in a model of one world.
+
+        Raises:
+            NewtonsimError: The model has no such entries, they are no single numbers, or the guess is 0 and
+                there are no bounds.
+        """
+        values = find_array(self.place, model)
+        if values.dtype is not wp.float32 or values.ndim > 1:
+            raise NewtonsimError(f"{self.name}: expected an array of single numbers")
+        of_entry, keys = _owners(model, self.place.per, values.size)
+        self.indices = np.arange(values.size)
+        if self._entries is not None:
+            found = [self._find(entry, of_entry, keys) for entry in self._entries]
+            self.indices = np.unique(np.concatenate(found))
+        if self.guess is None:
+            self.guess = float(values.numpy()[self.indices[0]])
+        if not self._bounded:
+            if not self.guess > 0.0:
+                raise NewtonsimError(f"{self.name}: give bounds, the guess {self.guess:g} is not positive")
+            self.low, self.high = self.guess / _FAR, self.guess * _FAR
+        if not self.low <= self.guess <= self.high:
+            raise NewtonsimError(
+                f"{self.name}: the guess {self.guess:g} is not within {self.low:g} and {self.high:g}"
+            )
+
+    @property
+    def positive(self) -> bool:
+        """Whether the logarithm is what is searched for."""
+        return self.low > 0.0
+
+    def write(self, model: Model, value: float) -> None:
+        """Let the model have a value, and inverses follow."""
+        array = find_array(self.place, model)
+        values = array.numpy()
+        values[self.indices] = value
+        array.assign(values)
+        update_inverses(model, self.place.attribute)
+
+    def slope(self, gradient: npt.NDArray) -> float:
+        """The gradient by the number, from that by all entries of the array."""
+        return float(gradient[self.indices].astype(np.float64).sum())
+
+    def _find(self, entry: str | int, of_entry: np.ndarray, keys: Sequence[str]) -> np.ndarray:
+        """Indices of an entry."""
+        if isinstance(entry, str):
+            if entry not in keys:
+                raise NewtonsimError(f"{self.name}: there is no {entry!r}{did_you_mean(entry, keys)}")
+            indices = np.flatnonzero(of_entry == list(keys).index(entry))
+        else:
+            indices = np.array([entry]) if 0 <= entry < len(of_entry) else np.empty(0, int)
+        if not len(indices):
+            raise NewtonsimError(f"{self.name}: {entry!r} has none of the {len(of_entry)} entries")
+        return indices
+
+
+def _owners(model: Model, per: str, count: int) -> tuple[np.ndarray, Sequence[str]]:
+    """Body, shape or joint that each entry of an array belongs to, and the names of these."""
+    if per == "axis":
+        starts = np.append(model.joint_axis_start.numpy()[: model.joint_count], model.joint_axis_count)
+        return np.repeat(np.arange(model.joint_count), np.diff(starts)), model.joint_key
+    if per == "dof":
+        return topology_of(model).dof_joint, model.joint_key
+    keys = {"body": "body_key", "shape": "shape_key", "joint": "joint_key"}
+    return np.arange(count), getattr(model, keys[per]) if per in keys else ()
