@@ -187,6 +187,8 @@ def getLinkState(
     if linkIndex >= len(body.links) - 1:
         return None
     client.read_poses(body)
+    if computeForwardKinematics:
+        client.links_placed(body)
     return _link_state(client, body, linkIndex + 1, computeLinkVelocity)
 
 
@@ -206,6 +208,8 @@ def getLinkStates(
     except TypeError:
         raise error("expected a sequence of joint indices") from None
     client.read_poses(body)
+    if computeForwardKinematics:
+        client.links_placed(body)
     found = []
     for index in indices:
         if index < 0:

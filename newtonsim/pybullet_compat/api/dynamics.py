@@ -248,11 +248,14 @@ def _apply(client: Client, uid: int, link: int, force, point, torque, flags: int
     if body is None or not -1 <= link < len(body.links) - 1:
         return
     engine = client.ensure()
-    client.read_poses(body)
+    if link < 0:
+        client.read_poses(body)
+        pose = body.pose[:, 0]
+    else:
+        pose = client.force_poses(body)[:, link + 1]
     if body.worlds == 1:
-        _apply_to_one(engine, body, link + 1, force.tolist(), point, torque, flags)
+        _apply_to_one(engine, body, link + 1, pose[0].tolist(), force.tolist(), point, torque, flags)
         return
-    pose = body.pose[:, link + 1]
     if flags == LINK_FRAME:
         force = quat_rotate(pose[:, 3:], np.broadcast_to(force, (body.worlds, 3)))
         if torque is not None:
@@ -264,9 +267,11 @@ def _apply(client: Client, uid: int, link: int, force, point, torque, flags: int
     engine.add_force(body, link + 1, moment, force)
 
 
-def _apply_to_one(engine: Engine, body: Body, place: int, force, point, torque, flags: int) -> None:
+def _apply_to_one(
+    engine: Engine, body: Body, place: int, pose: list[float], force, point, torque, flags: int
+) -> None:
     """Do what `_apply` does in the only world, in plain numbers for speed."""
-    x, y, z, *q = body.pose[0, place].tolist()
+    x, y, z, *q = pose
     arm = None if point is None else point.tolist()
     turn = None if torque is None else torque.tolist()
     if flags == LINK_FRAME:

@@ -21,6 +21,7 @@ from newtonsim.pybullet_compat.readers.shapes import pose_of
 from newtonsim.pybullet_compat.readers.urdf import read_urdf
 from newtonsim.pybullet_compat.surface.arguments import vectors
 from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.settings import Settings
 from newtonsim.pybullet_compat.world.shape_table import ShapeTable
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
 
 
 def setAdditionalSearchPath(client: Client, path: str) -> None:
-    """Look for files in this folder too, after the working directory; it replaces the one set before.
+    """Look for files in this folder too, after the working directory, in all clients of the process.
+
+    It replaces the one set before, and holds for clients that are connected later, as in PyBullet.
 
     Args:
         client: The client.
         path: The folder.
     """
-    client.settings.search_path = path
+    Settings.search_path = path
 
 
 def _options(client: Client, flags: int, scale: float, maximal: int) -> LoadOptions:

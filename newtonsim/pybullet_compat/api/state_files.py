@@ -30,7 +30,10 @@ def saveState(client: Client) -> int:
     engine = client.ensure()
     engine.push()
     uid = saved.ids.take()
-    memory = Snapshot(engine.solver, engine.simulator.state, skip=(engine.model,))
+    state = engine.simulator.state
+    memory = Snapshot(
+        engine.solver, state, skip=(engine.model, state.body_f)
+    )  # forces outlive a restored state
     saved.states[uid] = SavedState(coordinates(client), engine, memory, soft_points(client))
     return uid
 
