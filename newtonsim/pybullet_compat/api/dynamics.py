@@ -9,6 +9,7 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
+from newtonsim.pybullet_compat.surface.arguments import finite
 from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -34,7 +35,8 @@ def getDynamicsInfo(client: Client, bodyUniqueId: int, linkIndex: int) -> tuple:
     if body is None and bodyUniqueId in client.soft_bodies:
         return client.soft_bodies[bodyUniqueId].dynamics_info()
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
-        raise error("getDynamicsInfo failed; invalid return status")
+        what = "bodyUniqueId" if bodyUniqueId < 0 else "linkIndex" if linkIndex < -1 else "return status"
+        raise error(f"getDynamicsInfo failed; invalid {what}")
     if client.num_worlds > 1:
         return _dynamics_info(client, body, linkIndex + 1)
     known = body.dynamics_infos.get(linkIndex)
@@ -107,6 +109,9 @@ def changeDynamics(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
+    for name, value in (("mass", mass), ("localInertiaDiagonal", localInertiaDiagonal)):
+        if value is not None:
+            finite(np.asarray(value, np.float64), name)
     body.dynamics_infos.clear()
     place = linkIndex + 1
     given = {
@@ -233,7 +238,7 @@ def _vector(client: Client, value, message: str) -> np.ndarray:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         raise error(message) from None
-    if array.shape not in ((3,), (client.num_worlds, 3)):
+    if array.shape not in ((3,), (client.num_worlds, 3)) or not np.isfinite(array).all():
         raise error(message)
     return array
 
