@@ -32,6 +32,9 @@ CONTACT_NUMBERS = wp.constant(19)
 # largest component along z of a normal whose first tangent is horizontal
 STEEP = wp.constant(0.70710678)
 
+# [m] what positions in single precision may be wrong by
+ROUNDING = wp.constant(1.0e-6)
+
 
 @wp.struct
 class ReportView:
@@ -39,6 +42,10 @@ class ReportView:
 
     rank: wp.array(dtype=int)  # (S) the shape of lower rank comes first
     reach: wp.array(dtype=float)  # (S) [m] gap up to which the shape reports contacts without force
+    part: wp.array(dtype=int)  # (S) 1 for a shape of a compound: touches only what its own box meets
+    box: wp.array(dtype=wp.transform)  # (S) middle and axes of that box in the frame of the body
+    half: wp.array(dtype=wp.vec3)  # (S) [m] its half extents
+    round: wp.array(dtype=float)  # (S) [m] what the box about it in the world has in addition on each side
     local: wp.array(dtype=int)  # (S) number of the shape within its world, -1 for shapes that report nothing
 
 
@@ -73,14 +80,41 @@ def touching_point(shape: ShapeView, s: int, X: wp.array(dtype=wp.transform), lo
 
 
 @wp.func
-def reported_gap(shape: ShapeView, report: ReportView, s0: int, s1: int) -> float:
-    """Gap [m] up to which two shapes report a contact without force."""
-    gap = wp.min(report.reach[s0], report.reach[s1])
-    kind0 = shape.kind[s0]
-    kind1 = shape.kind[s1]
-    if kind0 == kind1 and (kind0 == GEO_BOX or kind0 == GEO_SPHERE):
-        gap = 0.0
-    return gap
+def world_half(report: ReportView, s: int, X: wp.transform) -> wp.vec3:
+    """Half extents along the world axes of the box about the box of a shape, whose pose is X."""
+    half = wp.vec3(report.round[s], report.round[s], report.round[s])
+    for k in range(3):
+        axis = wp.vec3()
+        axis[k] = report.half[s][k]
+        half += wp.abs(wp.quat_rotate(wp.transform_get_rotation(X), axis))
+    return half
+
+
+@wp.func
+def boxes_meet(
+    shape: ShapeView, report: ReportView, s0: int, s1: int, X: wp.array(dtype=wp.transform)
+) -> bool:
+    """Whether the boxes about two shapes in the world overlap; X are the poses of the shapes."""
+    X0 = X[s0] * wp.transform_inverse(shape.transform[s0]) * report.box[s0]
+    X1 = X[s1] * wp.transform_inverse(shape.transform[s1]) * report.box[s1]
+    apart = wp.abs(wp.transform_get_translation(X0) - wp.transform_get_translation(X1))
+    apart = apart - world_half(report, s0, X0) - world_half(report, s1, X1)
+    return wp.max(apart) <= ROUNDING
+
+
+@wp.func
+def touch(
+    shape: ShapeView, report: ReportView, s0: int, s1: int, X: wp.array(dtype=wp.transform), distance: float
+) -> bool:
+    """Whether two shapes at a distance report a contact without force; X are the poses of the shapes."""
+    kind = shape.kind[s0]
+    if kind == shape.kind[s1] and (kind == GEO_BOX or kind == GEO_SPHERE):
+        return distance <= ROUNDING
+    if distance > wp.min(report.reach[s0], report.reach[s1]):
+        return False
+    if distance > 0.0 and report.part[s0] + report.part[s1] > 0:
+        return boxes_meet(shape, report, s0, s1, X)
+    return True
 
 
 @wp.kernel
@@ -105,7 +139,7 @@ def write_contact_records(
     if impulse.shape[0] > 0:
         force = rate * impulse[c]
     distance = contacts.distance[c]
-    kept = force[0] > 0.0 or distance <= reported_gap(shape, report, s0, s1)
+    kept = force[0] > 0.0 or touch(shape, report, s0, s1, X, distance)
     kept = kept and report.local[s0] >= 0 and report.local[s1] >= 0
     p0 = touching_point(shape, s0, X, contacts.point0[c] + contacts.offset0[c])
     p1 = touching_point(shape, s1, X, contacts.point1[c] + contacts.offset1[c])

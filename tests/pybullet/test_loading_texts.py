@@ -291,6 +291,27 @@ def test_search_path(both, tmp_path, monkeypatch):
     assert found[0] == found[1] == [b"here", b"here", b"two"]
 
 
+def test_the_search_path_is_that_of_the_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "some.urdf").write_text(robot(link("a", inertial())))
+    found = []
+    for module in (pybullet, compat):
+        first, second = module.connect(module.DIRECT), module.connect(module.DIRECT)
+        module.setAdditionalSearchPath(str(tmp_path / "models"), physicsClientId=first)
+        answers = [module.loadURDF("some.urdf", physicsClientId=second)]
+        module.disconnect(first)
+        module.disconnect(second)
+        third = module.connect(module.DIRECT)
+        answers.append(module.loadURDF("some.urdf", physicsClientId=third))
+        module.setAdditionalSearchPath("", physicsClientId=third)
+        with pytest.raises(module.error, match=r"Cannot load URDF file\."):
+            module.loadURDF("some.urdf", physicsClientId=third)
+        module.disconnect(third)
+        found.append(answers)
+    assert found[0] == found[1] == [0, 0]
+
+
 def test_changed_files_are_read_again(tmp_path):
     client = compat.connect(compat.DIRECT)
     try:

@@ -303,6 +303,46 @@ def test_spherical_servos(both):
         assert np.abs(real - ours * np.sign(real @ ours)).max() < 0.02
 
 
+def hung_by_a_ball_joint(both, mass: float) -> int:
+    """A sphere on a spherical joint to a base that stands."""
+    shape = both.createCollisionShape(p.GEOM_SPHERE, radius=0.1)[0]
+    return both.createMultiBody(
+        linkMasses=[mass],
+        linkCollisionShapeIndices=[shape],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 0, 1]],
+        linkOrientations=[[0, 0, 0, 1]],
+        linkInertialFramePositions=[[0, 0, 0]],
+        linkInertialFrameOrientations=[[0, 0, 0, 1]],
+        linkParentIndices=[0],
+        linkJointTypes=[p.JOINT_SPHERICAL],
+        linkJointAxis=[[0, 0, 1]],
+    )[0]
+
+
+def test_default_motors_of_spherical_joints_pull_to_the_identity(both):
+    body = hung_by_a_ball_joint(both, 1.0)
+    both.resetJointStateMultiDof(body, 0, p.getQuaternionFromEuler([0.5, 0, 0]))
+    for _ in range(20):
+        both.step()
+        (real, ours) = both.getJointStateMultiDof(body, 0)
+        np.testing.assert_allclose(ours[0], real[0], atol=1e-6)
+        np.testing.assert_allclose(ours[1], real[1], atol=1e-4)
+    assert 0.0 < real[0][0] < 0.15
+
+
+@pytest.mark.parametrize("time_step", [1.0 / 240.0, 1.0 / 1000.0])
+def test_default_motors_of_spherical_joints_have_a_largest_impulse(both, time_step):
+    body = hung_by_a_ball_joint(both, 1.0e4)
+    both.setTimeStep(time_step)
+    both.applyExternalTorque(body, 0, [0, 0, 1250.0 / time_step], p.WORLD_FRAME)
+    both.step()
+    real, ours = both.getJointStateMultiDof(body, 0)
+    assert real[1][2] == pytest.approx(250.0 / 40.0)
+    np.testing.assert_allclose(ours[1], real[1], atol=1e-4)
+    np.testing.assert_allclose(ours[3], real[3], rtol=1e-4)
+
+
 @pytest.mark.parametrize("start", [2.6, -2.6])
 def test_limits_do_not_push_back_what_is_beyond_them(both, start: float):
     """A joint that was put beyond its limit stays there; a motor brings it back, and not further out."""

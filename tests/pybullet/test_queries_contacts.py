@@ -161,6 +161,72 @@ def test_robots_on_the_ground_touch_with_the_same_links(both):
     assert sum(p[9] for p in ours) == pytest.approx(sum(p[9] for p in real), rel=0.01)
 
 
+def floor_of(both, kind):
+    """A floor at z = 0: a plane, a box, or the file, whose box is a compound."""
+    if kind == "file":
+        return both.load("plane.urdf")
+    if kind == "plane":
+        return body(both, "plane", [0.0, 0.0, 0.0], 0.0)
+    return body(both, "box", [0.0, 0.0, -1.0], 0.0, halfExtents=[5.0, 5.0, 1.0])
+
+
+def offset_body(both, kind, position):
+    """A body whose one shape is off its centre of mass, which makes it a compound."""
+    return body(both, kind, position, collisionFramePosition=[0.3, 0.0, -0.2])
+
+
+SOMETHING = {
+    **{kind: lambda both, z, kind=kind: body(both, kind, [0, 0, z]) for kind in SHAPES},
+    **{
+        f"tilted {kind}": lambda both, z, kind=kind: body(both, kind, [0, 0, z], 1.0, SLANTED)
+        for kind in ("box", "capsule", "hull")
+    },
+    **{f"offset {kind}": lambda both, z, kind=kind: offset_body(both, kind, [0, 0, z]) for kind in SHAPES},
+    **{
+        name: lambda both, z, name=name: both.load(name, [0, 0, z])
+        for name in (
+            "r2d2.urdf",
+            "husky/husky.urdf",
+            "laikago/laikago_toes.urdf",
+            "a1/a1.urdf",
+            "duck_vhacd.urdf",
+            "lego/lego.urdf",
+        )
+    },
+}
+GAPS = (6e-3, 4e-3, 2.3e-3, 1.2e-3, 8e-4, 5e-4, 1.5e-4, -2e-5)
+"""Falling: PyBullet keeps points of boxes that part."""
+
+
+@pytest.mark.filterwarnings("ignore:.*has no <inertial>")
+@pytest.mark.parametrize("floor", ["plane", "box", "file"])
+@pytest.mark.parametrize("thing", SOMETHING)
+def test_what_nearly_touches_is_reported_without_force(both, thing, floor):
+    """The same links, at distances below PyBullet's threshold and where the boxes of compounds meet."""
+    both.setGravity(0.0, 0.0, 0.0)
+    ground = floor_of(both, floor)
+    thing = SOMETHING[thing](both, 5.0)
+    real, _ = both.getClosestPoints(thing, ground, 10.0)
+    gap = min(point[8] for point in real)
+    place, rotation = both.getBasePositionAndOrientation(thing)[0]
+    for height in GAPS:
+        both.resetBasePositionAndOrientation(thing, [0, 0, place[2] - gap + height], rotation)
+        both.step()
+        real, ours = both.getContactPoints(thing, ground)
+        assert names(ours) == names(real), height
+        if height > 0.0 and real:
+            assert min(p[8] for p in ours) == pytest.approx(min(p[8] for p in real), abs=1e-4)
+            assert all(p[9] == 0.0 for p in ours)
+
+
+def test_boxes_that_exactly_touch_are_in_contact(both):
+    both.setGravity(0.0, 0.0, 0.0)
+    boxes = [body(both, "box", [0.0, 0.0, z], halfExtents=[0.3, 0.3, 0.35]) for z in (0.35, -0.35)]
+    both.step()
+    real, ours = both.getContactPoints(*boxes)
+    assert len(real) == len(ours) == 4
+
+
 @pytest.mark.parametrize("second", SHAPES)
 @pytest.mark.parametrize("first", SHAPES)
 def test_distances_of_two_shapes(both, first, second):

@@ -60,13 +60,30 @@ def test_states_go_through_files(world, tmp_path):
     boxes = pile(world)
     for _ in range(60):
         world.stepSimulation()
-    before = poses(world, boxes)
+    before, contacts = poses(world, boxes), world.getContactPoints()
     world.saveBullet(str(tmp_path / "state.bullet"))
     for _ in range(60):
         world.stepSimulation()
-    world.restoreState(fileName=str(tmp_path / "state.bullet"))
-    for now, then in zip(poses(world, boxes), before):
+    after = poses(world, boxes)
+    other = BulletClient(p.DIRECT)
+    other.setGravity(0.0, 0.0, -9.81)
+    pile(other)
+    for client in (world, other):  # in the same world, and in another one with the same bodies
+        client.restoreState(fileName=str(tmp_path / "state.bullet"))
+        for now, then in zip(poses(client, boxes), before):
+            assert np.allclose(np.hstack(now), np.hstack(then), atol=1e-6)
+        assert client.getContactPoints() == contacts
+        for _ in range(60):
+            client.stepSimulation()
+        assert poses(client, boxes) == after
+    other.removeBody(boxes[-1])
+    add_box(other, [3.0, 0.0, 0.1], 0.2)
+    add_box(other, [6.0, 0.0, 0.1], 0.2)
+    other.stepSimulation()
+    other.restoreState(fileName=str(tmp_path / "state.bullet"))  # of other shapes: the poses alone
+    for now, then in zip(poses(other, boxes), before):
         assert np.allclose(np.hstack(now), np.hstack(then), atol=1e-6)
+    other.disconnect()
     with pytest.raises(p.error, match="Couldn't restore state"):
         world.restoreState(fileName=str(tmp_path / "missing.bullet"))
 

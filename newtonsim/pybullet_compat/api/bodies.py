@@ -11,6 +11,7 @@ from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.driven_bodies import DrivenBodies
 from newtonsim.pybullet_compat.world.plain_kinematics import compose
 
+NO_LINK_STATE = "getLinkState failed."
 ROUNDING = 1.0e-6
 """Quaternions whose length is one but for this are kept: what was read goes back as it was."""
 
@@ -110,12 +111,12 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
 
 
 def _rows(client: Client, value: object, size: int, message: str) -> np.ndarray:
-    """Return numbers (size,) or (W, size)."""
+    """Return finite numbers (size,) or (W, size)."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise error(message) from None
-    if array.shape not in ((size,), (client.num_worlds, size)):
+    if array.shape not in ((size,), (client.num_worlds, size)) or not np.isfinite(array).all():
         raise error(message)
     return array
 
@@ -148,17 +149,24 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
     """
     if linearVelocity is None and angularVelocity is None:
         raise error("expected at least linearVelocity and/or angularVelocity.")
+    linear, angular = (
+        None if value is None or not np.size(value) else _rows(client, value, 3, message)
+        for value, message in (
+            (linearVelocity, "linearVelocity needs a 3 coordinates [x,y,z]."),
+            (angularVelocity, "angularVelocity needs a 3 coordinates [x,y,z]."),
+        )
+    )
     body = client.bodies.get(objectUniqueId)
     if body is None:
         if objectUniqueId in client.soft_bodies:
-            client.soft_bodies[objectUniqueId].set_velocity(linearVelocity, angularVelocity)
+            client.soft_bodies[objectUniqueId].set_velocity(linear, angular)
         return
     client.read_coordinates()
     if not body.floating and len(body.links) > 1:
         return
     velocity = body.u if body.floating else body.base_twist
-    for value, columns in ((linearVelocity, slice(3, 6)), (angularVelocity, slice(0, 3))):
-        if value is not None and len(value) and np.shape(value)[-1] == 3:
+    for value, columns in ((linear, slice(3, 6)), (angular, slice(0, 3))):
+        if value is not None:
             velocity[:, columns] = value
     if not body.floating and velocity.any():
         client.part(DrivenBodies).drive(body)
@@ -181,12 +189,14 @@ def getLinkState(
     """
     body = client.bodies.get(bodyUniqueId)
     if body is None:
-        raise error("getLinkState failed.")
+        raise error(NO_LINK_STATE if bodyUniqueId >= 0 else f"{NO_LINK_STATE[:-1]}; invalid bodyUniqueId")
     if linkIndex < 0:
         raise error("getLinkState failed; invalid linkIndex")
     if linkIndex >= len(body.links) - 1:
         return None
     client.read_poses(body)
+    if computeForwardKinematics:
+        client.links_placed(body)
     return _link_state(client, body, linkIndex + 1, computeLinkVelocity)
 
 
@@ -200,12 +210,14 @@ def getLinkStates(
     """Return `getLinkState` of several links."""
     body = client.bodies.get(bodyUniqueId)
     if body is None:
-        raise error("getLinkState failed.")
+        raise error(NO_LINK_STATE if bodyUniqueId >= 0 else f"{NO_LINK_STATE[:-1]}; invalid bodyUniqueId")
     try:
         indices = list(linkIndices)
     except TypeError:
         raise error("expected a sequence of joint indices") from None
     client.read_poses(body)
+    if computeForwardKinematics:
+        client.links_placed(body)
     found = []
     for index in indices:
         if index < 0:

@@ -9,6 +9,7 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
+from newtonsim.pybullet_compat.surface.arguments import finite
 from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -34,7 +35,8 @@ def getDynamicsInfo(client: Client, bodyUniqueId: int, linkIndex: int) -> tuple:
     if body is None and bodyUniqueId in client.soft_bodies:
         return client.soft_bodies[bodyUniqueId].dynamics_info()
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
-        raise error("getDynamicsInfo failed; invalid return status")
+        what = "bodyUniqueId" if bodyUniqueId < 0 else "linkIndex" if linkIndex < -1 else "return status"
+        raise error(f"getDynamicsInfo failed; invalid {what}")
     if client.num_worlds > 1:
         return _dynamics_info(client, body, linkIndex + 1)
     known = body.dynamics_infos.get(linkIndex)
@@ -107,6 +109,9 @@ def changeDynamics(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
+    for name, value in (("mass", mass), ("localInertiaDiagonal", localInertiaDiagonal)):
+        if value is not None:
+            finite(np.asarray(value, np.float64), name)
     body.dynamics_infos.clear()
     place = linkIndex + 1
     given = {
@@ -233,7 +238,7 @@ def _vector(client: Client, value, message: str) -> np.ndarray:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
         raise error(message) from None
-    if array.shape not in ((3,), (client.num_worlds, 3)):
+    if array.shape not in ((3,), (client.num_worlds, 3)) or not np.isfinite(array).all():
         raise error(message)
     return array
 
@@ -248,11 +253,14 @@ def _apply(client: Client, uid: int, link: int, force, point, torque, flags: int
     if body is None or not -1 <= link < len(body.links) - 1:
         return
     engine = client.ensure()
-    client.read_poses(body)
+    if link < 0:
+        client.read_poses(body)
+        pose = body.pose[:, 0]
+    else:
+        pose = client.force_poses(body)[:, link + 1]
     if body.worlds == 1:
-        _apply_to_one(engine, body, link + 1, force.tolist(), point, torque, flags)
+        _apply_to_one(engine, body, link + 1, pose[0].tolist(), force.tolist(), point, torque, flags)
         return
-    pose = body.pose[:, link + 1]
     if flags == LINK_FRAME:
         force = quat_rotate(pose[:, 3:], np.broadcast_to(force, (body.worlds, 3)))
         if torque is not None:
@@ -264,9 +272,11 @@ def _apply(client: Client, uid: int, link: int, force, point, torque, flags: int
     engine.add_force(body, link + 1, moment, force)
 
 
-def _apply_to_one(engine: Engine, body: Body, place: int, force, point, torque, flags: int) -> None:
+def _apply_to_one(
+    engine: Engine, body: Body, place: int, pose: list[float], force, point, torque, flags: int
+) -> None:
     """Do what `_apply` does in the only world, in plain numbers for speed."""
-    x, y, z, *q = body.pose[0, place].tolist()
+    x, y, z, *q = pose
     arm = None if point is None else point.tolist()
     turn = None if torque is None else torque.tolist()
     if flags == LINK_FRAME:

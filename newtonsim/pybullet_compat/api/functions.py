@@ -17,16 +17,19 @@ from numbers import Real
 from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.surface import maths
 from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str
-from newtonsim.pybullet_compat.surface.errors import not_connected
+from newtonsim.pybullet_compat.surface.errors import not_a_number, not_connected, refused
 from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
 from newtonsim.pybullet_compat.surface.signatures import ALIASES, POSITIONAL, SIGNATURES, Parameter, Signature
 
 MISSING = object()
+REFUSALS = (ValueError, IndexError)
+"""What engine and NumPy raise for values that a function has not looked at: `error` to scripts."""
 _DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
     "i": "if {0}.__class__ is not int: {0} = as_int({0})",
-    "d": "if {0}.__class__ is not float: {0} = as_float({0}, client)",
-    "s": "if {0}.__class__ is not str: {0} = as_str({0}, {1})",
+    "d": """if {0}.__class__ is not float: {0} = as_float({0}, client)
+    elif {0} != {0}: raise not_a_number()""",
+    "s": "if {0}.__class__ is not str or '\\0' in {0}: {0} = as_str({0}, {1})",
 }
 
 
@@ -93,7 +96,7 @@ def _check(parameter: Parameter, position: int) -> list[str]:
     if parameter.kind == "O":
         return []
     line = _CHECKS[parameter.kind].format(parameter.name, position)
-    if parameter.default == "None":
+    if parameter.default == "None":  # which is equal to itself
         line = line.replace("if ", f"if {parameter.name} is not None and ", 1)
     return [line]
 
@@ -122,7 +125,8 @@ def _source(function: Signature) -> str:
         "except KeyError: raise not_connected() from None",
         *checks,
         f"if client.remote: return client.call({name!r}, {{{', '.join(f'{n!r}: {n}' for n in names)}}})",
-        f"return call_{name}({', '.join(['client', *names])})",
+        f"try: return call_{name}({', '.join(['client', *names])})",
+        f"except REFUSALS as problem: raise refused({name!r}, problem) from problem",
     ]
     return f"def {name}({', '.join(heads)}):\n" + "".join(f"    {line}\n" for line in lines)
 
@@ -162,6 +166,9 @@ def _build() -> dict[str, Function]:
         "as_float": as_float,
         "as_str": as_str,
         "not_connected": not_connected,
+        "not_a_number": not_a_number,
+        "refused": refused,
+        "REFUSALS": REFUSALS,
         "missing": _missing,
         "MISSING": MISSING,
     }

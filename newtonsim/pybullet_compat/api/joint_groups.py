@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import index
 
@@ -62,10 +62,8 @@ def joint_group(body: Body, indices: Sequence[int]) -> JointGroup | None:
     try:
         key = tuple(indices)
         return body.joint_groups[key]
-    except TypeError:
-        raise error(NO_SEQUENCE) from None
-    except KeyError:
-        joints = joint_list(body, key)
+    except (TypeError, KeyError):
+        joints = joint_list(body, key or indices)
     places = [joint + 1 for joint in joints]
     group = None
     if places and len(set(places)) == len(places) and all(body.u_count[place] == 1 for place in places):
@@ -94,10 +92,12 @@ def joint_list(body: Body, indices: Sequence[int]) -> list[int]:
     Raises:
         error: They are no sequence of integers, or there is no such joint.
     """
+    if not isinstance(indices, Iterable):
+        raise error(NO_SEQUENCE)
     try:
         joints = [index(i) for i in indices]
     except TypeError:
-        raise error(NO_SEQUENCE) from None
+        raise error(OUT_OF_RANGE) from None
     for joint in joints:
         if not 0 <= joint < len(body.links) - 1:
             raise error(OUT_OF_RANGE)

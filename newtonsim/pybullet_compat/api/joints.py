@@ -10,12 +10,15 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.pybullet_compat.api.bodies import canonical
 from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, joint_group, joint_list
+from newtonsim.pybullet_compat.surface.arguments import finite
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
 
 NO_FORCE = (0.0,) * 6
+NO_JOINT_STATE = "getJointState failed."
+NO_SUCH_BODY = "getJointState failed; invalid bodyUniqueId"
 
 
 def getNumJoints(client: Client, bodyUniqueId: int) -> int:
@@ -93,7 +96,7 @@ def getJointState(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
     """
     body = client.bodies.get(bodyUniqueId)
     if body is None:
-        raise error("getJointState failed.")
+        raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
     if jointIndex < 0:
         raise error("getJointState failed; invalid jointIndex")
     if jointIndex >= len(body.links) - 1:
@@ -112,7 +115,7 @@ def getJointStates(client: Client, bodyUniqueId: int, jointIndices: Sequence[int
     """Return `getJointState` of several joints."""
     body = client.bodies.get(bodyUniqueId)
     if body is None:
-        raise error("getJointState failed.")
+        raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
     group = joint_group(body, jointIndices)
     engine = client.engine
     if client.num_worlds == 1 and engine is not None and not body.sensors and group is not None:
@@ -127,7 +130,7 @@ def getJointStateMultiDof(client: Client, bodyUniqueId: int, jointIndex: int) ->
     """Return position, velocity, reaction force and motor torque of a joint, all of them tuples."""
     body = client.bodies.get(bodyUniqueId)
     if body is None:
-        raise error("getJointState failed.")
+        raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
     if jointIndex < 0:
         raise error("getJointState failed; invalid jointIndex")
     if jointIndex >= len(body.links) - 1:
@@ -139,7 +142,7 @@ def getJointStatesMultiDof(client: Client, bodyUniqueId: int, jointIndices: Sequ
     """Return `getJointStateMultiDof` of several joints."""
     body = client.bodies.get(bodyUniqueId)
     if body is None:
-        raise error("getJointState failed.")
+        raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
     return tuple(_multi_dof_state(client, body, j + 1) for j in joint_list(body, jointIndices))
 
 
@@ -209,7 +212,7 @@ def enableJointForceTorqueSensor(
     """Let getJointState report the reaction force of a joint, or stop it."""
     body = client.bodies.get(bodyUniqueId)
     if body is None or not 0 <= jointIndex < len(body.links) - 1:
-        raise error("Error: invalid jointIndex.")
+        raise error("Error: invalid bodyUniqueId" if bodyUniqueId < 0 else "Error: invalid jointIndex.")
     if enableSensor:
         body.sensors.add(jointIndex)
     else:
@@ -221,6 +224,8 @@ def resetJointState(
 ) -> None:
     """Set position and velocity of a joint with one coordinate; its motor stays as it is."""
     body = joint_body(client, bodyUniqueId, jointIndex)
+    finite(targetValue, "targetValue")
+    finite(targetVelocity, "targetVelocity")
     place = jointIndex + 1
     if body.u_count[place] != 1:
         return
@@ -251,26 +256,38 @@ def resetJointStatesMultiDof(
     if body is None:
         raise error(OUT_OF_RANGE)
     joints = joint_list(body, jointIndices)
-    if len(targetValues) != len(joints):
-        raise error("number of targetValues should match the number of joint indices")
     velocities = [None] * len(joints) if targetVelocities is None else targetVelocities
-    if len(velocities) != len(joints):
-        raise error("number of targetVelocities should match the number of joint indices")
+    if not len(targetValues) or not len(velocities):
+        return
+    if len(targetValues) != len(joints) or len(velocities) != len(joints):
+        raise error("Number of targetValues and targetVelocities needs to match number of indices.")
+    for value in (*targetValues, *velocities):
+        _coordinates(value)
     for joint, value, velocity in zip(joints, targetValues, velocities):
         _reset_multi_dof(client, body, joint + 1, value, velocity)
+
+
+def _coordinates(value: object) -> np.ndarray | None:
+    """Finite coordinates (n,) or (W, n), None for None."""
+    if value is None:
+        return None
+    array = np.atleast_1d(np.asarray(value, np.float64))
+    finite(array, "coordinates")
+    return array
 
 
 def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) -> None:
     columns, dofs = body.columns(place)
     size = body.q_count[place]
-    value = np.atleast_1d(np.asarray(value, np.float64))
-    if not size or value.shape[-1] != size:
+    value, velocity = _coordinates(value), _coordinates(velocity)
+    if not size or value is None or value.shape not in ((size,), (body.worlds, size)):
         return
     client.read_coordinates()
     body.q[:, columns] = value
-    speed = np.zeros(body.u_count[place])
-    if velocity is not None and np.size(velocity) and np.shape(np.atleast_1d(velocity))[-1] == len(speed):
-        speed = np.atleast_1d(np.asarray(velocity, np.float64))
+    count = body.u_count[place]
+    speed = np.zeros(count)
+    if velocity is not None and velocity.shape in ((count,), (body.worlds, count)):
+        speed = velocity
     if body.links[place].joint_type == JOINT_SPHERICAL:
         norm = np.linalg.norm(value, axis=-1, keepdims=True)
         body.q[:, columns] = value / np.where(norm > 0.0, norm, 1.0)

@@ -17,10 +17,11 @@ from newtonsim.pybullet_compat.descriptions.kinds import LoadFlag
 from newtonsim.pybullet_compat.readers.multibody import LINK_ARRAYS, MultiBodyReader
 from newtonsim.pybullet_compat.readers.options import LoadOptions
 from newtonsim.pybullet_compat.readers.search import find
-from newtonsim.pybullet_compat.readers.shapes import pose_of
+from newtonsim.pybullet_compat.readers.shapes import is_of_other_count, pose_of
 from newtonsim.pybullet_compat.readers.urdf import read_urdf
 from newtonsim.pybullet_compat.surface.arguments import vectors
 from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.settings import Settings
 from newtonsim.pybullet_compat.world.shape_table import ShapeTable
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ if TYPE_CHECKING:
 
 
 def setAdditionalSearchPath(client: Client, path: str) -> None:
-    """Look for files in this folder too, after the working directory; it replaces the one set before.
+    """Look for files in this folder too, after the working directory, in all clients of the process.
+
+    It replaces the one set before, and holds for clients that are connected later, as in PyBullet.
 
     Args:
         client: The client.
         path: The folder.
     """
-    client.settings.search_path = path
+    Settings.search_path = path
 
 
 def _options(client: Client, flags: int, scale: float, maximal: int) -> LoadOptions:
@@ -258,7 +261,7 @@ def vectors_of_batch(batch: object) -> np.ndarray:
         array = np.asarray(batch, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.zeros(0)
-    if array.ndim != 2 or array.shape[1] != 3:
+    if array.ndim != 2 or array.shape[1] != 3 or not np.isfinite(array).all():
         raise error("Cannot convert batchPositions.")
     return array
 
@@ -283,16 +286,12 @@ def _listed(values: object) -> Sequence:
 
 
 def _base_poses(client: Client, position: object, orientation: object) -> tuple[np.ndarray, np.ndarray]:
-    """Base poses of all worlds; what cannot be understood counts as not given, as in PyBullet."""
-    try:
-        positions = vectors(position, 3, client, "basePosition")
-    except error:
-        positions = np.zeros((client.num_worlds, 3))
-    try:
-        orientations = vectors(orientation, 4, client, "baseOrientation")
-    except error:
-        orientations = np.tile([0.0, 0.0, 0.0, 1.0], (client.num_worlds, 1))
-    return positions, orientations
+    """Base poses of all worlds; None and another count of numbers are not given, as in PyBullet."""
+    if position is None or is_of_other_count(position, 3):
+        position = (0.0, 0.0, 0.0)
+    if orientation is None or is_of_other_count(orientation, 4):
+        orientation = (0.0, 0.0, 0.0, 1.0)
+    return vectors(position, 3, client, "basePosition"), vectors(orientation, 4, client, "baseOrientation")
 
 
 def unsupportedChangeScaling(client: Client, bodyUniqueId: int, scaling: Sequence[float]) -> None:

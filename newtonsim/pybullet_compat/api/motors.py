@@ -16,7 +16,7 @@ from newtonsim.pybullet_compat.surface.constants import (
     TORQUE_CONTROL,
     VELOCITY_CONTROL,
 )
-from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.surface.errors import error, not_a_number
 from newtonsim.pybullet_compat.world.body import (
     SERVO_IMPLICIT_PD,
     SERVO_OFF,
@@ -106,10 +106,12 @@ def setJointMotorControlArray(
     group = joint_group(body, jointIndices)
     count = len(jointIndices) if group is None else group.count
     position = _per_joint(client, targetPositions, count, 0.0, "target positions should match the")
-    velocity = _per_joint(client, targetVelocities, count, 0.0, "target velocities should match the")
+    velocity = _per_joint(client, targetVelocities, count, 0.0, "target velocies should match the")
     force = _per_joint(client, forces, count, DEFAULT_FORCE, "forces should match the joint indices", "")
-    kp = _per_joint(client, positionGains, count, DEFAULT_POSITION_GAIN, "positionGains should match the")
-    kd = _per_joint(client, velocityGains, count, DEFAULT_VELOCITY_GAIN, "velocityGains should match the")
+    kp = _per_joint(
+        client, positionGains, count, DEFAULT_POSITION_GAIN, "kps should match the joint indices", ""
+    )
+    kd = _per_joint(client, velocityGains, count, DEFAULT_VELOCITY_GAIN, "kds should match the")
     targets = (position, velocity, force, kp, kd)
     if group is not None and controlMode in (POSITION_CONTROL, VELOCITY_CONTROL, TORQUE_CONTROL):
         _control_group(client, body, group, controlMode, *targets)
@@ -128,9 +130,14 @@ def _per_joint(
     """One value for each joint (count,), for each joint in each world (W, count), or the default of all."""
     if values is None:
         return default
-    array = np.asarray(values, np.float64)
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
     if array.shape != (count,) and (client.num_worlds == 1 or array.shape != (client.num_worlds, count)):
         raise error(f"number of {what}{of}")
+    if np.isnan(array).any():
+        raise not_a_number()
     return array
 
 

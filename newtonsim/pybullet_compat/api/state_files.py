@@ -11,6 +11,7 @@ from newtonsim.pybullet_compat.clients.saved_states import (
     SavedState,
     SavedStates,
     coordinates,
+    last_step_of,
     restore,
     soft_points,
 )
@@ -18,7 +19,8 @@ from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.scene.snapshot import Snapshot
 
-FORMAT = "newtonsim state 1"
+FORMAT = "newtonsim state 2"
+LAST_STEP = "last step "
 
 
 def saveState(client: Client) -> int:
@@ -30,7 +32,10 @@ def saveState(client: Client) -> int:
     engine = client.ensure()
     engine.push()
     uid = saved.ids.take()
-    memory = Snapshot(engine.solver, engine.simulator.state, skip=(engine.model,))
+    state = engine.simulator.state
+    memory = Snapshot(
+        engine.solver, state, skip=(engine.model, state.body_f)
+    )  # forces outlive a restored state
     saved.states[uid] = SavedState(coordinates(client), engine, memory, soft_points(client))
     return uid
 
@@ -58,7 +63,9 @@ def restoreState(client: Client, stateId: int = -1, fileName: str = "") -> None:
 
 
 def saveBullet(client: Client, bulletFileName: str) -> None:
-    """Write the coordinates of all bodies to a file, in NumPy's format.
+    """Write the coordinates of all bodies to a file, in NumPy's format, and the contacts of the last step.
+
+    Restored in the same scene, the world goes on as it would have done.
 
     Raises:
         error: The file cannot be written.
@@ -68,6 +75,8 @@ def saveBullet(client: Client, bulletFileName: str) -> None:
         arrays |= {f"{uid}_q": q, f"{uid}_u": u, f"{uid}_base": base}
     for uid, (x, v) in soft_points(client).items():
         arrays |= {f"{uid}_x": x, f"{uid}_v": v}
+    if client.engine is not None:
+        arrays |= {LAST_STEP + name: values for name, values in last_step_of(client.engine).items()}
     try:
         with Path(bulletFileName).open("wb") as file:
             np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
@@ -98,11 +107,15 @@ def _read(name: str) -> SavedState:
         with np.load(name, allow_pickle=False) as file:
             if str(file["format"]) != FORMAT:
                 raise error(NO_STATE)
-            uids = [int(key[:-2]) for key in file.files if key.endswith("_q")]
+            names = [key for key in file.files if not key.startswith(LAST_STEP)]
+            uids = [int(key[:-2]) for key in names if key.endswith("_q")]
             bodies = {uid: tuple(file[f"{uid}_{k}"] for k in ("q", "u", "base")) for uid in uids}
-            uids = [int(key[:-2]) for key in file.files if key.endswith("_x")]
+            uids = [int(key[:-2]) for key in names if key.endswith("_x")]
             soft = {uid: (file[f"{uid}_x"], file[f"{uid}_v"]) for uid in uids}
-            return SavedState(bodies, soft=soft)
+            names = [key for key in file.files if key.startswith(LAST_STEP)]
+            return SavedState(
+                bodies, soft=soft, last_step={n.removeprefix(LAST_STEP): file[n] for n in names}
+            )
     except (OSError, ValueError, KeyError, EOFError):
         raise error(NO_STATE) from None
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.pybullet_compat.clients.real_time import RealTimeClock
+from newtonsim.pybullet_compat.surface.arguments import finite
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.settings import Settings
 
 
 def stepSimulation(client: Client) -> tuple:
@@ -44,13 +46,16 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
     """Set the gravity of all worlds [m/s²], the same in each."""
     if np.ndim(gravX) or np.ndim(gravY) or np.ndim(gravZ):
         raise error("Gravity is the same in all worlds: expected three numbers.")
-    client.settings.gravity = np.array([gravX, gravY, gravZ])
+    gravity = np.array([gravX, gravY, gravZ])
+    finite(gravity, "gravity")
+    client.settings.gravity = gravity
     if client.engine is not None:
         client.engine.model.gravity = client.settings.gravity
 
 
 def setTimeStep(client: Client, timeStep: float) -> None:
     """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
+    finite(timeStep, "timeStep")
     if not timeStep > 0.0 or timeStep == client.settings.time_step:
         return
     client.settings.time_step = float(timeStep)
@@ -89,7 +94,10 @@ def setPhysicsEngineParameter(client: Client, *values: object, **given: object) 
     """
     given = {**dict(zip(PARAMETERS, values)), **given}
     given = {name: value for name, value in given.items() if value is not None}
+    for name, value in given.items():
+        finite(value, name)
     settings, engine = client.settings, client.engine
+    _check_options(given)
     if "fixedTimeStep" in given:
         setTimeStep(client, given.pop("fixedTimeStep"))
     if (substeps := given.pop("numSubSteps", -1)) >= 0:
@@ -101,6 +109,14 @@ def setPhysicsEngineParameter(client: Client, *values: object, **given: object) 
     settings.parameters.update({name: value for name, value in given.items() if _meant(value)})
     if engine is not None:
         settings.apply_options(engine.solver.options)
+
+
+def _check_options(given: dict[str, object]) -> None:
+    """Raise ValueError for what the solver would not take, before anything is changed."""
+    from newtonsim.solvers.featherstone.options import ConstraintOptions
+
+    asked = Settings(parameters={name: value for name, value in given.items() if _meant(value)})
+    asked.apply_options(ConstraintOptions())
 
 
 def _meant(value: object) -> bool:

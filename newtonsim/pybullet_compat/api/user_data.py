@@ -91,10 +91,7 @@ def addUserData(
 
     Raises:
         error: There is no such body.
-        ValueError: Key or value hold a null character.
     """
-    if "\0" in key or "\0" in value:
-        raise ValueError("embedded null character")
     if not _known(client, bodyUniqueId):
         raise error("Error in addUserData command.")
     entry = Entry(bodyUniqueId, linkIndex, visualShapeIndex, key.encode(), value.encode())

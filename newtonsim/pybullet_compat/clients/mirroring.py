@@ -230,7 +230,7 @@ class Mirror:
         own, other, engine = self.client.settings, source.settings, self.client.engine
         times = (own.time_step, own.substeps) != (other.time_step, other.substeps)
         own.time_step, own.substeps, own.iterations = other.time_step, other.substeps, other.iterations
-        own.parameters, own.search_path = dict(other.parameters), other.search_path
+        own.parameters = dict(other.parameters)
         if not np.array_equal(own.gravity, other.gravity):
             own.gravity = other.gravity.copy()
             if engine is not None:

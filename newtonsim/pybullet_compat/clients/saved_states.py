@@ -12,6 +12,7 @@ import warp as wp
 from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.ids import Ids
+from newtonsim.scene.snapshot import find_places
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.snapshot import Snapshot
 
 NO_STATE = "Couldn't restore state."
+LAST_DT = "last_dt"
 
 
 @dataclass(slots=True)
@@ -30,12 +32,14 @@ class SavedState:
         engine: The engine that the memory belongs to.
         memory: Contents of the arrays of its solver.
         soft: Positions and velocities of the points of soft bodies by body unique id.
+        last_step: What `last_step_of` gave, of states from files.
     """
 
     bodies: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
     engine: Engine | None = None
     memory: Snapshot | None = None
     soft: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    last_step: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class SavedStates:
@@ -119,8 +123,44 @@ def restore(client: Client, state: SavedState) -> None:
         client.coordinates_written(body)
     for uid, points in state.soft.items():
         client.soft_bodies[uid].restore(*points)
+    if state.last_step:
+        _put_last_step(client, state.last_step)
     if state.memory is not None and state.engine is client.engine:
         engine = state.engine
         engine.push_coordinates()
         state.memory.restore()
         client.part(ContactPoints).state_restored()
+
+
+def last_step_of(engine: Engine) -> dict[str, np.ndarray]:
+    """What the last step has left for the next one and for getContactPoints, by names that files can have.
+
+    That are the contacts, their impulses and those that the next step starts from, and the duration of the
+    step; nothing before the first step.
+    """
+    stage = engine.solver.constraints
+    if stage.last_contacts is None:
+        return {}
+    arrays = {name: array.numpy() for name, array in _arrays_of_last_step(engine).items()}
+    return {**arrays, LAST_DT: np.array(stage.last_dt)}
+
+
+def _arrays_of_last_step(engine: Engine) -> dict[str, wp.array]:
+    solver = engine.solver
+    owners = (solver.contacts, solver.constraints.carried_arrays(), solver.constraints.rows.contact.impulse)
+    return {".".join(map(str, place)): array for place, array in find_places(*owners) if array.size}
+
+
+def _put_last_step(client: Client, saved: dict[str, np.ndarray]) -> None:
+    """Let the next step go on from a last one; that of other bodies or constraints is left out."""
+    engine = client.ensure()
+    arrays = _arrays_of_last_step(engine)
+    shapes = {name: array.numpy().shape for name, array in arrays.items()}
+    if shapes != {name: values.shape for name, values in saved.items() if name != LAST_DT}:
+        return
+    engine.push()
+    for name, array in arrays.items():
+        array.assign(saved[name])
+    stage = engine.solver.constraints
+    stage.last_contacts, stage.last_dt = engine.solver.contacts, float(saved[LAST_DT])
+    client.part(ContactPoints).state_restored()

@@ -109,6 +109,7 @@ class FeatherstoneEngine:
         self._force = HostArray(state.body_f, worlds)
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
         self._applied = HostArray(self.solver.servos.applied, worlds)
+        self._start_pose = HostArray(self.solver.smooth.body_q, worlds)
         self._applied_of, self._torque_of, self._torque_row = {}, {}, {}
         self.forces_set = self.torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
@@ -130,6 +131,17 @@ class FeatherstoneEngine:
                 view[...] = getattr(body, name)
                 setattr(body, name, view)
             body.engine = self
+        self._take_waiting_forces(bodies)
+
+    def _take_waiting_forces(self, bodies: list[Body]) -> None:
+        """Take the forces for the next step that an earlier engine was told of."""
+        for body in bodies:
+            if body.waiting is not None:
+                wrench, torque = body.waiting
+                self._force.host[:, body.first_row : body.first_row + len(body.links)] += wrench
+                self._torque_of[body.uid][...] += torque
+                body.waiting = None
+                self.forces_set = self.torques_set = True
 
     def _share_settings(self, bodies: list[Body]) -> None:
         """Let the bodies' motors be views of the solver's, and hand over what changeDynamics has set."""
@@ -194,12 +206,17 @@ class FeatherstoneEngine:
         if self.unread_poses:
             self.read_poses()
         for body in self.client.bodies.values():
+            if self.steps > body.placed_at:
+                body.start_pose = self.start_poses(body).copy()
+            if self.forces_set or self.torques_set:
+                rows = slice(body.first_row, body.first_row + len(body.links))
+                body.waiting = (self._force.host[:, rows].copy(), self._torque_of[body.uid].copy())
             for name in ("q", "u", "pose", "twist"):
                 setattr(body, name, getattr(body, name).copy())
             for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
                 for name in names if record is not None else ():
                     setattr(record, name, getattr(record, name).copy())
-            body.first_row, body.engine = -1, None
+            body.first_row, body.engine, body.placed_at = -1, None, 0
 
     # -- settings --------------------------------------------------------------------------------------------
 
@@ -296,6 +313,10 @@ class FeatherstoneEngine:
         if any(body.stale_poses for body in self.client.bodies.values()) or self.written:
             self.push_coordinates()
             self._evaluate_kinematics()
+
+    def start_poses(self, body: Body) -> np.ndarray:
+        """Poses of the links of a body at the start of the last step (W, links, 7)."""
+        return self._start_pose.pull()[:, body.first_row : body.first_row + len(body.links)]
 
     def refresh(self, body: Body) -> None:
         """Find the poses of a body from its coordinates on the device."""
@@ -403,6 +424,7 @@ class FeatherstoneEngine:
         self._torque.clear()
         self._applied.clear()
         self.forces_set = self.torques_set = False
+        self._take_waiting_forces(list(self.client.bodies.values()))
         self.written = set(self.client.bodies.values())
         self.state_replaced()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import warp as wp
 
 from newtonsim.kernels.constraints.records import ReportView
 from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
-from newtonsim.pybullet_compat.world.link_shapes import LinkShapes
+from newtonsim.pybullet_compat.world.link_shapes import COMPOUND, MESH_MARGIN, LinkShapes, shape_box
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
@@ -197,20 +198,34 @@ class ContactPoints:
         total = engine.model.shape_count // worlds
         shapes = self.client.part(LinkShapes)
         row_of = {key: row for row, key in enumerate(engine.rows)}
-        rank, local = np.zeros(total, np.int32), np.full(total, -1, np.int32)
-        reach = np.zeros(total, np.float32)
-        for shape, (uid, link) in enumerate(engine.shape_link):
-            body = self.client.bodies[uid]
-            box = shapes.boxes(body)[link + 1]
-            rank[shape] = box.kind * len(row_of) + row_of[uid, link]
-            local[shape] = shape
-            margin = float(body.surface["collision_margin"][0, link + 1])
-            reach[shape] = min(box.reach(margin), np.finfo(np.float32).max)
+        rank, part = np.zeros(total, np.int32), np.zeros(total, np.int32)
+        reach, radius = np.zeros(total, np.float32), np.zeros(total, np.float32)
+        frame, half = np.zeros((total, 7), np.float32), np.zeros((total, 3), np.float32)
+        before = Counter()
+        for shape, (key, number) in enumerate(zip(engine.shape_link, engine.shape_geometry)):
+            body, place = self.client.bodies[key[0]], key[1] + 1
+            link_box = shapes.boxes(body)[place]
+            margin = float(body.surface["collision_margin"][0, place])
+            rank[shape] = link_box.kind * len(row_of) + row_of[key]
+            reach[shape] = min(link_box.reach(margin), np.finfo(np.float32).max)
+            part[shape] = link_box.kind == COMPOUND
+            frame[shape], box = shape_box(body.links[place], number, before[key, number])
+            before[key, number] += 1
+            half[shape] = np.array(box.half) + box.margins * (MESH_MARGIN if part[shape] else margin)
+            radius[shape] = box.radius
         report = ReportView()
         device = engine.model.device
-        report.rank = wp.array(np.tile(rank, worlds), dtype=int, device=device)
-        report.local = wp.array(np.tile(local, worlds), dtype=int, device=device)
-        report.reach = wp.array(np.tile(reach, worlds), dtype=float, device=device)
+        for name, values, dtype in (
+            ("rank", rank, int),
+            ("reach", reach, float),
+            ("part", part, int),
+            ("box", frame, wp.transform),
+            ("half", half, wp.vec3),
+            ("round", radius, float),
+            ("local", np.arange(total, dtype=np.int32), int),
+        ):
+            copies = np.tile(values, (worlds, *[1] * (values.ndim - 1)))
+            setattr(report, name, wp.array(copies, dtype=dtype, device=device))
         return report
 
 

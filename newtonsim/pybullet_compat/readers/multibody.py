@@ -60,6 +60,8 @@ class MultiBodyReader:
             maximal: useMaximalCoordinates.
         """
         mass, collision, visual = base
+        if not all(0.0 <= value < np.inf for value in (mass, *map(float, links["linkMasses"]))):
+            raise ValueError("masses have to be finite, and not negative")
         root = self._link("link0", mass, collision, visual, base_frame)
         made = [self._child(number, links) for number in range(len(links["linkMasses"]))]
         parents = [int(parent) for parent in links["linkParentIndices"]]
@@ -104,7 +106,7 @@ class MultiBodyReader:
         link.joint_pose = pose_of(position, orientation)
         link.limits = _LIMITS
         if link.joint_type != JointKind.FIXED:
-            direction = vector_or(axis, np.zeros(3))
+            direction = vector_or(axis, np.zeros(3), "linkJointAxis")
             length = float(np.linalg.norm(direction))
             link.axis_length = length or 1.0
             link.axis = direction / link.axis_length

@@ -61,21 +61,36 @@ class ShapeRecord:
     visuals: list[Visual] = field(default_factory=list)
 
 
-def vector_or(value: object, default: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Return numbers like the default, or the default for what is not a sequence of as many numbers."""
-    try:
-        array = np.array([float(item) for item in value])  # type: ignore[union-attr]
-    except (TypeError, ValueError):
+def vector_or(value: object, default: Sequence[float] | np.ndarray, name: str) -> np.ndarray:
+    """Return as many numbers as the default has, or the default for None and another count, as PyBullet does.
+
+    Raises:
+        ValueError: It holds something else than finite numbers, such as vectors for each world.
+    """
+    if value is None or is_of_other_count(value, len(default)):
         return np.array(default)
-    return array if array.shape == (len(default),) else np.array(default)
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.zeros(0)
+    if array.shape != (len(default),) or not np.isfinite(array).all():
+        raise ValueError(f"{name}: expected {len(default)} finite numbers, got {value!r:.80}")
+    return array
+
+
+def is_of_other_count(value: object, count: int) -> bool:
+    """Whether something is empty, or a row with another count of entries."""
+    if isinstance(value, str):
+        return not value
+    return np.size(value) == 0 or (np.ndim(value) == 1 and len(value) != count)
 
 
 def pose_of(position: object, orientation: object) -> Pose:
-    """Pose of position and quaternion; what is not three or four numbers counts as the identity."""
-    q = vector_or(orientation, (0.0, 0.0, 0.0, 1.0))
+    """Pose of position and quaternion, with the identity for a quaternion of length zero; see `vector_or`."""
+    q = vector_or(orientation, (0.0, 0.0, 0.0, 1.0), "orientation")
     length = float(np.linalg.norm(q))
     identity = np.array([0.0, 0.0, 0.0, 1.0])
-    return Pose(vector_or(position, np.zeros(3)), q / length if length > 0.0 else identity)
+    return Pose(vector_or(position, np.zeros(3), "position"), q / length if length > 0.0 else identity)
 
 
 def collision_shape(arguments: ShapeArguments, search_path: str) -> ShapeRecord:
@@ -102,10 +117,12 @@ def _primitive(arguments: ShapeArguments, pose: Pose) -> Geometry:
         return Geometry(kind, pose, radius=radius, height=height)
     if kind == Geom.BOX:
         return Geometry(
-            kind, pose, half_extents=tuple(vector_or(arguments.half_extents, np.ones(3)).tolist())
+            kind,
+            pose,
+            half_extents=tuple(vector_or(arguments.half_extents, np.ones(3), "halfExtents").tolist()),
         )
     if kind == Geom.PLANE:
-        normal = vector_or(arguments.plane_normal, (0.0, 0.0, 1.0))
+        normal = vector_or(arguments.plane_normal, (0.0, 0.0, 1.0), "planeNormal")
         length = float(np.linalg.norm(normal))
         normal = normal / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
         return Geometry(kind, pose, normal=tuple(normal.tolist()))
@@ -113,7 +130,7 @@ def _primitive(arguments: ShapeArguments, pose: Pose) -> Geometry:
 
 
 def _collision_mesh(arguments: ShapeArguments, pose: Pose, search_path: str) -> ShapeRecord:
-    scale = vector_or(arguments.mesh_scale, np.ones(3))
+    scale = vector_or(arguments.mesh_scale, np.ones(3), "meshScale")
     concave = bool(arguments.flags & GeomFlag.FORCE_CONCAVE_TRIMESH)
     if arguments.file:
         file = _mesh_file(arguments.file, search_path)
@@ -181,7 +198,7 @@ def _hull_faces(points: np.ndarray) -> np.ndarray:
 def _heightfield(arguments: ShapeArguments, search_path: str) -> Geometry:
     """A height field lies in the link frame, whatever position and orientation are given."""
     pose = Pose.identity()
-    scale = vector_or(arguments.mesh_scale, np.ones(3))
+    scale = vector_or(arguments.mesh_scale, np.ones(3), "meshScale")
     try:
         if arguments.file:
             path = find(arguments.file, search_path)
@@ -207,13 +224,13 @@ def visual_shape(arguments: ShapeArguments, rgba: object, specular: object, sear
         visual = _visual_mesh(arguments, pose, search_path)
     else:
         visual = Visual(_primitive(arguments, pose))
-    visual.rgba = tuple(vector_or(rgba, WHITE).tolist())
-    visual.specular = tuple(vector_or(specular, np.ones(3)).tolist())
+    visual.rgba = tuple(vector_or(rgba, WHITE, "rgbaColor").tolist())
+    visual.specular = tuple(vector_or(specular, np.ones(3), "specularColor").tolist())
     return visual
 
 
 def _visual_mesh(arguments: ShapeArguments, pose: Pose, search_path: str) -> Visual:
-    scale = vector_or(arguments.mesh_scale, np.ones(3))
+    scale = vector_or(arguments.mesh_scale, np.ones(3), "meshScale")
     if arguments.file:
         try:
             file = _mesh_file(arguments.file, search_path)

@@ -7,12 +7,13 @@ work is called (see `api.functions`); that converts vectors and lists with what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from operator import index
 from typing import Protocol
 
 import numpy as np
 
-from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.surface.errors import error, not_a_number
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -47,16 +48,27 @@ def as_float(value: object, client: HasWorlds | None = None) -> float | np.ndarr
 
     Raises:
         TypeError: It is no real number.
-        error: The array does not have one value per world.
+        error: The array does not have one value per world, or something is not a number (NaN).
     """
     if client is not None and client.num_worlds > 1 and not np.isscalar(value):
         array = np.asarray(value, dtype=np.float64)
         if array.shape not in ((), (client.num_worlds,)):
             raise error(f"Expected a number or one per world ({client.num_worlds}), got {array.shape}.")
+        if np.isnan(array).any():
+            raise not_a_number()
         return array if array.ndim else float(array)
     if not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"must be real number, not {type(value).__name__}")
-    return float(value)
+    number = float(value)
+    if number != number:
+        raise not_a_number()
+    return number
+
+
+def finite(value: float | np.ndarray, name: str) -> None:
+    """Raise `error` if a number, or one of them, is infinite."""
+    if not np.isfinite(value).all():
+        raise error(f"{name} has to be finite.")
 
 
 def as_str(value: object, position: int) -> str:
@@ -64,10 +76,13 @@ def as_str(value: object, position: int) -> str:
 
     Raises:
         TypeError: It is none; paths and bytes are none.
+        ValueError: It has a null character.
     """
     if not isinstance(value, str):
         kind = "None" if value is None else type(value).__name__
         raise TypeError(f"argument {position} must be str, not {kind}")
+    if "\0" in value:
+        raise ValueError("embedded null character")
     return value
 
 
@@ -75,33 +90,37 @@ def vec3(value: Sequence[float], name: str) -> tuple[float, float, float]:
     """Return three floats.
 
     Args:
-        value: Any sequence of three numbers.
+        value: Any sequence of three finite numbers.
         name: Parameter that the error names.
 
     Raises:
         error: "Cannot convert <name>."
     """
     try:
-        x, y, z = value
-        return float(x), float(y), float(z)
+        x, y, z = map(float, value)
     except (TypeError, ValueError):
         raise error(f"Cannot convert {name}.") from None
+    if not isfinite(x + y + z):
+        raise error(f"Cannot convert {name}.")
+    return x, y, z
 
 
 def quat(value: Sequence[float], name: str) -> tuple[float, float, float, float]:
     """Return four floats, x, y, z, w, as given; see `vec3`."""
     try:
-        x, y, z, w = value
-        return float(x), float(y), float(z), float(w)
+        x, y, z, w = map(float, value)
     except (TypeError, ValueError):
         raise error(f"Cannot convert {name}.") from None
+    if not isfinite(x + y + z + w):
+        raise error(f"Cannot convert {name}.")
+    return x, y, z, w
 
 
 def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarray:
     """Return one vector for every world of a client.
 
     Args:
-        value: One vector (size,) for all worlds, or one for each, (num_worlds, size).
+        value: One vector (size,) for all worlds, or one for each, (num_worlds, size); of finite numbers.
         size: Length of a vector.
         client: The client.
         name: Parameter that the error names.
@@ -114,7 +133,7 @@ def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarra
     """
     try:
         array = np.asarray(value, dtype=np.float64)
-        if array.ndim < 3 and array.shape[-1:] == (size,):
+        if array.shape in ((size,), (client.num_worlds, size)) and np.isfinite(array).all():
             return np.array(np.broadcast_to(array, (client.num_worlds, size)))
     except (TypeError, ValueError):
         pass

@@ -10,3 +10,13 @@ class error(Exception):
 def not_connected() -> error:
     """Return the error of a physicsClientId that no client has."""
     return error(NOT_CONNECTED)
+
+
+def not_a_number() -> error:
+    """Return the error of a NaN, which PyBullet lets spoil the world."""
+    return error("An argument is not a number (NaN).")
+
+
+def refused(name: str, problem: Exception) -> error:
+    """Return the error of a function whose arguments something further down did not accept."""
+    return error(f"{name} failed: {problem}")

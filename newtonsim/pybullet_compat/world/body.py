@@ -40,8 +40,12 @@ DEFAULT_DAMPING = 0.04
 DEFAULT_MAX_SPEED = 100.0
 DEFAULT_MOTOR_IMPULSE = 1.0
 """Largest impulse a step of the velocity motor that holds every joint after loading [N m s or N s]."""
+SPHERICAL_MOTOR_IMPULSE = 1000.0
+"""The same of the motor that pulls every spherical joint back to where it was made, as measured [N m s]."""
+SPHERICAL_MOTOR_GAIN = 0.04
+"""What that motor takes away of the error in a step, as measured."""
 
-LEAST_MASS, LEAST_INERTIA, LEAST_GYRATION = 1.0e-6, 1.0e-9, 1.0e-6
+LEAST_MASS, LEAST_INERTIA, LEAST_GYRATION = 1.0e-9, 1.0e-9, 1.0e-6
 """Of links that have no mass [kg], and no inertia [kg m²], the latter also for each kilogram [m²]."""
 ENDLESS_INERTIA = 1.0e6
 """Of bodies of one link without inertia, which no torque turns [kg m²]."""
@@ -137,6 +141,7 @@ class Body:
         dynamics_infos: What getDynamicsInfo has said of each link since the last changeDynamics.
         servos: Motors.
         servo_is_default: Which of them nobody has set, (nu,).
+        default_impulse: Largest impulse a step of those (nu,) [N m s or N s].
         joint_groups: Joints named together, see `joint_groups`.
         engine: The engine that has its coordinates, None without one.
         first_row: Place of the base among the bodies of a world of the engine.
@@ -144,6 +149,10 @@ class Body:
         driven: Whether a static body was given a velocity: it moves with that, whatever is in its way.
         base_twist: (ω, v) of a driven base in the world (W, 6).
         revision: Grows whenever masses, inertias or frames change.
+        placed_at: Number of steps of the engine after which the host last placed the body.
+        start_pose: Poses (W, links, 7) at the start of the last step, if the engine of that step is gone.
+        waiting: Wrenches on the links (W, links, 6) and forces along `u` (W, nu) for the next step, if the
+            engine that was told of them is gone.
     """
 
     def __init__(self, uid: int, description: BodyDescription, worlds: int, time_step: float):
@@ -152,6 +161,9 @@ class Body:
         self.revision = 0
         self.first_row = self.first_joint = -1
         self.engine: CoordinateSource | None = None
+        self.placed_at = 0
+        self.start_pose: np.ndarray | None = None
+        self.waiting: tuple[np.ndarray, np.ndarray] | None = None
         self.driven = False
         self.base_twist = np.zeros((worlds, 6))
         count = len(self.links)
@@ -264,6 +276,7 @@ class Body:
                 getattr(gains, name)[...] = getattr(other.pd, name)
         self.servo_is_default = other.servo_is_default.copy()
         self.sensors, self.driven, self.revision = set(other.sensors), other.driven, other.revision
+        self.placed_at, self.start_pose, self.waiting = other.placed_at, other.start_pose, other.waiting
         for own, link in zip(self.links, other.links):
             own.group, own.mask = link.group, link.mask
         self.dynamics_infos.clear()
@@ -275,10 +288,12 @@ class Body:
     def solver_masses(self) -> tuple[np.ndarray, np.ndarray]:
         """Masses (W, links) and inertias (W, links, 3) that the solver gets.
 
-        PyBullet lets links without mass move, and what has no inertia never turn; the solver needs both.
+        PyBullet lets links without mass move, and what has no inertia never turn; the solver needs both, but
+        for links that are fixed to others.
         """
         mass, inertia = self.mass.copy(), self.inertia.copy()
-        mass[:, 1:] = np.maximum(mass[:, 1:], LEAST_MASS)
+        moved = [place for place, count in enumerate(self.u_count) if place and count]
+        mass[:, moved] = np.maximum(mass[:, moved], LEAST_MASS)
         least = LEAST_INERTIA + LEAST_GYRATION * mass
         if len(self.links) == 1:
             least[:, 0] = ENDLESS_INERTIA
@@ -349,21 +364,29 @@ class Body:
         )
 
     def _default_servos(self, time_step: float) -> Servos:
-        """Motors that hold every joint at rest with a force that gives the default impulse in one step."""
+        """Motors with a force that gives the default impulse in one step.
+
+        They hold joints with one coordinate at rest, and pull spherical ones to the identity.
+        """
         shape = self.u.shape
         mode = np.full(shape, SERVO_ON, np.int32)
+        kp = np.zeros(shape, np.float32)
+        self.default_impulse = np.full(shape[1], DEFAULT_MOTOR_IMPULSE)
         for place, count in enumerate(self.u_count):
-            held = place and self.links[place].joint_type != JOINT_PLANAR
-            if not held:
-                mode[:, self.u_start[place] : self.u_start[place] + count] = SERVO_OFF
+            dofs = slice(self.u_start[place], self.u_start[place] + count)
+            kind = self.links[place].joint_type
+            if not place or kind == JOINT_PLANAR:
+                mode[:, dofs] = SERVO_OFF
+            elif kind == JOINT_SPHERICAL:
+                kp[:, dofs], self.default_impulse[dofs] = SPHERICAL_MOTOR_GAIN, SPHERICAL_MOTOR_IMPULSE
         target = self.q.astype(np.float32)
         return Servos(
             mode=mode,
-            kp=np.zeros(shape, np.float32),
+            kp=kp,
             kd=np.ones(shape, np.float32),
             target_q=target,
             target_qd=np.zeros(shape, np.float32),
-            max_force=np.full(shape, DEFAULT_MOTOR_IMPULSE / time_step, np.float32),
+            max_force=np.tile(self.default_impulse / time_step, (shape[0], 1)).astype(np.float32),
             max_speed=np.full(shape, UNLIMITED_SPEED, np.float32),
         )
 
@@ -376,7 +399,8 @@ class Body:
 
     def time_step_changed(self, time_step: float) -> None:
         """Give the motors that nobody has set their impulse in a step of another length."""
-        self.servos.max_force[:, self.servo_is_default] = DEFAULT_MOTOR_IMPULSE / time_step
+        default = self.servo_is_default
+        self.servos.max_force[:, default] = self.default_impulse[default] / time_step
 
     def limits_changed(self) -> None:
         """Keep the limits in the form that setters need."""
@@ -412,6 +436,10 @@ class Body:
             getattr(self.servos, name)[:, put_u:] = getattr(servos, name)[:, skip_u:]
         self.servos.target_q[:, put_q:] = servos.target_q[:, skip_q:]
         self.servo_is_default[put_u:] = is_default[skip_u:]
+        if self.waiting is not None:
+            torque = np.zeros(self.u.shape)
+            torque[:, put_u:] = self.waiting[1][:, skip_u:]
+            self.waiting = (self.waiting[0], torque)
         self.base_pose, self.driven = base, False
         self.base_twist[...] = 0.0
         if self.floating:

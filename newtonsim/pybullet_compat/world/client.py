@@ -225,6 +225,26 @@ class Client:
         elif self.next_engine is not None:
             self.next_engine.moved = True
         body.stale_poses = True
+        self.links_placed(body)
+
+    def links_placed(self, body: Body) -> None:
+        """Note that forces on the links of a body act where these are now, see `force_poses`."""
+        body.placed_at = 0 if self.engine is None else self.engine.steps
+        body.start_pose = None
+
+    def force_poses(self, body: Body) -> np.ndarray:
+        """Poses of the links (W, links, 7) that forces on them are turned by.
+
+        As in PyBullet those are the poses at the start of the last step, unless the body was placed since,
+        or its forward kinematics were asked for. Forces on the base are turned by its present pose.
+        """
+        engine = self.engine
+        if engine is not None and engine.steps > body.placed_at:
+            return engine.start_poses(body)
+        if body.start_pose is not None:
+            return body.start_pose
+        self.read_poses(body)
+        return body.pose
 
     def servos_written(self) -> None:
         """Note that motors of a body were set."""

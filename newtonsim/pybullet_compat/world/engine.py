@@ -112,6 +112,10 @@ class Engine(Protocol):
     def push(self) -> None:
         """Make the whole state on the device agree with what the host has changed."""
 
+    def start_poses(self, body: Body) -> np.ndarray:
+        """Poses of the links of a body at the start of the last step (W, links, 7)."""
+        ...
+
     def refresh(self, body: Body) -> None:
         """Find the poses of a body from its coordinates on the device."""
 

@@ -8,12 +8,12 @@ have the turned box about them, and hulls and surfaces are larger by their colli
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_matrix
+from newtonsim.geometry.transforms import quat_matrix, transform_multiply
 from newtonsim.pybullet_compat.descriptions.mass import is_compound, is_plain
 from newtonsim.pybullet_compat.surface.constants import (
     GEOM_BOX,
@@ -40,7 +40,7 @@ MESH_MARGIN = 0.001
 """Margin that surfaces always have, and hulls in a compound; boxes of hulls have it in addition [m]."""
 
 TOUCHING = 0.02
-"""Gap at which a link may report a contact, over the half diagonal of its box."""
+"""Gap at which a link may report a contact, over the radius about its origin that its box lies in."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,10 +63,8 @@ class LocalBox:
 
     def reach(self, margin: float) -> float:
         """Gap up to which the link reports contacts without force [m]."""
-        if self.kind == COMPOUND:
-            return 0.0
         extents = np.array(self.half) + self.radius + self.margins * margin
-        return TOUCHING * float(np.linalg.norm(extents))
+        return TOUCHING * float(np.linalg.norm(extents) + np.linalg.norm(self.centre))
 
 
 def is_single(link: Link) -> bool:
@@ -89,6 +87,26 @@ def local_box(link: Link) -> LocalBox | None:
         half = np.abs(quat_matrix(pose.q)) @ (np.array(part.half) + part.margins * MESH_MARGIN) + part.radius
         lower, upper = np.minimum(lower, middle - half), np.maximum(upper, middle + half)
     return LocalBox(COMPOUND, _triple(0.5 * (lower + upper)), _triple(0.5 * (upper - lower)), margins=1)
+
+
+def shape_box(link: Link, number: int, part: int) -> tuple[np.ndarray, LocalBox]:
+    """Return the box about one of the shapes of a link.
+
+    Args:
+        link: The link.
+        number: Number of its geometry.
+        part: Number of the shape among those of the geometry: of the mesh, if there are several.
+
+    Returns:
+        The frame of the box in the inertial frame (7,), and the box, which is centred there.
+    """
+    geometry = link.collisions[number]
+    if geometry.kind == GEOM_MESH and len(geometry.meshes) > 1:
+        geometry = replace(geometry, meshes=geometry.meshes[part : part + 1])
+    box = _single(geometry)
+    frame = (link.inertial_pose.inverse() @ geometry.pose).row()
+    middle = transform_multiply(frame, (*box.centre, 0.0, 0.0, 0.0, 1.0))
+    return middle, replace(box, centre=(0.0, 0.0, 0.0))
 
 
 def _single(geometry: Geometry) -> LocalBox:

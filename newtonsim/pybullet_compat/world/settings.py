@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class Settings:
         iterations: Most iterations of the solver.
         real_time: Whether a thread steps by the clock.
         parameters: The other values that getPhysicsEngineParameters reports, by name.
-        search_path: The last path of setAdditionalSearchPath, "" for none.
+        search_path: The last path of setAdditionalSearchPath, "" for none; one for all clients.
     """
 
     gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
@@ -41,7 +41,7 @@ class Settings:
     iterations: int = 50
     real_time: bool = False
     parameters: dict[str, float] = field(default_factory=dict)
-    search_path: str = ""
+    search_path: ClassVar[str] = ""
 
     def apply_options(self, options: ConstraintOptions) -> None:
         """Hand over what was asked of the constraint solve; the rest keeps the solver's own values.

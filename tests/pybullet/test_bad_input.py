@@ -1,0 +1,276 @@
+"""Bad input: removed ids, NaN, infinities, wrong lengths and types: what is said, and what the world is then.
+
+PyBullet takes many of these, and its world is spoilt or its process ends. Here whatever is refused is refused
+as `error`, or as Python refuses arguments; the world is as before, and steps on.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+pybullet = pytest.importorskip("pybullet")
+
+import pybullet_data  # noqa: E402
+
+import newtonsim.pybullet_compat as compat  # noqa: E402
+from newtonsim.pybullet_compat.surface.signatures import SIGNATURES  # noqa: E402
+
+p = pybullet
+DATA = pybullet_data.getDataPath()
+NAN, INF = math.nan, math.inf
+V, Q = [0.1, 0.2, 0.3], [0.0, 0.0, 0.0, 1.0]
+ARM, CUBE, GONE, BALL, HELD = 1, 2, 3, 4, 5
+CONSTRAINT = 1
+SEVEN = [0.1] * 7
+
+CALLS = {
+    "setGravity": {"gravX": 0.0, "gravY": 0.0, "gravZ": -9.0},
+    "setTimeStep": {"timeStep": 0.004},
+    "setPhysicsEngineParameter": {"fixedTimeStep": 0.005, "numSolverIterations": 30, "erp": 0.1}
+    | {"contactERP": 0.1, "globalCFM": 0.0, "restitutionVelocityThreshold": 0.1, "contactSlop": 0.001},
+    "setDefaultContactERP": {"defaultContactERP": 0.1},
+    "resetBasePositionAndOrientation": {"bodyUniqueId": CUBE, "posObj": V, "ornObj": Q},
+    "resetBaseVelocity": {"objectUniqueId": CUBE, "linearVelocity": V, "angularVelocity": V},
+    "resetJointState": {"bodyUniqueId": ARM, "jointIndex": 2, "targetValue": 0.3, "targetVelocity": 0.1},
+    "resetJointStateMultiDof": {"bodyUniqueId": BALL, "jointIndex": 0, "targetValue": Q, "targetVelocity": V},
+    "resetJointStatesMultiDof": {"bodyUniqueId": ARM, "jointIndices": [1, 2]}
+    | {"targetValues": [[0.1], [0.2]], "targetVelocities": [[0.1], [0.2]]},
+    "enableJointForceTorqueSensor": {"bodyUniqueId": ARM, "jointIndex": 2, "enableSensor": 1},
+    "setJointMotorControl2": {"bodyUniqueId": ARM, "jointIndex": 2, "controlMode": p.POSITION_CONTROL}
+    | {"targetPosition": 0.1, "targetVelocity": 0.1, "force": 10.0, "positionGain": 0.1, "velocityGain": 0.5}
+    | {"maxVelocity": 1.0},
+    "setJointMotorControlArray": {"bodyUniqueId": ARM, "jointIndices": [1, 2], "controlMode": 2}
+    | {"targetPositions": [0.1, 0.2], "targetVelocities": [0.1, 0.2], "forces": [10.0, 20.0]}
+    | {"positionGains": [0.1, 0.2], "velocityGains": [0.1, 0.2]},
+    "setJointMotorControlMultiDof": {"bodyUniqueId": BALL, "jointIndex": 0, "controlMode": 2}
+    | {"targetPosition": Q, "targetVelocity": V, "force": [1.0, 1.0, 1.0]},
+    "changeDynamics": {"bodyUniqueId": CUBE, "linkIndex": -1, "mass": 2.0, "lateralFriction": 0.3}
+    | {"restitution": 0.1, "linearDamping": 0.1, "angularDamping": 0.1, "localInertiaDiagonal": V},
+    "applyExternalForce": {"objectUniqueId": CUBE, "linkIndex": -1, "forceObj": V, "posObj": V, "flags": 1},
+    "applyExternalTorque": {"objectUniqueId": CUBE, "linkIndex": -1, "torqueObj": V, "flags": 1},
+    "changeConstraint": {"userConstraintUniqueId": CONSTRAINT, "jointChildPivot": V, "maxForce": 10.0},
+    "createConstraint": {"parentBodyUniqueId": CUBE, "parentLinkIndex": -1, "childBodyUniqueId": -1}
+    | {"childLinkIndex": -1, "jointType": p.JOINT_FIXED, "jointAxis": [0, 0, 1]}
+    | {"parentFramePosition": [0, 0, 0], "childFramePosition": V, "parentFrameOrientation": Q},
+    "createCollisionShape": {"shapeType": p.GEOM_BOX, "halfExtents": V, "collisionFramePosition": V},
+    "createVisualShape": {"shapeType": p.GEOM_BOX, "halfExtents": V, "rgbaColor": [1, 0, 0, 1]},
+    "createMultiBody": {"baseMass": 1.0, "baseCollisionShapeIndex": 1, "basePosition": V}
+    | {"baseOrientation": Q, "baseInertialFramePosition": V, "batchPositions": [V, V]},
+    "loadURDF": {"fileName": "cube_small.urdf", "basePosition": V, "baseOrientation": Q},
+    "calculateInverseDynamics": {"bodyUniqueId": ARM, "objPositions": SEVEN, "objVelocities": SEVEN}
+    | {"objAccelerations": SEVEN},
+    "calculateJacobian": {"bodyUniqueId": ARM, "linkIndex": 6, "localPosition": [0.0, 0.0, 0.0]}
+    | {"objPositions": SEVEN, "objVelocities": SEVEN, "objAccelerations": SEVEN},
+    "calculateMassMatrix": {"bodyUniqueId": ARM, "objPositions": SEVEN},
+    "getClosestPoints": {"bodyA": CUBE, "bodyB": ARM, "distance": 1.0, "linkIndexA": -1, "linkIndexB": -1},
+    "getOverlappingObjects": {"aabbMin": [-1.0] * 3, "aabbMax": [1.0] * 3},
+    "rayTest": {"rayFromPosition": [0.0, 0.0, 5.0], "rayToPosition": [0.0, 0.0, -5.0]},
+    "setCollisionFilterPair": {"bodyUniqueIdA": CUBE, "bodyUniqueIdB": ARM, "linkIndexA": -1}
+    | {"linkIndexB": -1, "enableCollision": 0},
+}
+"""A good call of each function; one argument after the other is replaced."""
+
+
+def build(module, client: int) -> None:
+    """A plane, an arm, a cube, a ball joint, a cube on a constraint, and the id of a cube that is gone."""
+    call = {"physicsClientId": client}
+    module.setAdditionalSearchPath(DATA, **call)
+    module.setGravity(0.0, 0.0, -9.81, **call)
+    module.loadURDF("plane.urdf", **call)
+    module.loadURDF("kuka_iiwa/model.urdf", [2, 0, 0], useFixedBase=True, **call)
+    for y in (0, 1):
+        module.loadURDF("cube_small.urdf", [0, y, 0.5], **call)
+    shape = module.createCollisionShape(p.GEOM_SPHERE, radius=0.1, **call)
+    module.createMultiBody(
+        linkMasses=[1.0],
+        linkCollisionShapeIndices=[shape],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 0, 3]],
+        linkOrientations=[Q],
+        linkInertialFramePositions=[[0, 0, 0]],
+        linkInertialFrameOrientations=[Q],
+        linkParentIndices=[0],
+        linkJointTypes=[p.JOINT_SPHERICAL],
+        linkJointAxis=[[0, 0, 1]],
+        **call,
+    )
+    module.loadURDF("cube_small.urdf", [0, -1, 0.5], **call)
+    module.createConstraint(HELD, -1, -1, -1, p.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0, -1, 0.5], **call)
+    module.createCollisionShape(p.GEOM_BOX, halfExtents=V, **call)
+    module.removeBody(GONE, **call)
+    module.stepSimulation(**call)
+
+
+def bad_values(kind: str, value: object) -> list:
+    """What to replace an argument with, by the kind that the table of signatures gives it."""
+    if kind == "i":
+        return [GONE, -1, -2, 1000, 2**31 - 1, 0.5, None, "1"]
+    if kind == "d":
+        return [NAN, INF, -INF, -1.0, 0.0, None, "1", [1.0, 2.0]]
+    if kind == "s":
+        return ["", "nothing", "a\0b", None, 5]
+    found = ["", (), None, 5, "abc", {}, [[1, 2, 3]], np.ones((256, 3))]
+    if isinstance(value, list) and not isinstance(value[0], list):
+        n = len(value)
+        found += [value[:-1], [*value, 1.0], [NAN] * n, [INF] * n, ["a"] * n, [None] * n, [value] * n]
+        found += [np.ones((256, n)), [1000] * n, [0.5] * n]
+    elif isinstance(value, list):
+        m = len(value[0])
+        found += [value[:-1], [*value, value[0]], [[NAN] * m] * len(value), [["a"] * m] * len(value)]
+        found += [[None] * len(value), [[*row, 1.0] for row in value]]
+    return found
+
+
+def bad_calls(name: str) -> list[dict]:
+    """The good call of a function with one bad argument, for each argument and value."""
+    good = CALLS[name]
+    kinds = {parameter.name: parameter.kind for parameter in SIGNATURES[name].parameters}
+    return [{**good, key: bad} for key in good for bad in bad_values(kinds[key], good[key])]
+
+
+def world(client: int) -> tuple:
+    """All numbers of a world of ours that a call could change."""
+    call = {"physicsClientId": client}
+    bodies = [compat.getBodyUniqueId(i, **call) for i in range(compat.getNumBodies(**call))]
+    poses = [compat.getBasePositionAndOrientation(body, **call) for body in bodies]
+    speeds = [compat.getBaseVelocity(body, **call) for body in bodies]
+    joints = [
+        [state[:2] for state in compat.getJointStatesMultiDof(body, range(count), **call)]
+        for body in bodies
+        if (count := compat.getNumJoints(body, **call))
+    ]
+    settings = sorted(compat.getPhysicsEngineParameters(**call).items())
+    return bodies, poses, speeds, joints, settings, compat.getNumConstraints(**call)
+
+
+def numbers(nested) -> list[float]:
+    """All numbers in nested tuples and lists."""
+    if isinstance(nested, (tuple, list)):
+        return [number for item in nested for number in numbers(item)]
+    return [] if isinstance(nested, str) else [float(nested)]
+
+
+@pytest.fixture
+def client():
+    """A client of ours with the scene."""
+    number = compat.connect(compat.DIRECT)
+    build(compat, number)
+    yield number
+    compat.disconnect(number)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_refused_changes_nothing_and_the_world_goes_on(client, name):
+    saved = compat.saveState(physicsClientId=client)
+    for arguments in bad_calls(name):
+        before = world(client)
+        refusal = None
+        try:
+            getattr(compat, name)(**arguments, physicsClientId=client)
+        except compat.error as problem:
+            refusal = problem
+        except (TypeError, OverflowError, SystemError) as problem:  # as the real module does
+            refusal = problem
+        except ValueError as problem:
+            if "null character" not in str(problem):
+                raise
+            refusal = problem
+        after = world(client)
+        if refusal is not None:
+            assert after == before, f"{arguments}: {refusal}"
+        compat.stepSimulation(physicsClientId=client)
+        assert np.isfinite(numbers(world(client))).all(), arguments
+        if after[0] != before[0] or after[4:] != before[4:] or name == "changeDynamics":
+            compat.resetSimulation(physicsClientId=client)
+            compat.setTimeStep(1.0 / 240.0, physicsClientId=client)
+            build(compat, client)
+            saved = compat.saveState(physicsClientId=client)
+        compat.restoreState(saved, physicsClientId=client)
+
+
+READERS = {
+    "getBodyInfo": {"bodyUniqueId": CUBE},
+    "getBasePositionAndOrientation": {"bodyUniqueId": CUBE},
+    "getBaseVelocity": {"bodyUniqueId": CUBE},
+    "getBodyUniqueId": {"serialIndex": 0},
+    "getNumJoints": {"bodyUniqueId": ARM},
+    "getJointInfo": {"bodyUniqueId": ARM, "jointIndex": 2},
+    "getJointState": {"bodyUniqueId": ARM, "jointIndex": 2},
+    "getJointStateMultiDof": {"bodyUniqueId": ARM, "jointIndex": 2},
+    "getJointStates": {"bodyUniqueId": ARM, "jointIndices": [1, 2]},
+    "getLinkState": {"bodyUniqueId": ARM, "linkIndex": 2},
+    "getDynamicsInfo": {"bodyUniqueId": ARM, "linkIndex": 2},
+    "getConstraintInfo": {"constraintUniqueId": CONSTRAINT},
+    "getConstraintUniqueId": {"serialIndex": 0},
+    "getContactPoints": {"bodyA": CUBE, "bodyB": ARM},
+    "getCollisionShapeData": {"objectUniqueId": ARM, "linkIndex": 2},
+    "computeDofCount": {"bodyUniqueId": ARM},
+    "getNumUserData": {"bodyUniqueId": CUBE},
+}
+SETTERS = {
+    "resetBasePositionAndOrientation": {"bodyUniqueId"},
+    "resetBaseVelocity": {"objectUniqueId"},
+    "resetJointState": {"bodyUniqueId", "jointIndex"},
+    "resetJointStateMultiDof": {"bodyUniqueId", "jointIndex"},
+    "resetJointStatesMultiDof": {"bodyUniqueId", "targetValues", "targetVelocities"},
+    "enableJointForceTorqueSensor": {"bodyUniqueId", "jointIndex"},
+    "setJointMotorControl2": {"bodyUniqueId", "jointIndex", "controlMode"},
+    "setJointMotorControlArray": {"bodyUniqueId", "controlMode", "targetPositions", "targetVelocities"}
+    | {"forces", "positionGains", "velocityGains"},
+    "changeDynamics": {"bodyUniqueId"},
+    "applyExternalForce": {"objectUniqueId", "flags"},
+    "applyExternalTorque": {"objectUniqueId", "flags"},
+    "changeConstraint": {"userConstraintUniqueId"},
+}
+"""Arguments of functions that change something, for which the real module refuses or ignores bad values."""
+IDS = [GONE, -1, -2, 1000]
+LISTS = [[0.1], [0.1, 0.2, 0.3, 0.4, 0.5], (), 5]
+
+
+def outcome(module, client: int, name: str, arguments: dict) -> object:
+    """What a call answers: the value, or kind and text of the exception."""
+    try:
+        return getattr(module, name)(**arguments, physicsClientId=client)
+    except module.error as problem:
+        return "error", str(problem)
+    except Exception as problem:
+        return type(problem).__name__, str(problem)
+
+
+@pytest.mark.parametrize("name", [*READERS, *SETTERS])
+def test_refusals_are_those_of_the_real_module(name):
+    clients = [(module, module.connect(module.DIRECT)) for module in (pybullet, compat)]
+    for module, client in clients:
+        build(module, client)
+    good = READERS.get(name) or CALLS[name]
+    for key in SETTERS.get(name, good):
+        for bad in LISTS if isinstance(good[key], list) and name in SETTERS else IDS:
+            if isinstance(good[key], list) and name in READERS:
+                bad = [bad, 1]
+            arguments = {**good, key: bad}
+            real, ours = (outcome(module, client, name, arguments) for module, client in clients)
+            if real is None or isinstance(real, int) or (real and real[0] in ("error", "TypeError")):
+                assert ours == real, arguments
+            else:
+                assert type(ours) is type(real), arguments
+                assert len(ours) == len(real), arguments
+    for module, client in clients:
+        module.disconnect(client)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_pose_for_each_world_is_refused_in_one_world(client):
+    """Arrays (W, 3) are for clients of W worlds."""
+    many = np.ones((256, 3))
+    for call in (
+        lambda: compat.createCollisionShape(p.GEOM_BOX, halfExtents=many, physicsClientId=client),
+        lambda: compat.createMultiBody(1.0, basePosition=many, physicsClientId=client),
+        lambda: compat.loadURDF("cube_small.urdf", many, physicsClientId=client),
+        lambda: compat.resetBasePositionAndOrientation(CUBE, many, Q, physicsClientId=client),
+        lambda: compat.resetBaseVelocity(CUBE, many, physicsClientId=client),
+        lambda: compat.applyExternalForce(CUBE, -1, many, V, 1, physicsClientId=client),
+    ):
+        with pytest.raises(compat.error):
+            call()
