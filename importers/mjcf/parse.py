@@ -8,6 +8,7 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
 from newtonsim.importers.building.assemble import check_moments
+from newtonsim.importers.files.mjcf_names import INERTIA
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps
@@ -69,6 +70,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     parse_actuators(document, scene, report)
     _parse_contacts(document, scene, report)
     parse_equalities(document, scene, report)
+    _restore_inertias(document, scene)
     _parse_keyframes(document, scene)
     _parse_tendons(document, report)
     for node in document.root.children:
@@ -77,6 +79,21 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
         elif node.tag not in _KNOWN_SECTIONS:
             report.unsupported(node)
     return scene
+
+
+def _restore_inertias(document: Document, scene: Scene) -> None:
+    """Give bodies the inertias that `export_mjcf` has kept beside those that MuJoCo compiles."""
+    bodies = {body.name: body for body in scene.bodies if body.inertial is not None}
+    for section in document.sections("custom"):
+        for node in section.findall("numeric"):
+            name = node.text_of("name", "")
+            body = bodies.get(name.removeprefix(INERTIA))
+            if not name.startswith(INERTIA) or body is None:
+                continue
+            xx, yy, zz, xy, xz, yz = node.floats("data", 6, np.zeros(6))
+            inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            check_moments(inertia, node)
+            body.inertial = MassProps(body.inertial.mass, body.inertial.com, inertia)
 
 
 # -- options -------------------------------------------------------------------------------------------------
