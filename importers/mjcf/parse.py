@@ -188,11 +188,15 @@ class _BodyReader:
         if self.ignore.matches(name, node.text_of("childclass")):
             self._forget(node)
             return None
-        if node.bool("mocap", False):
-            self.report.unsupported(node, "mocap bodies are fixed in place")
+        mocap = bool(node.bool("mocap", False))
+        if mocap and parent != 0:
+            raise node.error("a mocap body is a child of the world")
+        if mocap and node.find("body") is not None:
+            self.report.unsupported(node, "a mocap body that carries other bodies is fixed in place")
+            mocap = False
         if node.float("gravcomp", 0.0) != 0.0:
             self.report.unsupported(node, "gravcomp")
-        self.scene.bodies.append(Body(name, node, parent, pose))
+        self.scene.bodies.append(Body(name, node, parent, pose, mocap))
         return len(self.scene.bodies) - 1
 
     def _forget(self, node: Node) -> None:

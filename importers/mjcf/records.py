@@ -110,6 +110,7 @@ class Body:
     node: Node
     parent: int
     pose: Pose
+    mocap: bool = False
     joints: list[Joint] = field(default_factory=list)
     geoms: list[Geom] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
