@@ -103,6 +103,8 @@ class SceneBuilder:
             above = self._add_link(number, segment, above, local, pose, props)
             local = Pose.identity()
         index = self._add_dynamic_body(pose, props, self._name(number))
+        if body.gravcomp != 0.0:
+            self.report.gravcomp[index] = (body.gravcomp, tuple(props.com.tolist()))
         moves = True
         if chain:
             self._add_segment(number, chain[-1], above, index, local)

@@ -194,9 +194,12 @@ class _BodyReader:
         if mocap and node.find("body") is not None:
             self.report.unsupported(node, "a mocap body that carries other bodies is fixed in place")
             mocap = False
-        if node.float("gravcomp", 0.0) != 0.0:
-            self.report.unsupported(node, "gravcomp")
-        self.scene.bodies.append(Body(name, node, parent, pose, mocap))
+        gravcomp = node.float("gravcomp", 0.0)
+        if gravcomp != 0.0:
+            self.report.unsupported(
+                node, "gravcomp, unless a stage GravityCompensation of the solver is given report.gravcomp"
+            )
+        self.scene.bodies.append(Body(name, node, parent, pose, mocap, gravcomp))
         return len(self.scene.bodies) - 1
 
     def _forget(self, node: Node) -> None:
