@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from newtonsim.solvers.featherstone.servos import ServoMode as ServoMode
     from newtonsim.solvers.featherstone.solver import FeatherstoneSolver as FeatherstoneSolver
     from newtonsim.solvers.featherstone.stages import BodyDamping as BodyDamping
+    from newtonsim.solvers.featherstone.stages import GravityCompensation as GravityCompensation
     from newtonsim.solvers.featherstone.stages import JointDamping as JointDamping
     from newtonsim.solvers.featherstone.stages import PDForces as PDForces
     from newtonsim.solvers.featherstone.stages import StepForces as StepForces
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _LAZY = {
     "BodyDamping": "newtonsim.solvers.featherstone.stages",
     "FeatherstoneSolver": "newtonsim.solvers.featherstone.solver",
+    "GravityCompensation": "newtonsim.solvers.featherstone.stages",
     "JointDamping": "newtonsim.solvers.featherstone.stages",
     "JointServos": "newtonsim.solvers.featherstone.servos",
     "MuJoCoSolver": "newtonsim.solvers.mujoco.solver",

@@ -68,12 +68,39 @@ def finish(scratch: ModelBuilder, report: ImportReport, collapse: bool) -> dict 
     _check_finite(scratch, report)
     if not collapse:
         return None
+    masses = list(scratch.body_mass)
     remap = scratch.collapse_fixed_joints(verbose=False)
     bodies = {**remap["body_remap"], **remap["body_merged_parent"]}
     joints = remap["joint_remap"]
+    report.gravcomp = _merged_gravcomp(report.gravcomp, masses, scratch, remap)
     report.bodies = {name: bodies.get(index, index) for name, index in report.bodies.items()}
     report.joints = {name: joints[index] for name, index in report.joints.items() if index in joints}
     return remap
+
+
+def _merged_gravcomp(
+    given: dict[int, tuple[float, tuple[float, ...]]], masses: list[float], merged: ModelBuilder, remap: dict
+) -> dict[int, tuple[float, tuple[float, ...]]]:
+    """Shares of the weight that are carried after bodies were merged: one force at the centre of all.
+
+    Args:
+        given: Share and point by body, before.
+        masses: Of the bodies before.
+        merged: The builder after.
+        remap: What `ModelBuilder.collapse_fixed_joints` returned.
+    """
+    moments: dict[int, np.ndarray] = {}
+    for index, (share, point) in given.items():
+        body, place = remap["body_remap"].get(index), np.array(point)
+        if body is None:
+            body = remap["body_merged_parent"][index]
+            place = Pose.of(remap["body_merged_transform"][index]).apply(place)
+        moments[body] = moments.get(body, 0.0) + share * masses[index] * np.append(place, 1.0)
+    result = {}
+    for body, moment in moments.items():
+        if body >= 0 and moment[3] != 0.0:
+            result[body] = (float(moment[3] / merged.body_mass[body]), tuple(moment[:3] / moment[3]))
+    return result
 
 
 def append(
@@ -97,6 +124,7 @@ def append(
     coord, dof, axis = builder.joint_coord_count, builder.joint_dof_count, builder.joint_axis_count
     builder.add_builder(scratch, xform, update_num_env_count=new_world, separate_collision_group=False)
     report.bodies = {name: index + body if index >= 0 else -1 for name, index in report.bodies.items()}
+    report.gravcomp = {index + body: share for index, share in report.gravcomp.items()}
     report.joints = {name: index + joint for name, index in report.joints.items()}
     report.constraints = {name: index + constraint for name, index in report.constraints.items()}
     report.joint_coords = {name: index + coord for name, index in report.joint_coords.items()}

@@ -48,6 +48,8 @@ class ImportReport:
         joints: Joint index by joint name. Several MJCF joints of one body may share one index.
         joint_dofs: First entry in `joint_qd` by joint name, for joints with degrees of freedom.
         joint_coords: First entry in `joint_q` by joint name, for joints with degrees of freedom.
+        gravcomp: MJCF `gravcomp` by body index where it is not zero, and where it acts in the body frame (3,)
+            [m], for the stage `GravityCompensation` of a solver.
         joint_refs: MJCF `ref` by joint name [rad or m] where it is not zero: file's coordinate = ours + ref.
         actuators: One dict per MJCF actuator, see `newtonsim.importers.mjcf.actuators`.
         constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
@@ -64,6 +66,7 @@ class ImportReport:
     joints: dict[str, int] = field(default_factory=dict)
     joint_dofs: dict[str, int] = field(default_factory=dict)
     joint_coords: dict[str, int] = field(default_factory=dict)
+    gravcomp: dict[int, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
     joint_refs: dict[str, float] = field(default_factory=dict)
     actuators: list[dict] = field(default_factory=list)
     constraints: dict[str, int] = field(default_factory=dict)

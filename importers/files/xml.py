@@ -27,7 +27,6 @@ _JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
 _NUMBER_AT_START = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
-_OPTENV = re.compile(r"\$\(optenv\s+\S+\s*([^)]*)\)")
 _LONG_LIST = 64  # numbers from which on NumPy's reader pays
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 
@@ -118,7 +117,7 @@ class Node:
         text = self.attrib.get(name)
         if text is None:
             return None if default is None else np.asarray(default, dtype=np.float64)
-        words = self._without_substitution(name, text, faults).split()
+        words = text.split()
         low = count if at_least is None else at_least
         if (count is not None and len(words) > count) or (low is not None and len(words) < low):
             expected = (
@@ -195,15 +194,6 @@ class Node:
         if abs(value) > MAX_NUMBER:
             faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"), "it is taken as it is")
         return value
-
-    def _without_substitution(self, name: str, text: str, faults: Faults) -> str:
-        """A text in which "$(optenv VARIABLE default)", which roslaunch would replace, is its default."""
-        if "$(optenv" not in text:
-            return text
-        plain = _OPTENV.sub(r"\1", text)
-        fault = self.error(f"attribute '{name}' has a substitution of roslaunch: {text[:80]!r}")
-        faults.meet(fault, f"the default {plain.strip()!r} is taken")
-        return plain
 
 
 class _TreeTarget:

@@ -77,7 +77,8 @@ class SceneBuilder:
 
     def _free_roots(self) -> set[int]:
         """Bodies that `floating` and `base_joint` are about: with a free joint, else those without joints."""
-        roots = [number for number, body in enumerate(self.scene.bodies) if body.parent == 0]
+        bodies = enumerate(self.scene.bodies)
+        roots = [number for number, body in bodies if body.parent == 0 and not body.mocap]
         free = {n for n in roots if any(joint.kind == "free" for joint in self.scene.bodies[n].joints)}
         return free or {n for n in roots if not self.scene.bodies[n].joints}
 
@@ -86,6 +87,9 @@ class SceneBuilder:
 
     def _add_body(self, number: int, body: Body, props: MassProps) -> None:
         options, parent = self.options, self.state.places[body.parent]
+        if body.mocap:
+            self._add_mocap_body(number, body, parent)
+            return
         if parent.index < 0:
             self.builder.add_articulation(self._name(number))
         props = usable_mass(
@@ -99,6 +103,8 @@ class SceneBuilder:
             above = self._add_link(number, segment, above, local, pose, props)
             local = Pose.identity()
         index = self._add_dynamic_body(pose, props, self._name(number))
+        if body.gravcomp != 0.0:
+            self.report.gravcomp[index] = (body.gravcomp, tuple(props.com.tolist()))
         moves = True
         if chain:
             self._add_segment(number, chain[-1], above, index, local)
@@ -112,6 +118,15 @@ class SceneBuilder:
         self.state.places.append(Place(index, pose, weld, number if parent.index < 0 else parent.tree))
         if body.name is None or body.name not in self.report.bodies:
             self.report.bodies[self._name(number)] = index
+
+    def _add_mocap_body(self, number: int, body: Body, parent: Place) -> None:
+        """Add a body without mass and joint, which goes where the user says."""
+        if body.joints:
+            raise body.node.error("a mocap body has no joints")
+        pose = parent.pose @ body.pose
+        index = self.builder.add_body(origin=pose.warp(), key=self._name(number))
+        self.state.places.append(Place(index, pose, parent.weld, number))
+        self.report.bodies[self._name(number)] = index
 
     def _add_dynamic_body(self, pose: Pose, props: MassProps, key: str) -> int:
         return self.builder.add_body(

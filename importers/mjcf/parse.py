@@ -8,6 +8,7 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
 from newtonsim.importers.building.assemble import check_moments
+from newtonsim.importers.files.mjcf_names import INERTIA
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps
@@ -69,6 +70,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     parse_actuators(document, scene, report)
     _parse_contacts(document, scene, report)
     parse_equalities(document, scene, report)
+    _restore_inertias(document, scene)
     _parse_keyframes(document, scene)
     _parse_tendons(document, report)
     for node in document.root.children:
@@ -77,6 +79,21 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
         elif node.tag not in _KNOWN_SECTIONS:
             report.unsupported(node)
     return scene
+
+
+def _restore_inertias(document: Document, scene: Scene) -> None:
+    """Give bodies the inertias that `export_mjcf` has kept beside those that MuJoCo compiles."""
+    bodies = {body.name: body for body in scene.bodies if body.inertial is not None}
+    for section in document.sections("custom"):
+        for node in section.findall("numeric"):
+            name = node.text_of("name", "")
+            body = bodies.get(name.removeprefix(INERTIA))
+            if not name.startswith(INERTIA) or body is None:
+                continue
+            xx, yy, zz, xy, xz, yz = node.floats("data", 6, np.zeros(6))
+            inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+            check_moments(inertia, node)
+            body.inertial = MassProps(body.inertial.mass, body.inertial.com, inertia)
 
 
 # -- options -------------------------------------------------------------------------------------------------
@@ -171,11 +188,18 @@ class _BodyReader:
         if self.ignore.matches(name, node.text_of("childclass")):
             self._forget(node)
             return None
-        if node.bool("mocap", False):
-            self.report.unsupported(node, "mocap bodies are fixed in place")
-        if node.float("gravcomp", 0.0) != 0.0:
-            self.report.unsupported(node, "gravcomp")
-        self.scene.bodies.append(Body(name, node, parent, pose))
+        mocap = bool(node.bool("mocap", False))
+        if mocap and parent != 0:
+            raise node.error("a mocap body is a child of the world")
+        if mocap and node.find("body") is not None:
+            self.report.unsupported(node, "a mocap body that carries other bodies is fixed in place")
+            mocap = False
+        gravcomp = node.float("gravcomp", 0.0)
+        if gravcomp != 0.0:
+            self.report.unsupported(
+                node, "gravcomp, unless a stage GravityCompensation of the solver is given report.gravcomp"
+            )
+        self.scene.bodies.append(Body(name, node, parent, pose, mocap, gravcomp))
         return len(self.scene.bodies) - 1
 
     def _forget(self, node: Node) -> None:

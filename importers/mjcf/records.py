@@ -110,6 +110,8 @@ class Body:
     node: Node
     parent: int
     pose: Pose
+    mocap: bool = False
+    gravcomp: float = 0.0
     joints: list[Joint] = field(default_factory=list)
     geoms: list[Geom] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)

@@ -91,7 +91,7 @@ class RobotBuilder:
 
     def _is_readable(self, shape: Geometry) -> bool:
         """Whether a shape is no mesh, or one of a file that can be read."""
-        if shape.kind == "mesh":
+        if shape.mesh is not None:
             try:
                 self.shapes.library.load(shape.mesh, shape.node, shape.size * self.options.scale)
             except ImportFileError as fault:

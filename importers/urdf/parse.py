@@ -3,6 +3,7 @@
 Reference: http://wiki.ros.org/urdf/XML
 """
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from newtonsim.importers.urdf.elements import (
     read_tree,
 )
 
+_OPTENV = re.compile(r"\$\(optenv\s+\S+\s*([^)]*)\)")
 _JOINT_PARTS = ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic")
 _SILENT = ("safety_controller", "calibration")
 _ROBOT_SILENT = ("transmission", "sensor", "ros2_control")
@@ -104,6 +106,7 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
         raise root.error("the root element of a URDF file is <robot>")
     if root.find("link") is None and any("xacro" in node.tag for node in root.children):
         raise root.error("this is a xacro file; run `xacro file.xacro > robot.urdf` first")
+    _substitute(root, faults)
     materials = _global_materials(root, resolver, report)
     links: dict[str, Link] = {}
     joints: dict[str, Joint] = {}
@@ -130,6 +133,16 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
     joints = {name: joint for name, joint in joints.items() if joint.child in reached}
     _check_mimics(joints, report)
     return Robot(root.text_of("name", ""), links, joints, base, order)
+
+
+def _substitute(root: Node, faults: Faults) -> None:
+    """Put the defaults in the place of "$(optenv VARIABLE default)", which roslaunch would have replaced."""
+    for node in root.walk():
+        for name, text in node.attrib.items():
+            if "$(optenv" in text:
+                node.attrib[name] = _OPTENV.sub(r"\1", text)
+                fault = node.error(f"attribute '{name}' has a substitution of roslaunch: {text[:80]!r}")
+                faults.meet(fault, f"the default {node.attrib[name].strip()!r} is taken")
 
 
 def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ import warp as wp
 
 from newtonsim.kernels.constraints import servos as constraints_servos
 from newtonsim.kernels.trees import damping as trees_damping
+from newtonsim.kernels.trees import gravity_compensation
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
@@ -137,6 +138,59 @@ class BodyDamping(Revised):
                 body_qd=step.body_qd,
                 linear=self.linear,
                 angular=self.angular,
+            ),
+            writes=dict(body_f=step.body_f),
+        )
+
+
+class GravityCompensation(Revised):
+    """Carries a share of the weight of bodies, as `gravcomp` of MJCF: force -s m g at a point.
+
+    Example:
+        >>> from newtonsim import FeatherstoneSolver, ModelBuilder
+        >>> from newtonsim.importers import parse_mjcf
+        >>> text = '''<mujoco><worldbody><body name="balloon" gravcomp="1"><freejoint/><geom size=".1"/>
+        ... </body></worldbody></mujoco>'''
+        >>> builder = ModelBuilder(up_vector=(0, 0, 1))
+        >>> report = parse_mjcf(text, builder)
+        >>> model = builder.finalize("cpu")
+        >>> solver = FeatherstoneSolver(model)
+        >>> solver.before_step = (GravityCompensation(model, report.gravcomp),)
+
+    Attributes:
+        share: s, 1 for a body that floats, above 1 for one that rises, shape (body_count,).
+        point: Where the force acts in the body frame [m], shape (body_count,), vec3.
+
+    Args:
+        model: The model.
+        shares: By body the share, and the point; of every world if they are equal and it names bodies of the
+            first.
+    """
+
+    def __init__(self, model: Model, shares: Mapping[int, tuple[float, Sequence[float]]]):
+        self.model = model
+        share, point = np.zeros(model.body_count), np.zeros((model.body_count, 3))
+        sizes = np.diff(model.world_body_start)
+        alike = model.world_count > 1 and len(set(sizes.tolist())) == 1
+        for body, (value, place) in shares.items():
+            copies = slice(body, None, int(sizes[0]) if alike else model.body_count)
+            share[copies], point[copies] = value, place
+        self.share = put(share, dtype=float, device=model.device)
+        self.point = put(point, dtype=wp.vec3, device=model.device)
+
+    def apply(self, launch: Launcher, step: StepForces) -> None:
+        """See `StepStage.apply`."""
+        model = self.model
+        launch(
+            gravity_compensation.carry_weight,
+            "body",
+            reads=dict(
+                mass=model.body_mass,
+                gravity=model.gravity_vec,
+                body_q=step.body_q,
+                body_com=model.body_com,
+                share=self.share,
+                point=self.point,
             ),
             writes=dict(body_f=step.body_f),
         )

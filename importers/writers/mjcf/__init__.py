@@ -9,13 +9,13 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
-from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
 from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
+from newtonsim.importers.writers.mjcf.inertia import InertiaWriter
 from newtonsim.importers.writers.mjcf.joints import joint_motions, keyframe, motion_count
 from newtonsim.importers.writers.names import Names, xml_name
-from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, BodyRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import contact_settings, limit_settings, report_lost
@@ -94,6 +94,7 @@ class _MjcfWriter:
         self.world = element(self.root, "worldbody")
         self.contact = element(self.root, "contact")
         self.actuator = element(self.root, "actuator")
+        self.inertias = InertiaWriter(self.root, report)
         self.geoms = GeomWriter(scene, path, self.asset, report)
         self.names = {kind: Names(xml_name, {"world"}) for kind in ("body", "joint", "site")}
         self.elements: dict[int, ElementTree.Element] = {-1: self.world}
@@ -147,7 +148,7 @@ class _MjcfWriter:
         body = self.scene.bodies[number]
         own = self._open_body(-1, number, body.pose)
         own.set("mocap", "true")
-        self._write_inertial(own, body)
+        self.inertias.write(own, body)
         self._write_shapes(number)
 
     def _open_body(self, parent: int, number: int, pose: Pose) -> ElementTree.Element:
@@ -163,7 +164,7 @@ class _MjcfWriter:
         floats = joint.kind in FLOATING and joint.parent < 0
         pose = joint.X_p @ Pose.of(joint.q) @ joint.X_c.inverse() if floats else joint.zero
         own = self._open_body(joint.parent, joint.child, pose)
-        self._write_inertial(own, body)
+        self.inertias.write(own, body)
         count = motion_count(joint)
         keys = [joint.key] if count == 1 else [f"{joint.key}_{i}" for i in range(count)]
         names = [self.names["joint"].unique(key) for key in keys]
@@ -178,22 +179,6 @@ class _MjcfWriter:
             if motion.axis is not None:
                 self.axes.append((motion.attributes["name"], motion.axis))
         self._write_shapes(joint.child)
-
-    def _write_inertial(self, own: ElementTree.Element, body: BodyRecord) -> None:
-        props = body.props
-        if props.mass <= 0.0:
-            return
-        if not valid_inertia(props):
-            message = "no distribution of mass has this inertia (A + B < C); MuJoCo may refuse it"
-            self.report.approximated(body.key, message)
-        full = props.inertia
-        off = [full[0, 1], full[0, 2], full[1, 2]]
-        attributes = {"pos": numbers(props.com), "mass": number(props.mass)}
-        if any(off):
-            attributes["fullinertia"] = numbers([*np.diag(full), *off])
-        else:
-            attributes["diaginertia"] = numbers(np.diag(full))
-        element(own, "inertial", attributes)
 
     def _write_shapes(self, number: int) -> None:
         for shape in self.scene.shapes_of(number):
@@ -278,9 +263,3 @@ def _differs(frame: dict, other: dict) -> bool:
     """Return whether two keyframes differ in what both give."""
     values = ((frame.get(name), other[name]) for name in ("joint_q", "joint_qd", "joint_act"))
     return any(one is not None and not np.allclose(one, two, atol=1.0e-6) for one, two in values)
-
-
-def valid_inertia(props: MassProps) -> bool:
-    """Return whether the principal moments satisfy A + B >= C, up to rounding."""
-    moments = np.linalg.eigvalsh(props.inertia)
-    return bool(moments[0] > 0.0 and moments[0] + moments[1] >= moments[2] * (1.0 - 1.0e-6))
