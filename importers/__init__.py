@@ -1,5 +1,7 @@
 """Readers of files: robots are added to a ModelBuilder and reported on, meshes of soft bodies returned."""
 
+from newtonsim.importers.files.limits import Limits as Limits
+from newtonsim.importers.files.limits import limits as limits
 from newtonsim.importers.files.report import ImportReport as ImportReport
 from newtonsim.importers.files.report import ReportEntry as ReportEntry
 from newtonsim.importers.files.resolve_url import resolve_usd_from_url as resolve_usd_from_url

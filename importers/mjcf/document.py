@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_between
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.report import ImportReport
-from newtonsim.importers.files.xml import MAX_BYTES, Node, parse_xml, read_bytes, read_document
+from newtonsim.importers.files.xml import Node, parse_xml, read_bytes, read_document
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler, quat_from_matrix
 
 MAX_INCLUDES = 256
@@ -227,10 +228,10 @@ def _expand_includes(root: Node, folder: Path) -> None:
             if path in seen:
                 raise child.error(f"file {path} is included twice or includes itself")
             seen.add(path)
-            text = read_bytes(path, MAX_BYTES)
+            text = read_bytes(path, limits.text_bytes)
             size += len(text)
-            if len(seen) > MAX_INCLUDES or size > MAX_BYTES:
-                raise child.error(f"the includes exceed {MAX_INCLUDES} files or {MAX_BYTES} bytes")
+            if len(seen) > MAX_INCLUDES or size > limits.text_bytes:
+                raise child.error(f"the includes exceed {MAX_INCLUDES} files or {limits.text_bytes} bytes")
             node.children[at : at + 1] = parse_xml(text, str(path))[0].children
         stack.extend(node.children)
 
