@@ -1,10 +1,10 @@
 """Struct views of the shapes, shared by every kernel that reads geometry or contact materials.
 
 Stage: constraints and penalties of contacts
-Used by: newtonsim/__init__.py, newtonsim/builder/finalize.py, newtonsim/scene/array_types.py,
-    render/recordings/model.py, kernels/constraints/adjoint/contact_terms.py,
-    kernels/constraints/contact_rows.py, kernels/maximal/adjoint/contact_terms.py,
-    kernels/maximal/contacts.py, kernels/penalty/, kernels/views/shapes.py
+Used by: newtonsim/__init__.py, newtonsim/builder/finalize.py, newtonsim/scene/, render/recordings/model.py,
+    kernels/constraints/adjoint/contact_terms.py, kernels/constraints/contact_rows.py,
+    kernels/maximal/adjoint/contact_terms.py, kernels/maximal/contacts.py, kernels/penalty/,
+    kernels/views/shapes.py
 """
 
 import warp as wp
