@@ -106,6 +106,7 @@ HOUSE = Plan(
         "examples.scenes": "examples",
         "utils": "render",
         "kernel_warmup": "inspection",
+        "checkpoints": "scene",
         "dynamics": "kinematics",
         "testing": "kinematics",
     },

@@ -7,6 +7,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from newtonsim.importers.files.limits import Limits as Limits
+    from newtonsim.importers.files.limits import limits as limits
     from newtonsim.importers.files.report import ImportReport as ImportReport
     from newtonsim.importers.files.report import ReportEntry as ReportEntry
     from newtonsim.importers.files.resolve_url import resolve_usd_from_url as resolve_usd_from_url
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "ImportReport": "newtonsim.importers.files.report",
+    "Limits": "newtonsim.importers.files.limits",
     "ReportEntry": "newtonsim.importers.files.report",
+    "limits": "newtonsim.importers.files.limits",
     "load_cloth_mesh": "newtonsim.importers.soft_meshes",
     "load_tet_mesh": "newtonsim.importers.soft_meshes",
     "parse_mjcf": "newtonsim.importers.mjcf",

@@ -8,7 +8,8 @@ from xml.etree.ElementTree import ParseError
 
 from newtonsim.errors import ImportFileError
 from newtonsim.importers.files.faults import Faults
-from newtonsim.importers.files.xml import MAX_DEPTH, MAX_ELEMENTS, Node, parse_xml, source_of
+from newtonsim.importers.files.limits import limits
+from newtonsim.importers.files.xml import Node, parse_xml, source_of
 
 _TOKEN = re.compile(
     r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<![^>]*>"
@@ -67,7 +68,7 @@ def _parse_tags(text: str, path: str | None) -> Node:
             }
             node = Node(token["open"], attributes, path, line)
             count += 1
-            if count > MAX_ELEMENTS or len(stack) >= MAX_DEPTH:
+            if count > limits.elements or len(stack) >= limits.depth:
                 raise node.error("too many elements, or nested too deep")
             if stack:
                 stack[-1].children.append(node)

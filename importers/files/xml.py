@@ -16,10 +16,8 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.importers.files.faults import REFUSE, Faults
+from newtonsim.importers.files.limits import limits
 
-MAX_BYTES = 64 * 1024 * 1024
-MAX_ELEMENTS = 250_000
-MAX_DEPTH = 512
 MAX_NUMBER = 1.0e30
 """Even the fifth power of a length, which an inertia needs, stays finite in double precision."""
 
@@ -209,10 +207,10 @@ class _TreeTarget:
     def start(self, tag: str, attrib: dict[str, str]) -> None:
         node = Node(tag, dict(attrib), self.path, self.position() + self.first_line - 1)
         self.count += 1
-        if self.count > MAX_ELEMENTS:
-            raise node.error(f"more than {MAX_ELEMENTS} elements")
-        if len(self.stack) >= MAX_DEPTH:
-            raise node.error(f"elements nested more than {MAX_DEPTH} deep")
+        if self.count > limits.elements:
+            raise node.error(f"more than {limits.elements} elements")
+        if len(self.stack) >= limits.depth:
+            raise node.error(f"elements nested more than {limits.depth} deep")
         if self.stack:
             self.stack[-1].children.append(node)
         else:
@@ -247,7 +245,7 @@ def source_of(source: str | bytes | os.PathLike) -> tuple[str | bytes, str | Non
     if is_xml_text(source):
         return source, None, Path.cwd()  # pyright: ignore[reportReturnType]
     path = Path(os.fspath(source)) if not isinstance(source, str) else Path(source)
-    return read_bytes(path, MAX_BYTES), str(path), path.resolve().parent
+    return read_bytes(path, limits.text_bytes), str(path), path.resolve().parent
 
 
 def read_document(source: str | bytes | os.PathLike) -> tuple[Node, Path, list[str]]:
@@ -297,8 +295,8 @@ def parse_xml(source: str | bytes, path: str | None) -> tuple[Node, list[str]]:
     from defusedxml.common import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
-    if len(source) > MAX_BYTES:
-        raise ImportFileError(f"the text is longer than the limit of {MAX_BYTES}", path=path)
+    if len(source) > limits.text_bytes:
+        raise ImportFileError(f"the text is longer than the limit of {limits.text_bytes}", path=path)
     body = source.lstrip("\ufeff \t\r\n") if isinstance(source, str) else source.lstrip(b" \t\r\n")
     skipped = source[: len(source) - len(body)]
     first_line = 1 + (skipped.count("\n") if isinstance(skipped, str) else skipped.count(b"\n"))

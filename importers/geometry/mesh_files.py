@@ -4,18 +4,23 @@ import io
 import re
 import struct
 import warnings
+import zipfile
 from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
-from newtonsim.importers.geometry.mesh_parts import MAX_MESH_BYTES, Material, MeshPart
+from newtonsim.importers.geometry.mesh_parts import Material, MeshPart
 from newtonsim.importers.geometry.obj_files import read_obj
 
 _COLLADA_APPEARANCE = re.compile(
     rb"<(bind_material|library_(?:effects|materials|images))\b[^>]*(?<!/)>.*?</\1>", re.DOTALL
 )
+_ARCHIVES = (b"PK\x03\x04", b"PK\x05\x06", b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"7z\xbc\xaf", b"Rar!")
+"""First bytes of zip, gzip, bzip2, xz, 7-Zip and RAR files."""
+
 _STL_HEADER = 84
 _STL_RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 _STL_VERTEX = re.compile(r"\bvertex\s+(\S+)\s+(\S+)\s+(\S+)", re.IGNORECASE)
@@ -36,6 +41,7 @@ def read_parts(path: str, in_metres: bool = True, tolerant: bool = False) -> lis
         Exception: Whatever the parsers of trimesh raise.
     """
     suffix = Path(path).suffix.lower()
+    _check_contents(Path(path))
     if suffix == ".obj":
         parts = read_obj(path)
     elif suffix == ".stl":
@@ -51,9 +57,31 @@ def read_parts(path: str, in_metres: bool = True, tolerant: bool = False) -> lis
     return parts
 
 
+def _check_contents(path: Path) -> None:
+    """Raise an ImportFileError unless it is a file of a size that is read, and no archive.
+
+    Of compressed files that are meshes (3MF) the contents count.
+    """
+    if not path.is_file():
+        raise ImportFileError("no such file", str(path))
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(512)
+    if path.suffix.lower() == ".3mf" and head.startswith(b"PK"):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                size = sum(entry.file_size for entry in archive.infolist())
+        except (zipfile.BadZipFile, ValueError, EOFError) as error:
+            raise ImportFileError(f"the mesh cannot be read: {error}", str(path)) from error
+    elif head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
+        raise ImportFileError("this is an archive, which is not opened as a mesh: unpack it", str(path))
+    if size > limits.mesh_bytes:
+        raise ImportFileError(f"{size} bytes are more than the limit of {limits.mesh_bytes}", str(path))
+
+
 def obj_points(path: Path) -> np.ndarray:
     """Vertices (n, 3) of a Wavefront file, whether or not triangles use them."""
-    lines = (line.split() for line in read_bytes(path, MAX_MESH_BYTES).splitlines())
+    lines = (line.split() for line in read_bytes(path, limits.mesh_bytes).splitlines())
     rows = [words[1:4] for words in lines if len(words) >= 4 and words[0] == b"v"]
     try:
         return np.array(rows, dtype=np.float64).reshape(-1, 3)
@@ -73,7 +101,7 @@ def _replace_infinite(part: MeshPart, path: str) -> None:
 
 def _read_stl(path: str, tolerant: bool) -> list[MeshPart]:
     """Read binary STL, or text, which has the wrong length for binary; equal corners become one point."""
-    data = read_bytes(Path(path), MAX_MESH_BYTES)
+    data = read_bytes(Path(path), limits.mesh_bytes)
     count = struct.unpack_from("<I", data, 80)[0] if len(data) >= _STL_HEADER else 0
     surplus = len(data) - _STL_HEADER - count * _STL_RECORD.itemsize
     if count and (surplus == 0 or (tolerant and surplus > 0)):
@@ -92,7 +120,7 @@ def _read_collada(path: str, in_metres: bool) -> list[MeshPart]:
     try:
         return scene_parts(path, in_metres)
     except Exception:  # a broken material costs the whole mesh
-        bare = _COLLADA_APPEARANCE.sub(b"", read_bytes(Path(path), MAX_MESH_BYTES))
+        bare = _COLLADA_APPEARANCE.sub(b"", read_bytes(Path(path), limits.mesh_bytes))
         return scene_parts(io.BytesIO(bare), in_metres, file_type="dae")
 
 

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-MAX_MESH_BYTES = 512 * 1024 * 1024
-MAX_FACES = 5_000_000
-
 
 @dataclass(slots=True, eq=False)
 class Material:

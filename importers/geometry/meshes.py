@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry import Mesh
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import Node, read_bytes
 from newtonsim.importers.geometry.mesh_appearance import corner_appearance, paint
 from newtonsim.importers.geometry.mesh_files import obj_points, read_parts
-from newtonsim.importers.geometry.mesh_parts import MAX_FACES, MAX_MESH_BYTES, Material, MeshPart
-
-MAX_HEIGHTS = 16_000_000
+from newtonsim.importers.geometry.mesh_parts import Material, MeshPart
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,8 +97,8 @@ def check_mesh(vertices: np.ndarray, faces: np.ndarray, node: Node, name: str = 
     """Raise when a mesh is empty, too large, not finite or refers to vertices that are not there."""
     if len(vertices) < 3 or len(faces) == 0:
         raise node.error(f"{name} has no triangles")
-    if len(faces) > MAX_FACES:
-        raise node.error(f"{name} has {len(faces)} triangles, more than the limit of {MAX_FACES}")
+    if len(faces) > limits.triangles:
+        raise node.error(f"{name} has {len(faces)} triangles, more than the limit of {limits.triangles}")
     if not np.isfinite(vertices).all():
         raise node.error(f"{name} has vertices that are not finite")
     if faces.min() < 0 or faces.max() >= len(vertices):
@@ -126,8 +125,8 @@ def convex_hull(vertices: np.ndarray, node: Node) -> tuple[np.ndarray, np.ndarra
 def _read_mesh(path: Path, node: Node) -> Surface:
     if path.suffix.lower() == ".msh":
         return _read_msh(path, node)
-    if path.stat().st_size > MAX_MESH_BYTES:
-        raise node.error(f"mesh file {path} is larger than the limit of {MAX_MESH_BYTES} bytes")
+    if path.stat().st_size > limits.mesh_bytes:
+        raise node.error(f"mesh file {path} is larger than the limit of {limits.mesh_bytes} bytes")
     if path.suffix.lower() == ".dae" and not _has_module("collada"):
         raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install newtonsim[mesh])")
     try:
@@ -168,7 +167,7 @@ def _join(parts: list[MeshPart]) -> Surface:
 
 def _read_msh(path: Path, node: Node) -> Surface:
     """Read MuJoCo's binary mesh: four counts, then vertices, normals, texture coordinates, triangles."""
-    data = read_bytes(path, MAX_MESH_BYTES)
+    data = read_bytes(path, limits.mesh_bytes)
     if len(data) < 16:
         raise node.error(f"mesh file {path} is truncated")
     vertex_count, normal_count, texture_count, face_count = struct.unpack_from("<4i", data)
@@ -201,8 +200,8 @@ def read_png_heights(path: Path, node: Node) -> np.ndarray:
         raise node.error(f"height field {path}: PNG files need pillow (pip install pillow)") from error
     try:
         with Image.open(path) as image:
-            if image.width * image.height > MAX_HEIGHTS:
-                raise node.error(f"height field {path} has more than {MAX_HEIGHTS} pixels")
+            if image.width * image.height > limits.heights:
+                raise node.error(f"height field {path} has more than {limits.heights} pixels")
             return np.asarray(image.convert("L"), dtype=np.float64)
     except OSError as error:
         raise node.error(f"height field {path} cannot be read: {error}") from error

@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
-from newtonsim.importers.geometry.mesh_parts import MAX_MESH_BYTES, Material, MeshPart
+from newtonsim.importers.geometry.mesh_parts import Material, MeshPart
 
 
 def read_obj(path: str) -> list[MeshPart]:
@@ -21,7 +22,7 @@ def read_obj(path: str) -> list[MeshPart]:
     Raises:
         ImportFileError: The file is unreadable, or a face names a vertex that is not there.
     """
-    text = read_bytes(Path(path), MAX_MESH_BYTES).decode("utf-8", errors="replace")
+    text = read_bytes(Path(path), limits.mesh_bytes).decode("utf-8", errors="replace")
     try:
         return _ObjReader(path).read(text.replace("\\\n", " "))
     except (ValueError, IndexError) as error:
@@ -113,6 +114,9 @@ def _columns(lines: list[str], count: int) -> np.ndarray:
 def _corners(lines: list[str]) -> np.ndarray:
     """Corners of the triangles that polygons fall into, as places of point and uv (n, 2), -1 for none."""
     sizes = np.array([len(line.split()) for line in lines])
+    count = int(np.maximum(sizes - 2, 0).sum())
+    if count > limits.triangles:
+        raise ValueError(f"{count} triangles are more than the limit of {limits.triangles}")
     words = " ".join(lines).split()
     slashes = words[0].count("/")
     if all(word.count("/") == slashes for word in words):
@@ -124,13 +128,16 @@ def _corners(lines: list[str]) -> np.ndarray:
         pairs = np.array([[int(f[0]), int(f[1]) if len(f) > 1 and f[1] else 0] for f in fields])
     places = pairs - 1
     starts = np.cumsum(sizes) - sizes
-    triangles = []
-    for size in np.unique(sizes):
-        first = starts[sizes == size]
-        triangles += [np.column_stack([first, first + k, first + k + 1]) for k in range(1, size - 1)]
+    triangles = [_fans(starts[sizes == size], int(size)) for size in np.unique(sizes) if size > 2]
     if not triangles:
         raise ValueError("a face has fewer than three corners")
     return places[np.concatenate(triangles).reshape(-1)]
+
+
+def _fans(first: np.ndarray, size: int) -> np.ndarray:
+    """Places of corners of triangles (m, 3) that polygons with `size` corners from `first` on fall into."""
+    second = first + np.arange(1, size - 1)[:, None]
+    return np.stack([np.broadcast_to(first, second.shape), second, second + 1], axis=-1).reshape(-1, 3)
 
 
 def read_mtl(path: Path) -> dict[str, Material]:
@@ -139,7 +146,7 @@ def read_mtl(path: Path) -> dict[str, Material]:
         return {}
     table: dict[str, Material] = {}
     current = Material()
-    for line in read_bytes(path, MAX_MESH_BYTES).decode("utf-8", errors="replace").splitlines():
+    for line in read_bytes(path, limits.mesh_bytes).decode("utf-8", errors="replace").splitlines():
         head, rest = _split(line)
         words = rest.split()
         try:

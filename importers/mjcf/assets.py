@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.resolve import FileResolver
 from newtonsim.importers.files.xml import Node, read_bytes
 from newtonsim.importers.geometry.meshes import (
-    MAX_HEIGHTS,
     MeshLibrary,
     Surface,
     check_mesh,
@@ -145,7 +145,7 @@ class Assets:
         path = self._path(node, self.document.compiler.mesh_dir)
         if path.suffix.lower() == ".png":
             return read_png_heights(path, node)
-        data = read_bytes(path, 8 + 4 * MAX_HEIGHTS)
+        data = read_bytes(path, 8 + 4 * limits.heights)
         shape = np.frombuffer(data[:8], "<i4") if len(data) >= 8 else (0, 0)
         if min(shape) < 2 or len(data) != 8 + 4 * int(shape[0]) * int(shape[1]):
             raise node.error(f"height field file {path} has a wrong length for its shape {tuple(shape)}")
@@ -190,8 +190,10 @@ def _renamed(node: Node, old: str, new: str) -> Node:
 
 def _inline_heights(node: Node) -> np.ndarray:
     rows, columns = node.int("nrow", 0), node.int("ncol", 0)
-    if not (2 <= rows <= MAX_HEIGHTS and 2 <= columns <= MAX_HEIGHTS and rows * columns <= MAX_HEIGHTS):
-        raise node.error(f"nrow and ncol must be at least 2 and give at most {MAX_HEIGHTS} heights")
+    if not (
+        2 <= rows <= limits.heights and 2 <= columns <= limits.heights and rows * columns <= limits.heights
+    ):
+        raise node.error(f"nrow and ncol must be at least 2 and give at most {limits.heights} heights")
     values = node.floats("elevation")
     if values is None:
         return np.zeros((rows, columns))

@@ -13,9 +13,10 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.files.faults import REFUSE, Faults
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.tolerant_xml import read_tolerantly
-from newtonsim.importers.files.xml import MAX_BYTES, Node
+from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler, quat_from_matrix
 
 MAX_INCLUDES = 256
@@ -234,8 +235,8 @@ def _expand_includes(root: Node, folder: Path, faults: Faults) -> None:
             seen.add(path)
             included = read_tolerantly(path, faults)[0]
             size += path.stat().st_size
-            if len(seen) > MAX_INCLUDES or size > MAX_BYTES:
-                raise child.error(f"the includes exceed {MAX_INCLUDES} files or {MAX_BYTES} bytes")
+            if len(seen) > MAX_INCLUDES or size > limits.text_bytes:
+                raise child.error(f"the includes exceed {MAX_INCLUDES} files or {limits.text_bytes} bytes")
             node.children[at : at + 1] = included.children
         stack.extend(node.children)
 

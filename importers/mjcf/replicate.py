@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.files.xml import MAX_ELEMENTS, Node
+from newtonsim.importers.files.limits import limits
+from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import quat_from_euler
 from newtonsim.importers.mjcf.document import Document
 
@@ -34,14 +35,14 @@ def expand_replicates(document: Document) -> None:
         for child in parent.children
         if child.tag == "replicate"
     ]
-    room = MAX_ELEMENTS
+    room = limits.elements
     for node, parent in reversed(found):
         count = node.int("count", 0)
         if count < 1:
             raise node.error(f"attribute 'count' must be a positive number, got {node.text_of('count')!r}")
         room -= count * sum(1 for _ in node.walk())
         if room < 0:
-            raise node.error(f"the copies make more than {MAX_ELEMENTS} elements")
+            raise node.error(f"the copies make more than {limits.elements} elements")
         suffixes = [f"{node.text_of('sep', '')}{k:0{len(str(count - 1))}d}" for k in range(count)]
         at = next(k for k, child in enumerate(parent.children) if child is node)
         parent.children[at : at + 1] = _copies(node, suffixes, document)

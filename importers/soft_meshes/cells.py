@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
-from newtonsim.importers.geometry.meshes import MAX_FACES
+from newtonsim.importers.files.limits import limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ class CellFile:
                     element=f"{block.kind.name} {outside[0]}",
                 )
             total += len(block.nodes)
-        if total > MAX_FACES:
+        if total > limits.triangles:
             raise ImportFileError(
-                f"the file has {total} cells, more than the limit of {MAX_FACES}", self.path
+                f"the file has {total} cells, more than the limit of {limits.triangles}", self.path
             )
 
     def tetrahedra(self) -> np.ndarray:

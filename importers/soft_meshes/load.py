@@ -10,8 +10,8 @@ import numpy as np
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.tetmesh import TetMesh
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
-from newtonsim.importers.geometry.meshes import MAX_MESH_BYTES
 from newtonsim.importers.soft_meshes.cells import CellFile, gather
 from newtonsim.importers.soft_meshes.gmsh import read_gmsh
 from newtonsim.importers.soft_meshes.obj import read_obj
@@ -95,7 +95,7 @@ def read_cells(path: str | Path) -> CellFile:
     suffix = Path(path).suffix.lower()
     if suffix not in _READERS:
         raise ImportFileError(f"cells are read from {', '.join(_READERS)} files, not {suffix!r}", str(path))
-    data = read_bytes(Path(path), MAX_MESH_BYTES)
+    data = read_bytes(Path(path), limits.mesh_bytes)
     try:
         file = _READERS[suffix](data, str(path))
     except ImportFileError:

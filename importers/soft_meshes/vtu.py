@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import Node, parse_xml
-from newtonsim.importers.geometry.meshes import MAX_MESH_BYTES
 from newtonsim.importers.soft_meshes.cells import CellFile, numbers, ragged_blocks
 from newtonsim.importers.soft_meshes.vtk import kind_of
 
@@ -79,8 +79,8 @@ class _Arrays:
                 raise ValueError(f"{size} bytes are announced, {len(data) - width} are there")
             return data[width : width + size]
         count, size, last = np.frombuffer(data, self.header, 3).tolist()
-        if count * size > MAX_MESH_BYTES:
-            raise ValueError(f"{count} blocks of {size} bytes are more than the limit of {MAX_MESH_BYTES}")
+        if count * size > limits.mesh_bytes:
+            raise ValueError(f"{count} blocks of {size} bytes are more than the limit of {limits.mesh_bytes}")
         packed = np.frombuffer(data, self.header, count, 3 * width).tolist() if count else []
         at, blocks = (3 + count) * width, []
         for k, length in enumerate(packed):

@@ -10,7 +10,7 @@ from newtonsim.importers.files.arguments import ContactSettings, patterns
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.load import LoadOptions, load
 from newtonsim.importers.usd.scene import Defaults
-from newtonsim.importers.usd.stage import opened, view_stage
+from newtonsim.importers.usd.stage import faults_named, opened, view_stage
 from newtonsim.importers.usd.walk import Walker
 
 
@@ -134,10 +134,11 @@ def parse_usd(
     report = ImportReport(format="usd")
     with opened(source) as (stage, path):
         report.path = path
-        view = view_stage(stage, path, xform, builder.up_vector)
-        walker = Walker(view, report, ignore, only_load_enabled_rigid_bodies, only_load_enabled_joints)
-        options = LoadOptions(root_path, cloned_env, only_load_warp_scene, invert_rotations, strict)
-        result = load(walker, builder, defaults, report, options)
+        with faults_named(path):
+            view = view_stage(stage, path, xform, builder.up_vector)
+            walker = Walker(view, report, ignore, only_load_enabled_rigid_bodies, only_load_enabled_joints)
+            options = LoadOptions(root_path, cloned_env, only_load_warp_scene, invert_rotations, strict)
+            result = load(walker, builder, defaults, report, options)
     if getattr(wp.config, "verbose", False) if verbose is None else verbose:
         sys.stdout.write(report.describe() + "\n")
     return result

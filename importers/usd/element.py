@@ -39,6 +39,8 @@ class Element:
     def schemas(self) -> list[str]:
         """Names of all API schemas that the prim asks for, known ones and others."""
         listed = self.prim.GetMetadata("apiSchemas")
+        if listed is not None and not hasattr(listed, "GetAddedOrExplicitItems"):
+            raise self.error(f"apiSchemas is no list of names: {str(listed)[:80]!r}")
         return [*listed.GetAddedOrExplicitItems()] if listed is not None else []
 
     def has_api(self, name: str) -> bool:
@@ -138,7 +140,7 @@ class Element:
             return default
         if value not in words:
             raise self.error(f"attribute '{name}' is {value!r:.80}, expected one of {', '.join(words)}")
-        return str(value)
+        return words[list(words).index(value)]  # file names are equal to texts, but no texts
 
     def array(self, name: str, kind: type, columns: int = 1) -> np.ndarray:
         """Return an attribute as array (n,) or (n, columns), empty if there is no value."""

@@ -85,9 +85,17 @@ def _read_appearance(prim: object) -> Appearance:
     alpha = float(opacity) if isinstance(opacity, float) else 1.0
     if isinstance(color, str):
         return Appearance(None, color)
-    if color is None:
-        return Appearance()
-    return Appearance((*(float(c) for c in color), alpha))
+    channels = _channels(color)
+    return Appearance() if channels is None else Appearance((*channels, alpha))
+
+
+def _channels(color: object) -> tuple[float, float, float] | None:
+    """Red, green and blue of a value; None if it is no colour, whatever else the file says that it is."""
+    try:
+        red, green, blue = (float(channel) for channel in color)  # pyright: ignore[reportGeneralTypeIssues]
+    except (TypeError, ValueError):
+        return None
+    return red, green, blue
 
 
 def _input(shader: object, name: str) -> object:

@@ -5,7 +5,8 @@ import warnings
 import numpy as np
 
 from newtonsim.errors import UnsupportedElementWarning
-from newtonsim.importers.geometry.meshes import MAX_FACES, Surface
+from newtonsim.importers.files.limits import limits
+from newtonsim.importers.geometry.meshes import Surface
 from newtonsim.importers.usd.element import Element
 
 
@@ -29,8 +30,8 @@ def triangles_of(element: Element) -> Surface:
         )
     if len(indices) and (indices.min() < 0 or indices.max() >= len(points)):
         raise element.error(f"attribute 'faceVertexIndices' names a point outside 0..{len(points) - 1}")
-    if len(indices) - 2 * len(counts) > MAX_FACES:
-        raise element.error(f"the mesh has more triangles than the limit of {MAX_FACES}")
+    if len(indices) - 2 * len(counts) > limits.triangles:
+        raise element.error(f"the mesh has more triangles than the limit of {limits.triangles}")
     corners = _triangulate(points, counts, indices, _holes(element, len(counts)))
     surface = Surface(points, indices[corners], _texture_coordinates(element, indices, corners, len(points)))
     if element.token("orientation", "rightHanded", ("rightHanded", "leftHanded")) == "leftHanded":

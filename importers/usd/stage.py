@@ -1,11 +1,13 @@
 """Opening stages; their units, up axis and time."""
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -14,6 +16,8 @@ from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.transforms import quat_between, quat_matrix
 from newtonsim.importers.files.resolve_url import is_url, resolve_usd_from_url
 from newtonsim.importers.geometry.pose import Pose
+
+_PLACE = re.compile(r"(.+?):(\d+):(\d+): (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +103,50 @@ def _open_file(path: str) -> object:
         raise ImportFileError("is no file" if Path(path).exists() else "file not found", path)
     try:
         return Usd.Stage.Open(path)
-    except (Tf.ErrorException, RuntimeError) as error:
+    except Tf.ErrorException as error:
+        raise _described(error, path) from error
+    except (RuntimeError, UnicodeDecodeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ImportFileError(
             f"cannot be read as USD: {lines[-1][:300] if lines else error}", path
         ) from error
+
+
+@contextmanager
+def faults_named(path: str | None) -> Iterator[None]:
+    """Turn what the library raises at contents that make no sense into an ImportFileError with its words.
+
+    Args:
+        path: The file.
+    """
+    from pxr import Tf
+
+    try:
+        yield
+    except Tf.ErrorException as error:
+        raise _described(error, path) from error
+    except UnicodeDecodeError as error:
+        raise ImportFileError(f"a text of the file is not UTF-8: {error}", path) from error
+
+
+def _text(part: object) -> str:
+    """The text of a message, which holds what the file holds."""
+    try:
+        return str(part)
+    except UnicodeDecodeError as error:
+        return bytes(error.object).decode("utf-8", errors="replace")
+
+
+def _described(error: Any, path: str | None) -> ImportFileError:
+    """What the library said, with file, line and column where it gave them, and without that it failed."""
+    words = [" ".join(_text(part).split()) for part in error.args or (error,)]
+    for word in words:
+        if place := _PLACE.fullmatch(word):
+            file, line, column, text = place.groups()
+            where = file if path is None or file != path else path
+            return ImportFileError(f"column {column}: {text[:300]}", where, int(line))
+    telling = [word for word in words if not word.startswith("Failed to open layer")] or words
+    return ImportFileError(f"cannot be read as USD: {telling[0][:300]}", path)
 
 
 def check_composition(stage: object, path: str | None) -> None:

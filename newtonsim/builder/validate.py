@@ -133,6 +133,7 @@ def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
     _check_kinds(builder, arrays)
     _check_limits(builder, arrays)
     _check_sizes(builder, arrays)
+    _check_extents(builder, arrays)
     _check_masses(builder, arrays)
 
 
@@ -209,6 +210,26 @@ def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
             )
 
 
+LEAST_MASS, LARGEST_MASS = 1.0e-18, 1.0e20
+"""Masses of moving bodies [kg] that single precision can invert, add and multiply by lengths."""
+LEAST_INERTIA, LARGEST_INERTIA = 1.0e-30, 1.0e30
+"""Moments of inertia of moving bodies [kg m^2], likewise."""
+LARGEST_LENGTH = 1.0e12
+"""Largest coordinate or size [m]."""
+_LENGTHS = {
+    "body_q": "its position",
+    "body_com": "its centre of mass",
+    "joint_X_p": "its frame in the parent",
+    "joint_X_c": "its frame in the child",
+    "constraint_X_p": "its frame in the parent",
+    "constraint_X_c": "its frame in the child",
+    "shape_transform": "its position",
+    "shape_geo_scale": "its size",
+    "particle_q": "its position",
+    "particle_radius": "its radius",
+}
+"""Arrays of lengths, and what they are to the user."""
+
 _NOT_NEGATIVE = (
     ("particle_mass", ()),
     ("particle_radius", ()),
@@ -273,6 +294,13 @@ def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:
         return
     if (mass < 0.0).any():
         raise ModelError(f"body '{builder.body_key[int(np.argmin(mass))]}': its mass is negative")
+    outside = (mass > 0.0) & ((mass < LEAST_MASS) | (mass > LARGEST_MASS))
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise ModelError(
+            f"body '{builder.body_key[at]}': its mass is {mass[at]:g} kg, expected 0 for a kinematic body or "
+            f"{LEAST_MASS:g} to {LARGEST_MASS:g}"
+        )
     dynamic = np.flatnonzero(mass > 0.0)
     if len(dynamic):
         tensors = inertia[dynamic]
@@ -286,6 +314,28 @@ def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:
         if flat.any():
             key = builder.body_key[int(dynamic[np.argmax(flat)])]
             raise ModelError(f"body '{key}': its inertia is not positive definite, yet it has mass")
+        outside = (smallest < LEAST_INERTIA) | (scale > LARGEST_INERTIA)
+        if outside.any():
+            at = int(np.argmax(outside))
+            key = builder.body_key[int(dynamic[at])]
+            raise ModelError(
+                f"body '{key}': its moments of inertia are {smallest[at]:g} to "
+                f"{scale[at]:g} kg m^2, expected {LEAST_INERTIA:g} to {LARGEST_INERTIA:g}"
+            )
+
+
+def _check_extents(builder, arrays: dict[str, np.ndarray]) -> None:
+    """Check that lengths are such that single precision can add and square them."""
+    for name, what in _LENGTHS.items():
+        spec = SPECS[name]
+        if not arrays[name].size or np.abs(arrays[name]).max() <= LARGEST_LENGTH:
+            continue
+        values = np.abs(arrays[name].reshape(len(arrays[name]), -1))
+        at, column = map(int, np.argwhere(values > LARGEST_LENGTH)[0])
+        raise ModelError(
+            f"{element_name(builder, spec.per, at)}: {what} has {values[at, column]:g} m in it, expected "
+            f"at most {LARGEST_LENGTH:g}"
+        )
 
 
 def check_tree(builder, arrays: dict[str, np.ndarray]) -> None:

@@ -318,6 +318,12 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
         help="key for SHARED_MEMORY connections, -1 for none (default: 12347)",
     )
     parser.add_argument(
+        "--folder",
+        metavar="PATH",
+        help="where clients may read and write files, besides the data of packages (default: the working "
+        "folder with a --host that other machines reach, else anywhere)",
+    )
+    parser.add_argument(
         "--num-worlds", type=positive_int, default=1, metavar="N", help="copies of the world (default: 1)"
     )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: cpu with one world)")

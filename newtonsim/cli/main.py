@@ -50,7 +50,7 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
 
 
 def _one_line(error: Exception) -> str:
-    """Return the message of an error on one line."""
+    """Return the message of an error on one line; of the system's, file and reason without their number."""
     if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
+        return f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return " ".join(str(error).split()) or type(error).__name__

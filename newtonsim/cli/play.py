@@ -30,9 +30,9 @@ def play(arguments: argparse.Namespace) -> int:
     from newtonsim import envs
 
     if not os.path.exists(path):
-        print(f"{path}: written from the last checkpoint")
         find_task(learn.Run.read(arguments.policy).name)
         learn.write_policy(arguments.policy)
+        print(f"{path}: written from the last checkpoint")
 
     policy = learn.PolicyFile(path)
     name, options = policy.about["name"], policy.about["options"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import os
 import signal
 import sys
 
@@ -14,7 +15,8 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
     """Serve one world until the process is interrupted or terminated.
 
     Args:
-        arguments: `host`, `port`, `shared_memory_key`, `num_worlds` and `device` of the command line.
+        arguments: `host`, `port`, `shared_memory_key`, `folder`, `num_worlds` and `device` of the command
+            line.
 
     Returns:
         Exit status 0.
@@ -25,14 +27,15 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
     """
     from newtonsim.pybullet_compat.clients.table import disconnect
     from newtonsim.pybullet_compat.connections import open_world
+    from newtonsim.pybullet_compat.server import protocol
     from newtonsim.pybullet_compat.server.physics_server import PhysicsServer
     from newtonsim.pybullet_compat.surface import constants
     from newtonsim.pybullet_compat.surface.errors import error
 
     world = open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
     try:
-        server = PhysicsServer(world)
-    except error as failure:
+        server = PhysicsServer(world, _folder(arguments))
+    except (error, OSError) as failure:
         raise NewtonsimError(str(failure)) from failure
     signal.signal(signal.SIGTERM, lambda *_: server.stop())
     try:
@@ -41,7 +44,8 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
             server.listen_local(arguments.shared_memory_key)
         if not _is_loopback(arguments.host):
             print(
-                "newtonsim: warning: whoever reaches this port can read and write files as this user",
+                f"newtonsim: clients on other machines need {protocol.TOKEN_VARIABLE}={server.token}\n"
+                "newtonsim: warning: the connection is not encrypted",
                 file=sys.stderr,
             )
         print(f"physics server on port {port}: {', '.join(server.addresses)}", flush=True)
@@ -52,6 +56,13 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         server.close()
         disconnect(world)
     return 0
+
+
+def _folder(arguments: argparse.Namespace) -> str | None:
+    """Folder that clients are kept in: as asked for, else the working one if other machines can connect."""
+    if arguments.folder is None and not _is_loopback(arguments.host):
+        return os.getcwd()
+    return arguments.folder
 
 
 def _is_loopback(host: str) -> bool:

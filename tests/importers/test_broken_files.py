@@ -9,9 +9,8 @@ import pytest
 
 import newtonsim
 from newtonsim.errors import ImportFileError, NewtonsimError, UnsupportedElementWarning
-from newtonsim.importers import parse_mjcf, parse_urdf
+from newtonsim.importers import limits, parse_mjcf, parse_urdf
 from newtonsim.importers.building import filters as building_filters
-from newtonsim.importers.files import xml
 
 SOON = 20.0
 """Seconds after which a file counts as a hang; all of them take under five here."""
@@ -354,7 +353,7 @@ NOT_XML = {
 @pytest.mark.parametrize("parse", [parse_urdf, parse_mjcf])
 @pytest.mark.parametrize("case", NOT_XML)
 def test_text_that_is_not_usable_xml(parse, case, tmp_path, monkeypatch):
-    monkeypatch.setattr(xml, "MAX_ELEMENTS", 1000)
+    monkeypatch.setattr(limits, "elements", 1000)
     root = "robot" if parse is parse_urdf else "mujoco"
     text = NOT_XML[case]
     strict = case == "undefined entity"  # which others leave as it is
@@ -385,7 +384,7 @@ def test_what_other_readers_tolerate_is_tolerated():
 
 
 def test_file_too_large(tmp_path, monkeypatch):
-    monkeypatch.setattr(xml, "MAX_BYTES", 100)
+    monkeypatch.setattr(limits, "text_bytes", 100)
     (tmp_path / "f.urdf").write_text("<robot>" + " " * 100 + "</robot>")
     assert_refused(parse_urdf, tmp_path / "f.urdf", "more than the limit")
     assert_refused(parse_urdf, (tmp_path / "f.urdf").read_text(), "longer than the limit")

@@ -5,8 +5,11 @@ import random
 import socket
 import subprocess
 import sys
+import time
+import tracemalloc
 
 import numpy as np
+import pybullet_data
 import pytest
 
 import newtonsim.pybullet_compat as compat
@@ -18,6 +21,8 @@ zmq = pytest.importorskip("zmq")
 msgpack = pytest.importorskip("msgpack")
 
 KEY = 20000 + os.getpid() % 10000
+START = b"\x93\x01\xacgetNumBodies"
+"""The beginning of a call."""
 
 
 def start_server(*arguments):
@@ -217,6 +222,137 @@ def test_a_server_survives_garbage(port, remote):
         with socket.create_connection(("127.0.0.1", port)) as raw:
             raw.sendall(source.randbytes(length))
     assert compat.getNumBodies(physicsClientId=remote) == 0
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (
+            b"\x93\x01\xacgetNumBodies\xdd" + (60_000_000).to_bytes(4, "big") + b"\x80" * 60_000_000,
+            "elements",
+        ),
+        (START + b"\x81\xa1x\xdc\x00\x64" + 100 * (b"\xdc\xff\xff" + b"\xc0" * 65535), "elements"),
+        (START + b"\x81\xa1x" + b"\x91" * 40 + b"\xc0", "nested"),
+        (b"\xdf\xff\xff\xff\xff", "elements"),
+    ],
+    ids=["60 million maps", "many lists", "deep", "a length without content"],
+)
+def test_large_structures_are_refused_before_they_are_made(message, text):
+    """In less than 1 MB of memory, where the first one took 42 s and 4.9 GB."""
+    tracemalloc.start()
+    start = time.process_time()
+    try:
+        with pytest.raises(protocol.ProtocolError, match=text):
+            protocol.decode_call(message)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1e6
+    assert time.process_time() - start < 10.0  # tracing takes most of it
+
+
+def test_structure_is_measured_as_messagepack_reads_it():
+    """Random data passes with exactly as many elements and levels as it has."""
+
+    def measure(value):
+        if isinstance(value, (list, dict)):
+            items = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+            found = [measure(item) for item in items]
+            return 1 + sum(n for n, _ in found), max((1 + d for _, d in found), default=0)
+        return 1, 0
+
+    source = random.Random(3)
+    values = [random_value(source) for _ in range(400)]
+    values += ["x" * n for n in (31, 32, 255, 256, 65536)] + [b"x" * n for n in (255, 256, 65536)]
+    values += [list(range(n)) for n in (15, 16, 65536)] + [{i: i for i in range(n)} for n in (15, 16, 65536)]
+    values += [10**n for n in range(19)] + [-(10**n) for n in range(18)] + [0.5, None, True]
+    values += [msgpack.ExtType(3, bytes(n)) for n in (0, 1, 2, 4, 8, 16, 17, 256, 65536)]
+    for value in values:
+        data, (elements, levels) = msgpack.packb(value), measure(value)
+        protocol.check_structure(data, elements, levels)
+        with pytest.raises(protocol.ProtocolError, match="elements"):
+            protocol.check_structure(data, elements - 1, levels)
+        with pytest.raises(protocol.ProtocolError, match=r"cut off|elements|nested"):
+            protocol.check_structure(data[:0] if len(data) == 1 else data[:-1] + b"", elements - 1, levels)
+        if levels:
+            with pytest.raises(protocol.ProtocolError, match="nested"):
+                protocol.check_structure(data, elements, levels - 1)
+
+
+def test_a_connection_begins_with_the_token(port, monkeypatch):
+    """Nothing is done for those who have none, a wrong one, or the name of somebody who had it."""
+    path = protocol.token_path(f"tcp-{port}")
+    assert os.stat(path).st_mode & 0o777 == 0o600
+    with open(path) as file:
+        token = file.read()
+    assert len(token) == 64
+    with zmq.Context() as context:
+        for given in (None, "", "x" * 64, 3, b"x", token[:-1], "\ud800"):
+            arguments = {} if given is None else {"token": given}
+            answers = ask(context, port, [Call(1, protocol.HELLO, arguments), Call(2, "getNumBodies", {})])
+            assert all("token" in failure[1] for failure in answers), given
+        assert ask(
+            context, port, [Call(1, protocol.HELLO, {"token": token}), Call(2, "getNumBodies", {})]
+        ) == [
+            None,
+            None,
+        ]
+        chosen = [Call(1, protocol.HELLO, {"token": token}), Call(2, "getNumBodies", {})]
+        assert all("token" in failure[1] for failure in ask(context, port, chosen, name=b"me"))
+    monkeypatch.setattr(protocol, "token_path", lambda name: "/nowhere")
+    assert compat.connect(compat.TCP, "127.0.0.1", port) == -1
+    monkeypatch.setenv(protocol.TOKEN_VARIABLE, token)
+    client = compat.connect(compat.TCP, "127.0.0.1", port)
+    assert client >= 0
+    compat.disconnect(client)
+
+
+def ask(context, port, calls, name=None):
+    """Failures of the answers to calls of a new connection."""
+    with context.socket(zmq.DEALER) as connection:
+        connection.setsockopt(zmq.LINGER, 0)
+        if name is not None:
+            connection.setsockopt(zmq.IDENTITY, name)
+        connection.connect(f"tcp://127.0.0.1:{port}")
+        failures = []
+        for call in calls:
+            try:
+                connection.send(protocol.encode(call))
+            except UnicodeEncodeError:
+                return [("error", "token cannot be sent")]
+            assert connection.poll(20000)
+            failures.append(protocol.decode_answer(connection.recv()).failure)
+        return failures
+
+
+def test_clients_are_kept_in_a_folder(tmp_path):
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    urdf, plane = '<robot name="r"><link name="a"/></robot>', f"{pybullet_data.getDataPath()}/plane.urdf"
+    for folder in (inside, outside):
+        (folder / "robot.urdf").write_text(urdf)
+    (inside / "link.urdf").symlink_to(outside / "robot.urdf")
+    process, port = start_server("--shared-memory-key", "-1", "--folder", str(inside))
+    try:
+        client = compat.connect(compat.TCP, "127.0.0.1", port)
+        assert compat.loadURDF(str(inside / "robot.urdf"), physicsClientId=client) == 0
+        assert compat.loadURDF(plane, physicsClientId=client) == 1
+        compat.saveBullet(str(inside / "state.bullet"), physicsClientId=client)
+        assert (inside / "state.bullet").exists()
+        for path in (outside / "robot.urdf", inside / ".." / "outside" / "robot.urdf", inside / "link.urdf"):
+            with pytest.raises(compat.error):
+                compat.loadURDF(str(path), physicsClientId=client)
+        for path in (outside / "state.bullet", inside / ".." / "state.bullet", "/dev/shm/state.bullet"):
+            with pytest.raises(compat.error):
+                compat.saveBullet(str(path), physicsClientId=client)
+        compat.stepSimulation(physicsClientId=client)  # compiles and loads kernels
+        assert compat.getNumBodies(physicsClientId=client) == 2
+        assert sorted(path.name for path in outside.iterdir()) == ["robot.urdf"]
+        assert not (tmp_path / "state.bullet").exists()
+        compat.disconnect(client)
+    finally:
+        stop_server(process)
 
 
 def test_a_lost_server_is_noticed():

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from newtonsim.errors import ImportFileError
 from newtonsim.importers.files.faults import Faults, Forgive
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.tolerant_xml import parse_tolerantly
-from newtonsim.importers.files.xml import MAX_BYTES, Node, read_bytes
+from newtonsim.importers.files.xml import Node, read_bytes
 
 
 def read_xml(path: str | os.PathLike, faults: Faults, use_cache: bool = True) -> Node:
@@ -35,5 +36,5 @@ def read_xml(path: str | os.PathLike, faults: Faults, use_cache: bool = True) ->
 @lru_cache(maxsize=256)
 def _read(path: str, changed: int, size: int) -> tuple[Node, list[ImportFileError]]:
     faults = Forgive()
-    root = parse_tolerantly(read_bytes(Path(path), MAX_BYTES), path, faults)[0]
+    root = parse_tolerantly(read_bytes(Path(path), limits.text_bytes), path, faults)[0]
     return root, faults.forgiven

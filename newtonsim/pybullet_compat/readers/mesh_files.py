@@ -10,8 +10,9 @@ import numpy as np
 
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry import Mesh
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.geometry.mesh_files import read_parts
-from newtonsim.importers.geometry.mesh_parts import MAX_FACES, MAX_MESH_BYTES, MeshPart
+from newtonsim.importers.geometry.mesh_parts import MeshPart
 
 
 @dataclass(slots=True, eq=False)
@@ -66,8 +67,8 @@ def read_mesh_file(path: str, use_cache: bool = True) -> MeshFile:
 
 @lru_cache(maxsize=512)
 def _read(path: str, changed: int, size: int) -> MeshFile:
-    if size > MAX_MESH_BYTES:
-        raise ImportFileError(f"the file is larger than the limit of {MAX_MESH_BYTES} bytes", path)
+    if size > limits.mesh_bytes:
+        raise ImportFileError(f"the file is larger than the limit of {limits.mesh_bytes} bytes", path)
     try:
         parts = read_parts(path, in_metres=False, tolerant=True)
     except ImportFileError:
@@ -76,8 +77,8 @@ def _read(path: str, changed: int, size: int) -> MeshFile:
         raise ImportFileError(f"the mesh cannot be read: {str(error)[:200]}", path) from error
     if not parts:
         raise ImportFileError("the mesh has no triangles", path)
-    if sum(len(part.faces) for part in parts) > MAX_FACES:
-        raise ImportFileError(f"the mesh has more than {MAX_FACES} triangles", path)
+    if sum(len(part.faces) for part in parts) > limits.triangles:
+        raise ImportFileError(f"the mesh has more than {limits.triangles} triangles", path)
     for part in parts:
         if part.faces.min() < 0 or part.faces.max() >= len(part.vertices):
             raise ImportFileError("the mesh has triangles that refer to missing vertices", path)

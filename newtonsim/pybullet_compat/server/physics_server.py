@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hmac
 import os
+import secrets
 import threading
 import warnings
 from typing import TYPE_CHECKING
@@ -17,6 +19,7 @@ from newtonsim.pybullet_compat.api.functions import FUNCTIONS
 from newtonsim.pybullet_compat.clients.guard import Guard
 from newtonsim.pybullet_compat.clients.table import TABLE, get_client
 from newtonsim.pybullet_compat.server import protocol
+from newtonsim.pybullet_compat.server.file_fence import FileFence
 from newtonsim.pybullet_compat.server.protocol import Answer, Call
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.surface.implementations import implementation
@@ -33,17 +36,28 @@ QUEUE = 16
 """Messages that wait for each connection."""
 
 
+_NO_TOKEN = "The token of this physics server was not given."
+
+
 class PhysicsServer:
     """Answers calls on one client's world.
 
+    Each connection begins with a token, which clients of this machine and user find in a file that nobody
+    else can read; others are given it by their user (`protocol.TOKEN_VARIABLE`).
+
     Args:
         physics_client_id: The client in this process whose world is served.
+        folder: Folder outside which clients may neither read nor write files; None for no bounds.
 
     Attributes:
         addresses: Where it listens, as ZeroMQ writes it.
+        token: What connections have to begin with.
+
+    Raises:
+        OSError: There is no such folder.
     """
 
-    def __init__(self, physics_client_id: int):
+    def __init__(self, physics_client_id: int, folder: str | os.PathLike | None = None):
         self._zmq, _ = protocol.load_packages()
         self._id = physics_client_id
         self._context = self._zmq.Context()
@@ -54,6 +68,10 @@ class PhysicsServer:
         self._socket.setsockopt(self._zmq.RCVHWM, QUEUE)
         self._stop = threading.Event()
         self._file: str | None = None
+        self._token_files: list[str] = []
+        self._known: set[bytes] = set()
+        self._fence = None if folder is None else FileFence(folder)
+        self.token = secrets.token_hex(32)
         self.addresses: list[str] = []
 
     def listen_tcp(self, host: str, port: int) -> int:
@@ -76,7 +94,9 @@ class PhysicsServer:
             raise OSError(failure.errno, f"cannot listen on {host}:{port}: {failure.strerror}") from None
         bound = self._socket.getsockopt(self._zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         self.addresses.append(bound)
-        return int(bound.rsplit(":", 1)[1])
+        port = int(bound.rsplit(":", 1)[1])
+        self._token_files.append(protocol.write_token(f"tcp-{port}", self.token))
+        return port
 
     def listen_local(self, key: int) -> None:
         """Listen for connections of this machine and user by a shared memory key.
@@ -97,6 +117,7 @@ class PhysicsServer:
         except self._zmq.ZMQError as failure:
             raise OSError(failure.errno, f"cannot listen at {path}: {failure.strerror}") from None
         self._file = path
+        self._token_files.append(protocol.write_token(f"key-{key}", self.token))
         self.addresses.append(f"ipc://{path}")
 
     def run(self) -> None:
@@ -113,8 +134,9 @@ class PhysicsServer:
         """Close the connections."""
         self._socket.close()
         self._context.term()
-        if self._file is not None and os.path.exists(self._file):
-            os.unlink(self._file)
+        for path in (self._file, *self._token_files):
+            if path is not None and os.path.exists(path):
+                os.unlink(path)
 
     def _answer_one(self) -> None:
         """Receive one message and send the answer; what is no message gets an error."""
@@ -122,7 +144,7 @@ class PhysicsServer:
         try:
             if len(frames) != 2:
                 raise protocol.ProtocolError(f"expected one frame, got {len(frames) - 1}")
-            answer = self.answer(protocol.decode_call(frames[1]))
+            answer = self._answer_call(frames[0], protocol.decode_call(frames[1]))
         except protocol.ProtocolError as failure:
             answer = Answer(-1, None, ("error", str(failure)))
         try:
@@ -131,6 +153,21 @@ class PhysicsServer:
             data = protocol.encode(Answer(answer.number, None, protocol.describe_failure(failure)))
         with contextlib.suppress(self._zmq.ZMQError):  # the client is gone or does not listen
             self._socket.send_multipart([frames[0], data], self._zmq.NOBLOCK)
+
+    def _answer_call(self, connection: bytes, call: Call) -> Answer:
+        """Do what a call asks for, if its connection has begun with the token."""
+        if call.name == protocol.HELLO:
+            given = call.arguments.get("token")
+            # names that clients choose for themselves do not begin with a zero, and could be those of others
+            if not isinstance(given, str) or not connection.startswith(b"\0"):
+                given = ""
+            if not hmac.compare_digest(given.encode(errors="replace"), self.token.encode()):
+                return Answer(call.number, None, ("error", _NO_TOKEN))
+            self._known.add(connection)
+        elif connection not in self._known:
+            return Answer(call.number, None, ("error", _NO_TOKEN))
+        with contextlib.nullcontext() if self._fence is None else self._fence.closed():
+            return self.answer(call)
 
     def answer(self, call: Call) -> Answer:
         """Do what a call asks for.

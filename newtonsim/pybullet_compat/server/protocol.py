@@ -6,6 +6,7 @@ the latter as typed binary. Nothing in it is ever executed, and its size is boun
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import socket
@@ -19,6 +20,12 @@ from newtonsim.pybullet_compat.surface.errors import error
 VERSION = 1
 MAX_BYTES = 64 * 1024 * 1024
 """Largest message; connections that send more are closed."""
+MAX_ELEMENTS = 1_000_000
+"""Most numbers, texts, lists and so on in a call; entries of arrays do not count."""
+MAX_NESTING = 32
+"""Most levels of lists and dicts in a call."""
+TOKEN_VARIABLE = "NEWTONSIM_SERVER_TOKEN"
+"""Environment variable with the token of a server on another machine."""
 HELLO = "hello"
 """Call by which a client finds out whether somebody answers who speaks this protocol."""
 MISSING = (
@@ -96,6 +103,41 @@ def socket_path(key: int) -> str:
     return os.path.join(folder, f"{int(key)}.ipc")
 
 
+def token_path(name: str) -> str:
+    """Return the file with the token of a server, beside the socket files, where only its user can read it.
+
+    Args:
+        name: "tcp-6667" for a port, "key-12347" for a shared memory key.
+
+    Raises:
+        OSError: The folder belongs to somebody else.
+    """
+    return os.path.join(os.path.dirname(socket_path(0)), f"{name}.token")
+
+
+def write_token(name: str, token: str) -> str:
+    """Write a token to the file that clients of this machine and user find; returns its name."""
+    path = token_path(name)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(token)
+    return path
+
+
+def find_token(name: str | None) -> str:
+    """Return the token of a server of this machine and user, or else that of the environment; "" for none."""
+    other = os.environ.get(TOKEN_VARIABLE, "")
+    if name is None:
+        return other
+    try:
+        with open(token_path(name)) as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError):
+        return other
+
+
 def listens(path: str) -> bool:
     """Return whether a server listens at a socket file.
 
@@ -160,8 +202,9 @@ def decode_call(data: bytes) -> Call:
         data: What came from a client.
 
     Raises:
-        ProtocolError: It is none.
+        ProtocolError: It is none, or has too many elements or levels.
     """
+    check_structure(data)
     match _decode(data):
         case (int(number), str(name), dict(arguments)) if all(isinstance(key, str) for key in arguments):
             return Call(number, name, arguments)
@@ -185,6 +228,64 @@ def decode_answer(data: bytes) -> Answer:
     raise ProtocolError("expected (number, value, failure)")
 
 
+def check_structure(data: bytes, elements: int = MAX_ELEMENTS, nesting: int = MAX_NESTING) -> None:
+    """Check what a message would become before anything is made of it, byte by byte as MessagePack writes it.
+
+    Args:
+        data: The message.
+        elements: Most elements.
+        nesting: Most levels of lists and dicts.
+
+    Raises:
+        ProtocolError: It has more, or ends too early.
+    """
+    place, count, size, left = 0, 0, len(data), [1]
+    while left:
+        if not left[-1]:
+            left.pop()
+            continue
+        left[-1] -= 1
+        count += 1
+        if place >= size:
+            raise ProtocolError("no message: it is cut off")
+        head = data[place]
+        length, width, items = _HEADS[head]
+        place += 1
+        if width:
+            number = int.from_bytes(data[place : place + width], "big")
+            length, items = (length, items * number) if items else (length + number, 0)
+            place += width
+        place += length
+        if items:
+            left.append(items)
+        if count + items > elements:
+            raise ProtocolError(f"no message: more than {elements} elements")
+        if len(left) > nesting + 1:
+            raise ProtocolError(f"no message: lists or dicts nested more than {nesting} deep")
+
+
+def _heads() -> list[tuple[int, int, int]]:
+    """What follows each first byte: bytes of content, bytes of a length, items (of a length) of a list."""
+    heads = [(0, 0, 0)] * 256
+    for n in range(16):
+        heads[0x80 + n], heads[0x90 + n] = (0, 0, 2 * n), (0, 0, n)
+    for n in range(32):
+        heads[0xA0 + n] = (n, 0, 0)
+    for n, width in enumerate((1, 2, 4)):
+        heads[0xC4 + n] = heads[0xD9 + n] = (0, width, 0)  # bytes, texts
+        heads[0xC7 + n] = (1, width, 0)  # extensions with a type
+    for code, length in zip(range(0xCA, 0xD4), (4, 8, 1, 2, 4, 8, 1, 2, 4, 8)):
+        heads[code] = (length, 0, 0)
+    for n in range(5):
+        heads[0xD4 + n] = (1 + 2**n, 0, 0)
+    heads[0xDC], heads[0xDD] = (0, 2, 1), (0, 4, 1)
+    heads[0xDE], heads[0xDF] = (0, 2, 2), (0, 4, 2)
+    return heads
+
+
+_HEADS = _heads()
+
+
 def _decode(data: bytes) -> object:
     _, msgpack = load_packages()
     bounds = {"use_list": False, "raw": False, "max_ext_len": MAX_BYTES}
@@ -199,6 +300,7 @@ def _decode_other(code: int, data: bytes) -> np.ndarray:
     _, msgpack = load_packages()
     if code != _ARRAY:
         raise ProtocolError(f"unknown extension {code}")
+    check_structure(data, 64, 2)
     match msgpack.unpackb(data, use_list=False, raw=False, max_ext_len=0):
         case (str(kind), tuple(shape), bytes(content)):
             dtype = np.dtype(kind) if len(kind) == 3 else None

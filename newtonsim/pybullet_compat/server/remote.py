@@ -6,6 +6,7 @@ is what makes UDP reliable; servers of PyBullet itself speak another one.
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import time
 
@@ -26,6 +27,7 @@ class RemoteClient:
 
     Args:
         address: Address of the server as ZeroMQ writes it.
+        token: Its token.
 
     Attributes:
         remote: True; clients in this process have False.
@@ -35,11 +37,11 @@ class RemoteClient:
 
     remote = True
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, token: str = ""):
         zmq, _ = protocol.load_packages()
         self.num_worlds = 1
         self.timeout = DEFAULT_TIMEOUT
-        self._number = 0
+        self._number, self._token = 0, token
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, protocol.MAX_BYTES)
@@ -53,7 +55,7 @@ class RemoteClient:
     def greet(self) -> bool:
         """Return whether a server answers that speaks our protocol."""
         try:
-            match self._ask(protocol.HELLO, {}, CONNECT_TIMEOUT):
+            match self._ask(protocol.HELLO, {"token": self._token}, CONNECT_TIMEOUT):
                 case {"version": protocol.VERSION, "num_worlds": int(worlds)}:
                     self.num_worlds = worlds
                     return True
@@ -146,16 +148,25 @@ def connect(method: int, hostName: str, port: int, key: int) -> RemoteClient | N
             return None
         if not protocol.listens(path):
             return None
-        address = f"ipc://{path}"
+        address, name = f"ipc://{path}", f"key-{key}"
     else:
         if not _listens(hostName, port):
             return None
         address = f"tcp://[{hostName}]:{port}" if ":" in hostName else f"tcp://{hostName}:{port}"
-    client = RemoteClient(address)
+        name = f"tcp-{port}" if _is_here(hostName) else None
+    client = RemoteClient(address, protocol.find_token(name))
     if client.greet():
         return client
     client.close()
     return None
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, whose servers' tokens are in files: others are not told these."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _listens(host: str, port: int) -> bool:

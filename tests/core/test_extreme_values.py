@@ -1,0 +1,53 @@
+"""Numbers that single precision cannot work with are refused by name, with what would be allowed."""
+
+import numpy as np
+import pytest
+import warp as wp
+
+import newtonsim
+from newtonsim import ModelError
+from newtonsim.builder import validate
+
+
+def scene(mass: float = 1.0, inertia: float = 0.1, at: float = 0.0, radius: float = 0.1):
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(mass=mass, I_m=np.eye(3) * inertia, key="arm")
+    frame = wp.transform((at, 0.0, 1.0), wp.quat_identity())
+    builder.add_joint_revolute(-1, body, axis=(0.0, 1.0, 0.0), parent_xform=frame, key="elbow")
+    builder.add_shape_sphere(body, radius=radius, density=0.0, key="ball")
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("values", "where", "allowed"),
+    [
+        ({"mass": 1e-44}, "body 'arm': its mass is .*e-4", "1e-18 to 1e.20"),
+        ({"mass": 1e25}, "body 'arm': its mass is 1e.25 kg", "1e-18 to 1e.20"),
+        ({"inertia": 1e-36}, "body 'arm': its moments of inertia are 1e-36", "1e-30 to 1e.30"),
+        ({"inertia": 1e33}, "body 'arm': its moments of inertia are 1e.33", "1e-30 to 1e.30"),
+        ({"at": 1e20}, "joint 'elbow': its frame in the parent has 1e.20 m", "at most 1e.12"),
+        ({"at": -1e20}, "joint 'elbow': its frame in the parent has 1e.20 m", "at most 1e.12"),
+        ({"radius": 1e25}, "shape 'ball': its size has 1e.25 m", "at most 1e.12"),
+    ],
+)
+def test_extreme_values_are_refused_by_name(values: dict, where: str, allowed: str):
+    with pytest.raises(ModelError, match=f"{where}.*expected.*{allowed}"):
+        scene(**values).finalize("cpu")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"mass": 2.0 * validate.LEAST_MASS, "inertia": 2.0 * validate.LEAST_INERTIA},
+        {"mass": 0.5 * validate.LARGEST_MASS, "inertia": 0.5 * validate.LARGEST_INERTIA},
+        {"at": 0.5 * validate.LARGEST_LENGTH},
+    ],
+)
+def test_what_is_allowed_has_finite_inverses_and_steps(values: dict, device):
+    model = scene(**values).finalize(device)
+    assert np.isfinite(model.body_inv_mass.numpy()).all()
+    assert np.isfinite(model.body_inv_inertia.numpy()).all()
+    assert (model.body_inv_mass.numpy() > 0.0).all()
+    simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), 1e-3)
+    simulator.step(10)
+    assert np.isfinite(simulator.state.joint_qd.numpy()).all()
