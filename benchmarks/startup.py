@@ -1,10 +1,14 @@
 """Time from a command to the first step and to the first simulated second, with empty and with full caches.
 
-    python benchmarks/startup.py [--repetitions 5] [--cold-repetitions 2] [--short] [--json OUT]
+    python benchmarks/startup.py [--repetitions 5] [--cold-repetitions 2] [--wheel FOLDER] [--short]
 
 `newtonsim run --envs 1 --seconds 1` with our quadruped, against scripts for Newton (XPBD) and mujoco_warp
 that import the engine, read the same file, put it on a ground and replay the captured step for one simulated
 second. Each run is a process of its own. Cold runs start with an empty kernel cache. Figures are medians.
+
+Then processor time of processes that import, make a first step, or a first gradient, in turns with MuJoCo and
+PyBullet, and over the time of these. `--wheel` names a folder into which a wheel of compiled kernels was
+installed (`pip install --target`): cold runs are then made with it, too.
 """
 
 from __future__ import annotations
@@ -12,13 +16,15 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from harness import DT, arguments, finish, installed, table
+from harness import DT, arguments, finish, installed, missing, table
+from tasks.starts import PEERS, PROGRAMS
 
 from newtonsim.examples import asset_path
 
@@ -31,6 +37,7 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--repetitions", type=int, default=5, help="warm runs of each engine (default: 5)")
     parser.add_argument("--cold-repetitions", type=int, default=2, help="cold runs of each (default: 2)")
+    parser.add_argument("--wheel", help="folder with an installed wheel of compiled kernels")
     parser.add_argument("--child", choices=("Newton", "mujoco_warp"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -57,7 +64,62 @@ def main() -> None:
         figures.append({"engine": name, "cache": cache, "first_step_seconds": first, "end_seconds": end})
     header = ("engine", "cache", "first step [s]", "end [s]")
     print(table(header, [tuple(figure.values()) for figure in figures]))
-    finish(options, {"figures": figures}, notes)
+    peers = [] if options.alone else [name for name in ("MuJoCo", "PyBullet") if not missing(name.lower())]
+    starts = first_steps(peers, warm, cold, options.wheel)
+    print(table(("what", "engine", "kernels", "CPU [s]", "over peer", "wall [s]"), starts))
+    names = ("task", "engine", "cache", "cpu_seconds", "over_peer", "wall_seconds")
+    finish(
+        options, {"figures": figures, "starts": [dict(zip(names, row, strict=True)) for row in starts]}, notes
+    )
+
+
+def first_steps(peers: list[str], warm: int, cold: int, wheel: str | None) -> list[tuple]:
+    """Start all programs in turns; return rows of the table: medians, and ours over that of the peer."""
+    programs = [
+        (task, engine, text)
+        for task, engines in PROGRAMS.items()
+        for engine, text in engines.items()
+        if engine in peers or engine.startswith("newtonsim")
+    ]
+    own = [program for program in programs if program[1] == "newtonsim" and program[0] != "import"]
+    times: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        full = os.path.join(folder, "full")
+        for repetition in range(cold):
+            for task, engine, text in own:
+                cache = full if repetition == 0 else os.path.join(folder, f"{task}{repetition}")
+                times.setdefault((task, engine, "cold"), []).append(start(text, cache))
+                if wheel:
+                    cache = os.path.join(folder, f"wheel {task}{repetition}")
+                    times.setdefault((task, engine, "wheel"), []).append(start(text, cache, wheel))
+        for repetition in range(warm + 1):
+            for task, engine, text in programs:
+                found = start(text, full)
+                if repetition:  # the first one writes bytecode
+                    times.setdefault((task, engine, "warm"), []).append(found)
+    medians = {key: [statistics.median(column) for column in zip(*runs)] for key, runs in times.items()}
+    rows = []
+    for (task, engine, cache), (cpu, wall) in medians.items():
+        peer = medians.get((task, PEERS.get(task, ""), "warm"))
+        rows.append((task, engine, cache, cpu, cpu / peer[0] if peer else None, wall))
+    return rows
+
+
+def start(text: str, cache: str, folder: str = "") -> tuple[float, float]:
+    """Run a program in a process of its own; return its processor time and its time [s]."""
+    os.makedirs(cache, exist_ok=True)
+    path = os.pathsep.join(name for name in (folder, os.environ.get("PYTHONPATH", "")) if name)
+    environment = {**os.environ, "WARP_CACHE_PATH": cache, "PYTHONPATH": path}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    result = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=False
+    )
+    after, end = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    if result.returncode:
+        raise RuntimeError(result.stderr)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return cpu, end - begin
 
 
 def run(name: str, cache: str, device: str) -> tuple[float, float]:

@@ -61,6 +61,7 @@ def compile_all(names: list[str], folder: pathlib.Path, cuda_arch: int | None = 
     Returns:
         The index of the wheel.
     """
+    sources = fingerprint()
     values = [value for name in names for value in vars(importlib.import_module(name)).values()]
     kernels = [value for value in values if isinstance(value, wp.Kernel) and value.__module__ in names]
     modules = list(dict.fromkeys(kernel.module for kernel in kernels))
@@ -78,7 +79,7 @@ def compile_all(names: list[str], folder: pathlib.Path, cuda_arch: int | None = 
     return {
         "newtonsim": newtonsim.__version__,
         "warp": wp.__version__,
-        "fingerprint": fingerprint(),
+        "fingerprint": sources,
         "machine": kernels_wheel.machine(),
         "features": features,
         "records": records,

@@ -1,5 +1,7 @@
 """Convex hulls of point sets, as polyhedra with polygonal faces."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +35,12 @@ class HullTables:
 
 def _joined(parts: Sequence[npt.ArrayLike]) -> np.ndarray:
     return np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
+
+
+def _parts(joined: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
+    """Parts of an array that `_joined` put one after the other."""
+    ends = np.cumsum(counts).tolist()
+    return [joined[end - count : end] for count, end in zip(counts.tolist(), ends, strict=True)]
 
 
 class ConvexHull:
@@ -102,6 +110,27 @@ class ConvexHull:
         if not polygons and len(used) == 2:
             linked = [{1}, {0}]
         self.neighbors = [np.array(sorted(ids), dtype=np.int32) for ids in linked]
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """All of the hull in arrays, by name."""
+        tables = self.tables
+        return {
+            "vertices": self.vertices,
+            "normals": self.normals,
+            "corner_counts": np.array(tables.corner_counts, np.int32),
+            "corners": tables.corners,
+            "neighbor_counts": np.array(tables.neighbor_counts, np.int32),
+            "neighbors": tables.neighbors,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> ConvexHull:
+        """The hull of which `to_arrays` made arrays."""
+        hull = cls.__new__(cls)
+        hull.vertices, hull.normals = arrays["vertices"], arrays["normals"]
+        hull.faces = _parts(arrays["corners"], arrays["corner_counts"])
+        hull.neighbors = _parts(arrays["neighbors"], arrays["neighbor_counts"])
+        return hull
 
     @cached_property
     def tables(self) -> HullTables:

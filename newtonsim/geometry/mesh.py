@@ -143,12 +143,12 @@ class Mesh:
         Args:
             scale: Stretch (3,).
         """
-        from newtonsim.geometry.hull import ConvexHull
+        from newtonsim.geometry.kept_hulls import convex_hull
 
         scale = np.asarray(scale)
         key = tuple(scale.tolist())
         if key not in self._hulls:
-            self._hulls[key] = ConvexHull(self.surface[0] * scale)
+            self._hulls[key] = convex_hull(self.surface[0] * scale)
         return self._hulls[key]
 
     def __getstate__(self) -> dict[str, Any]:

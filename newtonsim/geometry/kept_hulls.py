@@ -1,0 +1,68 @@
+"""Convex hulls of meshes, kept beside Warp's kernel cache.
+
+A hull of a robot's mesh takes 50 ms, and the import of SciPy for the first one 300 ms, at each start of each
+program. It follows from the points and from `newtonsim.geometry.hull` alone, and is found by a hash of both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import pathlib
+import tempfile
+import zipfile
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.geometry import hull as hulls
+from newtonsim.geometry.hull import ConvexHull
+
+
+def convex_hull(points: npt.ArrayLike) -> ConvexHull:
+    """Return the hull of points, from the cache if it was made before.
+
+    Args:
+        points: Points, shape (n, 3) [m].
+
+    Raises:
+        ModelError: If there are no points, or one is not finite.
+    """
+    points = np.ascontiguousarray(points)
+    path = _path(points)
+    if path is None:
+        return ConvexHull(points)
+    # a file that is not there, or not whole, or not of hulls
+    unreadable = contextlib.suppress(OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile)
+    with unreadable, np.load(path, allow_pickle=False) as arrays:
+        return ConvexHull.from_arrays(dict(arrays))
+    hull = ConvexHull(points)
+    with contextlib.suppress(OSError):
+        _write(path, hull.to_arrays())
+    return hull
+
+
+def _path(points: np.ndarray) -> pathlib.Path | None:
+    """Where the hull of points is kept; None as long as Warp has no cache."""
+    if wp.config.kernel_cache_dir is None:
+        return None
+    digest = hashlib.sha256(_source())
+    digest.update(f"{points.dtype} {points.shape}".encode())
+    digest.update(points.tobytes())
+    return pathlib.Path(wp.config.kernel_cache_dir, "newtonsim_hulls", f"{digest.hexdigest()[:32]}.npz")
+
+
+@functools.cache
+def _source() -> bytes:
+    return pathlib.Path(hulls.__file__).read_bytes()
+
+
+def _write(path: pathlib.Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write a file at once, so that none who reads it meanwhile finds half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
+        np.savez(part, **arrays)
+    os.replace(part.name, path)
