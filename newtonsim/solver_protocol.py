@@ -90,6 +90,26 @@ class NearSwitches(Protocol):
         ...
 
 
+class LinearSteps(Protocol):
+    """What makes steps and their linear models in closed form.
+
+    Attributes:
+        A: State after the last step by that before, float64, (world_count, 2 n, 2 n), see
+            `newtonsim.diff.Linearization`.
+        B: By the inputs, float64, (world_count, 2 n, inputs).
+    """
+
+    A: wp.array
+    B: wp.array
+
+    def step(self, state_in: State, state_out: State, control: Control, dt: float) -> None:
+        """Make a step in all worlds, and linearise it, by launches alone."""
+
+    def covers(self) -> bool:
+        """Whether A and B hold all that acted in the last step; raises NotDifferentiableError if none can."""
+        ...
+
+
 class DifferentiableSolver(Solver, Protocol):
     """What a rollout asks of a solver beside that; `SolverBase` has all of it, and says more."""
 
@@ -106,6 +126,10 @@ class DifferentiableSolver(Solver, Protocol):
 
     def near_switches(self) -> NearSwitches | None:
         """What was about to switch in the backward passes since `check_gradient`; None if none is known."""
+        ...
+
+    def make_linear_model(self, inputs: str) -> LinearSteps | None:
+        """What makes linear models of steps in closed form; None if nothing does."""
         ...
 
     def make_step_memory(self) -> StepMemory | None:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import warp as wp
 
+from newtonsim.diff import checks
+from newtonsim.diff.closed_form import ClosedForm
 from newtonsim.diff.coordinates import Blocks, coordinate_rates, rate_of_coordinates
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.rollout import Rollout, RolloutResult
@@ -97,6 +99,7 @@ class Linearizer:
             raise NewtonsimError("linearize: the model has no joints")
         self._options = {"model": model, "solver": solver, "steps": steps, "dt": dt, "checkpoint": "tape"}
         self._rollout = Rollout(**self._options) if method == "difference" else None
+        self._closed = self._closed_form(solver, steps, dt) if method == "adjoint" else None
 
     def __call__(self, state: State, controls: Controls = None) -> Linearization:
         """Linearise about a state.
@@ -108,10 +111,21 @@ class Linearizer:
         Returns:
             A and B.
         """
+        if self._closed is not None:
+            found = self._closed(state, controls)
+            if found is not None:
+                return Linearization(*found)
         start = self._start(state)
         if self.method == "difference":
             return self._by_differences(start, controls)
         return self._by_adjoint(start, controls)
+
+    def _closed_form(self, solver: DifferentiableSolver, steps: int, dt: float) -> ClosedForm | None:
+        """What has the derivative of the solver's steps in closed form, if there is such."""
+        checks.check_numbers(steps, dt, None)
+        checks.check_solver(solver, self.model)
+        linear = solver.make_linear_model(self.inputs)
+        return None if linear is None else ClosedForm(self.model, solver, linear, steps, dt)
 
     def _per_world(self, per: str) -> int:
         """Number of entries that each world has."""
