@@ -93,6 +93,11 @@ class NearSwitches(Protocol):
 class LinearSteps(Protocol):
     """What makes steps and their linear models in closed form.
 
+    FeatherstoneSolver has it for trees with all types of joints, contacts, limits, drives and friction, but
+    not with loops and couplings, single bodies that turn freely, compliant contacts or the pyramidal cone;
+    nor in steps in which something rebounds, single bodies are pushed apart, ball or distance joints stand
+    on their limits, or contacts have torsional or rolling friction.
+
     Attributes:
         A: State after the last step by that before, float64, (world_count, 2 n, 2 n), see
             `newtonsim.diff.Linearization`.

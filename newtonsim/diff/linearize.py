@@ -54,16 +54,17 @@ class Linearizer:
     that keep their contacts, and the difference with a span of the size of the expected motions for others.
 
     Args:
-        model: A model whose worlds have as many degrees of freedom each, finalized with `requires_grad=True`
-            for the adjoint.
+        model: A model whose worlds have as many degrees of freedom each; finalized with `requires_grad=True`
+            where "adjoint" runs back.
         solver: A solver made for it.
         dt: Time of a step [s].
         steps: Number of steps, with the same inputs in all of them.
         inputs: What u is: "joint_f" or "joint_act".
-        method: "adjoint" runs back 2 n times, "difference" runs forward 2 (2 n + inputs) times; both for all
-            worlds at once. The adjoint has no error but rounding; the difference works with every solver and
-            through contacts that have no gradient, and is good to three or four digits in float32. At resting
-            contact they are different models, see above.
+        method: "adjoint" takes the derivative of each step, "difference" runs forward 2 (2 n + inputs) times;
+            both for all worlds at once. The derivative has no error but rounding. FeatherstoneSolver has it
+            in closed form, all columns at once, see `LinearSteps`; where it has not, the adjoint runs back
+            2 n times. The difference works with every solver and through contacts without a gradient, and is
+            good to three or four digits in float32. At resting contact they are different models, see above.
         span: Half width of differences, of angles [rad], positions [m] and velocities.
         input_span: Half width of differences of inputs.
 

@@ -37,7 +37,15 @@ def both(model, state, control=None, dt=DT, inputs="joint_f", steps=1, **options
 
 
 def off(found: np.ndarray, expected: np.ndarray) -> float:
-    """Largest error of a world, over the size of its matrix."""
+    """Largest error of a block of a world, such as velocities by coordinates, over the size of the block."""
+    n = found.shape[1] // 2
+    columns = (slice(0, n), slice(n, 2 * n)) if found.shape[2] == 2 * n else (slice(None),)
+    blocks = [(rows, by) for rows in (slice(0, n), slice(n, 2 * n)) for by in columns]
+    return max(off_in_all(found[:, rows, by], expected[:, rows, by]) for rows, by in blocks)
+
+
+def off_in_all(found: np.ndarray, expected: np.ndarray) -> float:
+    """Largest error of a world over the size of its matrix; differences have few digits in small blocks."""
     error, size = (np.linalg.norm(m, axis=(1, 2)) for m in (found - expected, expected))
     return float((error / size).max())
 
@@ -79,8 +87,8 @@ def test_all_joint_types_in_free_motion(base, inputs):
     model = model.finalize("cpu", requires_grad=True)
     state = random_state(model, 5, angle=0.4, speed=0.5)
     closed, general = both(model, state, inputs=inputs)
-    assert off(closed.A, general.A) < 2e-5
-    assert off(closed.B, general.B) < 2e-5
+    assert off(closed.A, general.A) < 5e-5
+    assert off(closed.B, general.B) < 5e-5
 
 
 def test_free_flight_of_a_robot_against_differences():
@@ -90,8 +98,8 @@ def test_free_flight_of_a_robot_against_differences():
     solver = newtonsim.FeatherstoneSolver(model)
     closed = diff.linearize(model, solver, state, None, DT)
     difference = diff.linearize(model, solver, state, None, DT, method="difference", span=1e-3)
-    assert off(closed.A, difference.A) < 1e-3
-    assert off(closed.B, difference.B) < 1e-3
+    assert off_in_all(closed.A, difference.A) < 1e-3
+    assert off_in_all(closed.B, difference.B) < 1e-3
 
 
 def test_an_arm_in_the_air_against_mujoco():
@@ -135,7 +143,7 @@ def test_an_arm_with_motors_at_and_below_their_limits():
     builder.joint_axis_mode = [newtonsim.JOINT_MODE_TARGET_POSITION] * n
     builder.joint_target_ke = [400.0] * n
     builder.joint_target_kd = [20.0] * n
-    builder.joint_effort_limit = [1e4] * 5 + [1.0] * 2
+    builder.joint_effort_limit = [1e4] * 4 + [15.0] + [1.0] * 2
     builder.joint_friction = [0.0] * 3 + [0.2] + [0.0] * (n - 4)
     model = builder.finalize("cpu", requires_grad=True)
     upper = model.joint_limit_upper.numpy()
@@ -144,7 +152,9 @@ def test_an_arm_with_motors_at_and_below_their_limits():
     q[1] = upper[1] + 2e-3
     target = q + np.array([0.1, 0.5, -0.1, 0.1, -0.1, 2.0, -2.0], np.float32)[:n]
     state.joint_q.assign(q)
-    state.joint_qd.assign(np.full(n, 0.05, np.float32))
+    qd = np.full(n, 0.05, np.float32)
+    qd[4] = 1.5  # beyond the limit of its drive at the start of the step, and not at the end
+    state.joint_qd.assign(qd)
     control.joint_act.assign(target)
     for smoothing in (0.0, 2e-3):
         closed, general = both(model, state, control, inputs="joint_act", smoothing=smoothing)
@@ -162,7 +172,7 @@ def test_an_arm_with_motors_at_and_below_their_limits():
         )
         for name in "AB":
             assert off(getattr(closed, name), getattr(general, name)) < 1e-4, name
-            assert off(getattr(closed, name), getattr(difference, name)) < 1e-3, name
+            assert off_in_all(getattr(closed, name), getattr(difference, name)) < 1e-3, name
         acts = np.abs(closed.B[0, n:]).max(axis=0)
         assert acts[5:].max() < 1e-2 * acts[:5].min(), "drives at their limit do not feel the target"
 
@@ -194,8 +204,33 @@ def test_a_softened_robot_at_rest_against_differences():
         model, solver, state, control, DT, method="difference", span=2e-4, input_span=0.05
     )
     assert np.linalg.norm(closed.A[0, model.joint_dof_count :, :3]) > 1.0, "contacts act"
-    assert off(closed.A, difference.A) < 1e-3
-    assert off(closed.B, difference.B) < 1e-3
+    assert off_in_all(closed.A, difference.A) < 1e-3
+    assert off_in_all(closed.B, difference.B) < 1e-3
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1e-3])
+def test_a_sled_on_four_corners(smoothing):
+    """Corners that slide, and turn, are redundant: what they bear is not determined, how they move is."""
+    builder = newtonsim.ModelBuilder(up_vector=UP)
+    sled = builder.add_body(wp.transform((0.0, 0.0, 0.0999), wp.quat_identity()))
+    builder.add_joint_free(sled)
+    builder.add_shape_box(sled, hx=0.3, hy=0.2, hz=0.1, density=300.0)
+    mast = builder.add_body(wp.transform((0.0, 0.0, 0.5), wp.quat_identity()))
+    hinge = wp.transform((0.0, 0.0, 0.1), wp.quat_identity())
+    builder.add_joint_revolute(sled, mast, parent_xform=hinge, axis=(0.0, 1.0, 0.0))
+    builder.add_shape_box(mast, pos=(0.0, 0.0, 0.2), hx=0.03, hy=0.03, hz=0.1, density=300.0)
+    builder.set_ground_plane(mu=0.5)
+    model = builder.finalize("cpu", requires_grad=True)
+    solver = newtonsim.FeatherstoneSolver(model, smoothing=smoothing)
+    state, end = model.state(), model.state()
+    state.joint_qd.assign(np.array([0.0, 0.0, 0.8, 2.0, 0.5, 0.0, 1.0], np.float32))
+    for _ in range(20):
+        solver.step(model, state, end, None, None, DT)
+        state, end = end, state
+    assert solver.contacts.view.world_count.numpy()[0] == 4
+    closed, general = both(model, state, smoothing=smoothing)
+    assert off(closed.A, general.A) < 2e-3
+    assert off(closed.B, general.B) < 2e-3
 
 
 def test_worlds_have_the_models_of_single_ones():
