@@ -208,8 +208,9 @@ def test_a_softened_robot_at_rest_against_differences():
     assert off_in_all(closed.B, difference.B) < 1e-3
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 1e-3])
-def test_a_sled_on_four_corners(smoothing):
+@pytest.mark.parametrize(("smoothing", "close"), [(0.0, 1e-5), (1e-3, 2e-4)])
+@pytest.mark.parametrize("steps", [1, 20])
+def test_a_sled_on_four_corners(smoothing, close, steps):
     """Corners that slide, and turn, are redundant: what they bear is not determined, how they move is."""
     builder = newtonsim.ModelBuilder(up_vector=UP)
     sled = builder.add_body(wp.transform((0.0, 0.0, 0.0999), wp.quat_identity()))
@@ -224,13 +225,13 @@ def test_a_sled_on_four_corners(smoothing):
     solver = newtonsim.FeatherstoneSolver(model, smoothing=smoothing)
     state, end = model.state(), model.state()
     state.joint_qd.assign(np.array([0.0, 0.0, 0.8, 2.0, 0.5, 0.0, 1.0], np.float32))
-    for _ in range(20):
+    for _ in range(steps):
         solver.step(model, state, end, None, None, DT)
         state, end = end, state
     assert solver.contacts.view.world_count.numpy()[0] == 4
     closed, general = both(model, state, smoothing=smoothing)
-    assert off(closed.A, general.A) < 2e-3
-    assert off(closed.B, general.B) < 2e-3
+    assert off(closed.A, general.A) < close
+    assert off(closed.B, general.B) < close
 
 
 def test_worlds_have_the_models_of_single_ones():
