@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import warp as wp
-from harness import DT, Timing, arguments, finish, installed, interleave, table, timing
+from tasks.harness import DT, Timing, arguments, finish, installed, interleave, table, timing
 
 import newtonsim
 from newtonsim import diff

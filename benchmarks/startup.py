@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 
-from harness import DT, arguments, finish, installed, table
+from tasks.harness import DT, arguments, finish, installed, table
 
 from newtonsim.examples import asset_path
 
