@@ -22,7 +22,7 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from harness import DT, arguments, finish, installed, table
+from tasks.harness import DT, arguments, finish, installed, table
 from tasks.robots import robot_path
 
 FEW = 64

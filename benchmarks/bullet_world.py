@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from harness import arguments, table, write_json
+from tasks.harness import arguments, table, write_json
 
 from newtonsim.bullet_world import BulletWorld, Object, reasoning
 

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 from engines.cameras import ENGINES
-from harness import arguments, finish, installed, interleave, missing, table, timing
+from tasks.harness import arguments, finish, installed, interleave, missing, table, timing
 
 OURS, PEER = "newtonsim.pybullet_compat", "pybullet"
 SCENE_SIZE = (320, 240)

@@ -27,9 +27,9 @@ from functools import partial
 import numpy as np
 import warp as wp
 from engines.contacts import MujocoEngine
-from harness import DT, installed, write_json
 from tasks.contact_motion import Cars, HeldCubes, chain, heap, hit_wall, tower
 from tasks.contacts import describe
+from tasks.harness import DT, installed, write_json
 
 from newtonsim import Model, ModelBuilder, Simulator
 from newtonsim.examples import scenes

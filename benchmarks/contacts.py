@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
-from harness import DT, arguments, finish, installed, interleave, table, timing
 from tasks.contacts import describe
+from tasks.harness import DT, arguments, finish, installed, interleave, table, timing
 
 import newtonsim
 from newtonsim.examples import scenes

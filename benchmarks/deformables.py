@@ -29,7 +29,6 @@ from engines.deformables import (
     peer_heaps,
     peer_steps,
 )
-from harness import arguments, finish, interleave, missing, table, timing
 from tasks.deformables import (
     Heap,
     Scene,
@@ -41,6 +40,7 @@ from tasks.deformables import (
     twisted_cloth,
 )
 from tasks.deformables_residual import Objective, overlap
+from tasks.harness import arguments, finish, interleave, missing, table, timing
 
 SCENES = ("cloth", "twist", "beam", "beam_xpbd", "net", "heap")
 MOST = 640  # iterations that are tried

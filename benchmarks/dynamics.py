@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import warp as wp
-from harness import Timing, arguments, finish, installed, interleave, table, timing
+from tasks.harness import Timing, arguments, finish, installed, interleave, table, timing
 
 import newtonsim
 from newtonsim.dynamics import Dynamics

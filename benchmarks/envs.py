@@ -28,7 +28,7 @@ from contextlib import ExitStack, suppress
 
 import numpy as np
 import warp as wp
-from harness import arguments, cores, interleave, missing, table, timing, write_json
+from tasks.harness import arguments, cores, interleave, missing, table, timing, write_json
 
 from newtonsim import Simulator, envs
 from newtonsim.envs import pybullet_names

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import table, write_json
+from tasks.harness import table, write_json
 
 HERE = Path(__file__).parent
 FEW = ("--worlds", "2", "--alone")

@@ -24,8 +24,8 @@ from typing import Any
 import warp as wp
 from gpu.cards import CARDS, least_time, occupancy
 from gpu.ptxas import NoAssembler, Resources, resources
-from harness import arguments, finish, table
 from profile_step import bytes_of, prepare
+from tasks.harness import arguments, finish, table
 from tasks.robots import ROBOTS
 
 from newtonsim import Simulator

@@ -21,7 +21,7 @@ from collections.abc import Callable
 
 import numpy as np
 import warp as wp
-from harness import DT, arguments, table, write_json
+from tasks.harness import DT, arguments, table, write_json
 
 import newtonsim
 from newtonsim import diff

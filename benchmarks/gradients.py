@@ -26,8 +26,8 @@ import warp as wp
 from engines.gradients import Choice, Engine, OurEngine
 from engines.gradients_mujoco import MujocoEngine
 from engines.gradients_newton import NewtonEngine
-from harness import arguments, finish, interleave, missing, table, timing
 from tasks.gradients import TASKS, Task, bounce_slope
+from tasks.harness import arguments, finish, interleave, missing, table, timing
 
 from newtonsim.diff.differences import NEIGHBOURS, SPANS, estimate, measure_noise
 from newtonsim.errors import NotDifferentiableError

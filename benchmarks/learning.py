@@ -16,7 +16,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-from harness import arguments, cores, machine, missing, table, write_json
+from tasks.harness import arguments, cores, machine, missing, table, write_json
 
 from newtonsim import envs
 

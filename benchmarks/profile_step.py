@@ -24,8 +24,8 @@ from unittest import mock
 
 import numpy as np
 import warp as wp
-from harness import DT, arguments, table, write_json
 from tasks.deformables import hanging_cloth
+from tasks.harness import DT, arguments, table, write_json
 from tasks.robots import HOLD, ROBOTS, SETTLING, load_task, robot_path
 
 from newtonsim import Model, ModelBuilder, Simulator

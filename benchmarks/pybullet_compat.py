@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 
 import warp as wp
-from harness import DT, Timing, arguments, finish, installed, interleave, missing, table, timing
+from tasks.harness import DT, Timing, arguments, finish, installed, interleave, missing, table, timing
 from tasks.pybullet_scripts import SCENES, Work, kuka
 
 DIRECT = 2

@@ -23,7 +23,7 @@ from collections.abc import Callable
 import numpy as np
 import warp as wp
 from engines.calls import MAKERS, MODULES, CallEngine, Robot, known_robots
-from harness import DT, arguments, finish, installed, interleave, table, timing
+from tasks.harness import DT, arguments, finish, installed, interleave, table, timing
 
 from newtonsim.errors import UnsupportedElementWarning
 

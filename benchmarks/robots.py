@@ -29,7 +29,17 @@ import warp as wp
 from engines.mujoco_models import describe_options, mujoco_model
 from engines.robots import MujocoRobots, NewtonsimRobots, PybulletRobots
 from engines.robots_on_warp import NEWTON_CHOICES, NEWTON_SHORT, MujocoWarpRobots, NewtonChoice, NewtonRobots
-from harness import arguments, cores, finish, installed, interleave, missing, seconds_per_unit, table, timing
+from tasks.harness import (
+    arguments,
+    cores,
+    finish,
+    installed,
+    interleave,
+    missing,
+    seconds_per_unit,
+    table,
+    timing,
+)
 from tasks.robots import (
     FLAILING,
     HOLD,

@@ -24,8 +24,8 @@ import numpy as np
 import warp as wp
 from engines.contacts import Engine, MujocoEngine, NewtonsimEngine, PybulletEngine
 from engines.robots import MujocoRobots, NewtonsimRobots
-from harness import DT, arguments, cores, finish, installed, interleave, seconds_per_unit, table, timing
 from tasks.contacts import describe
+from tasks.harness import DT, arguments, cores, finish, installed, interleave, seconds_per_unit, table, timing
 from tasks.robots import RobotEngine, Task, load_task, settle, stability
 
 import newtonsim

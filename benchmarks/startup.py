@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from harness import DT, arguments, finish, installed, missing, table
+from tasks.harness import DT, arguments, finish, installed, missing, table
 from tasks.starts import PEERS, PROGRAMS
 
 from newtonsim.examples import asset_path

@@ -94,6 +94,31 @@ class NearSwitches(Protocol):
         ...
 
 
+class LinearSteps(Protocol):
+    """What makes steps and their linear models in closed form.
+
+    FeatherstoneSolver has it for trees with all types of joints, contacts, limits, drives and friction, but
+    not with loops and couplings, single bodies that turn freely, compliant contacts or the pyramidal cone;
+    nor in steps in which something rebounds, single bodies are pushed apart, ball or distance joints stand
+    on their limits, or contacts have torsional or rolling friction.
+
+    Attributes:
+        A: State after the last step by that before, float64, (world_count, 2 n, 2 n), see
+            `newtonsim.diff.Linearization`.
+        B: By the inputs, float64, (world_count, 2 n, inputs).
+    """
+
+    A: wp.array
+    B: wp.array
+
+    def step(self, state_in: State, state_out: State, control: Control, dt: float) -> None:
+        """Make a step in all worlds, and linearise it, by launches alone."""
+
+    def covers(self) -> bool:
+        """Whether A and B hold all that acted in the last step; raises NotDifferentiableError if none can."""
+        ...
+
+
 class DifferentiableSolver(Solver, Protocol):
     """What a rollout asks of a solver beside that; `SolverBase` has all of it, and says more."""
 
@@ -110,6 +135,10 @@ class DifferentiableSolver(Solver, Protocol):
 
     def near_switches(self) -> NearSwitches | None:
         """What was about to switch in the backward passes since `check_gradient`; None if none is known."""
+        ...
+
+    def make_linear_model(self, inputs: str) -> LinearSteps | None:
+        """What makes linear models of steps in closed form; None if nothing does."""
         ...
 
     def make_step_memory(self) -> StepMemory | None:

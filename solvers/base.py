@@ -18,7 +18,7 @@ from newtonsim.scene.fitting import check_mask
 from newtonsim.scene.model import Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
-from newtonsim.solver_protocol import DifferentiableSolver, NearSwitches, StepMemory
+from newtonsim.solver_protocol import DifferentiableSolver, LinearSteps, NearSwitches, StepMemory
 
 
 class SolverBase(Revised, DifferentiableSolver):
@@ -232,6 +232,14 @@ class SolverBase(Revised, DifferentiableSolver):
         Whoever replays one recorded step for many has to keep what is in it after each of them, and to put it
         back before the step's backward pass.
         """
+
+    def make_linear_model(self, inputs: str) -> LinearSteps | None:
+        """What makes linear models of steps in closed form, as the solver is now; None if nothing does.
+
+        Args:
+            inputs: What the model is linear in beside the state, "joint_f" or "joint_act".
+        """
+        return None
 
     def adjoints(self) -> tuple[object, ...]:
         """What belongs to backward passes alone: steps leave it as it is, and do not depend on it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from harness import DT, missing
+from tasks.harness import DT, missing
 from tasks.robots import Task, load_task
 
 from engines.mujoco_models import mujoco_from_urdf, mujoco_model, mujoco_pose

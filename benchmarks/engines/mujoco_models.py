@@ -1,7 +1,7 @@
 """Robots in MuJoCo, as several benchmarks use them."""
 
 import numpy as np
-from harness import DT
+from tasks.harness import DT
 from tasks.robots import Task
 
 

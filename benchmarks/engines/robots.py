@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
-from harness import DT
+from tasks.harness import DT
 from tasks.robots import HOLD, Task
 
 from engines.mujoco_models import describe_options, mujoco_model, mujoco_pose

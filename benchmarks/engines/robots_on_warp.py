@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
-from harness import DT
+from tasks.harness import DT
 from tasks.robots import HOLD, Task
 
 from engines.mujoco_models import mujoco_model, mujoco_pose

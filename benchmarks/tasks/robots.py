@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from harness import DT, missing
 
 from newtonsim.cli import scene as cli_scene
 from newtonsim.examples import asset_path
 from newtonsim.scene.enums import GeoType, JointMode
+from tasks.harness import DT, missing
 
 ROBOTS = ("ant", "humanoid", "humanoid29", "quadruped")
 """gymnasium's ant and humanoid, a humanoid of 29 hinges that is made up, and our quadruped."""

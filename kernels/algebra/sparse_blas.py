@@ -7,8 +7,8 @@ subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goe
 `3` stands for three rows that share their indices, `lane` for the share of one lane of a team.
 
 Stage: linear algebra of smooth dynamics and of constraints
-Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
-    kernels/trees/
+Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/balance.py,
+    kernels/maximal/articulated_bodies.py, kernels/trees/
 Reads: L, S, index, start, x, y
 Writes: B, x, y
 """

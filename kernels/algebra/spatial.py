@@ -4,9 +4,9 @@ All spatial quantities of a kinematic tree are expressed about the same point, s
 tree needs no transform (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2).
 
 Stage: any that moves rigid bodies
-Called by: kernels/constraints/servos.py, kernels/maximal/adjoint/, kernels/maximal/,
-    kernels/optimize/tangent.py, kernels/particles/xpbd/deltas.py, kernels/penalty/joints.py, kernels/steps/,
-    kernels/trees/
+Called by: kernels/constraints/linear/, kernels/constraints/servos.py, kernels/maximal/adjoint/,
+    kernels/maximal/, kernels/optimize/tangent.py, kernels/particles/xpbd/deltas.py,
+    kernels/penalty/joints.py, kernels/steps/, kernels/trees/
 Reads: q
 Writes: nothing, its functions return what they find
 """

@@ -11,9 +11,9 @@ compiled, so that such a loop is the plain one and a `sync` is nothing. All lane
 same number of times: what decides on a loop or a branch around one has to be the same in all of them.
 
 Stage: any that works on trees or worlds
-Called by: kernels/algebra/block_cholesky.py, kernels/collision/, kernels/collision/pairs/sweep.py,
-    kernels/constraints/adjoint/system.py, kernels/constraints/, kernels/maximal/articulated_bodies.py,
-    kernels/trees/
+Called by: kernels/algebra/, kernels/collision/, kernels/collision/pairs/sweep.py,
+    kernels/constraints/adjoint/system.py, kernels/constraints/, kernels/constraints/linear/,
+    kernels/maximal/articulated_bodies.py, kernels/trees/
 Reads: its arguments
 Writes: nothing, its functions return what they find
 """

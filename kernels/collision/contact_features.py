@@ -8,8 +8,8 @@ Detection", 2005, chapter 5). Whatever the features, the derivative of the dista
 points x of both bodies; what differs is how normal and point turn and slide.
 
 Stage: collision, its last part for gradients
-Called by: solvers/featherstone/contact_adjoint.py, solvers/maximal/contact_adjoint.py,
-    solvers/semi_implicit/adjoint.py, kernels/constraints/adjoint/, kernels/maximal/adjoint/contact_terms.py,
+Called by: solvers/featherstone/, solvers/maximal/contact_adjoint.py, solvers/semi_implicit/adjoint.py,
+    kernels/constraints/adjoint/, kernels/constraints/linear/, kernels/maximal/adjoint/contact_terms.py,
     kernels/penalty/
 Reads: ContactView, FeatureView, HullView, ShapeView, body_q
 Writes: FeatureView

@@ -9,7 +9,8 @@ the start of the step, the mean over the step is u + h u'/2, see `kernels.trees.
 rows want, so that friction opposes the mean slip, and things that are carried along do not creep away.
 
 Stage: constraints, assembly of rows
-Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/
+Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/,
+    kernels/constraints/linear/contacts.py
 Reads: BodyStateView, ConstraintSettings, ContactRowView, ContactView, KinematicsView, L,
     ModelShapeMaterials, ShapeView, TreeView, body_A, falls, gravity, mass, z
 Writes: ContactRowView

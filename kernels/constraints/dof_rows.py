@@ -6,8 +6,8 @@ a drive at its effort limit softness besides. Rows of two bodies are in `pair_ro
 their own because they are many, mostly out of reach and left out, and half as wide.
 
 Stage: constraints, assembly of rows
-Called by: kernels/constraints/adjoint/row_terms.py, kernels/constraints/pair_rows.py,
-    kernels/constraints/step_end.py, kernels/constraints/world_dof_rows.py
+Called by: kernels/constraints/adjoint/row_terms.py, kernels/constraints/linear/selection.py,
+    kernels/constraints/pair_rows.py, kernels/constraints/step_end.py, kernels/constraints/world_dof_rows.py
 Reads: DofRowView, DriveView, L, LimitView, ServoView, TreeView, act, implicit, mass, q, v_free
 Writes: DofRowView, ServoView
 """

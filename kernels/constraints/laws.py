@@ -11,7 +11,7 @@ kind are those of Castro, Han, Masterjohn, "Irrotational contact fields", 2023; 
 proximal point method (Rockafellar, "Monotone operators and the proximal point algorithm", 1976).
 
 Stage: constraints, solve
-Called by: kernels/constraints/adjoint/, kernels/constraints/
+Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/
 Reads: IslandView, LawView, RowsView
 Writes: LawView, RowsView
 """

@@ -1,7 +1,8 @@
 """All constraint rows of a step, and a solution of them.
 
 Stage: constraints, from assembly to backward pass
-Used by: solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/
+Used by: solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/,
+    kernels/constraints/linear/
 """
 
 import newtonsim.kernels.lazy_warp as wp

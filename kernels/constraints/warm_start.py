@@ -1,7 +1,7 @@
 """Copies of what the sweeps of a step start from.
 
 Stage: constraints, before and after the solve
-Called by: solvers/featherstone/warm_start.py
+Called by: solvers/featherstone/step.py
 Reads: source
 Writes: target
 """

@@ -21,7 +21,7 @@ the centre of mass, so that only translations carry rotations. External wrenches
 world and act at the centres of mass, so they turn with nothing and move with their bodies.
 
 Stage: queries of dynamics between steps
-Called by: newtonsim/dynamics/stages.py
+Called by: newtonsim/dynamics/stages.py, solvers/featherstone/linear_model.py
 Reads: BodyView, ChainView, JointView, KinematicsView, L, Teams, TreeView, body_A, body_f, dof_A,
     dof_articulation, dof_joint, dof_local, qd
 Writes: ChainView, by_q, by_qd, dense
@@ -169,6 +169,23 @@ def sum_chains(
         j = tree.joint[start + end - 1 - i]
         if joint.parent[j] >= 0:
             attach_body(joint.child[j], joint.parent[j], chain)
+
+
+@wp.kernel
+def differentiate_subspaces(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    kin: KinematicsView,
+    qd: wp.array(dtype=float),
+    dof_A: wp.array(dtype=wp.spatial_vector),
+    body_A: wp.array(dtype=wp.spatial_vector),
+    chain: ChainView,
+):
+    """One thread per joint: Ψ̇, Ψ̈ and Ψ̇ + Ṡ of its dofs, and nothing else."""
+    j = first + wp.tid()
+    origin = kin.origin[tree.body_tree[joint.child[j]]]
+    differentiate_joint(j, origin, joint, kin, qd, dof_A, body_A, chain)
 
 
 @wp.func

@@ -6,8 +6,8 @@ N non-zero entries of the joint-space inertia (the sum of the depths of all degr
 Stage: all
 Used by: newtonsim/runtime/, newtonsim/scene/, solvers/featherstone/sleep.py,
     kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py,
-    kernels/optimize/, kernels/penalty/, kernels/trees/
+    kernels/constraints/linear/, kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py,
+    kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/, kernels/penalty/, kernels/trees/
 """
 
 import newtonsim.kernels.lazy_warp as wp

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import warp as wp
 
+from newtonsim.diff import checks
+from newtonsim.diff.closed_form import ClosedForm
 from newtonsim.diff.coordinates import Blocks, coordinate_rates, rate_of_coordinates
 from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.rollout import Rollout, RolloutResult
@@ -52,16 +54,17 @@ class Linearizer:
     that keep their contacts, and the difference with a span of the size of the expected motions for others.
 
     Args:
-        model: A model whose worlds have as many degrees of freedom each, finalized with `requires_grad=True`
-            for the adjoint.
+        model: A model whose worlds have as many degrees of freedom each; finalized with `requires_grad=True`
+            where "adjoint" runs back.
         solver: A solver made for it.
         dt: Time of a step [s].
         steps: Number of steps, with the same inputs in all of them.
         inputs: What u is: "joint_f" or "joint_act".
-        method: "adjoint" runs back 2 n times, "difference" runs forward 2 (2 n + inputs) times; both for all
-            worlds at once. The adjoint has no error but rounding; the difference works with every solver and
-            through contacts that have no gradient, and is good to three or four digits in float32. At resting
-            contact they are different models, see above.
+        method: "adjoint" takes the derivative of each step, "difference" runs forward 2 (2 n + inputs) times;
+            both for all worlds at once. The derivative has no error but rounding. FeatherstoneSolver has it
+            in closed form, all columns at once, see `LinearSteps`; where it has not, the adjoint runs back
+            2 n times. The difference works with every solver and through contacts without a gradient, and is
+            good to three or four digits in float32. At resting contact they are different models, see above.
         span: Half width of differences, of angles [rad], positions [m] and velocities.
         input_span: Half width of differences of inputs.
 
@@ -97,6 +100,7 @@ class Linearizer:
             raise NewtonsimError("linearize: the model has no joints")
         self._options = {"model": model, "solver": solver, "steps": steps, "dt": dt, "checkpoint": "tape"}
         self._rollout = Rollout(**self._options) if method == "difference" else None
+        self._closed = self._closed_form(solver, steps, dt) if method == "adjoint" else None
 
     def __call__(self, state: State, controls: Controls = None) -> Linearization:
         """Linearise about a state.
@@ -108,10 +112,21 @@ class Linearizer:
         Returns:
             A and B.
         """
+        if self._closed is not None:
+            found = self._closed(state, controls)
+            if found is not None:
+                return Linearization(*found)
         start = self._start(state)
         if self.method == "difference":
             return self._by_differences(start, controls)
         return self._by_adjoint(start, controls)
+
+    def _closed_form(self, solver: DifferentiableSolver, steps: int, dt: float) -> ClosedForm | None:
+        """What has the derivative of the solver's steps in closed form, if there is such."""
+        checks.check_numbers(steps, dt, None)
+        checks.check_solver(solver, self.model)
+        linear = solver.make_linear_model(self.inputs)
+        return None if linear is None else ClosedForm(self.model, solver, linear, steps, dt)
 
     def _per_world(self, per: str) -> int:
         """Number of entries that each world has."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -38,7 +39,7 @@ from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_adjoint import ContactAdjoint
 from newtonsim.solvers.featherstone.options import ConstraintOptions
 from newtonsim.solvers.featherstone.smooth import SmoothStage
-from newtonsim.solvers.featherstone.warm_start import StartingImpulses
+from newtonsim.solvers.featherstone.step import StartingImpulses
 
 ITERATIONS = 100
 """Least number of sweeps when a step is solved again."""
@@ -364,15 +365,26 @@ class ConstraintAdjoint:
         self.reason.zero_()
         # gradients of a step that went non-finite are so, too
         found[found & int(worlds_adjoint.NONFINITE) > 0] = 0
-        worlds = found.nonzero()[0]
-        if not len(worlds):
-            return
-        reasons = int(found[worlds[0]])
-        self.stage.forget_all()
-        why = "; ".join(text for bit, text in _REASONS.items() if reasons & bit)
-        raise NotDifferentiableError(
-            f"FeatherstoneSolver has no gradient in worlds {worlds[:8].tolist()}: {why}"
-        )
+        if found.any():
+            self.stage.forget_all()
+        refuse_worlds(found)
+
+
+def refuse_worlds(reasons: np.ndarray) -> None:
+    """Raise if a world has no gradient.
+
+    Args:
+        reasons: Bits of `kernels.constraints.adjoint.worlds`, 0 for none, shape (world_count,).
+
+    Raises:
+        NotDifferentiableError: Names the worlds and why the first of them has none.
+    """
+    worlds = reasons.nonzero()[0]
+    if not len(worlds):
+        return
+    first = int(reasons[worlds[0]])
+    why = "; ".join(text for bit, text in _REASONS.items() if first & bit)
+    raise NotDifferentiableError(f"FeatherstoneSolver has no gradient in worlds {worlds[:8].tolist()}: {why}")
 
 
 def _row_adjoints(stage: ConstraintStage, device: wp.Device) -> RowAdjointView:

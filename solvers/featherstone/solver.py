@@ -20,8 +20,10 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
+from newtonsim.scene.joint_types import TURNING
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
@@ -33,8 +35,7 @@ from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.sleep import Awake, SleepOptions, SleepStage
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.stages import AddedForces, StepStage
-from newtonsim.solvers.featherstone.step import FeatherstoneStep
-from newtonsim.solvers.featherstone.warm_start import StartingImpulses
+from newtonsim.solvers.featherstone.step import FeatherstoneStep, StartingImpulses
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.particles.system import ParticleSystem
@@ -42,6 +43,7 @@ from newtonsim.solvers.penalty import SLIP_SPEED
 
 if TYPE_CHECKING:
     from newtonsim.scene.snapshot import HostValues
+    from newtonsim.solvers.featherstone.linear_model import LinearModel
     from newtonsim.solvers.featherstone.step_adjoint import FeatherstoneAdjoint
     from newtonsim.solvers.featherstone.switches import Switches
 
@@ -514,6 +516,33 @@ class FeatherstoneSolver(LaunchedSolver):
     def _own_contacts(self) -> Contacts:
         """What constraints are built from in steps that are not given contacts."""
         return self._contact_mode.constrained(self.contacts)
+
+    def make_linear_model(self, inputs: str) -> LinearModel | None:
+        """Linear models of steps in closed form; see `SolverBase.make_linear_model`."""
+        if not self._has_closed_form():
+            return None
+        # here, because few need it
+        from newtonsim.solvers.featherstone.linear_model import LinearModel
+
+        parts = (self.model, self.smooth, self.constraints, self.contacts)
+        return LinearModel(*parts, self._advance, inputs)
+
+    def _has_closed_form(self) -> bool:
+        """Whether steps have linear models in closed form, as far as can be told before them.
+
+        They have not with loops and couplings, single bodies that turn freely, compliant contacts, the
+        pyramidal cone, and what has no gradient at all.
+        """
+        model, topology = self.model, topology_of(self.model).view
+        start = topology.joint_start.numpy()
+        singles = topology.joint.numpy()[start[:-1][np.diff(start) == 1]]
+        if np.isin(model.joint_type.numpy()[singles], TURNING).any() or self.constraints.has_loops:
+            return False
+        if self.compliant or self.before_step or self.deformables or self.smooth.from_start:
+            return False
+        if self.servos or self.sleep or self.speed_limit:
+            return False
+        return self.options.cone != "pyramidal" or not collision_plan_of(model).contact_count
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Impulses, and what identifies the contacts that they belong to; see `SolverBase.carried_arrays`."""

@@ -14,6 +14,7 @@ from newtonsim.kernels.collision.contact_features import (
     share_normals,
 )
 from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.linear.geometry import Displacement, geometry_change
 
 # of perturbations [rad and m], with what is of second order; normals of curved shapes are found with noise
 SIZES = {("capsule", "cylinder"): (0.01, 2.0e-3)}
@@ -45,6 +46,44 @@ def evaluate(
     normal[c] = g.normal
     point[c] = g.point
     distance[c] = g.distance
+
+
+@wp.kernel
+def differentiate(
+    contacts: ContactView,
+    features: FeatureView,
+    body_q: wp.array(dtype=wp.transform),
+    moved: wp.array(dtype=wp.spatial_vector),
+    shape_body: wp.array(dtype=int),
+    normal: wp.array(dtype=wp.vec3),
+    point: wp.array(dtype=wp.vec3),
+    distance: wp.array(dtype=float),
+):
+    """Changes of all contacts where bodies turn and move by `moved` (turn, move of the origin)."""
+    c = wp.tid()
+    if contacts.shape0[c] < 0 or features.normal[c] == NORMAL_UNKNOWN:
+        return
+    X0 = wp.transform_identity()
+    X1 = wp.transform_identity()
+    m0 = Displacement()
+    m1 = Displacement()
+    b0 = shape_body[contacts.shape0[c]]
+    b1 = shape_body[contacts.shape1[c]]
+    if b0 >= 0:
+        X0 = body_q[b0]
+        m0.turn = wp.spatial_top(moved[b0])
+        m0.move = wp.spatial_bottom(moved[b0])
+        m0.at = wp.transform_get_translation(X0)
+    if b1 >= 0:
+        X1 = body_q[b1]
+        m1.turn = wp.spatial_top(moved[b1])
+        m1.move = wp.spatial_bottom(moved[b1])
+        m1.at = wp.transform_get_translation(X1)
+    g = contact_geometry(c, X0, X1, contacts.normal[c], features)
+    change = geometry_change(c, X0, X1, m0, m1, g.normal, features)
+    normal[c] = change.normal
+    point[c] = change.point
+    distance[c] = change.distance
 
 
 def add(builder, kind: str, body: int) -> None:
@@ -223,3 +262,49 @@ def test_geometry_follows_the_collision_pass(device: str, kinds: tuple[str, str]
     print(kinds, "checked", checked, "without a rule", skipped, "other features", jumped, "worst", worst)
     assert checked >= 8
     assert worst.max() < close
+
+
+def displace(pose: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """A pose turned on its left and moved."""
+    angle = np.linalg.norm(moved[:3])
+    turn = wp.quat_from_axis_angle(wp.vec3(*(moved[:3] / angle).tolist()), float(angle))
+    return np.concatenate([pose[:3] + moved[3:], np.array(turn * wp.quat(*pose[3:].tolist()))])
+
+
+@pytest.mark.parametrize("kinds", PAIRS, ids="-".join)
+def test_changes_of_the_geometry_are_its_derivative(device: str, kinds: tuple[str, str]):
+    """Forward mode against central differences, both good to 1e-3 where edges are almost parallel."""
+    model = pair(device, kinds)
+    rng = np.random.default_rng(11)
+    contacts, room = newtonsim.Contacts(model), collision_plan_of(model).contact_count
+    step, checked = 5.0e-4, 0
+
+    def arrays() -> list[wp.array]:
+        return [wp.zeros(room, dtype=t, device=device) for t in (wp.vec3, wp.vec3, float)]
+
+    for trial in range(12):
+        poses = touching_poses(model, rng, contacts, gap=(-2.0e-3, 2.0e-3)[trial % 2], level=False)
+        collided(model, poses, contacts)
+        count = int(contacts.view.world_count.numpy().sum())
+        features = features_of(model, contacts, poses)
+        moved = rng.normal(size=(model.body_count, 6))
+        ends = []
+        for sign in (1.0, -1.0):
+            there = np.array([displace(p, sign * step * m) for p, m in zip(poses, moved)], np.float32)
+            body_q, out = wp.array(there, dtype=wp.transform, device=device), arrays()
+            given = [contacts.view, features, body_q, model.shape_body]
+            wp.launch(evaluate, room, given, out, device=device)
+            ends.append(np.concatenate([a.numpy()[:count].reshape(count, -1) for a in out], axis=1))
+        expected = (ends[0] - ends[1]) / (2.0 * step)
+        out = arrays()
+        body_q = wp.array(poses, dtype=wp.transform, device=device)
+        velocity = wp.array(moved.astype(np.float32), dtype=wp.spatial_vector, device=device)
+        given = [contacts.view, features, body_q, velocity, model.shape_body]
+        wp.launch(differentiate, room, given, out, device=device)
+        found = np.concatenate([a.numpy()[:count].reshape(count, -1) for a in out], axis=1)
+        known = features.normal.numpy()[:count] != NORMAL_UNKNOWN
+        known &= np.abs(contacts.view.distance.numpy()[:count]) < 0.02
+        checked += known.sum()
+        scale = 1.0 + np.abs(expected[known])
+        assert (np.abs(found - expected)[known] / scale).max(initial=0.0) < 5.0e-3
+    assert checked >= 4

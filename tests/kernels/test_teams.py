@@ -106,8 +106,8 @@ def spawn_scene() -> Scene:
     return Scene(model, lambda: simulator.reset_worlds(launch, mask, lambda: None))
 
 
-def crawler() -> newtonsim.ModelBuilder:
-    """A trunk on two jointed legs, whose feet roll on the ground, with a box that leans on it."""
+def legged() -> newtonsim.ModelBuilder:
+    """A trunk on two jointed legs."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     trunk = builder.add_body(origin=wp.transform((0.0, 0.0, 0.44), wp.quat_identity()), key="trunk")
     builder.add_joint_free(trunk)
@@ -123,7 +123,14 @@ def crawler() -> newtonsim.ModelBuilder:
         )
         builder.add_shape_sphere(thigh, pos=(0.0, 0.0, -0.1), radius=0.03, density=300.0)
         builder.add_shape_sphere(shin, pos=(0.0, 0.0, -0.2), radius=0.04, density=300.0)
-        builder.shape_mu_torsion[-1] = builder.shape_mu_rolling[-1] = 0.01
+    return builder
+
+
+def crawler() -> newtonsim.ModelBuilder:
+    """A trunk on two jointed legs, whose feet roll on the ground, with a box that leans on it."""
+    builder = legged()
+    for foot in (2, 4):
+        builder.shape_mu_torsion[foot] = builder.shape_mu_rolling[foot] = 0.01
     place = wp.transform((0.1, 0.175, 0.21), wp.quat_rpy(0.15, 0.0, 0.0))
     box = builder.add_body(origin=place)
     builder.add_shape_box(box, hx=0.05, hy=0.05, hz=0.2, density=400.0)
@@ -165,6 +172,25 @@ def rubbing() -> newtonsim.ModelBuilder:
     return builder
 
 
+def linear_scene() -> Scene:
+    """A linear model of a step in which feet slide, in worlds of which one hangs in the air."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.replicate(legged(), 3)
+    builder.set_ground_plane()
+    model = builder.finalize("cpu")
+    solver, state, end = FeatherstoneSolver(model), model.state(), model.state()
+    linear, control = solver.make_linear_model("joint_f"), model.control()
+    q, qd = state.joint_q.numpy(), state.joint_qd.numpy().reshape(3, -1)
+    q.reshape(3, -1)[1, 2] += 1.0
+    qd[:, 3:5] = (1.0, 0.3)
+    state.joint_q.assign(q)
+    state.joint_qd.assign(qd.reshape(-1))
+    for _ in range(2):
+        solver.step(model, state, state, control, None, 1.0 / 240.0)
+    linear.step(state, end, control, 1.0 / 240.0)
+    return Scene(model, lambda: linear.step(state, end, control, 1.0 / 240.0))
+
+
 def crowd_scene() -> Scene:
     """Contacts of spheres on the ground, too many for a list of pairs."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
@@ -188,6 +214,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "crowd": crowd_scene,
     "long chains": lambda: step_scene(random_model(11, body_count=80, base=FREE)),
     "dynamics": dynamics_scene,
+    "linear model": linear_scene,
     "spawn": spawn_scene,
     "loop": lambda: contact_scene(scenes.four_bar(), 5),
     "crawler": lambda: contact_scene(crawler(), 0),

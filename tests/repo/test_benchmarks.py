@@ -16,6 +16,7 @@ SHORTEST = {
     "python_calls": ["--cases", "pile"],
     "pybullet_compat": ["--cases", "falling cube", "getJointState", "worlds"],
     "dynamics": ["--robots", "ant", "--worlds", "2"],
+    "linear_models": ["--robots", "arm7", "--worlds", "2"],
     "contacts": ["--scenes", "gripper"],
     "contact_motion": ["--scenes", "card_house"],
     "deformables": ["--scenes", "cloth", "net", "heap"],

@@ -5,7 +5,8 @@ Implicit differentiation of a complementarity problem starts from this active se
 
 Stage: backward pass of constraints, first, the active set
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/solution_error.py,
-    kernels/constraints/adjoint/solve.py, kernels/constraints/adjoint/switches.py
+    kernels/constraints/adjoint/solve.py, kernels/constraints/adjoint/switches.py,
+    kernels/constraints/linear/selection.py
 Reads: ContactView, RowsView
 Writes: pushes, slip_before_impact
 """

@@ -21,7 +21,8 @@ contact", 2020.
 
 Stage: backward pass of constraints, multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, kernels/constraints/adjoint/impacts.py,
-    kernels/constraints/adjoint/solution_error.py
+    kernels/constraints/adjoint/solution_error.py, kernels/constraints/linear/selection.py,
+    kernels/constraints/linear/system.py
 Reads: ContactView, ImpulseView, RowAdjointView, RowsView, SystemView, TreeView, WorldDofsView
 Writes: RowAdjointView, SystemView, reason, y
 """

@@ -10,7 +10,7 @@ are but one more cluster of eigenvalues.
 
 Stage: backward pass of constraints, linear systems
 Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
-    kernels/constraints/adjoint/solve.py
+    kernels/constraints/adjoint/solve.py, kernels/constraints/linear/system.py
 Reads: B, RowsView, SystemView, TreeView, x
 Writes: SystemView, y
 """

@@ -1,0 +1,1 @@
+"""Linear models of a step of reduced coordinates, in closed form."""

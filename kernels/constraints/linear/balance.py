@@ -1,0 +1,202 @@
+"""Balance of forces of a step, linearised: rows of dofs, columns of what the step depends on.
+
+With the change w = δv⁺ - δv of velocities, the force balance h r(q, v̄, v⁺, u) = Jᵀ p of a step becomes
+
+    H w = -h (r_q + k) δq - h r_v̄ δv̄ - D δv + h g δu + δ(Jᵀ p),
+
+where k is the stiffness of springs and drives, D what damping and stiffness add to the inertia beside the
+armature, and g the force by each input. Velocity-dependent forces are taken at the mean v̄ of the velocity
+before and a predicted one, whose change is w' = δv' - δv by the same equation without constraints, with the
+forces of the start. Derivatives r_q and r_v̄ of inverse dynamics are those of `trees.rnea_derivatives`.
+
+Stage: linear models of steps, smooth dynamics
+Called by: solvers/featherstone/linear_model.py
+Reads: ColumnsView, DriveView, L, Teams, TreeView, act, by_q, by_qd, diagonal, implicit, predicted
+Writes: columns
+"""
+
+import warp as wp
+
+from newtonsim.kernels.algebra.sparse_blas import lane_axpy, lane_scal
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team
+from newtonsim.kernels.views.model import (
+    MODE_FORCE,
+    MODE_POSITION,
+    MODE_VELOCITY,
+    DriveView,
+    TreeView,
+)
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+BY_JOINT_F = wp.constant(0)
+BY_JOINT_ACT = wp.constant(1)
+
+
+@wp.struct
+class ColumnsView:
+    """Sizes of the linear equations of every world; row d belongs to dof d."""
+
+    dofs: int  # n, of a world
+    inputs: int  # m, of a world
+    width: int  # 2 n + m, columns of δq, δv and δu
+    kind: int  # BY_*, what u is
+
+
+@wp.func
+def axis_stiffness(a: int, drive: DriveView, implicit: int) -> float:
+    """How much the effort of springs and drive of axis a falls with its position."""
+    stiffness = drive.stiffness[a]
+    if implicit != 0 and drive.mode[a] == MODE_POSITION:
+        stiffness += drive.target_ke[a]
+    return stiffness
+
+
+@wp.func
+def effort_by_input(a: int, drive: DriveView, implicit: int, act: float) -> float:
+    """How much the effort of the drive of axis a grows with its input, as far as no row has it."""
+    slope = float(0.0)
+    if drive.mode[a] == MODE_FORCE:
+        if wp.abs(act) <= drive.effort_limit[a]:
+            slope = 1.0
+    elif implicit != 0:
+        if drive.mode[a] == MODE_POSITION or drive.mode[a] == MODE_VELOCITY:
+            slope = drive.target_ke[a]
+    return slope
+
+
+@wp.func
+def write_row(
+    d: int,
+    view: ColumnsView,
+    tree: TreeView,
+    drive: DriveView,
+    implicit: wp.array(dtype=int),
+    diagonal: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    dt: float,
+    by_q: wp.array3d(dtype=float),
+    by_qd: wp.array3d(dtype=float),
+    columns: wp.array(dtype=float),
+):
+    """What the balance of dof d has at a given velocity v̄ = v: the right-hand side, with δv̄ = δv."""
+    n = view.dofs
+    w = d / n
+    own = d - w * n
+    at = d * view.width
+    for e in range(n):
+        columns[at + e] = -dt * by_q[w, own, e]
+        columns[at + n + e] = -dt * by_qd[w, own, e]
+    for i in range(view.inputs):
+        columns[at + 2 * n + i] = 0.0
+    columns[at + n + own] = columns[at + n + own] - (diagonal[d] - drive.armature[d])
+    a = tree.dof_axis[d]
+    if a >= 0:
+        columns[at + own] = columns[at + own] - dt * axis_stiffness(a, drive, implicit[d])
+        if view.kind == BY_JOINT_ACT:
+            columns[at + 2 * n + a - w * view.inputs] = dt * effort_by_input(a, drive, implicit[d], act[a])
+    if view.kind == BY_JOINT_F:
+        columns[at + 2 * n + own] = dt
+
+
+@wp.func
+def whiten_columns(
+    team: Team, tree: TreeView, L: wp.array(dtype=float), n: int, dense: wp.array(dtype=float)
+):
+    """dense = D^(-1/2) L^(-T) dense, rows of n entries; lanes share the columns."""
+    start = tree.dof_start[team.index]
+    end = tree.dof_start[team.index + 1]
+    for i in range(start, end):
+        d = tree.dof[start + end - 1 - i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        for k in range(depth):
+            lane_axpy(team.lane, lanes(team), n, -L[row + k], dense, n * d, dense, n * tree.row_dof[row + k])
+        lane_scal(team.lane, lanes(team), n, L[row + depth], dense, n * d)
+
+
+@wp.func
+def unwhiten_columns(
+    team: Team, tree: TreeView, L: wp.array(dtype=float), n: int, dense: wp.array(dtype=float)
+):
+    """dense = L⁻¹ D^(-1/2) dense, likewise."""
+    for i in range(tree.dof_start[team.index], tree.dof_start[team.index + 1]):
+        d = tree.dof[i]
+        row = tree.dof_row[d]
+        depth = tree.dof_depth[d]
+        lane_scal(team.lane, lanes(team), n, L[row + depth], dense, n * d)
+        for k in range(depth):
+            lane_axpy(team.lane, lanes(team), n, -L[row + k], dense, n * tree.row_dof[row + k], dense, n * d)
+
+
+@wp.kernel
+def linearize_prediction(
+    first: int,
+    view: ColumnsView,
+    tree: TreeView,
+    drive: DriveView,
+    implicit: wp.array(dtype=int),
+    diagonal: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    dt: float,
+    by_q: wp.array3d(dtype=float),
+    by_qd: wp.array3d(dtype=float),
+    columns: wp.array(dtype=float),
+):
+    """One thread per dof: right-hand side of the predicted velocity."""
+    write_row(first + wp.tid(), view, tree, drive, implicit, diagonal, act, dt, by_q, by_qd, columns)
+
+
+@wp.kernel
+def solve_prediction(
+    teams: Teams, view: ColumnsView, tree: TreeView, L: wp.array(dtype=float), columns: wp.array(dtype=float)
+):
+    """One team per tree: w' = H⁻¹ of the right-hand side."""
+    team = own_team(teams, wp.tid())
+    whiten_columns(team, tree, L, view.width, columns)
+    unwhiten_columns(team, tree, L, view.width, columns)
+
+
+@wp.kernel
+def linearize_balance(
+    first: int,
+    view: ColumnsView,
+    tree: TreeView,
+    drive: DriveView,
+    implicit: wp.array(dtype=int),
+    diagonal: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    dt: float,
+    by_q: wp.array3d(dtype=float),
+    by_qd: wp.array3d(dtype=float),
+    predicted: wp.array(dtype=float),
+    columns: wp.array(dtype=float),
+):
+    """One thread per dof: right-hand side of the velocity at the end, without constraints.
+
+    `predicted` is w', of which half belongs to the velocity in the middle of the step.
+    """
+    d = first + wp.tid()
+    write_row(d, view, tree, drive, implicit, diagonal, act, dt, by_q, by_qd, columns)
+    n = view.dofs
+    w = d / n
+    for e in range(n):
+        share = -0.5 * dt * by_qd[w, d - w * n, e]
+        if share != 0.0:
+            lane_axpy(0, 1, view.width, share, predicted, (w * n + e) * view.width, columns, d * view.width)
+
+
+@wp.kernel
+def to_energy_columns(
+    teams: Teams, view: ColumnsView, tree: TreeView, L: wp.array(dtype=float), columns: wp.array(dtype=float)
+):
+    """One team per tree: right-hand side in energy coordinates."""
+    whiten_columns(own_team(teams, wp.tid()), tree, L, view.width, columns)
+
+
+@wp.kernel
+def to_velocity_columns(
+    teams: Teams, view: ColumnsView, tree: TreeView, L: wp.array(dtype=float), columns: wp.array(dtype=float)
+):
+    """One team per tree: changes of velocities from those in energy coordinates."""
+    unwhiten_columns(own_team(teams, wp.tid()), tree, L, view.width, columns)

@@ -1,0 +1,114 @@
+"""Linear models of steps whose solver has them in closed form, recorded once and replayed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.diff.inputs import ControlInputs, Controls
+from newtonsim.dynamics.recordings import Recordings
+from newtonsim.errors import NewtonsimError
+from newtonsim.runtime.shards import Shard
+from newtonsim.scene.arrays import CONTROL_ARRAYS, STATE_ARRAYS
+from newtonsim.scene.control import Control
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
+    from newtonsim.solver_protocol import DifferentiableSolver, LinearSteps
+
+_STATE = tuple(spec.name for spec in STATE_ARRAYS)
+_CONTROL = tuple(spec.name for spec in CONTROL_ARRAYS)
+_FORCES = ("body_f", "particle_f")
+_MATERIALS = ("ke", "kd", "mu", "restitution")
+
+
+class ClosedForm:
+    """Linear models of a number of steps with the same inputs, from those of each.
+
+    Steps are made from the arrays that are given, and recorded for them, so that the same state and control
+    with other contents cost no more than a replay.
+
+    Args:
+        model: The model.
+        solver: Its solver.
+        linear: What makes its steps and their models.
+        steps: Number of steps.
+        dt: Time of each [s].
+    """
+
+    def __init__(
+        self, model: Model, solver: DifferentiableSolver, linear: LinearSteps, steps: int, dt: float
+    ):
+        self._model, self._solver, self._linear = model, solver, linear
+        self._steps, self._dt = steps, dt
+        self._ends = model.state(requires_grad=False), model.state(requires_grad=False)
+        self._inputs = ControlInputs(model, 1)
+        self._all = wp.full(model.world_count, True, dtype=bool, device=model.device)
+        self._recordings = Recordings(model)
+
+    def __call__(self, state: State, controls: Controls) -> tuple[np.ndarray, np.ndarray] | None:
+        """Return A (world_count, 2 n, 2 n) and B (world_count, 2 n, inputs) about a state.
+
+        None if something acted in one of the steps that the closed form does not cover.
+
+        Raises:
+            ModelError: The state or the control does not fit the model.
+            NewtonsimError: Other controls do not fit it.
+            NotDifferentiableError: A contact acted whose shapes have no gradient.
+        """
+        control = self._control(controls)
+        if self._steps > 1:
+            for name in _FORCES:
+                if getattr(state, name) is not None:
+                    for end in self._ends:
+                        wp.copy(getattr(end, name), getattr(state, name))
+        found = self._one_step(state, self._ends[0], control, forget=True)
+        for i in range(1, self._steps):
+            step = self._one_step(self._ends[1 - i % 2], self._ends[i % 2], control, forget=False)
+            if found is None or step is None:
+                return None
+            found = step[0] @ found[0], step[0] @ found[1] + step[1]
+        return found
+
+    def _control(self, controls: Controls) -> Control:
+        if isinstance(controls, Control):
+            return controls
+        self._inputs.set(controls)
+        if self._inputs.sequences:
+            raise NewtonsimError(f"controls: expected no sequences, got {self._inputs.sequences}")
+        return self._inputs.control
+
+    def _one_step(
+        self, state: State, end: State, control: Control, forget: bool
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """Make a step and its linear model, as the solver's first one if it is to forget earlier ones."""
+        arrays = [getattr(state, name) for name in _STATE]
+        arrays += [getattr(control, name) for name in _CONTROL]
+        self._recordings.run(
+            (forget, *self._what_is_baked()),
+            tuple(arrays),
+            partial(self._check, state, control),
+            partial(self._launch, state, end, control, forget),
+        )
+        if not self._linear.covers():
+            return None
+        return self._linear.A.numpy().copy(), self._linear.B.numpy().copy()
+
+    def _what_is_baked(self) -> tuple:
+        """Whatever a step has to be recorded anew for, beside the model's revision."""
+        materials = self._model.shape_materials
+        arrays = () if materials is None else tuple(id(getattr(materials, name)) for name in _MATERIALS)
+        return self._solver.baked_revision(), *arrays
+
+    def _check(self, state: State, control: Control) -> None:
+        self._model.check_state(state)
+        self._model.check_control(control)
+
+    def _launch(self, state: State, end: State, control: Control, forget: bool) -> None:
+        if forget:
+            self._solver.reset_worlds(Shard(self._model), state, self._all)
+        self._linear.step(state, end, control, self._dt)
