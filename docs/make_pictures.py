@@ -200,6 +200,9 @@ FILMS = {
     ),
     "quadruped_mpc": Film((0.7, -2.2, 0.9), (0.55, 0.0, 0.2)),
     "cem_push": Film((1.6, -1.0, 1.3), (0.35, 0.1, 0.05), worlds=(0,)),
+    "identify_push": Film((1.0, -0.9, 0.9), (0.3, 0.15, 0.05), runs=((0,),), width=260),
+    "swing_up_from_states": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5)),
+    "shac_cartpole": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5)),
     "cartpole_swing_up": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5), end=4.0),
     "cloth_on_sphere": Film(
         (1.2, -1.7, 1.2), (0.0, 0.0, 0.4), 36.0, source="docs/deformables.md#Which solver"

@@ -16,6 +16,7 @@ from newtonsim.optimize.problem import Problem
 from newtonsim.optimize.rate_costs import ControlRateCost
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.sampling import CEM, MPPI
+from newtonsim.optimize.shac import SHAC, Learned
 from newtonsim.optimize.shooting import Shooting
 from newtonsim.optimize.time_costs import TimeCost
 
@@ -24,6 +25,7 @@ __all__ = [
     "FDDP",
     "ILQR",
     "MPPI",
+    "SHAC",
     "ContactForceCost",
     "ControlCost",
     "ControlRateCost",
@@ -35,6 +37,7 @@ __all__ = [
     "Identified",
     "JointCost",
     "KernelCost",
+    "Learned",
     "LogCost",
     "MultipleShooting",
     "Parameter",

@@ -25,6 +25,17 @@ def check_share(name: str, value: object) -> None:
         raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
 
 
+def check_positive(name: str, value: object) -> float:
+    """Return a positive number.
+
+    Raises:
+        NewtonsimError: It is none; the message has the name.
+    """
+    if not (isinstance(value, (int, float, np.number)) and 0.0 < float(value) < np.inf):
+        raise NewtonsimError(f"{name}: expected a positive number, got {value!r}")
+    return float(value)
+
+
 def warn_of_costs(optimizer: object) -> None:
     """Tell a control loop that its optimiser has nothing to go by."""
     warnings.warn(

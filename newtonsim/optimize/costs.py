@@ -101,6 +101,10 @@ class Cost(ABC):
     def expand(self, points: Expansions) -> None:
         """Launch what adds the slopes and curvatures of all worlds to `points.expansion`."""
 
+    def varies(self) -> bool:
+        """Whether it has a reference of its own for each control."""
+        return False
+
     def changes(self, controls: np.ndarray) -> Changes | None:
         """What the cost makes of changes of controls (horizon, M); None if they do not count."""
         return None
@@ -112,6 +116,9 @@ class ReadyCost(Cost):
     def __init__(self) -> None:
         self._arrays: dict[str, wp.array] = {}
         self._given: dict[str, Any] = {}
+
+    def varies(self) -> bool:
+        return any(self._arrays[name].shape[0] > 1 for name in self._given)
 
     def _put(self, name: str, values: np.ndarray, device: wp.Device, dtype: Any = float) -> None:
         """Make an array, unless there is one that fits, which launches of another problem may read."""

@@ -60,7 +60,8 @@ class ControlRateCost(ReadyCost):
         self._set_before(self._given["before"], count)
 
     def add(self, launch: Launcher, view: Any) -> None:
-        reads = {name: self._arrays[name] for name in ("weight", "before", "counts")}
+        arrays = self._arrays
+        reads = dict(weight=arrays["weight"], before=arrays["before"], counts=arrays["counts"])
         launch(costs.add_rate_cost, "world", reads=reads, writes=dict(view=view))
 
     def expand(self, points: Expansions) -> None:

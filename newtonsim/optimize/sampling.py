@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.optimize import sampling
-from newtonsim.optimize.checks import check_count, check_share, read_numbers, warn_of_costs
+from newtonsim.optimize.checks import check_count, check_positive, check_share, read_numbers, warn_of_costs
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.runs import Runs, apply_controls
 from newtonsim.runtime.launcher import Launcher
@@ -223,7 +223,7 @@ class MPPI(Sampling):
         seed: int = 0,
         threads: int | None = None,
     ):
-        self.temperature = _read_positive("temperature", temperature)
+        self.temperature = check_positive("temperature", temperature)
         super().__init__(problem, samples, noise, knots, seed, threads)
 
     def _weigh(self, costs: np.ndarray) -> np.ndarray:
@@ -259,7 +259,7 @@ class CEM(Sampling):
         seed: int = 0,
         threads: int | None = None,
     ):
-        if not _read_positive("elites", elites) <= 1.0:
+        if not check_positive("elites", elites) <= 1.0:
             raise NewtonsimError(f"elites: expected a share of at most 1, got {elites!r}")
         self.elites = float(elites)
         super().__init__(problem, samples, noise, knots, seed, threads)
@@ -293,12 +293,6 @@ def _read_noise(problem: Problem, noise: npt.ArrayLike | None) -> np.ndarray:
     if (numbers < 0.0).any() or not numbers.any():
         raise NewtonsimError(f"noise: expected positive numbers, got {numbers.tolist()}")
     return numbers
-
-
-def _read_positive(name: str, value: float) -> float:
-    if not (isinstance(value, (int, float)) and 0.0 < value < np.inf):
-        raise NewtonsimError(f"{name}: expected a positive number, got {value!r}")
-    return float(value)
 
 
 def _spline(horizon: int, knots: int) -> np.ndarray:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.optimize import costs
-from newtonsim.optimize.checks import read_numbers
+from newtonsim.optimize.checks import check_positive, read_numbers
 from newtonsim.optimize.costs import Expansions, ReadyCost, Sizes, check_weights, find_body, read_rows
 
 if TYPE_CHECKING:
@@ -48,9 +46,7 @@ class TimeCost(ReadyCost):
     ):
         super().__init__()
         check_weights("weight", weight)
-        if not (isinstance(radius, (int, float)) and 0.0 < radius < np.inf):
-            raise NewtonsimError(f"radius: expected a positive number, got {radius!r}")
-        self.body, self._weight, self._radius = body, float(weight), float(radius)
+        self.body, self._weight, self._radius = body, float(weight), check_positive("radius", radius)
         self._point = wp.vec3(*read_numbers("TimeCost: point", point, (3,)).tolist())
         self._given = {"target": target}
 

@@ -18,6 +18,7 @@ SLOW = {
     "cup_on_a_table",
     "quadruped_gait_gradient",
     "quadruped_mpc",
+    "shac_cartpole",
     "shac_hopper",
     "soft_crawler",
     "system_identification",
