@@ -37,6 +37,9 @@ from newtonsim.kernels.views.model import (
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
+# squared lengths of axes differ from 1 by no more than this, but for those that PyBullet's clients write
+UNIT = wp.constant(1.0e-6)
+
 
 @wp.func
 def is_floating(joint_type: int) -> bool:
@@ -63,7 +66,11 @@ def place_axes(j: int, anchor: wp.transform, joint: JointView, q: wp.array(dtype
             kin.dof_X[d] = wp.transform(p + axis_w * x, r)
         else:
             kin.S[d] = wp.spatial_vector(axis_w, wp.cross(p, axis_w))
-            kin.dof_X[d] = wp.transform(p, r * wp.quat_from_axis_angle(axis, x))
+            turned = axis
+            length_sq = wp.dot(axis, axis)
+            if wp.abs(length_sq - 1.0) > UNIT:  # turns by x, but moves by its length times the rate
+                turned = axis / wp.sqrt(length_sq)
+            kin.dof_X[d] = wp.transform(p, r * wp.quat_from_axis_angle(turned, x))
 
 
 @wp.func(inline=True)

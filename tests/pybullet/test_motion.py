@@ -303,6 +303,61 @@ def test_spherical_servos(both):
         assert np.abs(real - ours * np.sign(real @ ours)).max() < 0.02
 
 
+@pytest.mark.parametrize("length", [1.0, 2.0, 0.5, 1.7320508])
+@pytest.mark.parametrize("joint", [p.JOINT_REVOLUTE, p.JOINT_PRISMATIC])
+def test_axes_that_are_no_unit_vectors(both, joint, length):
+    """PyBullet takes them for the motion as they are, and turns by the angle all the same."""
+    both.setGravity(0, 0, 0)
+    shape = both.createCollisionShape(p.GEOM_SPHERE, radius=0.1)[0]
+    body = both.createMultiBody(
+        1.0,
+        shape,
+        linkMasses=[2.0],
+        linkCollisionShapeIndices=[shape],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 0, 0]],
+        linkOrientations=[[0, 0, 0, 1]],
+        linkInertialFramePositions=[[0.3, 0, 0]],
+        linkInertialFrameOrientations=[[0, 0, 0, 1]],
+        linkParentIndices=[0],
+        linkJointTypes=[joint],
+        linkJointAxis=[[0, 0.6 * length, 0.8 * length]],
+    )[0]
+    both.setJointMotorControl2(body, 0, p.VELOCITY_CONTROL, force=0.0)
+    both.resetJointState(body, 0, 0.4, 1.5)
+    both.same("getLinkState", body, 0, 1, 1)
+    for _ in range(10):
+        both.setJointMotorControl2(body, 0, p.TORQUE_CONTROL, force=0.2)
+        both.step()
+    both.same("getJointState", body, 0, tolerance=1e-5)
+    both.same("getBaseVelocity", body, tolerance=1e-5)
+    both.same("getLinkState", body, 0, 1, 1, tolerance=1e-5)
+    both.setJointMotorControl2(body, 0, p.POSITION_CONTROL, 0.2, force=30.0)
+    both.step(20)
+    both.same("getJointState", body, 0, tolerance=1e-4)
+    both.same("getBaseVelocity", body, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("name", ["humanoid_symmetric", "humanoid", "ant"])
+def test_one_step_of_walkers_from_mjcf_files(both, name):
+    """Torques of all joints in flight; the axes of these files have lengths of 1, √2 and √6."""
+    files = both.loadMJCF(f"mjcf/{name}.xml")[0]
+    body = max(files, key=lambda uid: both.getNumJoints(uid)[0])
+    joints = [j for j in range(both.getNumJoints(body)[0]) if both.getJointInfo(body, j)[0][2] == 0]
+    for joint in joints:
+        both.setJointMotorControl2(body, joint, p.VELOCITY_CONTROL, force=0.0)
+    both.resetBasePositionAndOrientation(body, [0, 0, 5], [0, 0, 0, 1])
+    rng = np.random.default_rng(0)
+    for joint in joints:
+        lower, upper = both.getJointInfo(body, joint)[0][8:10]
+        both.resetJointState(body, joint, 0.5 * (lower + upper), rng.normal())
+    both.setJointMotorControlArray(body, joints, p.TORQUE_CONTROL, forces=rng.normal(size=len(joints)) * 10)
+    both.step()
+    real, ours = joint_values(both, body, joints, 1)
+    np.testing.assert_allclose(ours, real, atol=5e-5)
+    both.same("getBaseVelocity", body, tolerance=1e-5)
+
+
 def hung_by_a_ball_joint(both, mass: float) -> int:
     """A sphere on a spherical joint to a base that stands."""
     shape = both.createCollisionShape(p.GEOM_SPHERE, radius=0.1)[0]

@@ -108,7 +108,7 @@ class Link:
         parent: Place of the parent in `Body.links`, -1 for the base. Parents may come later in the list.
         joint_pose: Link frame in the link frame of the parent, at coordinate zero.
         axis: Unit joint axis in the link frame (3,).
-        axis_length: Length of the axis in the file, which getJointInfo reports.
+        axis_length: Length of the axis in the file; what it does tells `link_properties.write_axes`.
         limits: Lower and upper limit [rad or m], (0, -1) for none.
         stops: Whether it stops at the limits; continuous joints do not, but their motors heed them.
         max_force: <limit effort>, as reported.

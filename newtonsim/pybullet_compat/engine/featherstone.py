@@ -58,6 +58,8 @@ class FeatherstoneEngine:
         self.changed: set[str] = set()
         self.mirrored_arrays: tuple | None = None
         self.model: Model = model_building.make_model(client, content.builder)
+        if any(link.axis_length != 1.0 for body in bodies for link in body.links):
+            link_properties.write_axes(self.model, bodies, self.worlds)
         settings = client.settings
         self.solver = FeatherstoneSolver(
             self.model,

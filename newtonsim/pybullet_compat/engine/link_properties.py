@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.world.body import Body
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from newtonsim.pybullet_compat.world.engine import Engine
+    from newtonsim.scene.model import Model
 
 SHAPE_ARRAYS = {
     "lateral_friction": "shape_materials.mu",
@@ -78,3 +82,18 @@ def _write_limits(engine: Engine, body: Body) -> None:
             axis = int(axis_start[body.first_joint + place])
             engine.write("joint_limit_lower", axis, np.where(free, -np.inf, lower))
             engine.write("joint_limit_upper", axis, np.where(free, np.inf, upper))
+
+
+def write_axes(model: Model, bodies: Iterable[Body], worlds: int) -> None:
+    """Give joints the axes of their files, of any length, before a solver is made.
+
+    PyBullet's motion subspace has the axis as it is given: with one of length 2 a link moves at twice the
+    rate of its joint, and a torque accelerates that by a quarter; slides go twice as far, while hinges turn
+    by their angle.
+    """
+    axes, start = HostArray(model.joint_axis, worlds), model.joint_axis_start.numpy()
+    for body in bodies:
+        for place, count in enumerate(body.u_count):
+            if place and count == 1:
+                axes.host[:, start[body.first_joint + place]] *= body.links[place].axis_length
+    axes.push()

@@ -45,7 +45,7 @@ def joint_reactions(engine: Engine, bodies: Iterable[Body]) -> np.ndarray:
             turning, pushing = moment[:, joint], force[:, joint]
             if link.joint_type in (JOINT_REVOLUTE, JOINT_PRISMATIC) and place:
                 axis = quat_rotate(pose[:, 3:], quat_rotate(at_joint[3:], link.axis))
-                motor = applied[:, body.u_start[place], None] * axis
+                motor = applied[:, body.u_start[place], None] * axis / link.axis_length
                 if link.joint_type == JOINT_REVOLUTE:
                     turning = turning - motor
                 else:

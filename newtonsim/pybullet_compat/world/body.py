@@ -351,7 +351,8 @@ class Body:
     def _plain_joint(self, place: int) -> tuple:
         """What `place_links` asks of a joint: place, parent, type, axes, frames and first coordinates."""
         link, (before, after) = self.links[place], self._offsets[place]
-        axes = (link.axis, *(planar_axes(link.axis) if link.joint_type == JOINT_PLANAR else ((), ())))
+        given = link.axis_length * link.axis
+        axes = (link.axis, *(planar_axes(link.axis) if link.joint_type == JOINT_PLANAR else (given, ())))
         return (
             place,
             self.parents[place],
@@ -490,10 +491,10 @@ class Body:
         if kind == JOINT_REVOLUTE:
             half = 0.5 * self.q[:, i]
             move[:, 3:6], move[:, 6] = np.sin(half)[:, None] * axis, np.cos(half)
-            w = self.u[:, d : d + 1] * axis
+            w = self.u[:, d : d + 1] * link.axis_length * axis
         elif kind == JOINT_PRISMATIC:
-            move[:, :3] = self.q[:, i : i + 1] * axis
-            v = self.u[:, d : d + 1] * axis
+            move[:, :3] = self.q[:, i : i + 1] * link.axis_length * axis
+            v = self.u[:, d : d + 1] * link.axis_length * axis
         elif kind == JOINT_SPHERICAL:
             move[:, 3:] = self.q[:, i : i + 4]
             w = self.u[:, d : d + 3]

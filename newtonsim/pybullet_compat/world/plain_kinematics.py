@@ -96,7 +96,7 @@ def _moved(kind: int, axis: tuple, q: Numbers, i: int) -> tuple[Numbers, Numbers
         s = math.sin(0.5 * q[i])
         return AT_REST, (s * x, s * y, s * z, math.cos(0.5 * q[i]))
     if kind == JOINT_PRISMATIC:
-        return (q[i] * x, q[i] * y, q[i] * z), NO_TURN
+        return tuple(q[i] * m for m in first), NO_TURN
     if kind == JOINT_SPHERICAL:
         return AT_REST, q[i : i + 4]
     if kind == JOINT_PLANAR:
@@ -110,9 +110,9 @@ def _rates(kind: int, axis: tuple, u: Numbers, d: int) -> tuple[Numbers, Numbers
     """Angular and linear velocity across a joint, in its frame at rest."""
     (x, y, z), first, second = axis
     if kind == JOINT_REVOLUTE:
-        return (u[d] * x, u[d] * y, u[d] * z), AT_REST
+        return tuple(u[d] * m for m in first), AT_REST
     if kind == JOINT_PRISMATIC:
-        return AT_REST, (u[d] * x, u[d] * y, u[d] * z)
+        return AT_REST, tuple(u[d] * m for m in first)
     if kind == JOINT_SPHERICAL:
         return u[d : d + 3], AT_REST
     if kind == JOINT_PLANAR:
