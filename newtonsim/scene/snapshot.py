@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import numpy as np
 import warp as wp
 
 _LEAVES = (str, bytes, int, float, bool, type(None))
@@ -23,16 +24,25 @@ class Snapshot:
     def __init__(self, *owners: object, skip: tuple[object, ...] = ()):
         found = {array.ptr: array for array in find_arrays(*owners, skip=skip) if array.ptr}
         self._saved = [(array, wp.clone(array, requires_grad=False)) for array in found.values()]
+        # on the CPU as NumPy arrays of the same memory, whose copies take a tenth of the time
+        self._on_host = [(a.numpy(), c.numpy()) for a, c in self._saved if _is_on_cpu(a)]
+        self._elsewhere = [pair for pair in self._saved if not _is_on_cpu(pair[0])]
 
     def restore(self) -> None:
         """Write the contents back."""
-        for array, copy in self._saved:
+        for values, copy in self._on_host:
+            np.copyto(values, copy)
+        for array, copy in self._elsewhere:
             wp.copy(array, copy)
 
     @property
     def size(self) -> int:
         """Bytes of the copies."""
         return sum(copy.capacity for _, copy in self._saved)
+
+
+def _is_on_cpu(array: wp.array) -> bool:
+    return array.device is not None and array.device.is_cpu
 
 
 def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.array]:

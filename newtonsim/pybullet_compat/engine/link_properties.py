@@ -50,6 +50,14 @@ def write_joint_damping(engine: Engine, body: Body) -> None:
         engine.write("joint_damping", columns, values)
 
 
+def write_all(engine: Engine, body: Body) -> None:
+    """Hand over what changeDynamics can change while an engine lives."""
+    write_masses(engine, body)
+    write_joint_damping(engine, body)
+    for name in SHAPE_ARRAYS:
+        write_surface(engine, body, name)
+
+
 def write_differences(engine: Engine, body: Body) -> None:
     """Hand over what the worlds do not share; the model was built from the first one."""
     if differs(body.mass) or differs(body.inertia):

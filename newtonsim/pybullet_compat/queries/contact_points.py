@@ -10,6 +10,7 @@ import warp as wp
 from newtonsim.kernels.constraints.records import ReportView
 from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
 from newtonsim.pybullet_compat.world.link_shapes import LinkShapes
+from newtonsim.pybullet_compat.world.structure import NOBODY
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class ContactPoints:
         self._step: ContactReader | None = None
         self._pass: CollisionPass | None = None
         self._engine: Engine | None = None
+        self._links: list[tuple[int, int]] = []
         self._unread = client.engine is not None and _has_stepped(client.engine)
         self._passed = False
 
@@ -134,6 +136,15 @@ class ContactPoints:
         self._points = [WorldPoints(points.all()) for points in self.read()] if known else self._none()
         self._step = self._pass = self._engine = None
 
+    def body_leaves(self, engine: Engine) -> None:
+        """Read what the engine knows of a body that is about to go."""
+        self._points = [WorldPoints(points.all()) for points in self.read()]
+
+    def content_changed(self, engine: Engine) -> None:
+        """Read from now on what belongs to the bodies that are in the engine now."""
+        if self._engine is not None and self._engine.shape_link is not self._links:
+            self._step = self._pass = self._engine = None
+
     def drop(self, gone) -> None:
         """Forget contacts.
 
@@ -178,6 +189,7 @@ class ContactPoints:
     def _hold(self, engine: Engine) -> None:
         if self._engine is not engine:
             self._engine, self._step, self._pass = engine, None, None
+            self._links = engine.shape_link
 
     def _step_reader(self) -> ContactReader:
         """Reader of the contacts of the last step."""
@@ -200,6 +212,8 @@ class ContactPoints:
         rank, local = np.zeros(total, np.int32), np.full(total, -1, np.int32)
         reach = np.zeros(total, np.float32)
         for shape, (uid, link) in enumerate(engine.shape_link):
+            if uid == NOBODY:
+                continue
             body = self.client.bodies[uid]
             box = shapes.boxes(body)[link + 1]
             rank[shape] = box.kind * len(row_of) + row_of[uid, link]

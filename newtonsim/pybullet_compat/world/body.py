@@ -309,6 +309,22 @@ class Body:
         """Whether nothing of the body can move: a fixed base, and no joint that is not fixed."""
         return not self.floating and self.u.shape[1] == 0
 
+    def moves(self, place: int) -> bool:
+        """Whether a link can move."""
+        while place > 0 and not self.u_count[place]:
+            place = self.parents[place]
+        return place > 0 or self.floating
+
+    def neutral_coordinates(self) -> np.ndarray:
+        """Positions at zero, with the base at the origin (W, nq)."""
+        q = np.zeros((self.worlds, sum(self.q_count)))
+        if self.floating:
+            q[:, 6] = 1.0
+        for place, link in enumerate(self.links[1:], 1):
+            if link.joint_type == JOINT_SPHERICAL:
+                q[:, self.q_start[place] + 3] = 1.0
+        return q
+
     def _lay_out(self, floating: bool, time_step: float) -> None:
         """Make coordinates, at zero, and servos that hold every joint."""
         self.floating = floating
@@ -319,13 +335,8 @@ class Body:
         self.u_count = [c[1] for c in counts]
         self.q_start = [int(x) for x in np.cumsum([0, *self.q_count[:-1]])]
         self.u_start = [int(x) for x in np.cumsum([0, *self.u_count[:-1]])]
-        self.q = np.zeros((self.worlds, sum(self.q_count)))
+        self.q = self.neutral_coordinates()
         self.u = np.zeros((self.worlds, sum(self.u_count)))
-        if floating:
-            self.q[:, 6] = 1.0
-        for place, link in enumerate(self.links[1:], 1):
-            if link.joint_type == JOINT_SPHERICAL:
-                self.q[:, self.q_start[place] + 3] = 1.0
         self.servos = self._default_servos(time_step)
         self.joint_infos: dict[int, tuple] = {}
         self.dynamics_infos: dict[int, tuple] = {}
