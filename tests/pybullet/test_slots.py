@@ -345,3 +345,63 @@ def test_a_shadow_goes_on_to_the_bit_after_bodies_came_and_went(world):
             found.append((poses, client.getContactPoints()))
         assert found[0] == found[1]
     shadow.disconnect()
+
+
+def play(client, steps=80, friction=0.7) -> list:
+    """An episode: a robot, a pile with a filtered pair and a constraint, from an empty world."""
+    client.resetSimulation()
+    client.setGravity(0.0, 0.0, -G)
+    ground = add_ground(client)
+    client.changeDynamics(ground, -1, lateralFriction=friction)
+    robot = client.loadURDF("r2d2.urdf", [1.0, 0.0, 0.5])
+    client.setJointMotorControl2(robot, 2, p.VELOCITY_CONTROL, targetVelocity=5.0, force=20.0)
+    boxes = [add_box(client, [0.03 * k, 0.0, 0.1 + 0.2 * k], mass=1.0 + k) for k in range(3)]
+    client.setCollisionFilterPair(robot, boxes[0], -1, -1, 0)
+    client.createConstraint(boxes[2], -1, -1, -1, p.JOINT_POINT2POINT, [0] * 3, [0] * 3, [0.06, 0.0, 0.6])
+    seen = []
+    for _ in range(steps):
+        client.stepSimulation()
+        poses = [client.getBasePositionAndOrientation(body) for body in (robot, *boxes)]
+        seen.append((poses, client.getJointStates(robot, range(15)), client.getContactPoints()))
+    return seen
+
+
+def test_an_episode_after_a_reset_is_that_of_a_fresh_world_to_the_bit(world):
+    play(world, steps=37, friction=0.2)
+    engine, graphs = engine_of(world), graphs_of(world)
+    world.setPhysicsEngineParameter(contactERP=0.05, numSolverIterations=80)
+    world.changeDynamics(2, -1, mass=9.0, linearDamping=0.5)
+    world.applyExternalForce(2, -1, [50.0, 0.0, 0.0], [0.0, 0.0, 0.0], p.LINK_FRAME)
+    again = play(world)
+    assert engine_of(world) is engine
+    assert len(graphs) == len(graphs_of(world))
+    fresh = open_world()
+    assert again == play(fresh)
+    fresh.disconnect()
+
+
+def test_a_reset_to_another_scene_finds_nothing_of_the_last_one(world):
+    play(world, steps=5)
+    engine = engine_of(world)
+    world.resetSimulation()
+    box = add_box(world, [0.0, 0.0, 1.0])
+    step(world, 24)
+    assert height(world, box) == 1.0  # no gravity
+    assert world.getNumBodies() == 1
+    assert world.rayTest([1.0, 0.0, 5.0], [1.0, 0.0, -5.0])[0][0] == -1
+    world.setGravity(0.0, 0.0, -G)
+    step(world, 24)
+    assert 1.0 - height(world, box) == pytest.approx(falls(24), rel=0.01)
+    assert engine is not None
+
+
+def test_a_filter_that_the_last_scene_had_not_counts_after_a_reset(world):
+    for collides in (True, False):
+        world.resetSimulation()
+        world.setGravity(0.0, 0.0, -G)
+        table = add_box(world, [0.0, 0.0, 0.1], mass=0.0)
+        ball = add_box(world, [0.0, 0.0, 0.4], half=0.05)
+        if not collides:
+            world.setCollisionFilterPair(table, ball, -1, -1, 0)
+        step(world, 120)
+        assert (height(world, ball) > 0.2) == collides

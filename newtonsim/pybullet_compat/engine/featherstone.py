@@ -7,6 +7,8 @@ bodies hold views of. What is written there goes to the device before the next s
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -71,6 +73,7 @@ class FeatherstoneEngine:
             contact_softness="shape",
             restitution_speed=RESTITUTION_SPEED,
         )
+        self._first_options = copy(self.solver.options)
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
         self.solver.before_step = (self.damping,)
@@ -87,7 +90,8 @@ class FeatherstoneEngine:
         self._reactions: np.ndarray | None = None
         self.steps = 0
         slots = Slots(self)
-        self.enter, self.leave, self.hold, self.let_go = slots.enter, slots.leave, slots.hold, slots.let_go
+        self.enter, self.leave, self.refill = slots.enter, slots.leave, slots.refill
+        self.hold, self.let_go = slots.hold, slots.let_go
 
     @staticmethod
     def _content(client: Client) -> WorldContent:
@@ -297,6 +301,18 @@ class FeatherstoneEngine:
         """
         if self.client.surroundings:
             raise error("This world has surroundings: its shapes cannot be asked for or changed.")
+
+    def take_settings(self) -> None:
+        """Take gravity, times and options from the client."""
+        settings, options = self.client.settings, self.solver.options
+        for field in fields(options):
+            first = getattr(self._first_options, field.name)
+            if getattr(options, field.name) != first:
+                setattr(options, field.name, first)
+        settings.apply_options(options)
+        self.time_step_changed()
+        if not np.array_equal(self.model.gravity, settings.gravity):
+            self.model.gravity = settings.gravity
 
     def time_step_changed(self) -> None:
         """Take time step and substeps from the settings."""

@@ -61,14 +61,15 @@ def describe_world(client: Client, with_room: bool = True) -> WorldContent:
     builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
     content = WorldContent(builder)
     filtered = {uid for pair in client.pair_filters for uid, _ in pair}
-    kinds = {uid: None if uid in filtered else body_kind(body) for uid, body in client.bodies.items()}
     for uid, body in client.bodies.items():
-        slot = _add_slot(builder, body, kinds[uid], uid)
+        slot = _add_slot(builder, body, uid, uid in filtered)
         content.add_slot(slot)
         body.first_row, body.first_joint = slot.row, slot.joint
-    for pattern in client.room.patterns(kinds.values()) if with_room else ():
-        content.add_slot(_add_slot(builder, pattern, body_kind(pattern), NOBODY))
-    builder.shape_collision_filter_pairs.update(filter_pairs(client, content.shape_link))
+    kinds = [slot.kind for slot in content.slots]
+    for pattern in client.room.patterns(kinds) if with_room else ():
+        content.add_slot(_add_slot(builder, pattern, NOBODY))
+    content.filters = frozenset(filter_pairs(client, content.shape_link))
+    builder.shape_collision_filter_pairs.update(content.filters)
     _add_constraints(client, content, with_room)
     return content
 
@@ -82,13 +83,14 @@ def has_slots(client: Client) -> bool:
     return not (client.soft_bodies or client.surroundings or client.gui)
 
 
-def _add_slot(builder: ModelBuilder, body: Body, kind: Hashable, uid: int) -> BodySlot:
+def _add_slot(builder: ModelBuilder, body: Body, uid: int, is_filtered: bool = False) -> BodySlot:
     """Add what a slot is made for; it is empty if `uid` is NOBODY."""
     row, joint, shape = builder.body_count, builder.joint_count, builder.shape_count
     q, u = builder.joint_coord_count, builder.joint_dof_count
     places = tuple(add_body(builder, body, is_there=uid != NOBODY))
     return BodySlot(
-        kind=kind,
+        kind=body_kind(body),
+        is_filtered=is_filtered,
         pattern=body,
         row=row,
         joint=joint,
@@ -359,9 +361,11 @@ def _masked_pairs(
     client: Client, shape_link: list[tuple[int, int]], of_body: dict[int, list[int]]
 ) -> set[tuple[int, int]]:
     """Pairs that groups and masks forbid; links with the default filter need no test among each other."""
-    filters = {(NOBODY, -1): (DYNAMIC_GROUP, ALL)}
-    special = set()
-    for uid, link in set(shape_link) - {(NOBODY, -1)}:
+    filters, special = {}, set()
+    for uid, link in set(shape_link):
+        if uid == NOBODY:
+            filters[uid, link] = (DYNAMIC_GROUP, ALL)
+            continue
         filters[uid, link] = group_and_mask(client.bodies[uid], link)
         record = client.bodies[uid].links[link + 1]
         if record.group is not None or record.mask is not None:

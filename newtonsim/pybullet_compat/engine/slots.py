@@ -7,6 +7,7 @@ starts included, stays as it is.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.pybullet_compat.engine import link_properties
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
-from newtonsim.pybullet_compat.engine.model_building import has_slots
+from newtonsim.pybullet_compat.engine.model_building import filter_pairs, has_slots
 from newtonsim.pybullet_compat.world.body_kind import body_kind
 from newtonsim.pybullet_compat.world.constraint_records import ERROR_SHARE, Constraint
 from newtonsim.pybullet_compat.world.engine import Engine
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 KINDS = "collision_plan.shape.kind"
 """Name of the array that says what each shape is to collisions and queries."""
+LISTED = "collision_plan.listed"
+"""Name of the array of the pairs that may collide."""
 MOST_EMPTY_DOFS = 48
 """Degrees of freedom in empty slots that an engine carries along, unless more are in use."""
 
@@ -51,6 +54,9 @@ class SlottedEngine(Engine, Protocol):
 
     def rest(self, slot: BodySlot) -> None:
         """Let nothing move what is in an empty slot."""
+
+    def take_settings(self) -> None:
+        """Take gravity, times and options from the client."""
 
 
 class Slots:
@@ -90,6 +96,53 @@ class Slots:
         engine.take_body(body, slot)
         self._show(slot)
         return True
+
+    def refill(self) -> bool:
+        """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
+
+        Then everything is as in an engine that was just built of them, but for empty slots.
+        """
+        engine, client = self.engine, self.engine.client
+        content = self._content_of(client)
+        if content is None:
+            return False
+        engine.set_content(content)
+        for body in client.bodies.values():
+            body.refresh()
+        self._own_kinds[...] = self._solid
+        for slot in content.slots:
+            if slot.uid == NOBODY:
+                engine.rest(slot)
+                self._hide(slot)
+            else:
+                engine.take_body(client.bodies[slot.uid], slot)
+        self._kinds.push()
+        for slot in content.constraint_slots:
+            engine.write("constraint_enabled", slot.index, 0)
+        for uid, constraint in client.constraints.items():
+            self.hold(uid, constraint)
+        engine.solver.contacts.view.world_count.zero_()
+        engine.take_settings()
+        engine.forget()
+        return True
+
+    def _content_of(self, client: Client) -> WorldContent | None:
+        """Where the bodies and constraints of a client have places, None if they cannot stand here."""
+        engine = self.engine
+        bodies = client.bodies.values()
+        if not has_slots(client) or engine.swept is not None or LISTED in engine.changed:
+            return None
+        uids = engine.content.places_for({body.uid: body_kind(body) for body in bodies})
+        if uids is None or not all(map(self._has_rows_for, bodies)):
+            return None
+        content = engine.content.with_bodies(uids).without_constraints()
+        unused = sum(slot.u.stop - slot.u.start for slot in content.slots if slot.uid == NOBODY)
+        if unused > MOST_EMPTY_DOFS or content.filters != filter_pairs(client, content.shape_link):
+            return None
+        wanted = Counter(constraint.slot_kind for constraint in client.constraints.values())
+        if wanted - Counter(slot.kind for slot in content.constraint_slots if slot.kind is not None):
+            return None
+        return None if any(constraint.is_void for constraint in client.constraints.values()) else content
 
     def _has_rows_for(self, body: Body) -> bool:
         """Whether the solver has all rows that the surface of a body asks for."""
@@ -165,9 +218,9 @@ class Slots:
         slot = content.find_empty_constraint(constraint.slot_kind) if has_slots(client) else None
         if slot is None:
             return False
-        parent, child = constraint.bodies(client.bodies)
-        if parent == child:
+        if constraint.is_void:
             return False
+        parent, child = constraint.bodies(client.bodies)
         constraint.index = slot.index
         engine.set_content(content.with_constraint(slot, uid))
         bodies = engine.model.body_count // engine.worlds * np.arange(engine.worlds)

@@ -88,6 +88,7 @@ class Client:
         self.surroundings: list[StandingLink] = []
         self.engine: Engine | None = None
         self.next_engine: EngineCopy | None = None
+        self._idle: Engine | None = None
         self.stale_bodies: set[Body] = set()
         self.room = Room()
         self.hooked_steps = False
@@ -125,12 +126,20 @@ class Client:
         """Return the engine, built anew if the structure has changed."""
         if self.engine is None:
             with capturing:  # no other thread may record meanwhile
-                self.engine = self._make_engine(self)
+                self.engine = self._refilled() or self._make_engine(self)
                 if self.next_engine is not None:
                     self.next_engine.put_into(self.engine)
                     self.next_engine = None
                 self.call_hooks("bind", self.engine)
         return self.engine
+
+    def _refilled(self) -> Engine | None:
+        """The engine from before the last reset if the present scene finds its slots there."""
+        engine, self._idle = self._idle, None
+        if engine is None or self.structure.content is not None or not engine.refill():
+            return None
+        self.structure.content = engine.content
+        return engine
 
     def structure_changed(self, coming: Body | None = None) -> None:
         """Drop the engine; coordinates and velocities stay with the bodies.
@@ -220,8 +229,10 @@ class Client:
             self._content_changed()
 
     def reset(self) -> None:
-        """Empty the world, as resetSimulation does."""
+        """Empty the world, as resetSimulation does; the next scene may find its slots in the engine."""
+        engine = self.engine
         self.structure_changed()
+        self._idle = engine or self._idle
         for table in (self.bodies, self.soft_bodies, self.constraints, self.pair_filters, self.order):
             table.clear()
         self.surroundings.clear()
@@ -236,6 +247,7 @@ class Client:
         self.settings.real_time = False
         self.call_hooks("close")
         self.reset()
+        self._idle = None
 
     # -- state -----------------------------------------------------------------------------------------------
 

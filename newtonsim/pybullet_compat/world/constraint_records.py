@@ -75,6 +75,11 @@ class Constraint:
             return None
         return self.kind, self.axis.tobytes() if self.kind == JOINT_PRISMATIC else b""
 
+    @property
+    def is_void(self) -> bool:
+        """Whether it holds a link to itself."""
+        return (self.parent_body, self.parent_link) == (self.child_body, self.child_link)
+
     def build(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
         """Add the constraint to the builder of a world, after all bodies.
 

@@ -83,6 +83,10 @@ class Engine(Protocol):
         """Empty the slot of a body; returns whether the engine can go on with it."""
         ...
 
+    def refill(self) -> bool:
+        """Begin anew with the bodies and constraints of the client; returns whether all have found slots."""
+        ...
+
     def hold(self, uid: int, constraint: Constraint) -> bool:
         """Put a constraint into an empty slot of its kind; returns whether there was one."""
         ...

@@ -30,6 +30,7 @@ class BodySlot:
 
     Attributes:
         kind: What a body has to be to stand here, see `body_kind`; None if no other can.
+        is_filtered: Whether pair filters of the body that it was made for are baked in.
         pattern: The body that the slot was made for.
         row, joint: Its first body and joint in the builder.
         q, u: Its coordinates and velocities among those of a world.
@@ -39,6 +40,7 @@ class BodySlot:
     """
 
     kind: Hashable
+    is_filtered: bool
     pattern: Body
     row: int
     joint: int
@@ -80,6 +82,7 @@ class WorldContent:
         rows: (body unique id, link index) of each body of the builder, (NOBODY, ...) in empty slots.
         shape_link: The same of each shape.
         shape_geometry: Number of the geometry of its link that each shape belongs to.
+        filters: Pairs of shapes that were to pass through each other when the builder was filled.
     """
 
     builder: ModelBuilder
@@ -88,6 +91,7 @@ class WorldContent:
     rows: list[tuple[int, int]] = field(default_factory=list)
     shape_link: list[tuple[int, int]] = field(default_factory=list)
     shape_geometry: list[int] = field(default_factory=list)
+    filters: frozenset[tuple[int, int]] = frozenset()
 
     def add_slot(self, slot: BodySlot) -> None:
         """Put a slot behind the others."""
@@ -112,7 +116,7 @@ class WorldContent:
     def find_empty(self, kind: Hashable) -> BodySlot | None:
         """Return the first empty slot in which a body of a kind can stand, None if there is none."""
         empty = (slot for slot in self.slots if slot.uid == NOBODY and slot.kind == kind)
-        return None if kind is None else next(empty, None)
+        return None if kind is None else next((slot for slot in empty if not slot.is_filtered), None)
 
     def find_empty_constraint(self, kind: Hashable) -> ConstraintSlot | None:
         """Return the first empty slot in which a constraint of a kind can stand, None if there is none."""
@@ -121,7 +125,7 @@ class WorldContent:
 
     def with_bodies(self, uids: list[int]) -> WorldContent:
         """Return the same builder with these bodies in its slots."""
-        content = WorldContent(self.builder, constraint_slots=self.constraint_slots)
+        content = WorldContent(self.builder, constraint_slots=self.constraint_slots, filters=self.filters)
         for slot, uid in zip(self.slots, uids):
             content.add_slot(slot if slot.uid == uid else replace(slot, uid=uid))
         return content
@@ -129,6 +133,18 @@ class WorldContent:
     def with_body(self, slot: BodySlot, uid: int) -> WorldContent:
         """Return the same builder with a body, or NOBODY, in a slot."""
         return self.with_bodies([uid if other is slot else other.uid for other in self.slots])
+
+    def places_for(self, kinds: dict[int, Hashable]) -> list[int] | None:
+        """Return who is in each slot if these bodies come in their order, None if one has no slot."""
+        waiting, uids = list(kinds.items()), []
+        for slot in self.slots:
+            fits = bool(waiting) and slot.kind is not None and slot.kind == waiting[0][1]
+            uids.append(waiting.pop(0)[0] if fits else NOBODY)
+        return None if waiting else uids
+
+    def without_constraints(self) -> WorldContent:
+        """Return the same with all slots of constraints empty."""
+        return replace(self, constraint_slots=[replace(slot, uid=NOBODY) for slot in self.constraint_slots])
 
     def with_constraint(self, slot: ConstraintSlot, uid: int) -> WorldContent:
         """Return the same builder with a constraint, or NOBODY, in a slot."""
