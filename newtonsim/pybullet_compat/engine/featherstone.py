@@ -58,6 +58,7 @@ class FeatherstoneEngine:
             body.refresh()
         self.set_content(self._content(client))
         self.changed: set[str] = set()
+        self._host_arrays: dict[str, HostArray] = {}
         self.mirrored_arrays: tuple | None = None
         self.model: Model = model_building.make_model(client, self.content.builder)
         settings = client.settings
@@ -289,8 +290,10 @@ class FeatherstoneEngine:
         if (owner or field).startswith("shape"):
             self.require_own_shapes()
         source = getattr(getattr(self.model, owner) if owner else self.model, field)
-        array = HostArray(source, self.worlds)
-        array.host[:, rows] = values
+        array = self._host_arrays.get(name)
+        if array is None or not array.is_of(source):
+            array = self._host_arrays[name] = HostArray(source, self.worlds)
+        array.pull()[:, rows] = values
         array.push()
 
     def require_own_shapes(self) -> None:

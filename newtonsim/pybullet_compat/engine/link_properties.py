@@ -34,19 +34,17 @@ def write_masses(engine: Engine, body: Body) -> None:
 
 def write_surface(engine: Engine, body: Body, name: str) -> None:
     """Hand over a contact property of all links."""
-    if name not in SHAPE_ARRAYS:
-        return
-    owned = [(s, link + 1) for s, (uid, link) in enumerate(engine.shape_link) if uid == body.uid]
-    if owned:
-        shapes, places = np.array(owned).T
-        engine.write(SHAPE_ARRAYS[name], shapes, np.maximum(body.surface[name][:, places], 0.0))
+    slot = engine.content.find(body.uid)
+    if name in SHAPE_ARRAYS and slot.places:
+        values = body.surface[name][:, [place for place, _ in slot.places]]
+        engine.write(SHAPE_ARRAYS[name], slot.shapes, np.maximum(values, 0.0))
 
 
 def write_joint_damping(engine: Engine, body: Body) -> None:
     """Hand over the damping of all joints."""
     columns = engine.columns[body.uid][1]
-    values = np.repeat(body.joint_damping, body.u_count, axis=1)
-    if values.shape[1]:
+    if columns.stop > columns.start:
+        values = np.repeat(body.joint_damping, body.u_count, axis=1)
         engine.write("joint_damping", columns, values)
 
 

@@ -132,7 +132,13 @@ class WorldContent:
 
     def with_body(self, slot: BodySlot, uid: int) -> WorldContent:
         """Return the same builder with a body, or NOBODY, in a slot."""
-        return self.with_bodies([uid if other is slot else other.uid for other in self.slots])
+        content = replace(
+            self, slots=self.slots.copy(), rows=self.rows.copy(), shape_link=self.shape_link.copy()
+        )
+        content.slots[self.slots.index(slot)] = replace(slot, uid=uid)
+        content.rows[slot.rows] = [(uid, place - 1) for place in range(len(slot.pattern.links))]
+        content.shape_link[slot.shapes] = [(uid, place - 1) for place, _ in slot.places]
+        return content
 
     def places_for(self, kinds: dict[int, Hashable]) -> list[int] | None:
         """Return who is in each slot if these bodies come in their order, None if one has no slot."""
