@@ -344,6 +344,20 @@ def test_a_shadow_goes_on_to_the_bit_after_bodies_came_and_went(world):
             poses = [client.getBasePositionAndOrientation(box) for box in boxes]
             found.append((poses, client.getContactPoints()))
         assert found[0] == found[1]
+    engine = engine_of(shadow)
+    for k in range(3):  # as a world of reasoning follows one that goes on
+        world.removeBody(boxes.pop())
+        boxes.append(add_box(world, [0.1 * k, 0.0, 0.5], mass=2.0 + k))
+        step(world, 3)
+        shadow.mirror(world._client)
+        for _ in range(5):
+            found = []
+            for client in (world, shadow):
+                step(client)
+                poses = [client.getBasePositionAndOrientation(box) for box in boxes]
+                found.append((poses, client.getContactPoints()))
+            assert found[0] == found[1]
+        assert engine_of(shadow) is engine
     shadow.disconnect()
 
 

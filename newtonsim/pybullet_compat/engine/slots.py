@@ -7,7 +7,6 @@ starts included, stays as it is.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -30,8 +29,16 @@ if TYPE_CHECKING:
 
 KINDS = "collision_plan.shape.kind"
 """Name of the array that says what each shape is to collisions and queries."""
-LISTED = "collision_plan.listed"
-"""Name of the array of the pairs that may collide."""
+REWRITTEN = {
+    KINDS,
+    "body_mass",
+    "body_inertia",
+    "joint_damping",
+    *link_properties.SHAPE_ARRAYS.values(),
+    *(f"constraint_{name}" for name in ("parent", "child", "X_p", "X_c")),
+    *(f"constraint_{name}" for name in ("max_force", "recovery_time", "enabled")),
+}
+"""Arrays of the model that are written whenever bodies and constraints come into slots."""
 MOST_EMPTY_DOFS = 48
 """Degrees of freedom in empty slots that an engine carries along, unless more are in use."""
 
@@ -97,14 +104,22 @@ class Slots:
         self._show(slot)
         return True
 
-    def refill(self) -> bool:
+    def refill(self, content: WorldContent | None = None) -> bool:
         """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
 
         Then everything is as in an engine that was just built of them, but for empty slots.
+
+        Args:
+            content: Where they are if that is given, as in the engine of a client that this one is like.
         """
         engine, client = self.engine, self.engine.client
-        content = self._content_of(client)
+        if not has_slots(client) or engine.swept is not None or not engine.changed <= REWRITTEN:
+            return False
         if content is None:
+            content = self._content_of(client)
+        if content is None or content.builder is not engine.content.builder:
+            return False
+        if any(slot.kind is None and slot.uid != NOBODY for slot in content.constraint_slots):
             return False
         engine.set_content(content)
         for body in client.bodies.values():
@@ -118,9 +133,12 @@ class Slots:
                 engine.take_body(client.bodies[slot.uid], slot)
         self._kinds.push()
         for slot in content.constraint_slots:
-            engine.write("constraint_enabled", slot.index, 0)
-        for uid, constraint in client.constraints.items():
-            self.hold(uid, constraint)
+            if slot.uid != NOBODY:
+                self._write(client.constraints[slot.uid], slot)
+            elif slot.index >= 0:
+                engine.write("constraint_enabled", slot.index, 0)
+        if engine.pd is None and any(body.pd is not None for body in client.bodies.values()):
+            engine.use_pd()
         engine.solver.contacts.view.world_count.zero_()
         engine.take_settings()
         engine.forget()
@@ -130,8 +148,6 @@ class Slots:
         """Where the bodies and constraints of a client have places, None if they cannot stand here."""
         engine = self.engine
         bodies = client.bodies.values()
-        if not has_slots(client) or engine.swept is not None or LISTED in engine.changed:
-            return None
         uids = engine.content.places_for({body.uid: body_kind(body) for body in bodies})
         if uids is None or not all(map(self._has_rows_for, bodies)):
             return None
@@ -139,10 +155,12 @@ class Slots:
         unused = sum(slot.u.stop - slot.u.start for slot in content.slots if slot.uid == NOBODY)
         if unused > MOST_EMPTY_DOFS or content.filters != filter_pairs(client, content.shape_link):
             return None
-        wanted = Counter(constraint.slot_kind for constraint in client.constraints.values())
-        if wanted - Counter(slot.kind for slot in content.constraint_slots if slot.kind is not None):
-            return None
-        return None if any(constraint.is_void for constraint in client.constraints.values()) else content
+        for uid, constraint in client.constraints.items():
+            slot = None if constraint.is_void else content.find_empty_constraint(constraint.slot_kind)
+            if slot is None:
+                return None
+            content = content.with_constraint(slot, uid)
+        return content
 
     def _has_rows_for(self, body: Body) -> bool:
         """Whether the solver has all rows that the surface of a body asks for."""
@@ -216,13 +234,17 @@ class Slots:
         engine = self.engine
         content, client = engine.content, engine.client
         slot = content.find_empty_constraint(constraint.slot_kind) if has_slots(client) else None
-        if slot is None:
+        if slot is None or constraint.is_void:
             return False
-        if constraint.is_void:
-            return False
-        parent, child = constraint.bodies(client.bodies)
-        constraint.index = slot.index
         engine.set_content(content.with_constraint(slot, uid))
+        self._write(constraint, slot)
+        return True
+
+    def _write(self, constraint: Constraint, slot: ConstraintSlot) -> None:
+        """Let a slot hold what a constraint says."""
+        engine, client = self.engine, self.engine.client
+        constraint.index = slot.index
+        parent, child = constraint.bodies(client.bodies)
         bodies = engine.model.body_count // engine.worlds * np.arange(engine.worlds)
         engine.write("constraint_parent", slot.index, bodies + parent)
         engine.write("constraint_child", slot.index, bodies + child if child >= 0 else -1)
@@ -232,7 +254,6 @@ class Slots:
         recovery = client.settings.time_step / ERROR_SHARE[constraint.kind]
         engine.write("constraint_recovery_time", slot.index, recovery)
         engine.write("constraint_enabled", slot.index, 1)
-        return True
 
     def let_go(self, uid: int) -> bool:
         """Empty the slot of a constraint; returns whether the engine can go on with it."""

@@ -134,18 +134,19 @@ class Client:
         return self.engine
 
     def _refilled(self) -> Engine | None:
-        """The engine from before the last reset if the present scene finds its slots there."""
+        """The engine that was kept if the present scene finds its slots there."""
         engine, self._idle = self._idle, None
-        if engine is None or self.structure.content is not None or not engine.refill():
+        if engine is None or not engine.refill(self.structure.content):
             return None
         self.structure.content = engine.content
         return engine
 
-    def structure_changed(self, coming: Body | None = None) -> None:
+    def structure_changed(self, coming: Body | None = None, keep: bool = False) -> None:
         """Drop the engine; coordinates and velocities stay with the bodies.
 
         Args:
             coming: A body that is about to be added and found no slot, None for none.
+            keep: Whether the next scene may find its slots in the engine.
         """
         self.structure, self.next_engine = Structure(), None
         if self.engine is not None:
@@ -153,6 +154,7 @@ class Client:
             self.room.follow(self.engine.content, body_kind(coming) if grows else None)
             self.call_hooks("release", self.engine)
             self.engine.release()
+            self._idle = self.engine if keep else None
             self.engine = None
             self.stale_bodies.clear()
 
@@ -230,9 +232,7 @@ class Client:
 
     def reset(self) -> None:
         """Empty the world, as resetSimulation does; the next scene may find its slots in the engine."""
-        engine = self.engine
-        self.structure_changed()
-        self._idle = engine or self._idle
+        self.structure_changed(keep=True)
         for table in (self.bodies, self.soft_bodies, self.constraints, self.pair_filters, self.order):
             table.clear()
         self.surroundings.clear()

@@ -83,8 +83,12 @@ class Engine(Protocol):
         """Empty the slot of a body; returns whether the engine can go on with it."""
         ...
 
-    def refill(self) -> bool:
-        """Begin anew with the bodies and constraints of the client; returns whether all have found slots."""
+    def refill(self, content: WorldContent | None = None) -> bool:
+        """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
+
+        Args:
+            content: Where they are if that is given, as in the engine of a client that this one is like.
+        """
         ...
 
     def hold(self, uid: int, constraint: Constraint) -> bool:
