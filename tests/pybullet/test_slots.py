@@ -201,11 +201,14 @@ def test_what_explodes_leaves_nothing_in_its_slot(world):
     box = add_box(world, [0.0, 0.0, 0.1])
     bomb = add_box(world, [3.0, 0.0, 1.0], half=0.05)
     step(world, 10)
-    world.resetBaseVelocity(bomb, [math.nan, 0.0, 0.0])
+    world.resetBasePositionAndOrientation(bomb, [math.nan, 0.0, 0.0], [0, 0, 0, 1])
     engine = engine_of(world)
+    with pytest.warns(RuntimeWarning, match="non-finite"):
+        step(world)
     world.removeBody(bomb)
     step(world, 10)
     assert engine_of(world) is engine
+    assert np.isfinite(engine.simulator.state.body_q.numpy()).all()
     assert height(world, box) == pytest.approx(0.1, abs=1e-3)
     fresh = add_box(world, [3.0, 0.0, 1.0], half=0.05)
     step(world, 24)
@@ -284,20 +287,31 @@ def test_a_body_that_comes_heeds_the_filters_of_those_that_are_there(world):
     assert engine_of(world) is engine
 
 
-def test_a_robot_takes_the_slot_of_the_one_before(world):
+@pytest.mark.parametrize("file", ["r2d2.urdf", "kuka_iiwa/model.urdf"])
+def test_a_robot_takes_the_slot_of_the_one_before(world, file):
+    def load(client) -> int:
+        robot = client.loadURDF(file, [0, 0, 0.5])
+        for joint in range(7):
+            client.setJointMotorControl2(robot, joint, p.POSITION_CONTROL, 0.3, force=20.0)
+        return robot
+
     world.loadURDF("plane.urdf")
-    robot = world.loadURDF("r2d2.urdf", [0, 0, 0.5])
-    world.setJointMotorControl2(robot, 2, p.VELOCITY_CONTROL, targetVelocity=10.0, force=50.0)
+    robot = load(world)
+    for joint in range(7):
+        world.setJointMotorControl2(robot, joint, p.VELOCITY_CONTROL, targetVelocity=-5.0, force=300.0)
     step(world, 60)
     world.applyExternalTorque(robot, -1, [0, 0, 100.0], p.LINK_FRAME)
     world.removeBody(robot)
     other = open_world()
     other.loadURDF("plane.urdf")
-    engine, seen = engine_of(world), []
-    for client in (world, other):
-        robot = client.loadURDF("r2d2.urdf", [0, 0, 0.5])
-        step(client, 60)
-        seen.append((client.getBasePositionAndOrientation(robot), client.getJointStates(robot, range(15))))
+    engine, seen = engine_of(world), ([], [])
+    robots = [load(client) for client in (world, other)]
+    for client, robot, states in zip((world, other), robots, seen):
+        for _ in range(60):
+            step(client)
+            states.append(
+                (client.getBasePositionAndOrientation(robot), client.getJointStates(robot, range(7)))
+            )
     assert engine_of(world) is engine
     assert seen[0] == seen[1]
     other.disconnect()
