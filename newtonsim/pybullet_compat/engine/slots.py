@@ -214,6 +214,8 @@ class Slots:
     def _forget_contacts(self, slot: BodySlot) -> None:
         """Let no later contact continue one of a slot's shapes."""
         contacts, rows = self.engine.solver.contacts.view, self.engine.solver.constraints.rows
+        if not contacts.world_count.numpy().any():
+            return
         count = len(self.engine.shape_link)
         start = self.engine.model.shape_count - self.engine.worlds * count
         touched = np.zeros(len(contacts.shape0), bool)
