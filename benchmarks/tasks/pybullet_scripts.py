@@ -240,6 +240,81 @@ def load_robot(p: ModuleType) -> Work:
     return run
 
 
+def reset_scene(p: ModuleType) -> Work:
+    """An empty world, a plane and a box, and its first step."""
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.resetSimulation()
+            p.setGravity(0.0, 0.0, -9.81)
+            p.loadURDF("plane.urdf")
+            box = p.createCollisionShape(p.GEOM_BOX, halfExtents=[0.05, 0.05, 0.05])
+            p.createMultiBody(1.0, box, -1, [0.0, 0.0, 0.5])
+            p.stepSimulation()
+
+    return run
+
+
+def restore_state(p: ModuleType) -> Work:
+    """A robot and cubes go back to a state, and make a step."""
+    _many_things(p)
+    p.stepSimulation()
+    state = p.saveState()
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.restoreState(state)
+            p.stepSimulation()
+
+    return run
+
+
+def constrain(p: ModuleType) -> Work:
+    """A cube beside a robot and other cubes is held and let go, with a step after each."""
+    _many_things(p)
+    cube = p.getBodyUniqueId(p.getNumBodies() - 1)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            hold = p.createConstraint(
+                cube, -1, -1, -1, p.JOINT_FIXED, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.8, 0.0, 0.03]
+            )
+            p.stepSimulation()
+            p.removeConstraint(hold)
+            p.stepSimulation()
+
+    return run
+
+
+def spawn_box(p: ModuleType) -> Work:
+    """A box is made in a world of a robot and cubes and taken away again, with a step after each."""
+    _many_things(p)
+    shape = p.createCollisionShape(p.GEOM_BOX, halfExtents=[0.05, 0.05, 0.05])
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            box = p.createMultiBody(1.0, shape, -1, [2.0, 2.0, 0.5])
+            p.stepSimulation()
+            p.removeBody(box)
+            p.stepSimulation()
+
+    return run
+
+
+def spawn_and_play(p: ModuleType) -> Work:
+    """A cube is loaded above a plane, falls for 24 steps, and is taken away."""
+    p.loadURDF("plane.urdf")
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            cube = p.loadURDF("cube_small.urdf", [0.0, 0.0, 0.5])
+            for _ in range(24):
+                p.stepSimulation()
+            p.removeBody(cube)
+
+    return run
+
+
 def add_body(p: ModuleType) -> Work:
     """A cube is put into a world of a robot and cubes and taken away again, with a step after each."""
     _many_things(p)
@@ -272,6 +347,11 @@ SCENES: dict[str, tuple[Callable[[ModuleType], Work], float]] = {
     "setJointMotorControl2": (set_joint, 0.0),
     "load r2d2": (load_robot, 0.0),
     "add and remove a cube": (add_body, 0.0),
+    "make and remove a box": (spawn_box, 0.0),
+    "a cube and 24 steps": (spawn_and_play, 0.0),
+    "make and remove a constraint": (constrain, 0.0),
+    "reset, plane and box": (reset_scene, 0.0),
+    "restoreState and a step": (restore_state, 0.0),
 }
 """Scenes with the time that they settle before they are measured [s]."""
 

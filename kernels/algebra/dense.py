@@ -9,8 +9,7 @@ Reads: M
 Writes: M
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, sync
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

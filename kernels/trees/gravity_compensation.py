@@ -6,7 +6,7 @@ Reads: body_com, body_q, gravity, mass, point, share
 Writes: body_f
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

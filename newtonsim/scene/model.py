@@ -249,7 +249,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         super().__setattr__(name, value)
 
     def resize(self, name: str, value: object) -> None:
-        """Replace an array, or a struct of arrays, by one of another length; counts are left to the caller."""
+        """Replace an array, or a struct of arrays, by one of another length; counts are the caller's."""
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -45,12 +45,17 @@ class Snapshot:
         found = distinct_arrays(find_places(*owners, skip=skip))
         self._saved = [(array, wp.clone(array, requires_grad=False)) for array in found.values()]
         self._host = [(item, item.host_memory()) for _, item in find_hosts(*owners, skip=skip)]
+        # on the CPU as NumPy arrays of the same memory, whose copies take a tenth of the time
+        self._on_host = [(a.numpy(), c.numpy()) for a, c in self._saved if _is_on_cpu(a)]
+        self._elsewhere = [pair for pair in self._saved if not _is_on_cpu(pair[0])]
 
     def restore(self) -> None:
         """Write the contents back."""
         for item, memory in self._host:
             item.recall(memory)
-        for array, copy in self._saved:
+        for values, copy in self._on_host:
+            np.copyto(values, copy)
+        for array, copy in self._elsewhere:
             wp.copy(array, copy)
 
     @property
@@ -61,6 +66,10 @@ class Snapshot:
 
 Place = tuple[int | str, ...]
 """The way to a part, by names and numbers."""
+
+
+def _is_on_cpu(array: wp.array) -> bool:
+    return array.device is not None and array.device.is_cpu
 
 
 def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.array]:

@@ -12,7 +12,7 @@ Writes: PlacementView
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.pairs.bounds import shape_box
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_NONE, FAMILY_PLANE, PairView
-from newtonsim.kernels.views.shapes import GEO_NONE, HullView, ShapeView, shape_pose
+from newtonsim.kernels.views.shapes import HullView, ShapeView, shape_pose
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -56,9 +56,7 @@ def place_shapes(
         spin = wp.length(omega) * shape.radius[s]
     place.velocity[s] = v
     place.spin[s] = spin
-    if shape.kind[s] == GEO_NONE:
-        return
-    box = shape_box(shape, hulls, s, X)
+    box = shape_box(shape, hulls, s, X)  # empty about a shape that is not there: it overlaps nothing
     grow = 0.5 * margin + shape.geo.thickness[s] + dt * spin
     place.grow[s] = grow
     r = wp.vec3(grow, grow, grow)

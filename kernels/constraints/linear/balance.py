@@ -15,8 +15,7 @@ Reads: ColumnsView, DriveView, L, Teams, TreeView, act, by_q, by_qd, diagonal, i
 Writes: columns
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import lane_axpy, lane_scal
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team
 from newtonsim.kernels.views.model import (

@@ -13,8 +13,7 @@ Reads: BodyStateView, ChainView, ConstraintSettings, ContactRowView, ContactView
 Writes: ContactChangeView, wrench
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import cross_motion
 from newtonsim.kernels.collision.contact_features import (
     ContactGeometry,

@@ -9,8 +9,7 @@ Reads: FeatureView
 Writes: nothing, its functions return what they find
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contact_features import (
     FACE,
     HOLDER_BOTH,

@@ -9,8 +9,7 @@ Reads: ColumnsView, JointView, columns, qd
 Writes: A, B
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_vec3, quat_exp
 from newtonsim.kernels.constraints.linear.balance import ColumnsView
 from newtonsim.kernels.trees.forward_kinematics import is_floating

@@ -7,8 +7,7 @@ Reads: ConstraintSettings, ContactView, DriveView, FeatureView, ImpulseView, Lim
 Writes: RowAdjointView, RowChangeView, SystemView, lacking
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contact_features import NORMAL_UNKNOWN, FeatureView
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import (

@@ -20,8 +20,7 @@ Reads: ColumnsView, ContactChangeView, ContactView, KinematicsView, RowAdjointVi
 Writes: RowChangeView, columns
 """
 
-import warp as wp
-
+import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.dense import solve_dense
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView

@@ -10,7 +10,7 @@ Writes: num_vertex_adjacent_edges, num_vertex_adjacent_faces, vertex_adjacent_ed
     vertex_adjacent_edges_fill_count, vertex_adjacent_faces, vertex_adjacent_faces_fill_count
 """
 
-import warp as wp
+import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

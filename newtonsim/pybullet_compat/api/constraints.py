@@ -65,10 +65,7 @@ def createConstraint(
         _frame(parentFramePosition, parentFrameOrientation, "parentFramePosition"),
         _frame(childFramePosition, childFrameOrientation, "childFramePosition"),
     )
-    client.structure_changed()
-    uid = client.constraint_ids.take()
-    client.constraints[uid] = constraint
-    return uid
+    return client.add_constraint(constraint)
 
 
 def _frame(position, rotation, name: str) -> Pose:
@@ -121,10 +118,8 @@ def changeConstraint(
 
 def removeConstraint(client: Client, userConstraintUniqueId: int) -> None:
     """Remove a constraint or the anchor of a soft body; unknown ones do nothing."""
-    if userConstraintUniqueId not in client.constraints:
-        return
-    client.structure_changed()
-    del client.constraints[userConstraintUniqueId]
+    if userConstraintUniqueId in client.constraints:
+        client.remove_constraint(userConstraintUniqueId)
 
 
 def getNumConstraints(client: Client) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -250,7 +249,7 @@ def createMultiBody(
     if batchPositions is None:
         return _add(client, body, positions, orientations)
     return tuple(
-        client.add_body(_placed(body, Pose(np.array(p, dtype=np.float64), body.pose.q)))
+        client.add_body(body.placed(Pose(np.array(p, dtype=np.float64), body.pose.q)))
         for p in vectors_of_batch(batchPositions)
     )
 
@@ -264,16 +263,6 @@ def vectors_of_batch(batch: object) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != 3 or not np.isfinite(array).all():
         raise error("Cannot convert batchPositions.")
     return array
-
-
-def _placed(body: BodyDescription, pose: Pose) -> BodyDescription:
-    """A copy of a description at another place, with its own links."""
-    placed = copy(body)
-    placed.base, placed.links, placed.pose = copy(body.base), [copy(link) for link in body.links], pose
-    for link in (placed.base, *placed.links):
-        link.surface = copy(link.surface)
-        link.visuals = [copy(visual) for visual in link.visuals]
-    return placed
 
 
 def _listed(values: object) -> Sequence:

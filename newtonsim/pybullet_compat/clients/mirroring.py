@@ -200,7 +200,7 @@ class Mirror:
         """Have bodies of another client, in its order, and the constraints on them."""
         client = self.client
         client.part(ContactPoints).forget()  # what was done here before is undone
-        client.structure_changed()
+        client.structure_changed(keep=True)
         before = client.bodies
         client.bodies = {}
         for uid, body in bodies.items():

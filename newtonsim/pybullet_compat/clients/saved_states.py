@@ -58,6 +58,8 @@ class SavedStates:
         for state in self.states.values():
             state.engine = state.memory = None
 
+    content_changed = release
+
     def reset(self) -> None:
         """Forget all states."""
         self.ids.clear()

@@ -7,6 +7,7 @@ what the API reports as position and orientation, and those of its shapes, given
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -181,3 +182,13 @@ class BodyDescription:
     mimics: list[tuple[int, int, float, float]] = field(default_factory=list)
     source: str = ""
     soft: object | None = None
+
+    def placed(self, pose: Pose) -> BodyDescription:
+        """Return a copy at another place, with links, surfaces and visuals of its own."""
+        placed = copy(self)
+        placed.base, placed.links, placed.pose = copy(self.base), [copy(link) for link in self.links], pose
+        placed.joint_positions = dict(self.joint_positions)
+        for link in (placed.base, *placed.links):
+            link.surface = copy(link.surface)
+            link.visuals = [copy(visual) for visual in link.visuals]
+        return placed

@@ -7,6 +7,8 @@ bodies hold views of. What is written there goes to the device before the next s
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,9 +17,11 @@ import numpy.typing as npt
 from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.sensors import joint_reactions
+from newtonsim.pybullet_compat.engine.slots import Slots
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.world.body import PD_ARRAYS, SERVO_ARRAYS, Body
+from newtonsim.pybullet_compat.world.body import PD_ARRAYS, SERVO_ARRAYS, SERVO_OFF, Body
+from newtonsim.pybullet_compat.world.structure import NOBODY
 from newtonsim.runtime import capture
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.model import Model
@@ -26,7 +30,7 @@ from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
-    from newtonsim.pybullet_compat.world.structure import WorldContent
+    from newtonsim.pybullet_compat.world.structure import BodySlot, WorldContent
 
 RESTITUTION_SPEED = 0.2
 """Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
@@ -52,14 +56,12 @@ class FeatherstoneEngine:
         bodies = list(client.bodies.values())
         for body in bodies:
             body.refresh()
-        content = self._content(client)
-        self.rows, self.shape_link = content.rows, content.shape_link
-        self.shape_geometry = content.shape_geometry
+        self.set_content(self._content(client))
         self.changed: set[str] = set()
+        self._host_arrays: dict[str, HostArray] = {}
         self.mirrored_arrays: tuple | None = None
-        self.model: Model = model_building.make_model(client, content.builder)
-        if any(link.axis_length != 1.0 for body in bodies for link in body.links):
-            link_properties.write_axes(self.model, bodies, self.worlds)
+        self.model: Model = model_building.make_model(client, self.content.builder)
+        link_properties.write_axes(self.model, self.content.slots, self.worlds)
         settings = client.settings
         self.solver = FeatherstoneSolver(
             self.model,
@@ -73,6 +75,7 @@ class FeatherstoneEngine:
             contact_softness="shape",
             restitution_speed=RESTITUTION_SPEED,
         )
+        self._first_options = copy(self.solver.options)
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
         self.solver.before_step = (self.damping,)
@@ -80,7 +83,7 @@ class FeatherstoneEngine:
         self.swept: SweptBounds | None = None
         self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
         self.solver.servos.period = settings.time_step
-        self._share_state(bodies)
+        self._share_state()
         self._share_settings(bodies)
         if any(body.pd is not None for body in bodies):
             self.use_pd()
@@ -88,6 +91,9 @@ class FeatherstoneEngine:
         self._kinematics: Callable[[int], None] | None = None
         self._reactions: np.ndarray | None = None
         self.steps = 0
+        slots = Slots(self)
+        self.enter, self.leave, self.refill = slots.enter, slots.leave, slots.refill
+        self.hold, self.let_go = slots.hold, slots.let_go
 
     @staticmethod
     def _content(client: Client) -> WorldContent:
@@ -102,7 +108,7 @@ class FeatherstoneEngine:
             structure.content = content
         return content
 
-    def _share_state(self, bodies: list[Body]) -> None:
+    def _share_state(self) -> None:
         """Let the bodies' coordinates and poses be views of this engine's."""
         worlds, state = self.worlds, self.simulator.state
         self._q, self._u = HostArray(state.joint_q, worlds), HostArray(state.joint_qd, worlds)
@@ -117,33 +123,36 @@ class FeatherstoneEngine:
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
         self.unread_coordinates = self.unread_poses = self._unread_applied = False
-        self.written: set[Body] = set(bodies)
+        self.written: set[Body] = set()
         self.columns: dict[int, tuple[slice, slice]] = {}
-        q_end = u_end = 0
-        for body in bodies:
-            q_first, u_first = q_end, u_end
-            q_end, u_end = q_first + body.q.shape[1], u_first + body.u.shape[1]
-            columns = self.columns[body.uid] = (slice(q_first, q_end), slice(u_first, u_end))
-            self._applied_of[body.uid] = self._applied.host[:, columns[1]]
-            torques = self._torque_of[body.uid] = self._torque.host[:, columns[1]]
-            self._torque_row[body.uid] = memoryview(torques[0])  # single numbers are written faster so
-            rows = slice(body.first_row, body.first_row + len(body.links))
-            for name, places in (("q", columns[0]), ("u", columns[1]), ("pose", rows), ("twist", rows)):
-                view = getattr(self, name)[:, places]
-                view[...] = getattr(body, name)
-                setattr(body, name, view)
-            body.engine = self
-        self._take_waiting_forces(bodies)
+        for slot in self.content.slots:
+            if slot.uid == NOBODY:
+                self.q[:, slot.q] = slot.pattern.neutral_coordinates()
+            else:
+                self._share_body(self.client.bodies[slot.uid], slot)
 
-    def _take_waiting_forces(self, bodies: list[Body]) -> None:
+    def _share_body(self, body: Body, slot: BodySlot) -> None:
+        """Let coordinates and poses of a body be views of this engine's."""
+        self.columns[body.uid] = (slot.q, slot.u)
+        self._applied_of[body.uid] = self._applied.host[:, slot.u]
+        torques = self._torque_of[body.uid] = self._torque.host[:, slot.u]
+        self._torque_row[body.uid] = memoryview(torques[0])  # single numbers are written faster so
+        for name, places in (("q", slot.q), ("u", slot.u), ("pose", slot.rows), ("twist", slot.rows)):
+            view = getattr(self, name)[:, places]
+            view[...] = getattr(body, name)
+            setattr(body, name, view)
+        body.engine = self
+        self.written.add(body)
+        self._take_waiting_forces(body)
+
+    def _take_waiting_forces(self, body: Body) -> None:
         """Take the forces for the next step that an earlier engine was told of."""
-        for body in bodies:
-            if body.waiting is not None:
-                wrench, torque = body.waiting
-                self._force.host[:, body.first_row : body.first_row + len(body.links)] += wrench
-                self._torque_of[body.uid][...] += torque
-                body.waiting = None
-                self.forces_set = self.torques_set = True
+        if body.waiting is not None:
+            wrench, torque = body.waiting
+            self._force.host[:, body.first_row : body.first_row + len(body.links)] += wrench
+            self._torque_of[body.uid][...] += torque
+            body.waiting = None
+            self.forces_set = self.torques_set = True
 
     def _share_settings(self, bodies: list[Body]) -> None:
         """Let the bodies' motors be views of the solver's, and hand over what changeDynamics has set."""
@@ -192,13 +201,15 @@ class FeatherstoneEngine:
         client.read_coordinates()
         for body in client.bodies.values():
             client.read_poses(body)
-        content = model_building.describe_world(client)
+        content = model_building.describe_world(client, with_room=False)
+        self.content.bind(client.bodies, client.constraints)
         model = model_building.make_model(client, content.builder, requires_grad=True)
-        self.push()
-        for name in ("joint_q", "joint_qd", "body_q", "body_qd"):
-            source = getattr(self.simulator.state, name)
-            if source is not None:
-                getattr(model, name).assign(source)
+        sources = {"joint_q": "q", "joint_qd": "u", "body_q": "pose", "body_qd": "twist"}
+        for name, source in sources.items():
+            values = [getattr(body, source) for body in client.bodies.values()]
+            if values:
+                joined = np.concatenate(values, axis=1, dtype=np.float32)
+                getattr(model, name).assign(joined.reshape(-1, *joined.shape[2:]))
         return model
 
     def release(self) -> None:
@@ -208,17 +219,66 @@ class FeatherstoneEngine:
         if self.unread_poses:
             self.read_poses()
         for body in self.client.bodies.values():
-            if self.steps > body.placed_at:
-                body.start_pose = self.start_poses(body).copy()
-            if self.forces_set or self.torques_set:
-                rows = slice(body.first_row, body.first_row + len(body.links))
-                body.waiting = (self._force.host[:, rows].copy(), self._torque_of[body.uid].copy())
-            for name in ("q", "u", "pose", "twist"):
-                setattr(body, name, getattr(body, name).copy())
-            for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
-                for name in names if record is not None else ():
-                    setattr(record, name, getattr(record, name).copy())
-            body.first_row, body.engine, body.placed_at = -1, None, 0
+            self._give_back(body)
+
+    def _give_back(self, body: Body) -> None:
+        """Let a body have arrays of its own again, and keep the forces that wait for the next step."""
+        if self.steps > body.placed_at:
+            body.start_pose = self.start_poses(body).copy()
+        if self.forces_set or self.torques_set:
+            rows = slice(body.first_row, body.first_row + len(body.links))
+            body.waiting = (self._force.host[:, rows].copy(), self._torque_of[body.uid].copy())
+        for name in ("q", "u", "pose", "twist"):
+            setattr(body, name, getattr(body, name).copy())
+        for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
+            for name in names if record is not None else ():
+                setattr(record, name, getattr(record, name).copy())
+        body.first_row, body.engine, body.placed_at = -1, None, 0
+
+    # -- slots -----------------------------------------------------------------------------------------------
+
+    def set_content(self, content: WorldContent) -> None:
+        """Have other bodies and constraints in the slots."""
+        self.content = content
+        self.rows, self.shape_link = content.rows, content.shape_link
+        self.shape_geometry = content.shape_geometry
+
+    def take_body(self, body: Body, slot: BodySlot) -> None:
+        """Let a body be in an empty slot."""
+        body.first_row, body.first_joint, body.placed_at = slot.row, slot.joint, self.steps
+        self._share_body(body, slot)
+        self._lend(body, body.servos, self._servos)
+        self.servos_written = True
+        if self.pd is not None:
+            self._lend(body, body.pd_gains(), self._pd)
+            self.pd_written = True
+        self.write_damping(body)
+        link_properties.write_all(self, body)
+
+    def drop_body(self, body: Body, slot: BodySlot) -> None:
+        """Let a body go, and its slot be empty."""
+        self.written.discard(body)
+        self._give_back(body)
+        for known in (self.columns, self._applied_of, self._torque_of, self._torque_row):
+            del known[body.uid]
+        self.rest(slot)
+
+    def rest(self, slot: BodySlot) -> None:
+        """Let nothing move what is in an empty slot."""
+        self.q[:, slot.q], self.u[:, slot.u] = slot.pattern.neutral_coordinates(), 0.0
+        self._applied.pull()
+        for array, columns, value in (
+            (self._q, slot.q, self.q[:, slot.q]),
+            (self._u, slot.u, 0.0),
+            (self._torque, slot.u, 0.0),
+            (self._force, slot.rows, 0.0),
+            (self._applied, slot.u, 0.0),
+            (self._speed_limit, slot.u, 0.0),
+            (self._servos["mode"], slot.u, SERVO_OFF),
+            *((self._pd[name], slot.u, 0.0) for name in ("kp", "kd") if self.pd is not None),
+        ):
+            array.host[:, columns] = value
+            array.push()
 
     # -- settings --------------------------------------------------------------------------------------------
 
@@ -247,8 +307,10 @@ class FeatherstoneEngine:
         if (owner or field).startswith("shape"):
             self.require_own_shapes()
         source = getattr(getattr(self.model, owner) if owner else self.model, field)
-        array = HostArray(source, self.worlds)
-        array.host[:, rows] = values
+        array = self._host_arrays.get(name)
+        if array is None or not array.is_of(source):
+            array = self._host_arrays[name] = HostArray(source, self.worlds)
+        array.pull()[:, rows] = values
         array.push()
 
     def require_own_shapes(self) -> None:
@@ -259,6 +321,18 @@ class FeatherstoneEngine:
         """
         if self.client.surroundings:
             raise error("This world has surroundings: its shapes cannot be asked for or changed.")
+
+    def take_settings(self) -> None:
+        """Take gravity, times and options from the client."""
+        settings, options = self.client.settings, self.solver.options
+        for field in fields(options):
+            first = getattr(self._first_options, field.name)
+            if getattr(options, field.name) != first:
+                setattr(options, field.name, first)
+        settings.apply_options(options)
+        self.time_step_changed()
+        if not np.array_equal(self.model.gravity, settings.gravity):
+            self.model.gravity = settings.gravity
 
     def time_step_changed(self) -> None:
         """Take time step and substeps from the settings."""
@@ -426,7 +500,9 @@ class FeatherstoneEngine:
         self._torque.clear()
         self._applied.clear()
         self.forces_set = self.torques_set = False
-        self._take_waiting_forces(list(self.client.bodies.values()))
+        for body in self.client.bodies.values():
+            body.placed_at = 0
+            self._take_waiting_forces(body)
         self.written = set(self.client.bodies.values())
         self.state_replaced()
 

@@ -27,6 +27,10 @@ class HostArray:
         self._flat = values if self._shared else values.copy()
         self.host: np.ndarray = self._flat.reshape(worlds, len(values) // worlds, *values.shape[1:])
 
+    def is_of(self, array: wp.array | None) -> bool:
+        """Whether these are the values of an array."""
+        return array is self._device_array
+
     def push(self) -> None:
         """Send the host's values to the device."""
         if not self._shared:

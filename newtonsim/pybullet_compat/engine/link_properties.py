@@ -10,9 +10,10 @@ from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.world.body import Body
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from newtonsim.pybullet_compat.world.engine import Engine
+    from newtonsim.pybullet_compat.world.structure import BodySlot
     from newtonsim.scene.model import Model
 
 SHAPE_ARRAYS = {
@@ -38,20 +39,26 @@ def write_masses(engine: Engine, body: Body) -> None:
 
 def write_surface(engine: Engine, body: Body, name: str) -> None:
     """Hand over a contact property of all links."""
-    if name not in SHAPE_ARRAYS:
-        return
-    owned = [(s, link + 1) for s, (uid, link) in enumerate(engine.shape_link) if uid == body.uid]
-    if owned:
-        shapes, places = np.array(owned).T
-        engine.write(SHAPE_ARRAYS[name], shapes, np.maximum(body.surface[name][:, places], 0.0))
+    slot = engine.content.find(body.uid)
+    if name in SHAPE_ARRAYS and slot.places:
+        values = body.surface[name][:, [place for place, _ in slot.places]]
+        engine.write(SHAPE_ARRAYS[name], slot.shapes, np.maximum(values, 0.0))
 
 
 def write_joint_damping(engine: Engine, body: Body) -> None:
     """Hand over the damping of all joints."""
     columns = engine.columns[body.uid][1]
-    values = np.repeat(body.joint_damping, body.u_count, axis=1)
-    if values.shape[1]:
+    if columns.stop > columns.start:
+        values = np.repeat(body.joint_damping, body.u_count, axis=1)
         engine.write("joint_damping", columns, values)
+
+
+def write_all(engine: Engine, body: Body) -> None:
+    """Hand over what changeDynamics can change while an engine lives."""
+    write_masses(engine, body)
+    write_joint_damping(engine, body)
+    for name in SHAPE_ARRAYS:
+        write_surface(engine, body, name)
 
 
 def write_differences(engine: Engine, body: Body) -> None:
@@ -84,16 +91,18 @@ def _write_limits(engine: Engine, body: Body) -> None:
             engine.write("joint_limit_upper", axis, np.where(free, np.inf, upper))
 
 
-def write_axes(model: Model, bodies: Iterable[Body], worlds: int) -> None:
+def write_axes(model: Model, slots: Sequence[BodySlot], worlds: int) -> None:
     """Give joints the axes of their files, of any length, before a solver is made.
 
     PyBullet's motion subspace has the axis as it is given: with one of length 2 a link moves at twice the
     rate of its joint, and a torque accelerates that by a quarter; slides go twice as far, while hinges turn
     by their angle.
     """
+    if all(link.axis_length == 1.0 for slot in slots for link in slot.pattern.links):
+        return
     axes, start = HostArray(model.joint_axis, worlds), model.joint_axis_start.numpy()
-    for body in bodies:
-        for place, count in enumerate(body.u_count):
+    for slot in slots:
+        for place, count in enumerate(slot.pattern.u_count):
             if place and count == 1:
-                axes.host[:, start[body.first_joint + place]] *= body.links[place].axis_length
+                axes.host[:, start[slot.joint + place]] *= slot.pattern.links[place].axis_length
     axes.push()

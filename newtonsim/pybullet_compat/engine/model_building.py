@@ -6,6 +6,8 @@ solver integrates.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from copy import copy
 from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -30,12 +32,14 @@ from newtonsim.pybullet_compat.surface.constants import (
     JOINT_REVOLUTE,
     JOINT_SPHERICAL,
 )
-from newtonsim.pybullet_compat.world.body import Body, planar_axes
+from newtonsim.pybullet_compat.world.body import IDENTITY, Body, planar_axes
+from newtonsim.pybullet_compat.world.body_kind import body_kind
 from newtonsim.pybullet_compat.world.link_shapes import MESH_MARGIN, is_single
-from newtonsim.pybullet_compat.world.structure import WorldContent
+from newtonsim.pybullet_compat.world.structure import NOBODY, BodySlot, ConstraintSlot, WorldContent
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.constraint_records import Constraint
     from newtonsim.scene.model import Model
 
 DYNAMIC_GROUP, STATIC_GROUP = 1, 2
@@ -46,21 +50,77 @@ _FIELD_TO_LINK = np.array([0.5, 0.5, 0.5, 0.5])
 """Turns x, y, z of a height field to y, z, x."""
 
 
-def describe_world(client: Client) -> WorldContent:
-    """Return the content of a client's first world, with its bodies where they are."""
+def describe_world(client: Client, with_room: bool = True) -> WorldContent:
+    """Return the content of a client's first world, with its bodies where they are.
+
+    Args:
+        client: The client; its bodies and constraints are told where they are.
+        with_room: Whether there are empty slots besides.
+    """
+    with_room = with_room and has_slots(client)
     builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
     content = WorldContent(builder)
-    for body in client.bodies.values():
-        for place, number in add_body(builder, body):
-            content.shape_link.append((body.uid, place - 1))
-            content.shape_geometry.append(number)
-        content.rows += [(body.uid, place - 1) for place in range(len(body.links))]
-        content.places[body.uid] = (body.first_row, body.first_joint)
-    builder.shape_collision_filter_pairs.update(filter_pairs(client, content.shape_link))
+    filtered = {uid for pair in client.pair_filters for uid, _ in pair}
+    for uid, body in client.bodies.items():
+        slot = _add_slot(builder, body, uid, uid in filtered)
+        content.add_slot(slot)
+        body.first_row, body.first_joint = slot.row, slot.joint
+    kinds = [slot.kind for slot in content.slots]
+    for pattern in client.room.patterns(kinds) if with_room else ():
+        content.add_slot(_add_slot(builder, pattern, NOBODY))
+    content.filters = frozenset(filter_pairs(client, content.shape_link))
+    builder.shape_collision_filter_pairs.update(content.filters)
+    _add_constraints(client, content, with_room)
+    return content
+
+
+def has_slots(client: Client) -> bool:
+    """Whether bodies and constraints can come and go while an engine lives.
+
+    Points of soft bodies and shapes of surroundings stand among those of bodies, and windows show a model as
+    it was built.
+    """
+    return not (client.soft_bodies or client.surroundings or client.gui)
+
+
+def _add_slot(builder: ModelBuilder, body: Body, uid: int, is_filtered: bool = False) -> BodySlot:
+    """Add what a slot is made for; it is empty if `uid` is NOBODY."""
+    row, joint, shape = builder.body_count, builder.joint_count, builder.shape_count
+    q, u = builder.joint_coord_count, builder.joint_dof_count
+    places = tuple(add_body(builder, body, is_there=uid != NOBODY))
+    return BodySlot(
+        kind=body_kind(body),
+        is_filtered=is_filtered,
+        pattern=body,
+        row=row,
+        joint=joint,
+        q=slice(q, builder.joint_coord_count),
+        u=slice(u, builder.joint_dof_count),
+        shapes=slice(shape, builder.shape_count),
+        places=places,
+        uid=uid,
+    )
+
+
+def _add_constraints(client: Client, content: WorldContent, with_room: bool) -> None:
+    """Add the constraints of a client, and with room as many disabled ones of each kind."""
+    builder, slots = content.builder, content.constraint_slots
     for uid, constraint in client.constraints.items():
         constraint.build(builder, client.bodies, client.settings.time_step)
-        content.constraint_places[uid] = constraint.index
-    return content
+        slots.append(ConstraintSlot(_constraint_kind(client, constraint), constraint.index, uid))
+    for slot in slots.copy() if with_room else ():
+        if slot.kind is not None:
+            spare = copy(client.constraints[slot.uid])
+            spare.build(builder, client.bodies, client.settings.time_step)
+            builder.constraint_enabled[spare.index] = 0
+            slots.append(ConstraintSlot(slot.kind, spare.index, NOBODY))
+
+
+def _constraint_kind(client: Client, constraint: Constraint) -> Hashable:
+    """Return the kind of the slot of a constraint; between what nothing moves the solver has no rows."""
+    ends = (constraint.parent_body, constraint.parent_link), (constraint.child_body, constraint.child_link)
+    moves = any(uid in client.bodies and client.bodies[uid].moves(link + 1) for uid, link in ends)
+    return constraint.slot_kind if moves else None
 
 
 def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = False) -> Model:
@@ -81,20 +141,24 @@ def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = Fals
     return model
 
 
-def add_body(builder: ModelBuilder, body: Body) -> list[tuple[int, int]]:
+def add_body(builder: ModelBuilder, body: Body, is_there: bool = True) -> list[tuple[int, int]]:
     """Add links, joints and shapes of a body.
+
+    Args:
+        builder: The builder of a world.
+        body: The body.
+        is_there: Whether it is where it is, or at the origin until it is needed.
 
     Returns:
         (place of the link, number of the geometry) of each shape, in the order of the builder's shapes.
     """
-    first, body.first_joint = builder.body_count, builder.joint_count
-    body.first_row = first
+    first = builder.body_count
     if not body.driven:
         builder.add_articulation(f"body {body.uid}")
     mass, inertia = body.solver_masses()
     for place, link in enumerate(body.links):
         builder.add_body(
-            origin=body.pose[0, place],
+            origin=body.pose[0, place] if is_there else IDENTITY,
             I_m=np.diag(inertia[0, place]),
             mass=float(mass[0, place]),
             key=f"{body.uid}:{place - 1} {link.name}",
@@ -214,12 +278,13 @@ def filter_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple
 
     Args:
         client: The client.
-        shape_link: (body, link index from -1) of each shape.
+        shape_link: (body, link index from -1) of each shape; empty slots meet whatever does not forbid it.
     """
     pairs: set[tuple[int, int]] = set()
     of_body: dict[int, list[int]] = {}
     for shape, (uid, _) in enumerate(shape_link):
         of_body.setdefault(uid, []).append(shape)
+    of_body.pop(NOBODY, None)
     for uid, shapes in of_body.items():
         body = client.bodies[uid]
         if not body.description.self_collision:
@@ -257,6 +322,24 @@ def self_collide(body: Body, first: int, second: int) -> bool:
     return description.collide_parent or not neighbours
 
 
+def collide(client: Client, first: tuple[int, int], second: tuple[int, int]) -> bool:
+    """Whether two links collide by flags of loading, pair filters, groups and masks.
+
+    Args:
+        client: The client.
+        first: Body unique id and link index.
+        second: Likewise.
+    """
+    if first[0] == second[0] and not self_collide(client.bodies[first[0]], first[1], second[1]):
+        return False
+    said = client.pair_filters.get((min(first, second), max(first, second)))
+    if said is not None:
+        return said
+    group_a, mask_a = group_and_mask(client.bodies[first[0]], first[1])
+    group_b, mask_b = group_and_mask(client.bodies[second[0]], second[1])
+    return bool(group_a & mask_b or group_b & mask_a)
+
+
 def _ancestors(body: Body, link: int) -> set[int]:
     found, place = set(), link + 1
     while place > 0:
@@ -278,14 +361,17 @@ def _masked_pairs(
     client: Client, shape_link: list[tuple[int, int]], of_body: dict[int, list[int]]
 ) -> set[tuple[int, int]]:
     """Pairs that groups and masks forbid; links with the default filter need no test among each other."""
-    special = {
-        (uid, link)
-        for uid, link in set(shape_link)
-        if (record := client.bodies[uid].links[link + 1]).group is not None or record.mask is not None
-    }
+    filters, special = {}, set()
+    for uid, link in set(shape_link):
+        if uid == NOBODY:
+            filters[uid, link] = (DYNAMIC_GROUP, ALL)
+            continue
+        filters[uid, link] = group_and_mask(client.bodies[uid], link)
+        record = client.bodies[uid].links[link + 1]
+        if record.group is not None or record.mask is not None:
+            special.add((uid, link))
     if not special:
         return set()
-    filters = {key: group_and_mask(client.bodies[key[0]], key[1]) for key in set(shape_link)}
     pairs = set()
     for a, key in enumerate(shape_link):
         if key not in special:

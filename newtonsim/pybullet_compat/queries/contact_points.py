@@ -11,6 +11,7 @@ import warp as wp
 from newtonsim.kernels.constraints.records import ReportView
 from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
 from newtonsim.pybullet_compat.world.link_shapes import COMPOUND, MESH_MARGIN, LinkShapes, shape_box
+from newtonsim.pybullet_compat.world.structure import NOBODY
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class ContactPoints:
         self._step: ContactReader | None = None
         self._pass: CollisionPass | None = None
         self._engine: Engine | None = None
+        self._links: list[tuple[int, int]] = []
         self._unread = client.engine is not None and _has_stepped(client.engine)
         self._passed = False
 
@@ -135,6 +137,15 @@ class ContactPoints:
         self._points = [WorldPoints(points.all()) for points in self.read()] if known else self._none()
         self._step = self._pass = self._engine = None
 
+    def body_leaves(self, engine: Engine) -> None:
+        """Read what the engine knows of a body that is about to go."""
+        self._points = [WorldPoints(points.all()) for points in self.read()]
+
+    def content_changed(self, engine: Engine) -> None:
+        """Read from now on what belongs to the bodies that are in the engine now."""
+        if self._engine is not None and self._engine.shape_link is not self._links:
+            self._step = self._pass = self._engine = None
+
     def drop(self, gone) -> None:
         """Forget contacts.
 
@@ -179,6 +190,7 @@ class ContactPoints:
     def _hold(self, engine: Engine) -> None:
         if self._engine is not engine:
             self._engine, self._step, self._pass = engine, None, None
+            self._links = engine.shape_link
 
     def _step_reader(self) -> ContactReader:
         """Reader of the contacts of the last step."""
@@ -201,8 +213,12 @@ class ContactPoints:
         rank, part = np.zeros(total, np.int32), np.zeros(total, np.int32)
         reach, radius = np.zeros(total, np.float32), np.zeros(total, np.float32)
         frame, half = np.zeros((total, 7), np.float32), np.zeros((total, 3), np.float32)
+        local = np.full(total, -1, np.int32)
         before = Counter()
         for shape, (key, number) in enumerate(zip(engine.shape_link, engine.shape_geometry)):
+            if key[0] == NOBODY:
+                continue
+            local[shape] = shape
             body, place = self.client.bodies[key[0]], key[1] + 1
             link_box = shapes.boxes(body)[place]
             margin = float(body.surface["collision_margin"][0, place])
@@ -222,7 +238,7 @@ class ContactPoints:
             ("box", frame, wp.transform),
             ("half", half, wp.vec3),
             ("round", radius, float),
-            ("local", np.arange(total, dtype=np.int32), int),
+            ("local", local, int),
         ):
             copies = np.tile(values, (worlds, *[1] * (values.ndim - 1)))
             setattr(report, name, wp.array(copies, dtype=dtype, device=device))

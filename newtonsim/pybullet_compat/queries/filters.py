@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from newtonsim.pybullet_compat.engine.model_building import group_and_mask, self_collide
+from newtonsim.pybullet_compat.engine.model_building import collide, group_and_mask
 from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
 from newtonsim.pybullet_compat.queries.pair_switch import PairSwitch
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.world.structure import NOBODY
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
@@ -37,6 +38,7 @@ def setCollisionFilterPair(
     pair, enable = (min(first, second), max(first, second)), bool(enableCollision)
     if client.pair_filters.get(pair) == enable:
         return
+    client.part(PairSwitch)  # which tells bodies that come later
     points = client.part(ContactPoints)
     points.read()
     before = collide(client, first, second)
@@ -68,9 +70,11 @@ def setCollisionFilterGroupMask(
     if group_and_mask(body, linkIndexA) == (collisionFilterGroup, collisionFilterMask):
         link.group, link.mask = collisionFilterGroup, collisionFilterMask
         return
+    client.part(PairSwitch)  # which tells bodies that come later
     points = client.part(ContactPoints)
     points.read()
-    others = [] if client.engine is None else [key for key in dict.fromkeys(client.engine.shape_link)]
+    links = () if client.engine is None else dict.fromkeys(client.engine.shape_link)
+    others = [key for key in links if key[0] != NOBODY]
     before = [collide(client, changed, other) for other in others]
     link.group, link.mask = collisionFilterGroup, collisionFilterMask
     if client.engine is None:
@@ -86,24 +90,6 @@ def _switch(client: Client, changes: list) -> None:
     engine = client.engine
     if changes and (engine is None or not client.part(PairSwitch).apply(engine, changes)):
         client.structure_changed()
-
-
-def collide(client: Client, first: tuple[int, int], second: tuple[int, int]) -> bool:
-    """Whether two links collide by flags of loading, pair filters, groups and masks.
-
-    Args:
-        client: The client.
-        first: Body unique id and link index.
-        second: Likewise.
-    """
-    if first[0] == second[0] and not self_collide(client.bodies[first[0]], first[1], second[1]):
-        return False
-    said = client.pair_filters.get((min(first, second), max(first, second)))
-    if said is not None:
-        return said
-    group_a, mask_a = group_and_mask(client.bodies[first[0]], first[1])
-    group_b, mask_b = group_and_mask(client.bodies[second[0]], second[1])
-    return bool(group_a & mask_b or group_b & mask_a)
 
 
 def _exists(client: Client, body: int, link: int) -> bool:

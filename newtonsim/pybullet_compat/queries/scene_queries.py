@@ -10,6 +10,7 @@ import warp as wp
 
 from newtonsim.kernels.collision.pairs import bounds
 from newtonsim.pybullet_compat.engine.model_building import group_and_mask
+from newtonsim.pybullet_compat.world.structure import NOBODY
 from newtonsim.queries.scene_query import ALL_BITS, SceneQuery
 from newtonsim.runtime import compilation
 from newtonsim.runtime.capture import capturing
@@ -73,6 +74,13 @@ class SceneQueries:
         self.prepared.clear()
         self.query = self._engine = None
 
+    def content_changed(self, engine: Engine) -> None:
+        """Take the bodies that are in an engine now."""
+        if self.query is not None and self.links is not engine.shape_link:
+            self.prepared.clear()
+            self.links = engine.shape_link
+            self.masks_changed()
+
     def masks_changed(self) -> None:
         """Take groups and masks of the links."""
         engine, query = self._engine, self.query
@@ -80,6 +88,8 @@ class SceneQueries:
             return
         masks = np.zeros((engine.worlds, engine.model.shape_count // engine.worlds), np.uint32)
         for shape, (uid, link) in enumerate(self.links):
+            if uid == NOBODY:
+                continue
             group, mask = group_and_mask(self.client.bodies[uid], link)
             masks[:, shape] = group & ALL_BITS if mask & RAY_GROUP else 0
         query.shape_mask.assign(masks.reshape(-1))

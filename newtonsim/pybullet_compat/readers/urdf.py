@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.urdf.elements import read_mimic, read_tree
@@ -13,7 +14,7 @@ from newtonsim.pybullet_compat.readers.deformable import read_deformable
 from newtonsim.pybullet_compat.readers.documents import read_xml
 from newtonsim.pybullet_compat.readers.merge import Merger
 from newtonsim.pybullet_compat.readers.options import LoadOptions
-from newtonsim.pybullet_compat.readers.urdf_elements import Joint, Reader
+from newtonsim.pybullet_compat.readers.urdf_elements import FoundFile, Joint, Reader
 
 _JOINT_PART = (
     "joint_name",
@@ -45,14 +46,57 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
         options: How it is loaded.
 
     Returns:
-        A new record; parsed text and meshes of unchanged files are shared between calls.
+        A record of its own; what was read from unchanged files is shared between calls.
 
     Raises:
         ImportFileError: With file, line and element: what PyBullet answers with "Cannot load URDF file.".
     """
     options = options or LoadOptions()
-    reader = Reader(os.fspath(path), options)
-    root = read_xml(path, reader.faults, options.use_cache)
+    key = _key(path, options) if options.use_cache else None
+    known = _known.get(key)
+    if known is None or not known.is_valid():
+        reader = Reader(os.fspath(path), options)
+        known = ReadFile(_read(path, reader), reader)
+        if known.body.soft is not None:
+            key = None
+    if key is not None:
+        _known[key] = known
+        while len(_known) > MOST_KNOWN:
+            del _known[next(iter(_known))]
+    known.reader.faults.warn(stacklevel=2)
+    return known.body.placed(options.pose)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadFile:
+    """What was read from a file, and the reader, which knows what else that depends on."""
+
+    body: BodyDescription
+    reader: Reader
+
+    def is_valid(self) -> bool:
+        """Whether the files that it refers to are what they were."""
+        document = self.reader.document
+        return all(FoundFile.of(file.name, document) == file for file in self.reader.files)
+
+
+_known: dict[tuple | None, ReadFile] = {}
+MOST_KNOWN = 64
+"""Robots that are kept as they were read."""
+
+
+def _key(path: str | os.PathLike, options: LoadOptions) -> tuple | None:
+    """What decides on the content of a file and how it is read, None for files that cannot be asked."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None  # reading it is going to say why
+    where = (os.fspath(path), os.getcwd(), stat.st_mtime_ns, stat.st_size)
+    return *where, options.flags, options.scale, options.fixed, options.maximal
+
+
+def _read(path: str | os.PathLike, reader: Reader) -> BodyDescription:
+    root = read_xml(path, reader.faults, reader.options.use_cache)
     if root.tag != "robot":
         raise root.error("the root element of a URDF file is <robot>")
     if not root.text_of("name"):
@@ -60,12 +104,9 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
     soft = root.find("deformable")
     if soft is not None:
         arguments = read_deformable(soft, reader.document, reader.faults)
-        body = BodyDescription(name=root.text_of("name"), soft=arguments)
-    else:
-        reader.read_materials(root)
-        body = assemble(root, reader)
-    reader.faults.warn(stacklevel=2)
-    return body
+        return BodyDescription(name=root.text_of("name"), soft=arguments)
+    reader.read_materials(root)
+    return assemble(root, reader)
 
 
 def assemble(root: Node, reader: Reader) -> BodyDescription:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,6 +74,30 @@ class Material:
     texture: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file that a document refers to.
+
+    Attributes:
+        name: As the document has it.
+        path: Where it was found, None for nowhere.
+        state: Time of its last change [ns] and size.
+    """
+
+    name: str
+    path: str | None
+    state: tuple[int, int]
+
+    @classmethod
+    def of(cls, name: str, document: str) -> FoundFile:
+        """Find a file."""
+        path = find_file(name, document)
+        if path is None:
+            return cls(name, None, (0, 0))
+        stat = os.stat(path)
+        return cls(name, path, (stat.st_mtime_ns, stat.st_size))
+
+
 @dataclass(slots=True)
 class Reader:
     """What the elements of one file need to be understood.
@@ -85,6 +110,7 @@ class Reader:
         inertia_factors: <inertia_scaling> by name of the link.
         stand_ins: The look of the collision shapes of links without visuals, by name of the link.
         faults: What was forgiven.
+        files: The files that it refers to, as they were found.
     """
 
     document: str
@@ -94,6 +120,13 @@ class Reader:
     inertia_factors: dict[str, float] = field(default_factory=dict)
     stand_ins: dict[str, list[Visual]] = field(default_factory=dict)
     faults: Forgive = field(default_factory=Forgive)
+    files: list[FoundFile] = field(default_factory=list)
+
+    def find(self, name: str) -> str | None:
+        """Find a file that the document refers to; see `find_file`."""
+        found = FoundFile.of(name, self.document)
+        self.files.append(found)
+        return found.path
 
     def has(self, flag: LoadFlag) -> bool:
         """Whether a flag is set."""
@@ -162,7 +195,7 @@ class Reader:
 
     def _mesh(self, node: Node, shape: Node, pose: Pose, visual: bool) -> Geometry:
         name = shape.required("filename")
-        path = find_file(name, self.document)
+        path = self.find(name)
         if path is None:
             raise shape.error(f"file {name!r} is not found")
         scale = self._mesh_scale(shape)
@@ -239,7 +272,7 @@ class Reader:
         if specular is not None and len((specular.text_of("rgb") or "").split()) >= 3:
             material.specular = tuple(specular.floats("rgb", 3, faults=self.faults).tolist())
         if texture is not None and texture.text_of("filename"):
-            material.texture = find_file(texture.text_of("filename"), self.document) or ""
+            material.texture = self.find(texture.text_of("filename")) or ""
         return material
 
     # -- links and joints ------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.body_kind import body_kind
 from newtonsim.pybullet_compat.world.ids import Ids
+from newtonsim.pybullet_compat.world.room import Room
 from newtonsim.pybullet_compat.world.scene_part import HOOKS
 from newtonsim.pybullet_compat.world.settings import Settings
 from newtonsim.pybullet_compat.world.standing_links import StandingLink
@@ -59,6 +61,7 @@ class Client:
         reset_flags: Flags of the last resetSimulation.
         next_engine: What the next engine goes on from, None for none; see `clients.mirroring`.
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
+        room: Empty slots that the next engine is to have.
         surroundings: Links of other clients that stand around all worlds, see `surround`.
     """
 
@@ -85,7 +88,9 @@ class Client:
         self.surroundings: list[StandingLink] = []
         self.engine: Engine | None = None
         self.next_engine: EngineCopy | None = None
+        self._idle: Engine | None = None
         self.stale_bodies: set[Body] = set()
+        self.room = Room()
         self.hooked_steps = False
         self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
@@ -121,28 +126,55 @@ class Client:
         """Return the engine, built anew if the structure has changed."""
         if self.engine is None:
             with capturing:  # no other thread may record meanwhile
-                self.engine = self._make_engine(self)
+                self.engine = self._refilled() or self._make_engine(self)
                 if self.next_engine is not None:
                     self.next_engine.put_into(self.engine)
                     self.next_engine = None
                 self.call_hooks("bind", self.engine)
         return self.engine
 
-    def structure_changed(self) -> None:
-        """Drop the engine; coordinates and velocities stay with the bodies."""
+    def _refilled(self) -> Engine | None:
+        """The engine that was kept if the present scene finds its slots there."""
+        engine, self._idle = self._idle, None
+        if engine is None or not engine.refill(self.structure.content):
+            return None
+        self.structure.content = engine.content
+        return engine
+
+    def structure_changed(self, coming: Body | None = None, keep: bool = False) -> None:
+        """Drop the engine; coordinates and velocities stay with the bodies.
+
+        Args:
+            coming: A body that is about to be added and found no slot, None for none.
+            keep: Whether the next scene may find its slots in the engine.
+        """
         self.structure, self.next_engine = Structure(), None
         if self.engine is not None:
+            grows = coming is not None and self.engine.steps
+            self.room.follow(self.engine.content, body_kind(coming) if grows else None)
             self.call_hooks("release", self.engine)
             self.engine.release()
+            self._idle = self.engine if keep else None
             self.engine = None
             self.stale_bodies.clear()
 
+    def _content_changed(self) -> None:
+        """Note that bodies or constraints have come or gone in the engine."""
+        self.structure = Structure(self.engine.content)
+        self.call_hooks("content_changed", self.engine)
+
     def add_body(self, description: BodyDescription) -> int:
         """Add a body and return its unique id."""
-        self.structure_changed()
         uid = self.body_ids.take()
-        self.bodies[uid] = Body(uid, description, self.num_worlds, self.settings.time_step)
+        body = Body(uid, description, self.num_worlds, self.settings.time_step)
+        in_place = self.engine is not None and self.engine.enter(body)
+        if not in_place:
+            self.structure_changed(body)
+        self.bodies[uid] = body
         self.order.append(uid)
+        if in_place:
+            self.stale_bodies.add(body)
+            self._content_changed()
         return uid
 
     def add_soft_body(self, make: Callable[[int], SoftBody]) -> int:
@@ -157,25 +189,54 @@ class Client:
         """Remove a body and the constraints on it; unknown ids do nothing."""
         if uid not in self.order:
             return
-        self.structure_changed()
+        for key in [k for k, c in self.constraints.items() if uid in (c.parent_body, c.child_body)]:
+            self.remove_constraint(key)
+        body = self.bodies.get(uid)
+        if body is not None and self.engine is not None:
+            self.call_hooks("body_leaves", self.engine)
+        in_place = body is not None and self.engine is not None and self.engine.leave(body)
+        if not in_place:
+            self.structure_changed()
         self.bodies.pop(uid, None)
         self.soft_bodies.pop(uid, None)
         self.order[self.order.index(uid)] = self.order[-1]  # the last one takes the place, as in PyBullet
         self.order.pop()
         self.body_ids.give_back(uid)
-        for key in [k for k, c in self.constraints.items() if uid in (c.parent_body, c.child_body)]:
-            del self.constraints[key]  # its id is not used again, as in PyBullet
         self.pair_filters = {
             pair: on for pair, on in self.pair_filters.items() if uid not in (pair[0][0], pair[1][0])
         }
+        if in_place:
+            self.stale_bodies.discard(body)
+            self._content_changed()
         self.call_hooks("body_removed", uid)
 
+    def add_constraint(self, constraint: Constraint) -> int:
+        """Add a constraint and return its unique id."""
+        uid = self.constraint_ids.take()
+        in_place = self.engine is not None and self.engine.hold(uid, constraint)
+        if not in_place:
+            self.structure_changed()
+        self.constraints[uid] = constraint
+        if in_place:
+            self._content_changed()
+        return uid
+
+    def remove_constraint(self, uid: int) -> None:
+        """Remove a constraint; its id is not used again, as in PyBullet."""
+        in_place = self.engine is not None and self.engine.let_go(uid)
+        if not in_place:
+            self.structure_changed()
+        del self.constraints[uid]
+        if in_place:
+            self._content_changed()
+
     def reset(self) -> None:
-        """Empty the world, as resetSimulation does."""
-        self.structure_changed()
+        """Empty the world, as resetSimulation does; the next scene may find its slots in the engine."""
+        self.structure_changed(keep=True)
         for table in (self.bodies, self.soft_bodies, self.constraints, self.pair_filters, self.order):
             table.clear()
         self.surroundings.clear()
+        self.room.clear()
         for ids in (self.body_ids, self.constraint_ids):
             ids.clear()
         self.settings.reset()
@@ -186,6 +247,7 @@ class Client:
         self.settings.real_time = False
         self.call_hooks("close")
         self.reset()
+        self._idle = None
 
     # -- state -----------------------------------------------------------------------------------------------
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,6 @@ from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.body import Body
-    from newtonsim.pybullet_compat.world.engine import Engine
 
 TYPES = (JOINT_FIXED, JOINT_GEAR, JOINT_POINT2POINT, JOINT_PRISMATIC)
 DEFAULT_MAX_FORCE = 500.0
@@ -29,6 +29,13 @@ ERROR_SHARE = {JOINT_FIXED: 0.2, JOINT_PRISMATIC: 0.2, JOINT_POINT2POINT: 0.08}
 GEAR_SHARE = 0.2
 """The same of gears, times their erp."""
 NEVER = 1.0e30
+
+
+class ModelArrays(Protocol):
+    """What a constraint asks of an engine."""
+
+    def write(self, name: str, rows: slice | np.ndarray | int, values: npt.ArrayLike) -> None:
+        """Set entries of an array of the model in place, in every world."""
 
 
 @dataclass(slots=True, eq=False)
@@ -61,6 +68,18 @@ class Constraint:
     erp: float = 0.0
     index: int = -1
 
+    @property
+    def slot_kind(self) -> Hashable:
+        """What another constraint has to share to stand in the same slot, None if none can."""
+        if self.kind == JOINT_GEAR:
+            return None
+        return self.kind, self.axis.tobytes() if self.kind == JOINT_PRISMATIC else b""
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it holds a link to itself."""
+        return (self.parent_body, self.parent_link) == (self.child_body, self.child_link)
+
     def build(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
         """Add the constraint to the builder of a world, after all bodies.
 
@@ -73,10 +92,7 @@ class Constraint:
         if self.kind == JOINT_GEAR:
             self._build_gear(builder, bodies, time_step)
             return
-        parent = bodies[self.parent_body].first_row + self.parent_link + 1
-        child = -1
-        if self.child_body >= 0:
-            child = bodies[self.child_body].first_row + self.child_link + 1
+        parent, child = self.bodies(bodies)
         kind = JointType.FIXED
         linear: list[JointAxis | npt.ArrayLike] = []
         if self.kind == JOINT_POINT2POINT:
@@ -96,7 +112,15 @@ class Constraint:
             collision_filter=False,
         )
 
-    def take(self, other: Constraint, engine: Engine | None) -> None:
+    def bodies(self, bodies: dict[int, Body]) -> tuple[int, int]:
+        """Return the bodies of a world of the engine that it holds, -1 for the world."""
+        parent = bodies[self.parent_body].first_row + self.parent_link + 1
+        child = -1
+        if self.child_body >= 0:
+            child = bodies[self.child_body].first_row + self.child_link + 1
+        return parent, child
+
+    def take(self, other: Constraint, engine: ModelArrays | None) -> None:
         """Take what changeConstraint may have changed of another one, and tell an engine.
 
         Args:
@@ -110,7 +134,7 @@ class Constraint:
         if changed:
             self.tell(engine)
 
-    def tell(self, engine: Engine | None) -> None:
+    def tell(self, engine: ModelArrays | None) -> None:
         """Hand the greatest force and the child's frame to an engine that has the constraint."""
         if engine is None or self.index < 0:
             return

@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
+    import numpy.typing as npt
 
     from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.constraint_records import Constraint
+    from newtonsim.pybullet_compat.world.structure import WorldContent
     from newtonsim.scene.model import Model
     from newtonsim.simulator import Simulator
     from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
@@ -24,6 +27,7 @@ class Engine(Protocol):
         damping: Damping of links.
         pd: Explicit PD forces, None until there are any.
         pose, twist: Poses and velocities of all links (W, bodies, 7) and (W, bodies, 6), float64.
+        content: What is where in a world.
         rows: (body unique id, link index) of each row of `pose`.
         columns: Coordinates and velocities of each body, by unique id, among those of a world.
         shape_link: (body unique id, link index) of each shape of a world.
@@ -45,6 +49,7 @@ class Engine(Protocol):
     pd: PDForces | None
     pose: np.ndarray
     twist: np.ndarray
+    content: WorldContent
     rows: list[tuple[int, int]]
     columns: dict[int, tuple[slice, slice]]
     shape_link: list[tuple[int, int]]
@@ -70,6 +75,30 @@ class Engine(Protocol):
     def release(self) -> None:
         """Let bodies have arrays of their own again."""
 
+    def enter(self, body: Body) -> bool:
+        """Put a body into an empty slot of its kind; returns whether there was one."""
+        ...
+
+    def leave(self, body: Body) -> bool:
+        """Empty the slot of a body; returns whether the engine can go on with it."""
+        ...
+
+    def refill(self, content: WorldContent | None = None) -> bool:
+        """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
+
+        Args:
+            content: Where they are if that is given, as in the engine of a client that this one is like.
+        """
+        ...
+
+    def hold(self, uid: int, constraint: Constraint) -> bool:
+        """Put a constraint into an empty slot of its kind; returns whether there was one."""
+        ...
+
+    def let_go(self, uid: int) -> bool:
+        """Empty the slot of a constraint; returns whether the engine can go on with it."""
+        ...
+
     def differentiable_model(self) -> Model:
         """Return the scene as it is now as a new model that gradients flow through, for any solver."""
         ...
@@ -89,7 +118,7 @@ class Engine(Protocol):
     def write_damping(self, body: Body) -> None:
         """Hand damping and greatest joint velocities of a body to the solver."""
 
-    def write(self, name: str, rows: slice | np.ndarray | int, values: np.ndarray) -> None:
+    def write(self, name: str, rows: slice | np.ndarray | int, values: npt.ArrayLike) -> None:
         """Set entries of an array of the model in place, in every world."""
 
     def require_own_shapes(self) -> None:

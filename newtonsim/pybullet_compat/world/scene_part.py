@@ -8,7 +8,18 @@ if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.pybullet_compat.world.engine import Engine
 
-HOOKS = ("build", "bind", "release", "before_step", "after_step", "body_removed", "reset", "close")
+HOOKS = (
+    "build",
+    "bind",
+    "release",
+    "body_leaves",
+    "content_changed",
+    "before_step",
+    "after_step",
+    "body_removed",
+    "reset",
+    "close",
+)
 """Methods of parts that are called if they exist."""
 
 
@@ -23,6 +34,12 @@ class ScenePart(Protocol):
 
     def release(self, engine: Engine) -> None:
         """Save what the engine knows; it is about to go."""
+
+    def body_leaves(self, engine: Engine) -> None:
+        """Save what the engine knows of a body that is about to go."""
+
+    def content_changed(self, engine: Engine) -> None:
+        """Called after bodies or constraints have come or gone in an engine that lives on."""
 
     def before_step(self, engine: Engine) -> None:
         """Called before every stepSimulation."""

@@ -1,0 +1,283 @@
+"""Bodies and constraints that come and go in an engine while it lives.
+
+An empty slot has no shapes that collide, no motors, and a speed limit of zero, so that nothing moves it. What
+comes into a slot is written into the arrays that the captured step reads; everything else in them, warm
+starts included, stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from newtonsim.collision.plan import collision_plan_of
+from newtonsim.pybullet_compat.engine import link_properties
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.model_building import filter_pairs, has_slots
+from newtonsim.pybullet_compat.world.body_kind import body_kind
+from newtonsim.pybullet_compat.world.constraint_records import ERROR_SHARE, Constraint
+from newtonsim.pybullet_compat.world.engine import Engine
+from newtonsim.pybullet_compat.world.structure import NOBODY, BodySlot, ConstraintSlot
+from newtonsim.scene.enums import GeoType
+
+if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
+    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.structure import WorldContent
+
+KINDS = "collision_plan.shape.kind"
+"""Name of the array that says what each shape is to collisions and queries."""
+REWRITTEN = {
+    KINDS,
+    "body_mass",
+    "body_inertia",
+    "joint_damping",
+    *link_properties.SHAPE_ARRAYS.values(),
+    *(f"constraint_{name}" for name in ("parent", "child", "X_p", "X_c")),
+    *(f"constraint_{name}" for name in ("max_force", "recovery_time", "enabled")),
+}
+"""Arrays of the model that are written whenever bodies and constraints come into slots."""
+MOST_EMPTY_DOFS = 48
+"""Degrees of freedom in empty slots that an engine carries along, unless more are in use."""
+
+
+class SlottedEngine(Engine, Protocol):
+    """What slots ask of their engine; see `featherstone.FeatherstoneEngine`."""
+
+    client: Client
+    u: np.ndarray
+    swept: SweptBounds | None
+
+    def set_content(self, content: WorldContent) -> None:
+        """Have other bodies and constraints in the slots."""
+
+    def take_body(self, body: Body, slot: BodySlot) -> None:
+        """Let a body be in an empty slot."""
+
+    def drop_body(self, body: Body, slot: BodySlot) -> None:
+        """Let a body go, and its slot be empty."""
+
+    def rest(self, slot: BodySlot) -> None:
+        """Let nothing move what is in an empty slot."""
+
+    def take_settings(self) -> None:
+        """Take gravity, times and options from the client."""
+
+
+class Slots:
+    """Slots of an engine.
+
+    Args:
+        engine: The engine; its empty slots are emptied.
+    """
+
+    def __init__(self, engine: SlottedEngine):
+        self.engine = engine
+        model, worlds = engine.model, engine.worlds
+        self._kinds = HostArray(collision_plan_of(model).shape.kind, 1)
+        count = len(engine.shape_link)
+        # surroundings come before the shapes of the worlds
+        self._own_kinds = self._kinds.host[0, model.shape_count - worlds * count :].reshape(worlds, count)
+        self._solid = self._own_kinds.copy()
+        for slot in engine.content.slots:
+            if slot.uid == NOBODY:
+                engine.rest(slot)
+                self._hide(slot)
+
+    # -- bodies ----------------------------------------------------------------------------------------------
+
+    def enter(self, body: Body) -> bool:
+        """Put a body into an empty slot of its kind; returns whether there was one."""
+        engine = self.engine
+        slot = engine.content.find_empty(body_kind(body)) if has_slots(engine.client) else None
+        if slot is None or not self._has_rows_for(body):
+            return False
+        if engine.swept is not None:
+            return False
+        engine.client.read_coordinates()
+        if engine.unread_poses:
+            engine.read_poses()
+        engine.set_content(engine.content.with_body(slot, body.uid))
+        engine.take_body(body, slot)
+        self._show(slot)
+        return True
+
+    def refill(self, content: WorldContent | None = None) -> bool:
+        """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
+
+        Then everything is as in an engine that was just built of them, but for empty slots.
+
+        Args:
+            content: Where they are if that is given, as in the engine of a client that this one is like.
+        """
+        engine, client = self.engine, self.engine.client
+        if not has_slots(client) or engine.swept is not None or not engine.changed <= REWRITTEN:
+            return False
+        if content is None:
+            content = self._content_of(client)
+        if content is None or content.builder is not engine.content.builder:
+            return False
+        if any(slot.kind is None and slot.uid != NOBODY for slot in content.constraint_slots):
+            return False
+        engine.set_content(content)
+        for body in client.bodies.values():
+            body.refresh()
+        self._own_kinds[...] = self._solid
+        for slot in content.slots:
+            if slot.uid == NOBODY:
+                engine.rest(slot)
+                self._hide(slot)
+            else:
+                engine.take_body(client.bodies[slot.uid], slot)
+        self._kinds.push()
+        for slot in content.constraint_slots:
+            if slot.uid != NOBODY:
+                self._write(client.constraints[slot.uid], slot)
+            elif slot.index >= 0:
+                engine.write("constraint_enabled", slot.index, 0)
+        if engine.pd is None and any(body.pd is not None for body in client.bodies.values()):
+            engine.use_pd()
+        engine.solver.contacts.view.world_count.zero_()
+        engine.take_settings()
+        engine.forget()
+        return True
+
+    def _content_of(self, client: Client) -> WorldContent | None:
+        """Where the bodies and constraints of a client have places, None if they cannot stand here."""
+        engine = self.engine
+        bodies = client.bodies.values()
+        uids = engine.content.places_for({body.uid: body_kind(body) for body in bodies})
+        if uids is None or not all(map(self._has_rows_for, bodies)):
+            return None
+        content = engine.content.with_bodies(uids).without_constraints()
+        unused = sum(slot.u.stop - slot.u.start for slot in content.slots if slot.uid == NOBODY)
+        if unused > MOST_EMPTY_DOFS or content.filters != filter_pairs(client, content.shape_link):
+            return None
+        for uid, constraint in client.constraints.items():
+            slot = None if constraint.is_void else content.find_empty_constraint(constraint.slot_kind)
+            if slot is None:
+                return None
+            content = content.with_constraint(slot, uid)
+        return content
+
+    def _has_rows_for(self, body: Body) -> bool:
+        """Whether the solver has all rows that the surface of a body asks for."""
+        if self.engine.solver.constraints.rows.spins:
+            return True
+        return not any((body.surface[name] > 0.0).any() for name in link_properties.NEED_ROWS)
+
+    def leave(self, body: Body) -> bool:
+        """Empty the slot of a body; returns whether the engine can go on with it."""
+        engine = self.engine
+        if not has_slots(engine.client) or engine.swept is not None or body.driven:
+            return False
+        slot = engine.content.find(body.uid)
+        empty = [other for other in engine.content.slots if other is slot or other.uid == NOBODY]
+        unused = sum(other.u.stop - other.u.start for other in empty)
+        if unused > max(MOST_EMPTY_DOFS, engine.u.shape[1] - unused):
+            return False
+        engine.client.read_coordinates()
+        if engine.unread_poses:
+            engine.read_poses()
+        engine.drop_body(body, slot)
+        engine.set_content(engine.content.with_body(slot, NOBODY))
+        self._hide(slot)
+        if slot.u.stop > slot.u.start:
+            self._forget_dofs(slot)
+        return True
+
+    def _hide(self, slot: BodySlot) -> None:
+        """Let nothing meet the shapes of an empty slot."""
+        if self._solid[:, slot.shapes].size:
+            self._own_kinds[:, slot.shapes] = GeoType.NONE
+            self._kinds.push()
+            self.engine.changed.add(KINDS)
+            self._forget_contacts(slot)
+
+    def _show(self, slot: BodySlot) -> None:
+        """Let the shapes of a slot be there again."""
+        if self._solid[:, slot.shapes].size:
+            self._own_kinds[:, slot.shapes] = self._solid[:, slot.shapes]
+            self._kinds.push()
+            self.engine.changed.add(KINDS)
+
+    def _forget_dofs(self, slot: BodySlot) -> None:
+        """Let no later motor or limit start from the impulses of the body that was in a slot."""
+        rows = self.engine.solver.constraints.rows.dof
+        dof = rows.source_dof.numpy() % (self.engine.model.joint_dof_count // self.engine.worlds)
+        memory = HostArray(rows.memory, 1)
+        memory.pull()[0, (dof >= slot.u.start) & (dof < slot.u.stop)] = 0.0
+        memory.push()
+
+    def _forget_contacts(self, slot: BodySlot) -> None:
+        """Let no later contact continue one of a slot's shapes."""
+        contacts, rows = self.engine.solver.contacts.view, self.engine.solver.constraints.rows
+        if not contacts.world_count.numpy().any():
+            return
+        count = len(self.engine.shape_link)
+        start = self.engine.model.shape_count - self.engine.worlds * count
+        touched = np.zeros(len(contacts.shape0), bool)
+        for array in (contacts.shape0, contacts.shape1):
+            shapes = array.numpy()
+            local = (shapes - start) % count
+            touched |= (shapes >= start) & (local >= slot.shapes.start) & (local < slot.shapes.stop)
+        for family in (rows.contact, rows.spin) if touched.any() else ():
+            memory = HostArray(family.memory, 1)
+            if memory.host.size:
+                memory.pull()[0, touched] = 0.0
+                memory.push()
+
+    # -- constraints -----------------------------------------------------------------------------------------
+
+    def hold(self, uid: int, constraint: Constraint) -> bool:
+        """Put a constraint into an empty slot of its kind; returns whether there was one."""
+        engine = self.engine
+        content, client = engine.content, engine.client
+        slot = content.find_empty_constraint(constraint.slot_kind) if has_slots(client) else None
+        if slot is None or constraint.is_void:
+            return False
+        engine.set_content(content.with_constraint(slot, uid))
+        self._write(constraint, slot)
+        return True
+
+    def _write(self, constraint: Constraint, slot: ConstraintSlot) -> None:
+        """Let a slot hold what a constraint says."""
+        engine, client = self.engine, self.engine.client
+        constraint.index = slot.index
+        parent, child = constraint.bodies(client.bodies)
+        bodies = engine.model.body_count // engine.worlds * np.arange(engine.worlds)
+        engine.write("constraint_parent", slot.index, bodies + parent)
+        engine.write("constraint_child", slot.index, bodies + child if child >= 0 else -1)
+        engine.write("constraint_X_p", slot.index, constraint.parent_frame.row())
+        engine.write("constraint_X_c", slot.index, constraint.child_frame.row())
+        engine.write("constraint_max_force", slot.index, constraint.max_force)
+        recovery = client.settings.time_step / ERROR_SHARE[constraint.kind]
+        engine.write("constraint_recovery_time", slot.index, recovery)
+        engine.write("constraint_enabled", slot.index, 1)
+
+    def let_go(self, uid: int) -> bool:
+        """Empty the slot of a constraint; returns whether the engine can go on with it."""
+        engine = self.engine
+        slots = engine.content.constraint_slots
+        slot = next((slot for slot in slots if slot.uid == uid), None)
+        if slot is None or slot.kind is None or not has_slots(engine.client):
+            return False
+        engine.set_content(engine.content.with_constraint(slot, NOBODY))
+        engine.write("constraint_enabled", slot.index, 0)
+        self._forget_impulses(slot)
+        return True
+
+    def _forget_impulses(self, slot: ConstraintSlot) -> None:
+        """Let no later constraint start from the impulses of the one that was in a slot."""
+        pair = self.engine.solver.constraints.rows.pair
+        impulse = HostArray(pair.impulse, 1)
+        owner = self._row_owners()
+        impulse.pull()[0, owner == slot.index] = 0.0
+        impulse.push()
+
+    def _row_owners(self) -> np.ndarray:
+        """Constraint of its world that each row between bodies belongs to, -1 for none."""
+        owner = self.engine.solver.constraints.rows.pair.constraint.numpy()
+        return np.where(owner < 0, -1, owner % (self.engine.model.constraint_count // self.engine.worlds))

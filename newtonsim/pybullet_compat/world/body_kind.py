@@ -1,0 +1,68 @@
+"""What an engine bakes in of a body: bodies of one kind can stand in each other's slots."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from newtonsim.pybullet_compat.descriptions.description import Geometry, Link
+from newtonsim.pybullet_compat.surface.constants import GEOM_MESH
+from newtonsim.pybullet_compat.world.body import Body
+
+
+def body_kind(body: Body) -> Hashable:
+    """Return what another body has to share to stand in the same slot, None if none can.
+
+    Left out is what is written whenever a body comes into a slot: its state, motors, damping and surfaces,
+    and the mass of single bodies. Shapes of files are the same if their meshes are the same objects.
+    """
+    description = body.description
+    if body.driven or (len(body.links) > 1 and _differs(body)):
+        return None
+    flags = (description.self_collision, description.collide_parent, description.exclude_ancestors)
+    shapes = tuple(_shapes(body, place, link) for place, link in enumerate(body.links))
+    if len(body.links) == 1:
+        return body.floating, flags, shapes
+    joints = tuple(_joint(body, place) for place in range(1, len(body.links)))
+    arrays = (body.mass[0], body.inertia[0], body.limits[0], body.stops[0])
+    return body.floating, flags, shapes, joints, *(array.tobytes() for array in arrays)
+
+
+def _differs(body: Body) -> bool:
+    """Whether the worlds do not share what is baked in."""
+    arrays = (body.mass, body.inertia, body.limits, body.stops)
+    return body.worlds > 1 and any(bool((array != array[0]).any()) for array in arrays)
+
+
+def _joint(body: Body, place: int) -> Hashable:
+    link, frames = body.links[place], body.joint_frames(place)
+    axis = (link.joint_type, link.axis_length, link.axis.tobytes())
+    return body.parents[place], axis, *(frame.tobytes() for frame in frames)
+
+
+def _shapes(body: Body, place: int, link: Link) -> Hashable:
+    """Collision shapes of a link, and what they collide with."""
+    if not link.collisions:
+        return link.group, link.mask
+    frame = link.inertial_pose
+    geometries = tuple(_geometry(geometry) for geometry in link.collisions)
+    has_meshes = any(geometry.kind == GEOM_MESH for geometry in link.collisions)
+    margin = body.surface["collision_margin"][0, place] if has_meshes else 0.0
+    return link.group, link.mask, frame.p.tobytes(), frame.q.tobytes(), margin, geometries
+
+
+def _geometry(geometry: Geometry) -> Hashable:
+    """What a shape is made of; the pattern of a slot keeps the objects whose identity counts."""
+    return (
+        geometry.kind,
+        np.asarray(geometry.pose.p).tobytes(),
+        np.asarray(geometry.pose.q).tobytes(),
+        geometry.radius,
+        geometry.height,
+        tuple(geometry.half_extents),
+        tuple(geometry.normal),
+        tuple(map(id, geometry.meshes)),
+        geometry.concave,
+        id(geometry.heightfield),
+    )

@@ -1,0 +1,62 @@
+"""Files that are loaded again: what is kept of them, and what is not shared between bodies."""
+
+import numpy as np
+import pytest
+
+import newtonsim.pybullet_compat as compat
+from newtonsim.pybullet_compat.stand_ins import pybullet_data
+
+
+def test_a_file_is_read_again_when_it_or_what_it_refers_to_has_changed(tmp_path):
+    robot, mesh = tmp_path / "ball.urdf", tmp_path / "part.obj"
+    corners = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]], float)
+    faces = "f 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+
+    def write_mesh(scale: float) -> None:
+        lines = [f"v {x} {y} {z}" for x, y, z in (scale * corners).tolist()]
+        mesh.write_text("\n".join(lines) + "\n" + faces)
+
+    def write_robot(mass: float) -> None:
+        shape = '<geometry><mesh filename="part.obj"/></geometry>'
+        inertial = f'<inertial><mass value="{mass}"/><inertia ixx="1" iyy="1" izz="1"/></inertial>'
+        robot.write_text(
+            f'<robot name="r"><link name="l">{inertial}<collision>{shape}</collision></link></robot>'
+        )
+
+    client = compat.connect(compat.DIRECT)
+    try:
+        for mass, scale, write in (
+            (1.0, 1.0, lambda: (write_robot(1.0), write_mesh(1.0))),
+            (1.0, 1.0, lambda: None),
+            (1.0, 3.0, lambda: write_mesh(3.0)),
+            (22.0, 3.0, lambda: write_robot(22.0)),
+        ):
+            write()
+            body = compat.loadURDF(str(robot), physicsClientId=client)
+            lower, upper = compat.getAABB(body, physicsClientId=client)
+            assert compat.getDynamicsInfo(body, -1, physicsClientId=client)[0] == mass
+            assert np.subtract(upper, lower) == pytest.approx(scale, rel=0.02)
+        mesh.unlink()
+        with pytest.raises(compat.error), pytest.warns(UserWarning, match="not found"):
+            compat.loadURDF(str(robot), physicsClientId=client)
+    finally:
+        compat.disconnect(client)
+
+
+def test_bodies_of_one_file_share_neither_looks_nor_filters():
+    client = compat.connect(compat.DIRECT)
+    compat.setAdditionalSearchPath(pybullet_data.getDataPath(), physicsClientId=client)
+    try:
+        first, second = (
+            compat.loadURDF("cube_small.urdf", [0, 0, z], physicsClientId=client) for z in (0.0, 0.5)
+        )
+        look = compat.getVisualShapeData(second, physicsClientId=client)
+        compat.changeVisualShape(first, -1, rgbaColor=[1, 0, 0, 1], physicsClientId=client)
+        compat.setCollisionFilterGroupMask(first, -1, 0, 0, physicsClientId=client)
+        third = compat.loadURDF("cube_small.urdf", [0, 0, 1.0], physicsClientId=client)
+        assert compat.getVisualShapeData(second, physicsClientId=client) == look
+        assert compat.getVisualShapeData(third, physicsClientId=client)[0][7] == look[0][7]
+        reached = compat.rayTest([0, 0, 2.0], [0, 0, 0.7], physicsClientId=client)[0][0]
+        assert reached == third
+    finally:
+        compat.disconnect(client)
