@@ -110,7 +110,7 @@ class Contacts:
         self.overflow.most_contacts = zeros(model.world_count, dtype=int, device=device)
         self.overflow.any = zeros(1, dtype=int, device=device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any = memoryview(self.overflow.any.numpy()) if device.is_cpu else None
+        self._any = self.overflow.any.numpy().data if device.is_cpu else None
         if plan.sweep_entries is not None and plan.sweep_start is not None:
             self.sweep = plan.sweep_view()
             self.sweep_world = _owners(plan.sweep_start, device)

@@ -86,12 +86,13 @@ class ClosedForm:
         self, state: State, end: State, control: Control, forget: bool
     ) -> tuple[np.ndarray, np.ndarray] | None:
         """Make a step and its linear model, as the solver's first one if it is to forget earlier ones."""
+        self._model.check_state(state)
+        self._model.check_control(control)
         arrays = [getattr(state, name) for name in _STATE]
         arrays += [getattr(control, name) for name in _CONTROL]
         self._recordings.run(
             (forget, *self._what_is_baked()),
             tuple(arrays),
-            partial(self._check, state, control),
             partial(self._launch, state, end, control, forget),
         )
         if not self._linear.covers():
@@ -103,10 +104,6 @@ class ClosedForm:
         materials = self._model.shape_materials
         arrays = () if materials is None else tuple(id(getattr(materials, name)) for name in _MATERIALS)
         return self._solver.baked_revision(), *arrays
-
-    def _check(self, state: State, control: Control) -> None:
-        self._model.check_state(state)
-        self._model.check_control(control)
 
     def _launch(self, state: State, end: State, control: Control, forget: bool) -> None:
         if forget:

@@ -64,5 +64,5 @@ def _write(path: pathlib.Path, arrays: dict[str, np.ndarray]) -> None:
     """Write a file at once, so that none who reads it meanwhile finds half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
-        np.savez(part, **arrays)
+        np.savez(part, allow_pickle=False, **arrays)
     os.replace(part.name, path)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import importlib.util
 import json
-import os
 import pathlib
 import platform
 import sys
@@ -41,8 +40,8 @@ class Compiled:
         arch: Compute capability that PTX was made for, such as 75; None on a CPU.
     """
 
-    binary: str
-    meta: str
+    binary: pathlib.Path
+    meta: pathlib.Path
     arch: int | None
 
 
@@ -56,8 +55,8 @@ def compiled(record: dict[str, Any], device: wp.Device) -> Compiled | None:
     arch = record["arch"]
     if device.is_cpu != (arch is None) or (arch is not None and device.arch < arch):
         return None
-    folder = os.path.join(_folder() or "", "compiled")
-    return Compiled(os.path.join(folder, record["binary"]), os.path.join(folder, record["meta"]), arch)
+    folder = pathlib.Path(_folder() or "", "compiled")
+    return Compiled(folder / record["binary"], folder / record["meta"], arch)
 
 
 def machine() -> dict[str, str]:

@@ -43,6 +43,7 @@ _MADE_ANEW = {
     "_kept",
     "_cached",
     "_contact_buffers",
+    "_ground_plane",
     "soft_contact_count",
     "soft_contact_tids",
 }
