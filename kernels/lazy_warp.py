@@ -8,6 +8,9 @@ together with all kernels of its file, since Warp compiles these as one.
 
 All other names are those of Warp. A name stands for one function: Warp's overloads are not known here.
 
+This reaches into Warp, and does so in the versions that it was tried with. With any other the decorators are
+Warp's own, nothing is remembered, and starts take a second longer.
+
 Stage: all stages, what kernel files are written in
 Used by: newtonsim/runtime/compilation.py, newtonsim/runtime/remembered.py
 """
@@ -25,6 +28,9 @@ import warp as _warp
 
 READ_SINCE = time.time()
 """When the first kernel file was read [s since the epoch]: one changed later may have been read before."""
+
+TRIED = _warp.config.version.startswith("1.19.")
+"""Whether this version of Warp is one of those that declarations can wait in."""
 
 _INLINE = {None: None, True: "forceinline", False: "noinline"}
 _lock = threading.RLock()
@@ -92,11 +98,15 @@ def func(function: Callable | None = None, *, inline: bool | None = None) -> Any
     """`warp.func`, later."""
     if function is None:
         return functools.partial(func, inline=inline)
+    if not TRIED:
+        return _warp.func(_known_to_warp(function), inline=inline)
     return LazyFunction(function, doc=(function.__doc__ or "").strip(), inline_hint=_INLINE[inline])
 
 
 def func_native(snippet: str, adj_snippet: str | None = None, replay_snippet: str | None = None) -> Any:
     """`warp.func_native`, later."""
+    if not TRIED:
+        return _warp.func_native(snippet, adj_snippet, replay_snippet)
     texts = {"native_snippet": snippet, "adj_native_snippet": adj_snippet, "replay_snippet": replay_snippet}
     return functools.partial(LazyFunction, **texts)
 
@@ -105,8 +115,17 @@ def kernel(function: Callable | None = None, *, enable_backward: bool | None = N
     """`warp.kernel`, later."""
     if function is None:
         return functools.partial(kernel, enable_backward=enable_backward)
+    if not TRIED:
+        return _warp.kernel(_known_to_warp(function), enable_backward=enable_backward)
     options = {} if enable_backward is None else {"enable_backward": enable_backward}
     return LazyKernel(function, **options)
+
+
+def _known_to_warp(function: Callable) -> Callable:
+    """Let `wp` be Warp itself in the file of a function: its compiler knows `wp.tid` and the like only so."""
+    if function.__globals__.get("wp") is sys.modules[__name__]:
+        function.__globals__["wp"] = _warp
+    return function
 
 
 def _declared(late: LazyFunction | LazyKernel, name: str) -> Any:
@@ -114,11 +133,7 @@ def _declared(late: LazyFunction | LazyKernel, name: str) -> Any:
     with _lock:
         options = late.__dict__.pop("_undeclared", None)
         if options is not None:
-            function = late.__wrapped__
-            if function.__globals__.get("wp") is sys.modules[__name__]:
-                # functions such as `wp.tid` are known to Warp's compiler by Warp's own module only
-                function.__globals__["wp"] = _warp
-            late._declare(function, options)
+            late._declare(_known_to_warp(late.__wrapped__), options)
         return object.__getattribute__(late, name)
 
 

@@ -224,3 +224,28 @@ def test_a_kernel_that_was_added_is_not_known(own_records: pathlib.Path):
     remembered._records.cache_clear()
     module.mark_modified()
     assert not remembered.recall(module, 1)
+
+
+def test_with_another_version_of_warp_kernels_are_declared_at_once():
+    """Nothing of Warp's inside is relied on where it was not tried."""
+    program = """
+import warp as wp
+wp.config.version = "1.99.0"
+import newtonsim.kernels.lazy_warp as lazy
+assert not lazy.TRIED
+from newtonsim.kernels.trees import forward_kinematics
+assert not any(isinstance(value, lazy.LazyKernel) for value in vars(forward_kinematics).values())
+wp.config.version = wp.__version__
+import newtonsim
+from newtonsim.examples import asset_path
+from newtonsim.importers import parse_urdf
+builder = newtonsim.ModelBuilder()
+parse_urdf(asset_path("cartpole.urdf"), builder)
+model = builder.finalize(device="cpu")
+simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), 1.0 / 240.0)
+simulator.step(3)
+print(simulator.state.joint_q.numpy())
+"""
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert result.returncode == 0, result.stderr
+    assert "nan" not in result.stdout

@@ -24,7 +24,8 @@ BEFORE = {"tutorial_urdf": ["train", "balancer:Balancer", "--samples", "3000", "
 """What a page has its reader type before the last program."""
 
 RUNNER = """
-import pathlib, sys
+import pathlib, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background are born deaf to it
 sys.path.insert(0, "")
 names = {"__name__": "__main__"}
 for path in sorted(pathlib.Path().glob("block_*.py")):
