@@ -212,6 +212,10 @@ class VBDSolver(SweepSolver[VBDParticles]):
         Raises:
             ModelError: The solver was made without `handle_self_contact`.
         """
+        for state in (state_in, state_out):
+            model.check_state(state)
+        if control is not None:
+            model.check_control(control)
         self._surfaces()
         self.step(model, state_in, state_out, control, None, dt)
 
@@ -231,8 +235,8 @@ class VBDSolver(SweepSolver[VBDParticles]):
         Raises:
             ModelError: The solver was made without `handle_self_contact`, or the state is of another model.
         """
+        self.model.check_state(current_state)
         surfaces, model = self._surfaces(), self.model
-        model.check_state(current_state)
         if not surfaces.active:
             return surfaces.pairs()
         particles = self._parts.particles

@@ -100,6 +100,7 @@ class Large:
         return {
             "model": model,
             "state": model.state(),
+            "current_state": model.state(),
             "state_in": model.state(),
             "state_out": model.state(),
             "states": [model.state()],
@@ -146,6 +147,8 @@ class Large:
         eye = render.look_at((1.0, 0.0, 0.0), (0.0, 0.0, 0.0))
         if hasattr(solvers, name):
             yield getattr(solvers, name)(model)
+        elif name == "Identification":
+            yield optimize.Identification(self.problem, [optimize.Parameter("body_mass", 0)], np.zeros(6))
         elif hasattr(optimize, name) and name not in ("Problem", "Controller"):
             yield getattr(optimize, name)(self.problem)
         elif name == "Film":
@@ -189,6 +192,8 @@ def test_arrays_of_a_smaller_model_are_refused(door: str, large: Large):
         if "mj_data" in inspect.signature(function).parameters:
             arguments["mj_data"] = solvers.MuJoCoSolver.convert_to_mjc(large.model)[3]
         arguments = {p: arguments[p] for p in _required(function) | {parameter}}
+        if door == "Problem.follow":
+            arguments["controls"] = np.zeros(6)
         arguments[parameter] = large.foreign(parameter)
         if not name or isinstance(inspect.getattr_static(_class_of(name), method), staticmethod):
             with pytest.raises(ModelError, match="expected"):

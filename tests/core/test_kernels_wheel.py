@@ -155,7 +155,7 @@ def test_ptx_is_for_gpus_that_are_new_enough(monkeypatch: pytest.MonkeyPatch):
             self.arch, self.is_cpu = arch, arch is None
 
     assert kernels_wheel.compiled(record, Device(75)).arch == 75
-    assert kernels_wheel.compiled(record, Device(90)).binary == os.path.join("wheel", "compiled", "a.ptx")
+    assert kernels_wheel.compiled(record, Device(90)).binary == pathlib.Path("wheel", "compiled", "a.ptx")
     assert kernels_wheel.compiled(record, Device(70)) is None
     assert kernels_wheel.compiled(record, Device(None)) is None
     assert kernels_wheel.compiled(record | {"arch": None}, Device(90)) is None

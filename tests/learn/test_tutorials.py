@@ -15,7 +15,7 @@ from newtonsim import envs
 
 def blocks(page: str, language: str) -> list[str]:
     text = (ROOT / "docs" / page).read_text()
-    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```{language}(?: title=.*?)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ def check_same(found: newtonsim.Model, expected: newtonsim.Model) -> None:
         "_kept",
         "_cached",
         "_contact_buffers",
+        "_ground_plane",
         "requires_grad",
         "shape_geo_src",
         *NAMES_OF_GROUPS,

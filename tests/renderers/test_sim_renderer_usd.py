@@ -245,7 +245,7 @@ def test_bad_arguments(tmp_path):
     renderer = SimRendererUsd(model, tmp_path / "a.usd", up_axis="z")
     with pytest.raises(newtonsim.ModelError, match="body_q"):
         renderer.render(newtonsim.State())
-    with pytest.raises(newtonsim.ModelError, match="a NoneType has none"):
+    with pytest.raises(newtonsim.ModelError, match="got a NoneType"):
         renderer.render(None)
     with pytest.raises(newtonsim.ModelError, match="model: expected a Model"):
         SimRendererUsd(None, tmp_path / "a.usd")

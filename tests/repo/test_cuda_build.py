@@ -17,7 +17,7 @@ TEAMS = {module for module, _ in rewritten().kernels()}
 MODULES = [
     module_name(path)
     for path in source_files()
-    if path.parts[0] == "kernels" and "@wp.kernel" in (ROOT / path).read_text()
+    if path.parts[0] == "kernels" and re.search(r"^@wp\.kernel", (ROOT / path).read_text(), re.MULTILINE)
 ]
 
 

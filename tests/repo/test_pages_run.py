@@ -1,7 +1,6 @@
 """The programs in docs/ run as they stand: all blocks of a page one after the other, as in a notebook.
 
-A block with `title="name.py"` is what the reader saves under that name; a block of ```` ```py ```` is quoted
-from the file that its first line names.
+A block of ```` ```py ```` is quoted from the file that its first line names.
 """
 
 import pathlib
@@ -19,9 +18,6 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 BLOCK = re.compile(r"^```(\w+)(?: title=\"(.*?)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 UNTIL_STOPPED = ("viewer", "pybullet_gui")
 """Pages whose programs go on until Ctrl-C."""
-
-BEFORE = {"tutorial_urdf": ["train", "balancer:Balancer", "--samples", "3000", "--no-video"]}
-"""What a page has its reader type before the last program."""
 
 RUNNER = """
 import pathlib, signal, sys
@@ -43,12 +39,8 @@ def blocks(page: pathlib.Path, language: str) -> list[tuple[str, str]]:
 
 
 def unpack(page: pathlib.Path, folder: pathlib.Path) -> int:
-    """Write the files and programs of a page; return how many programs there are."""
+    """Write the programs of a page; return how many there are."""
     number = 0
-    for _, title, text in BLOCK.findall(page.read_text()):
-        if title:
-            with open(folder / title, "a") as file:
-                file.write(text)
     for title, text in blocks(page, "python"):
         if not title:
             (folder / f"block_{number:02}.py").write_text(text)
@@ -57,7 +49,9 @@ def unpack(page: pathlib.Path, folder: pathlib.Path) -> int:
 
 
 def with_programs() -> list[pathlib.Path]:
-    return [page for page in PAGES if any(not title for title, _ in blocks(page, "python"))]
+    """Pages with programs, but for the tutorials: `tests/learn/test_tutorials.py` goes through these."""
+    pages = [page for page in PAGES if not page.stem.startswith("tutorial_")]
+    return [page for page in pages if any(not title for title, _ in blocks(page, "python"))]
 
 
 @pytest.mark.slow
@@ -65,9 +59,6 @@ def with_programs() -> list[pathlib.Path]:
 def test_programs_of_a_page_run(page: pathlib.Path, tmp_path: pathlib.Path, monkeypatch):
     monkeypatch.setenv("BROWSER", "true")
     count = unpack(page, tmp_path)
-    if page.stem in BEFORE:
-        command = [sys.executable, "-m", "newtonsim", *BEFORE[page.stem]]
-        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
     with open(tmp_path / "out.txt", "w+") as out:
         process = subprocess.Popen([sys.executable, "-c", RUNNER], cwd=tmp_path, stdout=out, stderr=out)
         if page.stem in UNTIL_STOPPED:

@@ -28,7 +28,7 @@ _DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
     "i": "if {0}.__class__ is not int: {0} = as_int({0})",
     "d": """if {0}.__class__ is not float: {0} = as_float({0}, client)
-    elif {0} != {0}: raise not_a_number()""",
+    elif {0} != {0}: raise not_a_number("{0}")""",
     "s": "if {0}.__class__ is not str or '\\0' in {0}: {0} = as_str({0}, {1})",
 }
 

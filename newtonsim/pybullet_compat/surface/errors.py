@@ -12,9 +12,9 @@ def not_connected() -> error:
     return error(NOT_CONNECTED)
 
 
-def not_a_number() -> error:
+def not_a_number(name: str = "An argument") -> error:
     """Return the error of a NaN, which PyBullet lets spoil the world."""
-    return error("An argument is not a number (NaN).")
+    return error(f"{name} is not a number (NaN).")
 
 
 def refused(name: str, problem: Exception) -> error:
