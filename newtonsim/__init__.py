@@ -11,6 +11,7 @@ if not os.path.isdir(os.path.join(__path__[0], "kernels")):
 from newtonsim._version import __version__ as __version__
 from newtonsim.errors import DeviceError as DeviceError
 from newtonsim.errors import ImportFileError as ImportFileError
+from newtonsim.errors import LimitError as LimitError
 from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
 from newtonsim.errors import NotDifferentiableError as NotDifferentiableError
@@ -125,6 +126,7 @@ __all__ = [
     "JointAxis",
     "JointMode",
     "JointType",
+    "LimitError",
     "Mesh",
     "Model",
     "ModelBuilder",

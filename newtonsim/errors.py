@@ -41,6 +41,10 @@ class ImportFileError(NewtonsimError):
         self.message, self.path, self.line, self.element = message, path, line, element
 
 
+class LimitError(ImportFileError):
+    """A file is larger than `newtonsim.importers.limits` allows, or an archive; no reader mends that."""
+
+
 class RecordingError(NewtonsimError):
     """A recording cannot be written or read; the message names the file."""
 

@@ -3,7 +3,7 @@
 import warnings
 from typing import Protocol
 
-from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.errors import ImportFileError, LimitError, UnsupportedElementWarning
 
 
 class Faults(Protocol):
@@ -19,6 +19,15 @@ class Faults(Protocol):
         Raises:
             ImportFileError: The fault, where files must have none.
         """
+
+
+def refuse_what_is_too_large(fault: ImportFileError) -> None:
+    """Raise a fault that is, or was brought about by, a `LimitError`: to read on would hide it."""
+    cause: BaseException | None = fault
+    while cause is not None:
+        if isinstance(cause, LimitError):
+            raise fault
+        cause = cause.__cause__
 
 
 class Refuse:
@@ -40,7 +49,8 @@ class Forgive:
         self.forgiven: list[ImportFileError] = []
 
     def meet(self, fault: ImportFileError, assumed: str = "") -> None:
-        """Remember the fault."""
+        """Remember the fault; what is too large is refused."""
+        refuse_what_is_too_large(fault)
         self.forgiven.append(fault)
 
     def warn(self, stacklevel: int = 1) -> None:

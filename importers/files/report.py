@@ -4,6 +4,7 @@ import warnings
 from dataclasses import dataclass, field
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.faults import refuse_what_is_too_large
 from newtonsim.importers.files.xml import Node
 
 ELEMENT_KINDS = ("modelled", "approximated", "ignored", "mended", "unsupported")
@@ -187,7 +188,8 @@ class Mend:
         self.report = report
 
     def meet(self, fault: ImportFileError, assumed: str = "") -> None:
-        """Record the fault."""
+        """Record the fault; what is too large is refused."""
+        refuse_what_is_too_large(fault)
         self.report.mended(fault, assumed)
 
 

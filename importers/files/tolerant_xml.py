@@ -69,7 +69,7 @@ def _parse_tags(text: str, path: str | None) -> Node:
             node = Node(token["open"], attributes, path, line)
             count += 1
             if count > limits.elements or len(stack) >= limits.depth:
-                raise node.error("too many elements, or nested too deep")
+                raise node.limit_error("too many elements, or nested too deep")
             if stack:
                 stack[-1].children.append(node)
             if token["empty"]:

@@ -14,7 +14,7 @@ from typing import overload
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError
+from newtonsim.errors import ImportFileError, LimitError
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.limits import limits
 
@@ -74,6 +74,10 @@ class Node:
     def error(self, message: str) -> ImportFileError:
         """Build (not raise) an error that names file, line and element."""
         return ImportFileError(message, path=self.path, line=self.line, element=self.label)
+
+    def limit_error(self, message: str) -> LimitError:
+        """Build (not raise) an error of something larger than is read."""
+        return LimitError(message, path=self.path, line=self.line, element=self.label)
 
     # -- attributes ------------------------------------------------------------------------------------------
 
@@ -208,9 +212,9 @@ class _TreeTarget:
         node = Node(tag, dict(attrib), self.path, self.position() + self.first_line - 1)
         self.count += 1
         if self.count > limits.elements:
-            raise node.error(f"more than {limits.elements} elements")
+            raise node.limit_error(f"more than {limits.elements} elements")
         if len(self.stack) >= limits.depth:
-            raise node.error(f"elements nested more than {limits.depth} deep")
+            raise node.limit_error(f"elements nested more than {limits.depth} deep")
         if self.stack:
             self.stack[-1].children.append(node)
         else:
@@ -296,7 +300,7 @@ def parse_xml(source: str | bytes, path: str | None) -> tuple[Node, list[str]]:
     from defusedxml.ElementTree import DefusedXMLParser, ParseError
 
     if len(source) > limits.text_bytes:
-        raise ImportFileError(f"the text is longer than the limit of {limits.text_bytes}", path=path)
+        raise LimitError(f"the text is longer than the limit of {limits.text_bytes}", path=path)
     body = source.lstrip("\ufeff \t\r\n") if isinstance(source, str) else source.lstrip(b" \t\r\n")
     skipped = source[: len(source) - len(body)]
     first_line = 1 + (skipped.count("\n") if isinstance(skipped, str) else skipped.count(b"\n"))

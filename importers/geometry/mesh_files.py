@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.errors import ImportFileError, LimitError, UnsupportedElementWarning
 from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
 from newtonsim.importers.geometry.mesh_parts import Material, MeshPart
@@ -74,9 +74,9 @@ def _check_contents(path: Path) -> None:
         except (zipfile.BadZipFile, ValueError, EOFError) as error:
             raise ImportFileError(f"the mesh cannot be read: {error}", str(path)) from error
     elif head.startswith(_ARCHIVES) or head[257:262] == b"ustar":
-        raise ImportFileError("this is an archive, which is not opened as a mesh: unpack it", str(path))
+        raise LimitError("this is an archive, which is not opened as a mesh: unpack it", str(path))
     if size > limits.mesh_bytes:
-        raise ImportFileError(f"{size} bytes are more than the limit of {limits.mesh_bytes}", str(path))
+        raise LimitError(f"{size} bytes are more than the limit of {limits.mesh_bytes}", str(path))
 
 
 def obj_points(path: Path) -> np.ndarray:

@@ -98,7 +98,9 @@ def check_mesh(vertices: np.ndarray, faces: np.ndarray, node: Node, name: str = 
     if len(vertices) < 3 or len(faces) == 0:
         raise node.error(f"{name} has no triangles")
     if len(faces) > limits.triangles:
-        raise node.error(f"{name} has {len(faces)} triangles, more than the limit of {limits.triangles}")
+        raise node.limit_error(
+            f"{name} has {len(faces)} triangles, more than the limit of {limits.triangles}"
+        )
     if not np.isfinite(vertices).all():
         raise node.error(f"{name} has vertices that are not finite")
     if faces.min() < 0 or faces.max() >= len(vertices):
@@ -126,7 +128,7 @@ def _read_mesh(path: Path, node: Node) -> Surface:
     if path.suffix.lower() == ".msh":
         return _read_msh(path, node)
     if path.stat().st_size > limits.mesh_bytes:
-        raise node.error(f"mesh file {path} is larger than the limit of {limits.mesh_bytes} bytes")
+        raise node.limit_error(f"mesh file {path} is larger than the limit of {limits.mesh_bytes} bytes")
     if path.suffix.lower() == ".dae" and not _has_module("collada"):
         raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install newtonsim[mesh])")
     try:

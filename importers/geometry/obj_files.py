@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.errors import ImportFileError, LimitError, UnsupportedElementWarning
 from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
 from newtonsim.importers.geometry.mesh_parts import Material, MeshPart
@@ -116,7 +116,7 @@ def _corners(lines: list[str]) -> np.ndarray:
     sizes = np.array([len(line.split()) for line in lines])
     count = int(np.maximum(sizes - 2, 0).sum())
     if count > limits.triangles:
-        raise ValueError(f"{count} triangles are more than the limit of {limits.triangles}")
+        raise LimitError(f"{count} triangles are more than the limit of {limits.triangles}")
     words = " ".join(lines).split()
     slashes = words[0].count("/")
     if all(word.count("/") == slashes for word in words):

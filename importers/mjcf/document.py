@@ -236,7 +236,9 @@ def _expand_includes(root: Node, folder: Path, faults: Faults) -> None:
             included = read_tolerantly(path, faults)[0]
             size += path.stat().st_size
             if len(seen) > MAX_INCLUDES or size > limits.text_bytes:
-                raise child.error(f"the includes exceed {MAX_INCLUDES} files or {limits.text_bytes} bytes")
+                raise child.limit_error(
+                    f"the includes exceed {MAX_INCLUDES} files or {limits.text_bytes} bytes"
+                )
             node.children[at : at + 1] = included.children
         stack.extend(node.children)
 

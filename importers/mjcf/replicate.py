@@ -42,7 +42,7 @@ def expand_replicates(document: Document) -> None:
             raise node.error(f"attribute 'count' must be a positive number, got {node.text_of('count')!r}")
         room -= count * sum(1 for _ in node.walk())
         if room < 0:
-            raise node.error(f"the copies make more than {limits.elements} elements")
+            raise node.limit_error(f"the copies make more than {limits.elements} elements")
         suffixes = [f"{node.text_of('sep', '')}{k:0{len(str(count - 1))}d}" for k in range(count)]
         at = next(k for k, child in enumerate(parent.children) if child is node)
         parent.children[at : at + 1] = _copies(node, suffixes, document)
