@@ -102,8 +102,9 @@ def measure(what: str, worlds: int, repetitions: int) -> list[Work]:
 
 
 def step_launches(simulator: Simulator) -> list[Any]:
-    """Return the launches of a step, recorded."""
+    """Return the launches of a step on a GPU, recorded."""
     state = simulator.state
+    simulator.solver.constraints.buffers.sweep_first(simulator.model)
     with capture._collect() as commands:
         simulator.solver.step(simulator.model, state, state, simulator.control, None, simulator.dt)
     return commands

@@ -29,7 +29,7 @@ from newtonsim.kernels.views.model import LevelView
 
 TEAMS = "newtonsim.kernels.algebra.teams"
 PACKAGE = "kernels_by_turns"
-CALL = re.compile(r"\b(sync|sum_lanes|max_lanes|sum_triples|scan_lanes)\((\w+)(?=[,)])")
+CALL = re.compile(r"\b(sync|sum_lanes|max_lanes|sum_triples|scan_lanes|from_lane)\((\w+)(?=[,)])")
 MEET = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int, ctypes.c_float)
 ENTRY = ctypes.CFUNCTYPE(None)
 
@@ -170,7 +170,7 @@ class Turns:
         if min(self._round) < self._round[lane] or set(self._site[half]) != {site}:
             self.fault = f"lanes meet at different places, one of them {rewritten().sites[site]}"
             return value
-        if rewritten().sites[site][2] == "max_lanes":
+        if rewritten().sites[site][2] in ("max_lanes", "from_lane"):
             return float(self._value[half].max())
         if rewritten().sites[site][2] == "scan_lanes":
             return float(4096 * self._value[half][:lane].sum() + self._value[half].sum())

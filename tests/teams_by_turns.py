@@ -91,3 +91,14 @@ def sum_triples(team: Team, site: int, value: wp.vec3) -> wp.vec3:
     """
 )
 def scan_lanes(team: Team, site: int, count: int) -> wp.vec2i: ...
+
+
+# the largest, where all others bring less than anything
+@wp.func_native(
+    """
+    typedef wp::float32 (*Meet)(wp::int32, wp::float32);
+    if (!team.meet) return value;
+    return ((Meet)team.meet)(site, team.lane == source ? value : -3.0e38f);
+    """
+)
+def from_lane(team: Team, site: int, value: float, source: int) -> float: ...

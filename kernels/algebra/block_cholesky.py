@@ -18,12 +18,12 @@ lane; the others share rows of blocks, and `sync` has to stand between `add_trip
 Stage: linear algebra of the constraint solve
 Called by: kernels/constraints/adjoint/system.py, kernels/constraints/adjoint/unsymmetric.py,
     kernels/constraints/apart.py, kernels/constraints/newton.py
-Reads: B, BlockSystemView, TreeView, trees
+Reads: B, BlockSystemView, L, TreeView, trees
 Writes: BlockSystemView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.teams import Team, lanes, sync
+from newtonsim.kernels.algebra.teams import Team, from_lane, lanes, sync
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -277,8 +277,14 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
         add_block(b + (1 - first) * depth, b + first * depth, block[first] + sys.offset.data[e] * 8);
         return;
     }
+#if defined(__CUDA_ARCH__)
+    #pragma unroll 1
+#endif
     for (int side = 0; side < 2; ++side) {
         const wp::vec3* own = b + side * depth;
+#if defined(__CUDA_ARCH__)
+        #pragma unroll 1
+#endif
         for (int p = lane; p < n[side]; p += lanes) {
             const wp::vec3 g = wp::mul(G, own[p]);
             const int row = sys.place.data[dof[side][p]];
@@ -291,7 +297,13 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
     if (node[0] == node[1]) {
         float* to = block[0];
         // the lane of the later dof, of either side, adds to its row
+#if defined(__CUDA_ARCH__)
+    #pragma unroll 1
+#endif
         for (int side = 0; side < 2; ++side) {
+#if defined(__CUDA_ARCH__)
+        #pragma unroll 1
+#endif
             for (int p = lane; p < n[side]; p += lanes) {
                 const int i = sys.place.data[dof[side][p]];
                 for (int q = 0; q < n[1 - side]; ++q) {
@@ -313,6 +325,9 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
     int e = 0;
     while (pattern[e] != node[late]) ++e;
     const int row0 = sys.offset.data[sys.first.data[column] + e];
+#if defined(__CUDA_ARCH__)
+        #pragma unroll 1
+#endif
     for (int p = lane; p < n[late]; p += lanes) {
         const wp::vec3 g = wp::mul(G, b[late * depth + p]);
         float* to = block[early] + (row0 + sys.place.data[dof[late][p]]) * stride[early];
@@ -353,7 +368,13 @@ def add_triple(
         node[side] = sys.node.data[tree.body_tree.data[tree.dof_body.data[leaf[side]]]];
     }
     const float* b = B.data + (size_t)c * B.shape[1];
+#if defined(__CUDA_ARCH__)
+    #pragma unroll 1
+#endif
     for (int side = 0; side < 2; ++side) {
+#if defined(__CUDA_ARCH__)
+        #pragma unroll 1
+#endif
         for (int other = 0; other < 2; ++other) {
             if (n[side] == 0 || n[other] == 0) continue;
             const int late = base + node[side], early = base + node[other];
@@ -366,6 +387,9 @@ def add_triple(
             }
             const int stride = sys.width.data[early] == 6 ? 8 : sys.width.data[early];
             float* to = sys.L.data + sys.panel.data[early] + row0 * stride;
+#if defined(__CUDA_ARCH__)
+        #pragma unroll 1
+#endif
             for (int p = lane; p < n[side]; p += lanes) {
                 const float g = weight * b[side * depth + p];
                 const int i = sys.place.data[dof[side][p]];
@@ -395,6 +419,15 @@ def add_row(
 
 
 @wp.func
+def pitch(width: int) -> int:
+    """Entries from one row of a panel to the next."""
+    entries = width
+    if width == 6:
+        entries = 8
+    return entries
+
+
+@wp.func
 def node_at(sys: wp.ref[BlockSystemView], w: int, place: int) -> int:
     """The node of world w that is eliminated at a place of the order."""
     base = sys.tree_start[w]
@@ -418,6 +451,39 @@ def node_at(sys: wp.ref[BlockSystemView], w: int, place: int) -> int:
 def factorize_diagonal(sys: wp.ref[BlockSystemView], k: int, least: float):
     """Factorize the block of node k with itself."""
     ...
+
+
+@wp.func_native(
+    """
+    const float* own = L.data + first + i * ld;
+    const float* other = L.data + first + j * ld;
+    float total = own[j];
+    for (int m = 0; m < j; ++m) total -= own[m] * other[m];
+    return total;
+    """
+)
+def eliminated(L: wp.array(dtype=float), first: int, ld: int, i: int, j: int) -> float:
+    """Entry i, j of a block less what the columns before j are to be taken off it."""
+    ...
+
+
+@wp.func
+def factorize_by_lanes(team: Team, sys: wp.ref[BlockSystemView], k: int, least: float):
+    """Factorize the block of node k with itself; each lane has one of its rows."""
+    L = sys.L
+    n = sys.width[k]
+    ld = pitch(n)
+    first = sys.panel[k]
+    for j in range(n):
+        total = float(0.0)
+        if team.lane >= j and team.lane < n:
+            total = eliminated(L, first, ld, team.lane, j)
+        inverse = 1.0 / wp.sqrt(wp.max(from_lane(team, total, j), least))
+        if team.lane == j:
+            L[first + team.lane * ld + j] = inverse
+        elif team.lane > j and team.lane < n:
+            L[first + team.lane * ld + j] = total * inverse
+        sync(team)
 
 
 @wp.func_native(
@@ -571,6 +637,8 @@ def factorize(team: Team, sys: wp.ref[BlockSystemView], w: int):
         if is_small(team, sys, k):
             if team.lane == 0:
                 factorize_diagonal(sys, k, LEAST_PIVOT)
+        elif sys.width[k] <= lanes(team):
+            factorize_by_lanes(team, sys, k, LEAST_PIVOT)
         else:
             for j in range(sys.width[k]):
                 inverse = factorize_column(team.lane, lanes(team), sys, k, j, LEAST_PIVOT)
@@ -624,6 +692,49 @@ def substitute_forward(sys: wp.ref[BlockSystemView], k: int):
 def substitute_backward(sys: wp.ref[BlockSystemView], k: int):
     """x = L⁻ᵀ x for the block of node k with itself."""
     ...
+
+
+@wp.func
+def forward_by_lanes(team: Team, sys: wp.ref[BlockSystemView], k: int):
+    """x = L⁻¹ x for the block of node k with itself; each lane has one entry of x."""
+    L = sys.L
+    n = sys.width[k]
+    ld = pitch(n)
+    first = sys.panel[k]
+    entry = sys.entry[k] + team.lane
+    x = float(0.0)
+    if team.lane < n:
+        x = sys.x[entry]
+    for i in range(n):
+        known = from_lane(team, x, i) * L[first + i * (ld + 1)]
+        if team.lane == i:
+            x = known
+        elif team.lane > i and team.lane < n:
+            x -= L[first + team.lane * ld + i] * known
+    if team.lane < n:
+        sys.x[entry] = x
+
+
+@wp.func
+def backward_by_lanes(team: Team, sys: wp.ref[BlockSystemView], k: int):
+    """x = L⁻ᵀ x for the block of node k with itself; each lane has one entry of x."""
+    L = sys.L
+    n = sys.width[k]
+    ld = pitch(n)
+    first = sys.panel[k]
+    entry = sys.entry[k] + team.lane
+    x = float(0.0)
+    if team.lane < n:
+        x = sys.x[entry]
+    for j in range(n):
+        i = n - 1 - j
+        known = from_lane(team, x, i) * L[first + i * (ld + 1)]
+        if team.lane == i:
+            x = known
+        elif team.lane < i:
+            x -= L[first + i * ld + team.lane] * known
+    if team.lane < n:
+        sys.x[entry] = x
 
 
 @wp.func_native(
@@ -750,6 +861,8 @@ def solve(team: Team, sys: wp.ref[BlockSystemView], w: int):
         if is_small(team, sys, k):
             if team.lane == 0:
                 substitute_forward(sys, k)
+        elif sys.width[k] <= lanes(team):
+            forward_by_lanes(team, sys, k)
         else:
             for i in range(sys.width[k]):
                 if team.lane == 0:
@@ -766,6 +879,8 @@ def solve(team: Team, sys: wp.ref[BlockSystemView], w: int):
         if is_small(team, sys, k):
             if team.lane == 0:
                 substitute_backward(sys, k)
+        elif sys.width[k] <= lanes(team):
+            backward_by_lanes(team, sys, k)
         else:
             width = sys.width[k]
             for j in range(width):

@@ -147,9 +147,71 @@ def lane_copyi(
 
 @wp.func_native(
     """
+    auto dot = [](int n, const float* from, const int* at, const float* y)
+#if defined(__CUDA_ARCH__)
+        __attribute__((noinline))  // so that there is one of it in a kernel, and all fits into a cache
+#endif
+    {
+        float total = 0.0f;
+        for (int k = 0; k < n; ++k) total += from[k] * y[at[k]];
+        return total;
+    };
+    return dot(n, x.data + (size_t)c * x.shape[1] + first, index.data + i, y.data);
+    """
+)
+def row_doti(
+    n: int,
+    x: wp.array2d(dtype=float),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+) -> float:
+    """Σ x[c, first + k] y[index[i + k]]."""
+    ...
+
+
+@wp.func_native(
+    """
+    auto dot = [](int n, const wp::vec3* from, const int* at, const float* y)
+#if defined(__CUDA_ARCH__)
+        __attribute__((noinline))  // as in `row_doti`
+#endif
+    {
+        float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f;
+        for (int k = 0; k < n; ++k) {
+            const float b = y[at[k]];
+            total0 += from[k][0] * b;
+            total1 += from[k][1] * b;
+            total2 += from[k][2] * b;
+        }
+        return wp::vec3(total0, total1, total2);
+    };
+    return dot(n, x.data + (size_t)c * x.shape[1] + first, index.data + i, y.data);
+    """
+)
+def row_doti3(
+    n: int,
+    x: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
+    index: wp.array(dtype=int),
+    i: int,
+    y: wp.array(dtype=float),
+) -> wp.vec3:
+    """Σ x[c, first + k] y[index[i + k]] of three rows."""
+    ...
+
+
+@wp.func_native(
+    """
     const float* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     float total = 0.0f;
+#if defined(__CUDA_ARCH__)
+    #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
+#endif
     for (int k = lane; k < n; k += lanes) total += from[k] * y.data[at[k]];
     return total;
     """
@@ -173,6 +235,9 @@ def lane_row_doti(
     """
     const float* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
+#if defined(__CUDA_ARCH__)
+    #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
+#endif
     for (int k = lane; k < n; k += lanes) y.data[at[k]] += a * from[k];
     """
 )
@@ -197,6 +262,9 @@ def lane_row_axpyi(
     const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f;
+#if defined(__CUDA_ARCH__)
+    #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
+#endif
     for (int k = lane; k < n; k += lanes) {
         const float b = y.data[at[k]];
         total0 += from[k][0] * b;
@@ -226,6 +294,9 @@ def lane_row_doti3(
     const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     const float a0 = a[0], a1 = a[1], a2 = a[2];
+#if defined(__CUDA_ARCH__)
+    #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
+#endif
     for (int k = lane; k < n; k += lanes)
         y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
     """

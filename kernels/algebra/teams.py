@@ -167,3 +167,18 @@ def sum_triples(team: Team, value: wp.vec3) -> wp.vec3:
 def scan_lanes(team: Team, count: int) -> wp.vec2i:
     """How much the lanes before this one bring, and all lanes together; a `sync`, too."""
     ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
+    const unsigned mask = (0xffffffffu >> (32 - (1 << team.shift))) << ((threadIdx.x & 31) - team.lane);
+    return __shfl_sync(mask, value, source, 1 << team.shift);
+#else
+    return value;
+#endif
+    """
+)
+def from_lane(team: Team, value: float, source: int) -> float:
+    """What one lane brings, the same in all of them, in all of them; it orders no memory."""
+    ...

@@ -24,6 +24,8 @@ from newtonsim.kernels.algebra.sparse_blas import (
     lane_row_doti,
     lane_row_doti3,
     point_velocities,
+    row_doti,
+    row_doti3,
     row_solve,
 )
 from newtonsim.kernels.algebra.teams import Team, alone, lanes, sum_lanes, sum_triples
@@ -286,7 +288,12 @@ def row_velocity(
     z: wp.array(dtype=float),
 ) -> float:
     """`team_row_velocity` by one thread."""
-    return team_row_velocity(alone(0), tree, leaf, c, depth, B, z)
+    v = float(0.0)
+    if leaf[0] >= 0:
+        v += row_doti(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        v += row_doti(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
+    return v
 
 
 @wp.func
@@ -299,7 +306,12 @@ def triple_velocity(
     z: wp.array(dtype=float),
 ) -> wp.vec3:
     """`team_triple_velocity` by one thread."""
-    return team_triple_velocity(alone(0), tree, leaf, c, depth, B, z)
+    v = wp.vec3(0.0, 0.0, 0.0)
+    if leaf[0] >= 0:
+        v += row_doti3(tree.dof_depth[leaf[0]] + 1, B, c, 0, tree.row_dof, tree.dof_row[leaf[0]], z)
+    if leaf[1] >= 0:
+        v += row_doti3(tree.dof_depth[leaf[1]] + 1, B, c, depth, tree.row_dof, tree.dof_row[leaf[1]], z)
+    return v
 
 
 @wp.func

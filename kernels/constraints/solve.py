@@ -7,8 +7,8 @@ solution: near rest a few rounds with one factor leave what is rigid contact but
 first one is enough.
 
 Stage: constraints, solve
-Called by: solvers/featherstone/constraints.py
-Reads: ContactView, SolveOptions, Teams, TreeView, WorldDofsView
+Called by: solvers/featherstone/constraints.py, kernels/constraints/sweep_stage.py
+Reads: ContactView, SolveOptions, SolveReport, Teams, TreeView, WorldDofsView
 Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, UnsolvedView,
     factorizations, iterations, passed, residual, start, world_state, z, z_moving
 """
@@ -127,6 +127,8 @@ class SolveReport:
     cost: float  # of its matrix
     thorough: int  # 1 if it is to have as many rounds as it takes
     factorized: int  # 1 if its matrix is factorized for the present laws
+    hopeless: int  # 1 if Newton's method has to go on
+    change: float  # of a velocity in the last sweep [m/s or rad/s]
 
 
 @wp.func
@@ -246,8 +248,8 @@ def is_articulated(tree: wp.ref[TreeView], islands: wp.ref[IslandView], k: int) 
     return found
 
 
-@wp.func(inline=False)
-def solve_island(
+@wp.func
+def solve_by_sweeps(
     team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
@@ -260,11 +262,10 @@ def solve_island(
     warm: bool,
     z_free: wp.array(dtype=float),
     laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
 ) -> SolveReport:
-    """Solve the rows of an island from the present impulses; `warm` if these are of the last step."""
+    """Sweep the rows of an island from the present impulses, until they are solved or sweeps are hopeless."""
     pyramidal = s.pyramidal == 1
     report = SolveReport()
     set_centres(team, rows, islands, k, laws)
@@ -300,19 +301,65 @@ def solve_island(
                     report.laid_out = -1
                     hopeless = False
     report.sweeps = sweeps
-    if hopeless:
-        set_centres(team, rows, islands, k, laws)
-        copy_island(team, islands, k, z, n.y)
-        find_reach(team, tree, rows, islands, k, n)
-        if report.thorough == 1 and report.cost > CHEAP_IN_MOTION and not is_articulated(tree, islands, k):
-            report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, z) <= UNREST)
-        report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
-        load = soften(team, rows, islands, k, report.passing, laws)
-        report.tolerance = wp.max(wp.clamp(RELATIVE * change, FINEST, TOLERANCE), ROUNDING * load)
-        report = solve_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
-    else:
-        report.residual = change
-        report.unsolved = int(change > PROMISED and s.cost > 0.0)
+    report.change = change
+    report.hopeless = int(hopeless)
+    report.residual = change
+    report.unsolved = int(change > PROMISED and s.cost > 0.0)
+    return report
+
+
+@wp.func
+def go_on_by_newton(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    w: int,
+    depth: int,
+    s: wp.ref[SolveOptions],
+    swept: SolveReport,
+    laws: wp.ref[LawView],
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
+    z: wp.array(dtype=float),
+) -> SolveReport:
+    """Solve the rows of an island of which sweeps were hopeless."""
+    report = swept
+    report.unsolved = 0
+    set_centres(team, rows, islands, k, laws)
+    copy_island(team, islands, k, z, n.y)
+    find_reach(team, tree, rows, islands, k, n)
+    if report.thorough == 1 and report.cost > CHEAP_IN_MOTION and not is_articulated(tree, islands, k):
+        report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, z) <= UNREST)
+    report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
+    load = soften(team, rows, islands, k, report.passing, laws)
+    report.tolerance = wp.max(wp.clamp(RELATIVE * report.change, FINEST, TOLERANCE), ROUNDING * load)
+    return solve_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
+
+
+@wp.func(inline=False)
+def solve_island(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    islands: wp.ref[IslandView],
+    k: int,
+    w: int,
+    depth: int,
+    s: wp.ref[SolveOptions],
+    warm: bool,
+    z_free: wp.array(dtype=float),
+    laws: wp.ref[LawView],
+    n: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
+    z: wp.array(dtype=float),
+) -> SolveReport:
+    """Solve the rows of an island from the present impulses; `warm` if these are of the last step."""
+    report = solve_by_sweeps(team, tree, rows, contacts, islands, k, w, depth, s, warm, z_free, laws, sys, z)
+    if report.hopeless == 1:
+        report = go_on_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
     return report
 
 
@@ -353,6 +400,132 @@ def shift_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView
         rows.contact.target[c] = rows.contact.target[c] + sign * shift
 
 
+@wp.func
+def begin_world(
+    team: Team,
+    tree: wp.ref[TreeView],
+    dofs: wp.ref[WorldDofsView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    depth: int,
+    dt: float,
+    restitution_speed: float,
+    islands: wp.ref[IslandView],
+    moving: wp.ref[ImpulseView],
+    z: wp.array(dtype=float),
+) -> bool:
+    """Propagate impacts through a world and find its islands; returns True if one changes within the step."""
+    w = team.index
+    if team.lane == 0:
+        if any_rebound(rows.contact, contacts, w):
+            propagate_impacts(tree, dofs, rows.contact, contacts, w, depth, restitution_speed, dt, moving, z)
+        find_islands(tree, rows, contacts, w, islands)
+    has_impact = any_timed(team, rows, contacts, w)
+    if has_impact:
+        shift_timed(team, rows, contacts, w, 1.0)
+    return has_impact
+
+
+@wp.func
+def begin_island(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    s: wp.ref[SolveOptions],
+    laws: wp.ref[LawView],
+    sys: wp.ref[BlockSystemView],
+    moving: wp.ref[ImpulseView],
+    z: wp.array(dtype=float),
+    z_moving: wp.array(dtype=float),
+) -> SolveReport:
+    """Sweep an island from the impulses of the last step, if it has rows."""
+    report = SolveReport()
+    # without impulses; positions move with it, too, where nothing acts
+    copy_island(team, islands, k, z, z_moving)
+    if has_rows(islands, k):
+        apply_impulses(team, tree, rows, islands, k, depth, z)
+        report = solve_by_sweeps(
+            team, tree, rows, contacts, islands, k, team.index, depth, s, True, z_moving, laws, sys, z
+        )
+    else:
+        copy_island(team, islands, k, z, moving.z)
+    return report
+
+
+@wp.func
+def end_island(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    s: wp.ref[SolveOptions],
+    has_impact: bool,
+    factorized: bool,
+    laws: wp.ref[LawView],
+    newton: wp.ref[NewtonView],
+    sys: wp.ref[BlockSystemView],
+    moving: wp.ref[ImpulseView],
+    start: wp.array(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+    z_moving: wp.array(dtype=float),
+) -> int:
+    """Find how the positions of a solved island move, and where the next step starts; returns its state."""
+    pyramidal = s.pyramidal == 1
+    keep = s.keep == 1
+    w = team.index
+    own = acts(team, tree, rows, islands, k, depth, z)
+    swept = bool(False)
+    if own == PUSHED and not has_impact:
+        if factorized:
+            solve_apart(team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, z)
+        else:
+            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, z)
+            swept = True
+        move_singles(team, tree, islands, k, z, moving.z, z_moving)
+    else:
+        copy_island(team, islands, k, z, z_moving)
+        if has_impact or keep:
+            keep_impulses(team, rows, islands, k, moving, z)
+    choose_starts(team, tree, rows, islands, k, depth, swept, moving, start, z)
+    return own
+
+
+@wp.func
+def state_at_start(has_impact: bool) -> int:
+    """State of a world in which nothing has acted yet."""
+    state = int(NOTHING_ACTED)
+    if has_impact:
+        state = TIMED
+    return state
+
+
+@wp.func
+def write_report(
+    w: int,
+    total: SolveReport,
+    iterations: wp.array(dtype=int),
+    factorizations: wp.array(dtype=int),
+    residual: wp.array(dtype=float),
+    passed: wp.array(dtype=float),
+    unsolved: wp.ref[UnsolvedView],
+):
+    """Report how the solve of a world went."""
+    iterations[w] = total.sweeps
+    factorizations[w] = total.factorizations
+    residual[w] = total.residual
+    passed[w] = total.passed
+    if total.unsolved == 1:
+        unsolved.steps[w] = unsolved.steps[w] + 1
+        unsolved.worst[w] = wp.max(unsolved.worst[w], total.residual)
+        unsolved.any[0] = 1
+
+
 @wp.kernel
 def solve_rows(
     teams: Teams,
@@ -364,6 +537,9 @@ def solve_rows(
     dt: float,
     restitution_speed: float,
     s: SolveOptions,
+    begun: int,
+    reports: wp.array(dtype=SolveReport),
+    totals: wp.array(dtype=SolveReport),
     islands: wp.array(dtype=IslandView),
     laws: wp.array(dtype=LawView),
     newton: wp.array(dtype=NewtonView),
@@ -388,94 +564,91 @@ def solve_rows(
     differ, too, where something rebounds within the step: the positions of the world then move with the mean
     of the velocities before and after the impact, see `rebounds`. The first solution, which `moving` keeps
     then, is that for the positions.
+
+    If `begun` is 1, `sweep_rows` has swept all islands and solved those in which sweeps were enough; what is
+    left is worked on. `reports` by island and `totals` by world are what it has found.
     """
     team = own_team(teams, wp.tid())
     w = team.index
-    if team.lane == 0:
-        if any_rebound(rows[0].contact, contacts[0], w):
-            propagate_impacts(
-                tree[0], dofs[0], rows[0].contact, contacts[0], w, depth, restitution_speed, dt, moving[0], z
-            )
-        find_islands(tree[0], rows[0], contacts[0], w, islands[0])
-    has_impact = any_timed(team, rows[0], contacts[0], w)
-    if has_impact:
-        shift_timed(team, rows[0], contacts[0], w, 1.0)
+    total = SolveReport()
+    has_impact = bool(False)
+    if begun == 1:
+        total = totals[w]
+        if total.hopeless == 0:
+            return
+        has_impact = any_timed(team, rows[0], contacts[0], w)
+    else:
+        has_impact = begin_world(
+            team,
+            tree[0],
+            dofs[0],
+            rows[0],
+            contacts[0],
+            depth,
+            dt,
+            restitution_speed,
+            islands[0],
+            moving[0],
+            z,
+        )
     begin = islands[0].tree_start[w]
     end = begin + islands[0].count[w]
-    state = int(NOTHING_ACTED)
-    if has_impact:
-        state = TIMED
-    pyramidal = s.pyramidal == 1
-    keep = s.keep == 1
-    total = SolveReport()
+    state = state_at_start(has_impact)
+    if begun == 1:
+        state = wp.max(state, world_state[w])
     for k in range(begin, end):
-        # without impulses; positions move with it, too, where nothing acts
-        copy_island(team, islands[0], k, z, z_moving)
-        if has_rows(islands[0], k):
-            apply_impulses(team, tree[0], rows[0], islands[0], k, depth, z)
-            report = solve_island(
+        report = SolveReport()
+        todo = has_rows(islands[0], k)
+        if begun == 1:
+            report = reports[k]
+            todo = report.hopeless == 1
+        else:
+            report = begin_island(
                 team,
                 tree[0],
                 rows[0],
                 contacts[0],
                 islands[0],
                 k,
-                w,
                 depth,
                 s,
-                True,
+                laws[0],
+                sys[0],
+                moving[0],
+                z,
                 z_moving,
+            )
+        if report.hopeless == 1:
+            if begun == 1:
+                # its world has room for one layout, and may have been laid out for another island since
+                lay_out_rows(team, tree[0], rows[0], islands[0], k, w, sys[0])
+            report = go_on_by_newton(
+                team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0], z
+            )
+        if todo:
+            factorized = report.factorized == 1
+            own = end_island(
+                team,
+                tree[0],
+                rows[0],
+                islands[0],
+                k,
+                depth,
+                s,
+                has_impact,
+                factorized,
                 laws[0],
                 newton[0],
                 sys[0],
+                moving[0],
+                start,
                 z,
+                z_moving,
             )
-            own = acts(team, tree[0], rows[0], islands[0], k, depth, z)
-            swept = bool(False)
             state = wp.max(state, own)
-            if own == PUSHED and not has_impact:
-                if report.factorized == 1:
-                    solve_apart(
-                        team,
-                        tree[0],
-                        rows[0],
-                        islands[0],
-                        k,
-                        w,
-                        depth,
-                        pyramidal,
-                        keep,
-                        laws[0],
-                        newton[0],
-                        sys[0],
-                        moving[0],
-                        z,
-                    )
-                    report.factorizations += 1
-                else:
-                    sweep_apart(
-                        team,
-                        tree[0],
-                        rows[0],
-                        islands[0],
-                        k,
-                        depth,
-                        pyramidal,
-                        s.tolerance,
-                        laws[0],
-                        moving[0],
-                        z,
-                    )
-                    swept = True
-                move_singles(team, tree[0], islands[0], k, z, moving[0].z, z_moving)
-            else:
-                copy_island(team, islands[0], k, z, z_moving)
-                if has_impact or keep:
-                    keep_impulses(team, rows[0], islands[0], k, moving[0], z)
+            if own == PUSHED and not has_impact and factorized:
+                report.factorizations += 1
             total = add_report(total, report)
-            choose_starts(team, tree[0], rows[0], islands[0], k, depth, swept, moving[0], start, z)
-        else:
-            copy_island(team, islands[0], k, z, moving[0].z)
     if has_impact:
         shift_timed(team, rows[0], contacts[0], w, -1.0)
         for k in range(begin, end):
@@ -500,11 +673,4 @@ def solve_rows(
                 total = add_report(total, after)
     if team.lane == 0:
         world_state[w] = state
-        iterations[w] = total.sweeps
-        factorizations[w] = total.factorizations
-        residual[w] = total.residual
-        passed[w] = total.passed
-        if total.unsolved == 1:
-            unsolved[0].steps[w] = unsolved[0].steps[w] + 1
-            unsolved[0].worst[w] = wp.max(unsolved[0].worst[w], total.residual)
-            unsolved[0].any[0] = 1
+        write_report(w, total, iterations, factorizations, residual, passed, unsolved[0])

@@ -17,6 +17,7 @@ from newtonsim.kernels.constraints import (
     solve,
     spin_rows,
     step_end,
+    sweep_stage,
     world_dof_rows,
 )
 from newtonsim.kernels.constraints.pair_rows import PairRowView
@@ -208,36 +209,38 @@ class ConstraintStage:
         """
         model, v, rows = self.model, launch.views, self.rows
         buffers = self.buffers
-        launch(
-            solve.solve_rows,
-            "world team",
-            reads=dict(
-                tree=v.tree,
-                dofs=self.dofs,
-                contacts=contacts.view,
-                depth=topology_of(model).max_depth,
-                dt=dt,
-                restitution_speed=self.options.restitution_speed,
-                s=self.options.solve_options(self.keeps_moving),
-            ),
-            writes=dict(
-                rows=rows,
-                islands=buffers.islands,
-                laws=buffers.laws,
-                newton=buffers.newton,
-                sys=buffers.system,
-                moving=self.moving,
-                start=self.start,
-                z=self.z,
-                z_moving=self.z_moving,
-                world_state=self.world_state,
-                iterations=self.iterations,
-                factorizations=self.factorizations,
-                residual=self.residual,
-                passed=self.passed,
-                unsolved=self.unsolved.view,
-            ),
+        reads = dict(
+            tree=v.tree,
+            dofs=self.dofs,
+            contacts=contacts.view,
+            depth=topology_of(model).max_depth,
+            dt=dt,
+            restitution_speed=self.options.restitution_speed,
+            s=self.options.solve_options(self.keeps_moving),
         )
+        writes = dict(
+            rows=rows,
+            islands=buffers.islands,
+            laws=buffers.laws,
+            newton=buffers.newton,
+            sys=buffers.system,
+            moving=self.moving,
+            start=self.start,
+            z=self.z,
+            z_moving=self.z_moving,
+            world_state=self.world_state,
+            iterations=self.iterations,
+            factorizations=self.factorizations,
+            residual=self.residual,
+            passed=self.passed,
+            unsolved=self.unsolved.view,
+            reports=buffers.reports,
+            totals=buffers.totals,
+        )
+        if buffers.sweeps_first:
+            launch(sweep_stage.sweep_rows, "world team", reads=reads, writes=writes)
+        begun = int(buffers.sweeps_first)
+        launch(solve.solve_rows, "world team", reads=dict(begun=begun, **reads), writes=writes)
         launch(
             step_end.remember_impulses,
             "world team",

@@ -10,6 +10,7 @@ from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
 from newtonsim.kernels.constraints.newton import MOST_KEPT, NewtonView
 from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.solve import SolveReport
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
@@ -32,6 +33,9 @@ class SolveBuffers:
         laws: What the laws of the rows depend on.
         newton: Iterations of Newton's method.
         system: Its matrices.
+        sweeps_first: Whether `sweep_stage` begins the solve.
+        reports: What it has found by islands.
+        totals: What it has found by worlds.
     """
 
     def __init__(self, model: Model, rows: RowsView):
@@ -39,6 +43,17 @@ class SolveBuffers:
         self.laws = _laws(model, rows)
         self.newton = _newton(model, rows)
         self.system = _block_system(model, self.islands)
+        self.reports = zeros(0, dtype=SolveReport, device=model.device)
+        self.totals = zeros(0, dtype=SolveReport, device=model.device)
+        self.sweeps_first = False
+        if model.device.is_cuda:
+            self.sweep_first(model)
+
+    def sweep_first(self, model: Model) -> None:
+        """Let `sweep_stage` begin the solve. The CPU waits for no slowest world, and gains nothing by it."""
+        self.reports = zeros(topology_of(model).tree_count, dtype=SolveReport, device=model.device)
+        self.totals = zeros(model.world_count, dtype=SolveReport, device=model.device)
+        self.sweeps_first = True
 
 
 def _islands(model: Model, rows: RowsView) -> IslandView:

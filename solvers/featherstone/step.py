@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import warp as wp
 
-from newtonsim.kernels.constraints import warm_start as constraints_warm_start
+from newtonsim.kernels.steps import warm_start
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
@@ -49,11 +49,7 @@ class StartingImpulses:
             self._copy(launch, family, impulse, getattr(stage.rows, family).impulse)
 
     def _copy(self, launch: Launcher, family: str, source: wp.array, target: wp.array) -> None:
-        kernel = (
-            constraints_warm_start.copy_vectors
-            if source.dtype is wp.vec3
-            else constraints_warm_start.copy_numbers
-        )
+        kernel = warm_start.copy_vectors if source.dtype is wp.vec3 else warm_start.copy_numbers
         launch(kernel, _FAMILIES[family], reads=dict(source=source), writes=dict(target=target))
 
 

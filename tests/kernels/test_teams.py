@@ -53,14 +53,18 @@ def step_scene(builder: newtonsim.ModelBuilder, **options) -> Scene:
     return recorded_step(model, random_state(model, 5), 2, **options)
 
 
-def contact_scene(builder: newtonsim.ModelBuilder, earlier: int) -> Scene:
+def contact_scene(builder: newtonsim.ModelBuilder, earlier: int, sweeps_first: bool = False) -> Scene:
     """A step after some others from the start."""
     model = builder.finalize("cpu")
-    return recorded_step(model, model.state(), earlier)
+    return recorded_step(model, model.state(), earlier, sweeps_first)
 
 
-def recorded_step(model: newtonsim.Model, state: newtonsim.State, earlier: int, **options) -> Scene:
+def recorded_step(
+    model: newtonsim.Model, state: newtonsim.State, earlier: int, sweeps_first: bool = False, **options
+) -> Scene:
     solver = FeatherstoneSolver(model, **options)
+    if sweeps_first:
+        solver.constraints.buffers.sweep_first(model)
 
     def step() -> None:
         solver.step(model, state, state, None, None, 1.0 / 240.0)
@@ -223,9 +227,11 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "a load that is lifted": lifted_load_scene,
     "boxes that fall": lambda: contact_scene(boxes(-1.0e-3), 6),
     "boxes that bounce": lambda: contact_scene(boxes(-1.0e-3, 0.5), 3),
+    "sweeps first": lambda: contact_scene(crawler(), 0, sweeps_first=True),
+    "sweeps first, then bounce": lambda: contact_scene(boxes(-1.0e-3, 0.5), 3, sweeps_first=True),
 }
 
-SUMMED = {"solve_rows": ("z", "z_moving", "start"), "solve_pairs": ("z",)}
+SUMMED = {name: ("z", "z_moving", "start") for name in ("solve_rows", "sweep_rows")} | {"solve_pairs": ("z",)}
 """What kernels find in which lanes add up, in another order than one lane does."""
 
 
@@ -321,8 +327,8 @@ def needed_syncs() -> set[int]:
         for command in scene.team_launches():
             memory = Memory(capture._arrays_of(command.fwd_args))
             before = memory.copy()
-            # teams of two lanes share out whole trees, wider ones the dofs of a tree
-            for count in (8, 2):
+            # two lanes share out whole trees, more the dofs of a tree, and sixteen have a lane a dof
+            for count in (16, 8, 2):
                 memory.put_back(before)
                 sites = emulate(command, scene.levels, range(count))
                 differs = partial(_differs, command, scene, memory, before, memory.copy())

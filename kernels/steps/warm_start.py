@@ -1,6 +1,6 @@
 """Copies of what the sweeps of a step start from.
 
-Stage: constraints, before and after the solve
+Stage: all constraints, before and after the solve
 Called by: solvers/featherstone/step.py
 Reads: source
 Writes: target

@@ -1,0 +1,124 @@
+"""Sweeps over the constraint rows of all worlds, before Newton's method goes on in those that need it.
+
+On a GPU, worlds that sweeps solve would wait for the few that Newton's method takes a hundred times as long
+for: a launch ends with its slowest world, and a multiprocessor that fetches the code of both does neither
+well. So there a kernel of its own sweeps, and `solve.solve_rows` goes on with what is left.
+
+Stage: constraints, first part of the solve on a GPU
+Called by: solvers/featherstone/constraints.py
+Reads: ContactView, SolveOptions, Teams, TreeView, WorldDofsView
+Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, SolveReport, UnsolvedView,
+    factorizations, iterations, passed, residual, start, world_state, z, z_moving
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.algebra.teams import Teams, own_team
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.laws import LawView
+from newtonsim.kernels.constraints.newton import NewtonView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
+from newtonsim.kernels.constraints.solve import (
+    SolveOptions,
+    SolveReport,
+    UnsolvedView,
+    add_report,
+    begin_island,
+    begin_world,
+    end_island,
+    has_rows,
+    state_at_start,
+    write_report,
+)
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def sweep_rows(
+    teams: Teams,
+    tree: wp.array(dtype=TreeView),
+    dofs: wp.array(dtype=WorldDofsView),
+    rows: wp.array(dtype=RowsView),
+    contacts: wp.array(dtype=ContactView),
+    depth: int,
+    dt: float,
+    restitution_speed: float,
+    s: SolveOptions,
+    reports: wp.array(dtype=SolveReport),
+    totals: wp.array(dtype=SolveReport),
+    islands: wp.array(dtype=IslandView),
+    laws: wp.array(dtype=LawView),
+    newton: wp.array(dtype=NewtonView),
+    sys: wp.array(dtype=BlockSystemView),
+    moving: wp.array(dtype=ImpulseView),
+    start: wp.array(dtype=wp.vec3),
+    z: wp.array(dtype=float),
+    z_moving: wp.array(dtype=float),
+    world_state: wp.array(dtype=int),
+    iterations: wp.array(dtype=int),
+    factorizations: wp.array(dtype=int),
+    residual: wp.array(dtype=float),
+    passed: wp.array(dtype=float),
+    unsolved: wp.array(dtype=UnsolvedView),
+):
+    """One team per world: what `solve.solve_rows` does, without islands that sweeps do not solve."""
+    team = own_team(teams, wp.tid())
+    w = team.index
+    has_impact = begin_world(
+        team, tree[0], dofs[0], rows[0], contacts[0], depth, dt, restitution_speed, islands[0], moving[0], z
+    )
+    begin = islands[0].tree_start[w]
+    end = begin + islands[0].count[w]
+    state = state_at_start(has_impact)
+    total = SolveReport()
+    left = int(has_impact)
+    for k in range(begin, end):
+        report = begin_island(
+            team,
+            tree[0],
+            rows[0],
+            contacts[0],
+            islands[0],
+            k,
+            depth,
+            s,
+            laws[0],
+            sys[0],
+            moving[0],
+            z,
+            z_moving,
+        )
+        if report.hopeless == 1:
+            left = 1
+        elif has_rows(islands[0], k):
+            own = end_island(
+                team,
+                tree[0],
+                rows[0],
+                islands[0],
+                k,
+                depth,
+                s,
+                has_impact,
+                False,
+                laws[0],
+                newton[0],
+                sys[0],
+                moving[0],
+                start,
+                z,
+                z_moving,
+            )
+            state = wp.max(state, own)
+            total = add_report(total, report)
+        if team.lane == 0:
+            reports[k] = report
+    total.hopeless = left
+    if team.lane == 0:
+        totals[w] = total
+        world_state[w] = state
+        if left == 0:
+            write_report(w, total, iterations, factorizations, residual, passed, unsolved[0])
