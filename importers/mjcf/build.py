@@ -16,8 +16,10 @@ from newtonsim.importers.mjcf.equality import add_equalities
 from newtonsim.importers.mjcf.inertia import compile_masses
 from newtonsim.importers.mjcf.keyframes import add_keyframes
 from newtonsim.importers.mjcf.layout import Segment, segments
+from newtonsim.importers.mjcf.pairs import add_pair_parameters
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions, Place
-from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene
+from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene, SolverParameters
+from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JointMode, JointType
 
 LINK_MASS_RATIO = 1.0e-6
@@ -251,6 +253,9 @@ class SceneBuilder:
             effort = min(effort, drive.effort_limit)
         elif not self.scene.has_actuators and (options.stiffness > 0.0 or options.damping > 0.0):
             ke, kd, mode = options.stiffness, options.damping, JointMode.TARGET_POSITION
+        limit = joint.limit
+        if limit is None and joint.margin != 0.0:
+            limit = SolverParameters()  # a margin is one of limits by reference
         return JointAxis(
             joint.axis,
             limit_lower=lower,
@@ -267,6 +272,9 @@ class SceneBuilder:
             friction=joint.friction,
             effort_limit=effort,
             armature=self._armature(joint),
+            limit_solref=None if limit is None else limit.solref,
+            limit_solimp=SOLIMP if limit is None else limit.solimp,
+            limit_margin=joint.margin,
         )
 
     # -- actuators -------------------------------------------------------------------------------------------
@@ -391,11 +399,13 @@ class SceneBuilder:
             arguments["thickness"] = geom.margin
         if self.frictionless:
             arguments["mu"] = 0.0
-        elif collides and geom.condim == 1:
-            self.report.approximated(
-                geom.node, "condim 1: also contacts with geoms of condim 1 have friction"
-            )
         index = self._add_geometry(geom, pose, arguments)
+        if geom.condim == 1 and not self.frictionless:
+            builder.shape_condim[index] = 1
+        if geom.solver is not None:
+            builder.shape_solref[index] = geom.solver.solref
+            builder.shape_solimp[index] = geom.solver.solimp
+        builder.shape_priority[index], builder.shape_solmix[index] = geom.priority, geom.solmix
         if geom.condim >= 4:
             builder.shape_mu_torsion[index] = float(friction[1]) if friction is not None else 0.005
         if geom.condim == 6:
@@ -453,6 +463,7 @@ class SceneBuilder:
             if first in self.geom_shapes and second in self.geom_shapes
         )
         self.builder.shape_collision_filter_pairs |= self.rules.blocked()
+        add_pair_parameters(self.scene, self.geom_shapes, self.options.scale, self.builder, self.report)
 
 
 def up_rotation(up_axis: str, up_vector: np.ndarray) -> Pose:

@@ -17,7 +17,7 @@ from newtonsim.importers.mjcf.actuators import parse_actuators
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import parse_equalities
-from newtonsim.importers.mjcf.geoms import differs, parse_geom
+from newtonsim.importers.mjcf.geoms import differs, parse_geom, solver_parameters
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
 
 _JOINT_KINDS = ("hinge", "slide", "ball", "free")
@@ -290,6 +290,8 @@ def _parse_joint(
     if joint.armature is not None:
         joint.armature = _not_negative(node, "armature", joint.armature, document)
     _read_range(node, joint, document, report)
+    joint.limit = solver_parameters(node, "solreflimit", "solimplimit")
+    joint.margin = node.float("margin", 0.0)
     _check_joint_support(node, joint, report)
     return joint
 
@@ -328,11 +330,11 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
         report.unsupported(node, f"stiffness of {joint.kind} joints")
     if (node.floats("springdamper", default=(0.0,)) > 0.0).any():
         report.unsupported(node, "springdamper")
-    if node.float("margin", 0.0) != 0.0:
-        report.approximated(node, "limits act at the limit; the margin of a joint has no effect")
-    for name in ("solreflimit", "solimplimit", "solreffriction", "solimpfriction"):
+    if joint.kind == "ball" and (joint.limit is not None or joint.margin != 0.0):
+        report.unsupported(node, "solreflimit, solimplimit and margin of ball joints, whose limits are rigid")
+    for name in ("solreffriction", "solimpfriction"):
         if differs(node, name):
-            report.unsupported(node, f"{name}; limits follow the solver and limit_ke, limit_kd")
+            report.unsupported(node, f"{name}; dry friction of joints is rigid")
     if node.bool("actuatorgravcomp", False):
         report.unsupported(node, "actuatorgravcomp")
 
@@ -368,11 +370,6 @@ def _parse_contacts(document: Document, scene: Scene, report: ImportReport) -> N
                 node = document.defaults.resolve(node, None)[0]
                 ends = _references(node, ("geom1", "geom2"), geoms, "geom")
                 scene.pairs.append((node, *ends))
-                own = {"condim", "friction", "solref", "solimp", "margin", "gap", "solreffriction"} & set(
-                    node.attrib
-                )
-                if own:
-                    report.unsupported(node, "contact parameters of a pair; those of its geoms count")
             elif node.tag == "exclude":
                 scene.excludes.append((node, *_references(node, ("body1", "body2"), bodies, "body")))
             else:

@@ -8,8 +8,22 @@ from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.meshes import Surface
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.scene.arrays import SOLIMP, SOLREF
 
 DEFAULT_FRICTION = (1.0, 0.005, 0.0001)
+
+
+@dataclass(slots=True)
+class SolverParameters:
+    """solref and solimp of a contact or a limit."""
+
+    solref: tuple[float, ...] = SOLREF
+    solimp: tuple[float, ...] = SOLIMP
+
+    def scaled(self, scale: float) -> "SolverParameters":
+        """Return the same with another unit of length."""
+        first, last, width, *rest = self.solimp
+        return SolverParameters(self.solref, (first, last, width * scale, *rest))
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +85,9 @@ class Geom:
     condim: int = 3
     friction: np.ndarray | None = None
     margin: float | None = None
+    solver: SolverParameters | None = None
+    solmix: float = 1.0
+    priority: int = 0
     material: Material = field(default_factory=Material)
 
 
@@ -92,6 +109,8 @@ class Joint:
     friction: float = 0.0
     armature: float | None = None
     effort_limit: float = np.inf
+    limit: SolverParameters | None = None
+    margin: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -208,11 +227,14 @@ def scale_scene(scene: Scene, scale: float) -> None:
                 joint.ref, joint.spring_ref = joint.ref * scale, joint.spring_ref * scale
                 joint.lower = None if joint.lower is None else joint.lower * scale
                 joint.upper = None if joint.upper is None else joint.upper * scale
+                joint.margin = joint.margin * scale
+                joint.limit = None if joint.limit is None else joint.limit.scaled(scale)
         for site in body.sites:
             site.pose = site.pose.scaled(scale)
         for geom in body.geoms:
             geom.pose, geom.size = geom.pose.scaled(scale), geom.size * scale
             geom.margin = None if geom.margin is None else geom.margin * scale
+            geom.solver = None if geom.solver is None else geom.solver.scaled(scale)
             assets.update({id(asset): asset for asset in (geom.mesh, geom.heights) if asset is not None})
     for equality in scene.equalities:
         equality.anchor = equality.anchor * scale

@@ -39,6 +39,9 @@ class AxisRecord:
     armature: float
     damping: float
     friction: float
+    limit_solref: np.ndarray
+    limit_solimp: np.ndarray
+    limit_margin: float
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -144,12 +147,24 @@ class ShapeRecord:
     color: tuple[float, ...] | None
     is_textured: bool
     material: dict[str, float]
-    """ke, kd, kf, ka, mu, restitution, thickness, mu_torsion, mu_rolling."""
+    """ke, kd, kf, ka, mu, restitution, thickness, mu_torsion, mu_rolling, solmix, priority, condim."""
+    solref: np.ndarray
+    solimp: np.ndarray
 
     @property
     def is_collider(self) -> bool:
         """Whether it touches anything."""
         return self.collides or self.meets_ground or self.is_ground
+
+
+@dataclass(slots=True, eq=False)
+class ContactPairRecord:
+    """Contact parameters of a pair of shapes, which are places in `Scene.shapes`."""
+
+    shapes: tuple[int, int]
+    friction: np.ndarray
+    solref: np.ndarray
+    solimp: np.ndarray
 
 
 @dataclass(slots=True, eq=False)
@@ -163,6 +178,7 @@ class Scene:
         shapes: In the model's order, those without geometry left out.
         rigid: Rigid group of each shape, -1 for those that stand still (n,).
         filtered: Pairs of places in `shapes` that pass through each other (m, 2).
+        contact_pairs: Pairs of shapes with contact parameters of their own.
         gravity: Acceleration (3,) [m/s^2].
         up: Up direction (3,).
         articulations: First joint and name of each articulation.
@@ -178,6 +194,7 @@ class Scene:
     shapes: list[ShapeRecord] = field(default_factory=list)
     rigid: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     filtered: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    contact_pairs: list[ContactPairRecord] = field(default_factory=list)
     gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
     up: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0, 0.0]))
     articulations: list[tuple[int, str]] = field(default_factory=list)

@@ -205,7 +205,7 @@ class WorldMethods(CompletionMethods):
                 self.particle_color_groups.append(block)
 
 
-_KINDS = ("particle", "body", "joint", "axis", "coord", "dof", "constraint_axis", "muscle_point")
+_KINDS = ("particle", "body", "joint", "axis", "coord", "dof", "constraint_axis", "shape", "muscle_point")
 
 
 def _block(

@@ -63,6 +63,7 @@ class ModelArrays:
     constraint_count: int
     constraint_axis_count: int
     shape_count: int
+    contact_pair_count: int
     muscle_count: int
     muscle_point_count: int
     particle_q: wp.array[wp.vec3]
@@ -133,6 +134,9 @@ class ModelArrays:
     joint_limit_upper: wp.array[wp.float32]
     joint_limit_ke: wp.array[wp.float32]
     joint_limit_kd: wp.array[wp.float32]
+    joint_limit_solref: wp.array[wp.float32]
+    joint_limit_solimp: wp.array[wp.float32]
+    joint_limit_margin: wp.array[wp.float32]
     joint_stiffness: wp.array[wp.float32]
     joint_spring_ref: wp.array[wp.float32]
     joint_effort_limit: wp.array[wp.float32]
@@ -162,6 +166,11 @@ class ModelArrays:
     shape_flags: wp.array[wp.uint32]
     shape_mu_torsion: wp.array[wp.float32]
     shape_mu_rolling: wp.array[wp.float32]
+    shape_solref: wp.array[wp.float32]
+    shape_solimp: wp.array[wp.float32]
+    shape_solmix: wp.array[wp.float32]
+    shape_priority: wp.array[wp.int32]
+    shape_condim: wp.array[wp.int32]
     shape_world: wp.array[wp.int32]
     shape_convex: wp.array[wp.int32]
     shape_key: Column
@@ -169,6 +178,10 @@ class ModelArrays:
     shape_texture: Column
     shape_collision_group: Column
     shape_geo_src: Column
+    contact_pair_shapes: wp.array[wp.int32]
+    contact_pair_friction: wp.array[wp.vec3]
+    contact_pair_solref: wp.array[wp.float32]
+    contact_pair_solimp: wp.array[wp.float32]
     muscle_params: wp.array[wp.float32]
     muscle_activations: wp.array[wp.float32]
     muscle_bodies: wp.array[wp.int32]
@@ -291,6 +304,9 @@ class BuilderColumns:
     joint_limit_upper: ColumnAttribute
     joint_limit_ke: ColumnAttribute
     joint_limit_kd: ColumnAttribute
+    joint_limit_solref: ColumnAttribute
+    joint_limit_solimp: ColumnAttribute
+    joint_limit_margin: ColumnAttribute
     joint_stiffness: ColumnAttribute
     joint_spring_ref: ColumnAttribute
     joint_effort_limit: ColumnAttribute
@@ -321,6 +337,11 @@ class BuilderColumns:
     shape_flags: ColumnAttribute
     shape_mu_torsion: ColumnAttribute
     shape_mu_rolling: ColumnAttribute
+    shape_solref: ColumnAttribute
+    shape_solimp: ColumnAttribute
+    shape_solmix: ColumnAttribute
+    shape_priority: ColumnAttribute
+    shape_condim: ColumnAttribute
     shape_world: ColumnAttribute
     shape_convex: ColumnAttribute
     shape_key: ColumnAttribute
@@ -338,6 +359,10 @@ class BuilderColumns:
     shape_material_ka: ColumnAttribute
     shape_material_mu: ColumnAttribute
     shape_material_restitution: ColumnAttribute
+    contact_pair_shapes: ColumnAttribute
+    contact_pair_friction: ColumnAttribute
+    contact_pair_solref: ColumnAttribute
+    contact_pair_solimp: ColumnAttribute
     muscle_start: ColumnAttribute
     muscle_params: ColumnAttribute
     muscle_activations: ColumnAttribute

@@ -13,12 +13,14 @@ from newtonsim.scene.arrays import COUNTS, SPECS
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
-_PARTICLES_OF = {
-    "spring": "spring_indices",
-    "tri": "tri_indices",
-    "edge": "edge_indices",
-    "tet": "tet_indices",
+_MEMBERS = {
+    "spring": ("spring_indices", "particle"),
+    "tri": ("tri_indices", "particle"),
+    "edge": ("edge_indices", "particle"),
+    "tet": ("tet_indices", "particle"),
+    "contact_pair": ("contact_pair_shapes", "shape"),
 }
+"""Array of what each element of a kind is made of, and what that is."""
 
 
 class WorldSelection:
@@ -45,8 +47,8 @@ class WorldSelection:
             return
         self.rows = {kind: self._of_world(kind) for kind in ("body", "joint", "shape", "particle")}
         self._choose_joint_parts()
-        for kind, name in _PARTICLES_OF.items():
-            self.rows[kind] = self._where_all(kind, name, "particle")
+        for kind, (name, of) in _MEMBERS.items():
+            self.rows[kind] = self._where_all(kind, name, of)
         self._choose_constraints()
         self._choose_muscles()
 

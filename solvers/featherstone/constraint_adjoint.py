@@ -113,7 +113,7 @@ class ConstraintAdjoint:
     ) -> None:
         """Build the rows of a step again, with the impulses that it started from."""
         self.stage.options = options
-        self.stage.build(launch, smooth, state_in.joint_q, control.joint_act, contacts, dt)
+        self.stage.build(launch, smooth, state_in.joint_q, state_in.joint_qd, control.joint_act, contacts, dt)
         starts.restore(launch, self.stage)
 
     def resolve(
@@ -280,7 +280,7 @@ class ConstraintAdjoint:
             "dof_row",
             reads=dict(
                 drive=v.drive,
-                limit=self.stage.limits(),
+                limit=self.stage.limits(state.joint_qd),
                 tree=v.tree,
                 q=state.joint_q,
                 act=control.joint_act,

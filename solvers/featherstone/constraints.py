@@ -33,6 +33,7 @@ from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.options import ConstraintOptions
+from newtonsim.solvers.featherstone.references import References
 from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
@@ -61,6 +62,7 @@ class ConstraintStage:
         keeps_moving: Whether impulses of `moving` are kept of all worlds in which it differs.
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
+        references: Parameters of limits and contacts by reference.
         levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
@@ -109,6 +111,7 @@ class ConstraintStage:
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = featherstone_row_layout.axis_levers(model)
+        self.references = References(model)
         self.buffers = SolveBuffers(model, self.rows)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
@@ -133,6 +136,7 @@ class ConstraintStage:
         launch: Launcher,
         smooth: SmoothStage,
         joint_q: wp.array,
+        joint_qd: wp.array,
         joint_act: wp.array,
         contacts: Contacts,
         dt: float,
@@ -143,6 +147,7 @@ class ConstraintStage:
             launch: Launcher of the model.
             smooth: Result of the smooth stage.
             joint_q: Coordinates at the start of the step.
+            joint_qd: Velocities likewise.
             joint_act: Joint control inputs.
             contacts: Contacts at the start of the step.
             dt: Time step [s].
@@ -156,7 +161,7 @@ class ConstraintStage:
                 drive=v.drive,
                 tree=v.tree,
                 dofs=self.dofs,
-                limit=self.limits(),
+                limit=self.limits(joint_qd),
                 implicit=smooth.implicit,
                 q=joint_q,
                 v_free=smooth.v_free,
@@ -172,12 +177,17 @@ class ConstraintStage:
         if contacts.rigid_contact_max:
             self._build_contacts(launch, smooth, contacts, dt)
 
-    def limits(self) -> dof_rows.LimitView:
-        """Return the arrays that bound dofs, taken anew for each step: those of the model may be replaced."""
+    def limits(self, joint_qd: wp.array) -> dof_rows.LimitView:
+        """Return the arrays that bound dofs, taken anew for each step: those of the model may be replaced.
+
+        Args:
+            joint_qd: Velocities at the start of the step.
+        """
         view, model = dof_rows.LimitView(), self.model
         view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
         view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
         view.lever = self.levers
+        self.references.describe_limits(view, joint_qd)
         return view
 
     def _note_step(self, contacts: Contacts, dt: float) -> None:
@@ -407,6 +417,7 @@ class ConstraintStage:
                 contacts=contacts.view,
                 depth=depth,
                 s=settings,
+                law=self.references.contacts(),
             ),
             writes=dict(rows=rows.contact),
         )
@@ -426,6 +437,7 @@ class ConstraintStage:
                     contacts=contacts.view,
                     depth=depth,
                     s=settings,
+                    law=self.references.contacts(),
                     contact=rows.contact,
                 ),
                 writes=dict(rows=rows.spin),

@@ -236,7 +236,7 @@ class FeatherstoneSolver(LaunchedSolver):
         rest.hold(launch, smooth.v_free)
         # constraints
         constrained = self._contact_mode.constrained(contacts)
-        constraints.build(launch, smooth, state.joint_q, control.joint_act, constrained, dt)
+        constraints.build(launch, smooth, state.joint_q, state.joint_qd, control.joint_act, constrained, dt)
         step.keep_starts(launch, constraints)
         constraints.find_impulses(launch, constrained, dt)
         # integrate
@@ -531,7 +531,7 @@ class FeatherstoneSolver(LaunchedSolver):
         """Whether steps have linear models in closed form, as far as can be told before them.
 
         They have not with loops and couplings, single bodies that turn freely, compliant contacts, the
-        pyramidal cone, and what has no gradient at all.
+        pyramidal cone, limits and contacts by reference, and what has no gradient at all.
         """
         model, topology = self.model, topology_of(self.model).view
         start = topology.joint_start.numpy()
@@ -539,6 +539,8 @@ class FeatherstoneSolver(LaunchedSolver):
         if np.isin(model.joint_type.numpy()[singles], TURNING).any() or self.constraints.has_loops:
             return False
         if self.compliant or self.before_step or self.deformables or self.smooth.from_start:
+            return False
+        if self.constraints.references.any:
             return False
         if self.servos or self.sleep or self.speed_limit:
             return False

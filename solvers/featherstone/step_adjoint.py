@@ -568,6 +568,7 @@ class FeatherstoneAdjoint:
             self.carried,
             (constraints.multiplier, self.v_end, state.joint_qd),
             constraints.stage.options.settings(step.dt),
+            constraints.stage.references.contacts(),
             constraints.stage.rows,
             (impulse.contact, impulse.spin),
             constraints.rows,

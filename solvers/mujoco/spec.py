@@ -245,6 +245,12 @@ class BodyWriter:
             element.stiffness = [host.joint_stiffness[axis], 0.0, 0.0]
             element.springref = host.joint_spring_ref[axis]
             self._limit(element, joint, host.joint_limit_lower[axis], host.joint_limit_upper[axis])
+            if host.joint_limit_solref[axis].any():
+                element.solref_limit, element.solimp_limit = (
+                    host.joint_limit_solref[axis],
+                    host.joint_limit_solimp[axis],
+                )
+                element.margin = host.joint_limit_margin[axis]
             added.append(element)
         return added
 
