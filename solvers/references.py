@@ -1,4 +1,4 @@
-"""Which models have limits and contacts by reference, and what solvers without them say."""
+"""Which models have limits and contacts by reference, and tendons, and what solvers without them say."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def has_contact_parameters(model: Model) -> bool:
 
 
 def warn_of_references(model: Model, solver: str) -> None:
-    """Warn if a model has parameters of limits or contacts that a solver does not know.
+    """Warn if a model has tendons, or parameters of limits or contacts, that a solver does not know.
 
     Args:
         model: The model.
@@ -33,6 +33,8 @@ def warn_of_references(model: Model, solver: str) -> None:
         lost.append("joint_limit_solref, joint_limit_solimp and joint_limit_margin")
     if has_contact_parameters(model):
         lost.append("shape_solref, shape_solimp, shape_priority, shape_condim and contact pairs")
+    if model.tendon_count:
+        lost.append("tendons")
     if lost:
         warnings.warn(
             f"{solver} leaves out {' and '.join(lost)} of the model; FeatherstoneSolver does not",

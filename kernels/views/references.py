@@ -17,7 +17,8 @@ parameters, contact parameters).
 
 Stage: constraints, assembly of rows
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impact_terms.py,
-    kernels/constraints/contact_rows.py, kernels/constraints/dof_rows.py, kernels/constraints/spin_rows.py
+    kernels/constraints/contact_rows.py, kernels/constraints/dof_rows.py, kernels/constraints/spin_rows.py,
+    kernels/tendons/rows.py
 Reads: ContactParameters, ModelShapeMaterials, imp, mu, mu_rolling, mu_torsion, ref
 Writes: nothing, its functions return what they find
 """

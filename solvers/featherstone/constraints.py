@@ -40,6 +40,7 @@ from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
 from newtonsim.solvers.featherstone.unsolved import UnsolvedSteps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.step import Step
+from newtonsim.solvers.tendons import Tendons
 
 
 class ConstraintStage:
@@ -62,6 +63,7 @@ class ConstraintStage:
         keeps_moving: Whether impulses of `moving` are kept of all worlds in which it differs.
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
+        tendons: Tendons of the model, None without any.
         references: Parameters of limits and contacts by reference.
         levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
         nonfinite: Worlds with a velocity that is no number.
@@ -112,6 +114,7 @@ class ConstraintStage:
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = featherstone_row_layout.axis_levers(model)
         self.references = References(model)
+        self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
         self.buffers = SolveBuffers(model, self.rows)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
@@ -121,6 +124,8 @@ class ConstraintStage:
             "dof_row": self.rows.dof.world_start.numpy(),
             "pair_row": self.rows.pair.world_start.numpy(),
         }
+        if self.tendons is not None:
+            self.starts |= self.tendons.starts
         self.has_loops = self.pair_count > 0 and model.constraint_count > 0
         self.predicts = predicts and self.has_loops
         self.memory_start = put(collision_plan_of(model).contact_start, dtype=int, device=device)
@@ -174,6 +179,8 @@ class ConstraintStage:
         )
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, self.rows.pair)
+        if self.tendons is not None and self.tendons.row_count:
+            self.tendons.build(launch, smooth.L, dt, self.options.warm_start)
         if contacts.rigid_contact_max:
             self._build_contacts(launch, smooth, contacts, dt)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from newtonsim.dynamics import Dynamics
 from newtonsim.kernels.constraints.dof_rows import LimitView
 from newtonsim.kernels.views.references import ContactParameters
 from newtonsim.scene.allocation import put
-from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import Model
+from newtonsim.solvers.inverse_weights import inverse_weights
 from newtonsim.solvers.references import has_contact_parameters, has_limit_references
 
 
@@ -75,33 +74,3 @@ def _sorted_pairs(model: Model) -> tuple[wp.array, wp.array, wp.array, wp.array]
         put(imp, dtype=float, device=device),
         put(model.contact_pair_friction.numpy()[order], dtype=wp.vec3, device=device),
     )
-
-
-def inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Return how bodies and dofs yield to an impulse where all joint coordinates are zero.
-
-    Of a body it is the mean over the three directions of the velocity of its centre of mass per impulse
-    there [1/kg] (body_count,), of a dof its velocity per generalised impulse (joint_dof_count,).
-
-    Source: MuJoCo's documentation, "Computation", on the inverse weights body_invweight0 and dof_invweight0.
-    """
-    state, dynamics = model.state(), Dynamics(model)
-    q = np.zeros(model.joint_coord_count, np.float32)
-    q[quaternion_starts(model.joint_type.numpy(), model.joint_q_start.numpy()[:-1]) + 3] = 1.0
-    state.joint_q.assign(q)
-    M = dynamics.mass_matrix(state).numpy().astype(np.float64)
-    J = dynamics.jacobian(state).numpy().astype(np.float64)[:, 3:]
-    start = model.articulation_start.numpy()
-    first = model.joint_qd_start.numpy()[start]
-    size = np.diff(first)
-    padding = np.arange(M.shape[1])[None] >= size[:, None]
-    M[:, np.arange(M.shape[1]), np.arange(M.shape[1])] += padding
-    inverse = np.linalg.inv(M)
-    of_joint = np.repeat(np.arange(len(size)), np.diff(start))
-    of_body = np.full(model.body_count, -1)
-    of_body[model.joint_child.numpy()] = of_joint
-    moved = np.flatnonzero(of_body >= 0)
-    by_body = np.zeros(model.body_count)
-    by_body[moved] = np.einsum("bij,bjk,bik->b", J[moved], inverse[of_body[moved]], J[moved]) / 3.0
-    diagonal = np.diagonal(inverse, axis1=1, axis2=2)
-    return by_body, diagonal[~padding]

@@ -510,3 +510,47 @@ def test_captured_gradient_is_that_of_an_eager_pass(device):
     for eager, replayed in zip(gradients(False), gradients(True)):
         assert np.abs(eager).max() > 0.0
         np.testing.assert_array_equal(eager, replayed)
+
+
+POINTS = [
+    (-1, (0.0, 0.1, 0.3)),
+    (0, (0.05, 0.0, -0.3)),
+    (1, (0.05, 0.02, -0.2)),
+    2.0,
+    (1, (0.0, 0.0, -0.4)),
+    (-1, (0.4, 0.0, 0.0)),
+]
+TENDONS = {
+    "spring along axes": lambda b: b.add_tendon_fixed(
+        [(0, 0.7), (1, -0.4)], stiffness=30.0, damping=0.3, spring_length=(-0.5, 0.2)
+    ),
+    "spring through points": lambda b: b.add_tendon_spatial(
+        POINTS, stiffness=80.0, damping=0.5, spring_length=(0.4, 0.6)
+    ),
+    "drive": lambda b: b.add_tendon_spatial(POINTS, mode=1, target_ke=50.0, target_kd=0.5, action=0.8),
+    "limit": lambda b: b.add_tendon_spatial(POINTS, limit_upper=1.05, limit_solref=(0.05, 0.8)),
+    "limit along axes": lambda b: b.add_tendon_fixed(
+        [(0, 0.7), (1, -0.4)], limit_lower=0.5, limit_solref=(0.05, 0.8)
+    ),
+    "friction": lambda b: b.add_tendon_fixed([(0, 0.7), (1, -0.4)], friction=0.4),
+    "equality": lambda b: b.add_tendon_equality(
+        b.add_tendon_spatial(POINTS), b.add_tendon_fixed([(0, 0.3)]), (0.9, 0.5, 0.2), solref=(0.08, 1.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TENDONS)
+def test_tendons(name, device):
+    builder = chain()
+    TENDONS[name](builder)
+    builder.joint_q[:] = [0.5, -0.2]
+    builder.joint_qd[:] = [-1.0, 2.0]
+    rollout = Rollout(builder, device, 12)
+    names = ["state.joint_q", "state.joint_qd", "model.body_mass"]
+    if name == "drive":
+        names.append("control.tendon_act")
+    if "spring" in name:
+        names += ["model.tendon_stiffness", "model.tendon_damping", "model.tendon_spring_upper"]
+    rollout.check(*names, steps=(0.02, 0.01, 0.005))
+    rows = name in ("limit", "limit along axes", "friction", "equality")
+    assert rollout.acted.any() == rows

@@ -38,6 +38,7 @@ from newtonsim.kernels.constraints.pair_rows import (
     PAIR_COUPLING,
     PAIR_OFFSET,
     PAIR_ROTATION,
+    PAIR_TENDON,
     LoopView,
     PairRowView,
     body_motion,
@@ -322,7 +323,7 @@ def pair_lagrangian(
     `kin` and `body_A` hold the motion at which the rows were built.
     """
     r = first + wp.tid()
-    if mode[r] == ROW_OPEN:
+    if mode[r] == ROW_OPEN or rows.kind[r] == PAIR_TENDON:
         return
     holds = mode[r] == ROW_HOLDS
     p = impulse[r]
