@@ -14,12 +14,13 @@ from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.tendons import forces, paths, rows
 from newtonsim.kernels.views.model import KinematicsView
 from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import PAIR_ROW
-from newtonsim.solvers.inverse_weights import inverse_inertias
+from newtonsim.solvers.inverse_weights import inverse_inertias, reference_state
 
 
 @dataclass
@@ -77,8 +78,7 @@ def _layout(model: Model) -> TendonLayout:
         own.append(sorted(found))
     entry_tendon = np.repeat(np.arange(len(own)), [len(one) for one in own])
     entry_dof = np.array([d for one in own for d in one], np.int64)
-    dof_world = tree.dof_world.numpy()
-    world = np.array([dof_world[one[0]] if one else 0 for one in own])
+    world = tendon_worlds(model)
     return TendonLayout(world, element_dof, entry_tendon, entry_dof, *_rows(model, own, chains, world))
 
 
@@ -128,6 +128,22 @@ def _rows(model: Model, own: list[list[int]], chains: _Chains, world: np.ndarray
     return columns[:, 0], columns[:, 1:3], columns[:, 3], leaves[order], of_row[order]
 
 
+def tendon_worlds(model: Model) -> np.ndarray:
+    """Return the world of each tendon, that of what it goes along, int (tendon_count,)."""
+    joint_world = model.joint_world.numpy()
+    of_axis = np.repeat(joint_world, model.joint_axis_dim.numpy().reshape(-1, 2).sum(axis=1))
+    of_axis = np.append(of_axis, -1)[model.tendon_element_axis.numpy()]
+    of_body = np.append(model.body_world.numpy(), -1)[model.tendon_element_body.numpy()]
+    return np.maximum(np.maximum.reduceat(np.maximum(of_axis, of_body), model.tendon_start.numpy()), 0)
+
+
+def reference_lengths(model: Model) -> np.ndarray:
+    """Return the length of each tendon where all joint coordinates are zero, (tendon_count,)."""
+    tendons = Tendons(model, None)
+    tendons.measure_reference()
+    return tendons.motion.length.numpy().astype(np.float64)
+
+
 def tendon_row_table(model: Model) -> np.ndarray:
     """Return the rows of tendons as PAIR_ROW, whose "index" numbers them."""
     if not model.tendon_count:
@@ -156,7 +172,7 @@ class Tendons:
         starts: First tendon, element, entry and row of each world, and the end (host).
     """
 
-    def __init__(self, model: Model, pair: PairRowView, requires_grad: bool = False):
+    def __init__(self, model: Model, pair: PairRowView | None, requires_grad: bool = False):
         self.model, self.pair = model, pair
         layout = tendon_layout(model)
         self._make_view(layout)
@@ -174,8 +190,8 @@ class Tendons:
         self.joint_f = make(model.joint_dof_count, float)
         self.terms = make(len(layout.row_kind), float)
         self.starts = self._starts(layout)
-        self.row_count = len(layout.row_kind)
-        self.rows = self._make_rows(layout)
+        self.row_count = 0 if pair is None else len(layout.row_kind)
+        self.rows = rows.TendonRowView() if pair is None else self._make_rows(layout)
 
     def _starts(self, layout: TendonLayout) -> dict[str, np.ndarray]:
         worlds = np.arange(self.model.world_count + 1)
@@ -315,14 +331,11 @@ class Tendons:
 
     def _weights(self, layout: TendonLayout) -> np.ndarray:
         """Inverse weight of the tendons of each row where all coordinates are zero."""
-        model, motion = self.model, Motion(self.model, forces=False)
+        model = self.model
         if not self.row_count:
             return np.zeros(0)
-        inverse, place, state = inverse_inertias(model)
-        launch = Launcher(model, record_tape=False)
-        launch.shard = launch.shard.with_starts(self.starts)
-        launch.place(motion, state.joint_q, state.joint_qd, state.body_q, state.body_qd)
-        self.measure(launch, motion.kin, state.body_q, state.joint_q, state.joint_qd)
+        self.measure_reference()
+        inverse, place = inverse_inertias(model)
         J, dof = self.motion.J.numpy().astype(np.float64), layout.entry_dof
         begin = np.searchsorted(layout.entry_tendon, np.arange(model.tendon_count + 1))
         weights = np.zeros(model.tendon_count)
@@ -332,6 +345,14 @@ class Tendons:
             M = inverse[block[:, None], local[:, None], local] * together
             weights[t] = J[first:last] @ M @ J[first:last]
         return weights[layout.row_tendons[:, 0]] + np.append(weights, 0.0)[layout.row_tendons[:, 1]]
+
+    def measure_reference(self) -> None:
+        """`measure` where all joint coordinates are zero."""
+        model, motion = self.model, Motion(self.model, forces=False)
+        state = reference_state(model)
+        launch = Launcher(model, record_tape=False, shard=Shard(model).with_starts(self.starts))
+        launch.place(motion, state.joint_q, state.joint_qd, state.body_q, state.body_qd)
+        self.measure(launch, motion.kin, state.body_q, state.joint_q, state.joint_qd)
 
     def describe_rows(self) -> rows.TendonRowView:
         """The rows, with arrays of the model as they are now."""

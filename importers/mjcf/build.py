@@ -19,6 +19,7 @@ from newtonsim.importers.mjcf.layout import Segment, segments
 from newtonsim.importers.mjcf.pairs import add_pair_parameters
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions, Place
 from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene, SolverParameters
+from newtonsim.importers.mjcf.tendons import add_tendons
 from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JointMode, JointType
 
@@ -72,6 +73,7 @@ class SceneBuilder:
             self._add_sites(number, body)
         self._add_filters()
         add_equalities(scene, self.state, options, self.builder, self.report)
+        add_tendons(scene, self.state, options, self.tendon_drives, self.builder, self.report)
         self._report_actuators()
         add_keyframes(scene, self.state, options, self.builder, self.report)
 
@@ -282,16 +284,24 @@ class SceneBuilder:
     def _collect_drives(self) -> dict[int, Drive]:
         """Drives by `id` of the joint record."""
         groups: dict[str, list[Actuator]] = {}
+        on_tendons: dict[str, list[Actuator]] = {}
         for actuator in self.scene.actuators:
-            groups.setdefault(actuator.joint, []).append(actuator)
+            (on_tendons if actuator.on_tendon else groups).setdefault(actuator.joint, []).append(actuator)
         joints = {joint.name: joint for body in self.scene.bodies for joint in body.joints}
         drives: dict[int, Drive] = {}
         self.control_maps: dict[int, tuple[Joint, tuple[float, float]]] = {}
         for name, actuators in groups.items():
             joint = joints[name]
-            drive = drives[id(joint)] = combine(actuators, joint)
+            drive = drives[id(joint)] = combine(actuators, joint.ref)
             for actuator, mapping in zip(actuators, drive.maps):
                 self.control_maps[id(actuator.node)] = (joint, mapping)
+        self.tendon_drives: dict[str, Drive] = {}
+        self.tendon_maps: dict[int, tuple[str, tuple[float, float]]] = {}
+        for name, actuators in on_tendons.items():
+            if name in self.scene.tendons:
+                drive = self.tendon_drives[name] = combine(actuators, 0.0)
+                for actuator, mapping in zip(actuators, drive.maps):
+                    self.tendon_maps[id(actuator.node)] = (name, mapping)
         return drives
 
     def _report_actuators(self) -> None:
@@ -299,11 +309,15 @@ class SceneBuilder:
         ranges = {id(actuator.node): actuator.ctrl_range for actuator in self.scene.actuators}
         for node in self.scene.actuator_order:
             joint, (scale, offset) = self.control_maps.get(id(node), (None, (0.0, 0.0)))
+            tendon = None
+            if id(node) in self.tendon_maps:
+                tendon, (scale, offset) = self.tendon_maps[id(node)]
             self.report.actuators.append(
                 {
                     "name": node.text_of("name", ""),
                     "joint": node.text_of("joint"),
                     "axis": axes.get(id(joint)) if joint is not None else None,
+                    "tendon": None if tendon is None else self.report.tendons[tendon],
                     "scale": scale,
                     "offset": offset,
                     "ctrl_range": ranges.get(id(node)),

@@ -19,6 +19,7 @@ from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import parse_equalities
 from newtonsim.importers.mjcf.geoms import differs, parse_geom, solver_parameters
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
+from newtonsim.importers.mjcf.tendons import parse_tendons
 
 _JOINT_KINDS = ("hinge", "slide", "ball", "free")
 _VISUAL = ("camera", "light", "user")
@@ -72,7 +73,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     parse_equalities(document, scene, report)
     _restore_inertias(document, scene)
     _parse_keyframes(document, scene)
-    _parse_tendons(document, report)
+    parse_tendons(document, scene, report)
     for node in document.root.children:
         if node.tag in _SILENT_SECTIONS:
             report.ignored(node)
@@ -358,7 +359,7 @@ def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
     return MassProps(mass, pose.p, rotation @ inertia @ rotation.T)
 
 
-# -- contacts, keyframes, tendons ----------------------------------------------------------------------------
+# -- contacts, keyframes -------------------------------------------------------------------------------------
 
 
 def _parse_contacts(document: Document, scene: Scene, report: ImportReport) -> None:
@@ -389,15 +390,3 @@ def _parse_keyframes(document: Document, scene: Scene) -> None:
         for node in section.findall("key"):
             arrays = (node.floats("qpos"), node.floats("qvel"), node.floats("ctrl"))
             scene.keyframes.append(Keyframe(node.text_of("name"), node, *arrays))
-
-
-def _parse_tendons(document: Document, report: ImportReport) -> None:
-    """A tendon without stiffness, damping, limits, friction and actuator is a mere quantity to read."""
-    active = ("stiffness", "damping", "range", "frictionloss", "armature", "actuatorfrcrange")
-    for section in document.sections("tendon"):
-        for node in section.children:
-            node = document.defaults.resolve(node, None)[0]
-            if any(name in node.attrib and node.floats(name).any() for name in active):
-                report.unsupported(node, "forces of tendons")
-            else:
-                report.ignored(node, "a tendon without stiffness, damping and limits")

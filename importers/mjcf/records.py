@@ -139,7 +139,10 @@ class Body:
 
 @dataclass(slots=True, eq=False)
 class Actuator:
-    """An actuator on a joint whose force is gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity."""
+    """An actuator whose force is gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity.
+
+    `joint` is the joint that it is on, or the tendon if `on_tendon`.
+    """
 
     name: str | None
     node: Node
@@ -149,6 +152,7 @@ class Actuator:
     bias: tuple[float, float, float]
     ctrl_range: tuple[float, float] | None = None
     force_range: tuple[float, float] | None = None
+    on_tendon: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -180,6 +184,36 @@ class Equality:
 
 
 @dataclass(slots=True, eq=False)
+class Tendon:
+    """One tendon; lengths are those of the file.
+
+    Attributes:
+        name: Its name.
+        node: The element, defaults filled in.
+        joints: Names of joints and their coefficients, of a fixed tendon.
+        stops: Names of sites, and divisors of pulleys, of a spatial one.
+        options: Arguments of `ModelBuilder.add_tendon_fixed` and `add_tendon_spatial`.
+    """
+
+    name: str
+    node: Node
+    joints: list[tuple[str, float]] = field(default_factory=list)
+    stops: list[str | float] = field(default_factory=list)
+    options: dict = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class TendonEquality:
+    """An equality between two tendons, or of one with a number."""
+
+    node: Node
+    tendons: tuple[str, str | None]
+    coefficients: np.ndarray
+    active: bool
+    solver: SolverParameters
+
+
+@dataclass(slots=True, eq=False)
 class Keyframe:
     """Values as in the file: lengths are those of MuJoCo's qpos, qvel, ctrl; None where not given."""
 
@@ -203,6 +237,8 @@ class Scene:
     excludes: list[tuple[Node, str, str]] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
     equalities_enabled: bool = True
+    tendons: dict[str, Tendon] = field(default_factory=dict)
+    tendon_equalities: list[TendonEquality] = field(default_factory=list)
     keyframes: list[Keyframe] = field(default_factory=list)
     timestep: float | None = None
     gravity: np.ndarray | None = None

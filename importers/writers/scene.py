@@ -17,6 +17,7 @@ from newtonsim.importers.writers.records import (
     Scene,
     ShapeRecord,
 )
+from newtonsim.importers.writers.tendons import read_tendons
 from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType, ShapeFlags
 from newtonsim.scene.model import Model
 
@@ -88,6 +89,7 @@ class _Reader:
             for site in model.sites
             if site["body"] in self.body_number
         ]
+        read_tendons(model, scene, self.body_number)
         self._read_keyframes()
         for kind in _LOST:
             if count := getattr(model, f"{kind}_count"):

@@ -56,6 +56,8 @@ def report_references(scene: Scene, report: ExportReport) -> None:
     for shape in scene.shapes:
         if shape.solref.any() or shape.material["priority"] or shape.material["condim"]:
             report.approximated(shape.key, "solref, solimp, priority and condim are left out")
+    if scene.tendons:
+        report.unsupported(f"{len(scene.tendons)} tendons", "tendons are left out")
     if scene.contact_pairs:
         count = len(scene.contact_pairs)
         report.approximated(f"{count} pairs of shapes", "contact parameters of their own are left out")

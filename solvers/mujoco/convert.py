@@ -20,6 +20,7 @@ from newtonsim.solvers.mujoco.options import MujocoOptions
 from newtonsim.solvers.mujoco.shapes import GeomWriter, SurfaceOptions
 from newtonsim.solvers.mujoco.source import HostModel, Selection, select
 from newtonsim.solvers.mujoco.spec import BodyWriter, DriveOptions, Names
+from newtonsim.solvers.mujoco.tendons import TendonWriter, check_tendon_worlds
 
 if TYPE_CHECKING:
     import mujoco
@@ -113,6 +114,9 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     geoms = _write_shapes(host, chosen, spec, names, trees, options)
     constraints = ConstraintWriter(host, chosen, spec, names, trees)
     constraints.write()
+    tendons = TendonWriter(host, chosen, spec, names, trees)
+    check_tendon_worlds(host, tendons.row)
+    tendons.write()
     if options.add_axes:
         _add_axes(spec, names)
     try:
@@ -120,6 +124,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     except ValueError as error:
         raise ModelError(f"MuJoCo does not take the model: {error}") from error
     view = _view(model, chosen, trees, constraints, mj_model)
+    _place_tendons(view, tendons, model)
     conversion = Conversion(model, chosen, spec, mj_model, view, *_shape_places(model, chosen, geoms))
     _of_models[id(mj_model)] = conversion
     return conversion
@@ -326,6 +331,18 @@ def _view(
     )
     view.origin = put(chosen.origin.astype(np.float32), dtype=wp.transform, device=model.device)
     return view
+
+
+def _place_tendons(view: MujocoView, tendons: TendonWriter, model: Model) -> None:
+    """Write where the tendons of all worlds have their controls; each world has them in the same order."""
+    row = tendons.row
+    order = np.argsort(row, kind="stable")
+    ctrl = np.full(len(row), -1)
+    of_first = np.array([tendons.actuators[t].id for t in sorted(tendons.actuators)], np.int64)
+    if len(row):
+        ctrl[order] = np.tile(of_first, len(row) // len(of_first))
+    view.tendon_row = put(row, dtype=int, device=model.device)
+    view.tendon_ctrl = put(ctrl, dtype=int, device=model.device)
 
 
 def _shape_places(model: Model, chosen: Selection, geoms: GeomWriter) -> tuple[np.ndarray, np.ndarray]:
