@@ -64,7 +64,7 @@ class ConstraintStage:
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
         tendons: Tendons of the model, None without any.
-        references: Parameters of limits and contacts by reference.
+        parameters: Parameters of limits and contacts by reference.
         levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
@@ -113,7 +113,7 @@ class ConstraintStage:
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = featherstone_row_layout.axis_levers(model)
-        self.references = References(model)
+        self.parameters = References(model)
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
         self.buffers = SolveBuffers(model, self.rows)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
@@ -194,7 +194,7 @@ class ConstraintStage:
         view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
         view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
         view.lever = self.levers
-        self.references.describe_limits(view, joint_qd)
+        self.parameters.describe_limits(view, joint_qd)
         return view
 
     def _note_step(self, contacts: Contacts, dt: float) -> None:
@@ -424,7 +424,7 @@ class ConstraintStage:
                 contacts=contacts.view,
                 depth=depth,
                 s=settings,
-                law=self.references.contacts(),
+                law=self.parameters.contacts(),
             ),
             writes=dict(rows=rows.contact),
         )
@@ -444,7 +444,7 @@ class ConstraintStage:
                     contacts=contacts.view,
                     depth=depth,
                     s=settings,
-                    law=self.references.contacts(),
+                    law=self.parameters.contacts(),
                     contact=rows.contact,
                 ),
                 writes=dict(rows=rows.spin),

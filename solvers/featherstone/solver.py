@@ -547,7 +547,7 @@ class FeatherstoneSolver(LaunchedSolver):
             return False
         if self.compliant or self.before_step or self.deformables or self.smooth.from_start:
             return False
-        if self.constraints.references.any or self.constraints.tendons:
+        if self.constraints.parameters.any or self.constraints.tendons:
             return False
         if self.servos or self.sleep or self.speed_limit:
             return False

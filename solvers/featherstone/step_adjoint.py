@@ -583,7 +583,7 @@ class FeatherstoneAdjoint:
             self.carried,
             (constraints.multiplier, self.v_end, state.joint_qd),
             constraints.stage.options.settings(step.dt),
-            constraints.stage.references.contacts(),
+            constraints.stage.parameters.contacts(),
             constraints.stage.rows,
             (impulse.contact, impulse.spin),
             constraints.rows,
