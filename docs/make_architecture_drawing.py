@@ -123,6 +123,7 @@ KERNELS = Plan(
         "worlds of bodies": (
             {
                 "maximal": "bodies of XPBD and VBD",
+                "tendons": "lengths, forces, rows",
                 "envs": "tasks, sensors",
                 "camera": "pictures by rays",
             },

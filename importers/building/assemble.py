@@ -120,7 +120,7 @@ def append(
         new_world: Whether it becomes a world of its own.
     """
     body, joint, shape = builder.body_count, builder.joint_count, builder.shape_count
-    constraint = builder.constraint_count
+    constraint, tendon = builder.constraint_count, builder.tendon_count
     coord, dof, axis = builder.joint_coord_count, builder.joint_dof_count, builder.joint_axis_count
     builder.add_builder(scratch, xform, update_num_env_count=new_world, separate_collision_group=False)
     report.bodies = {name: index + body if index >= 0 else -1 for name, index in report.bodies.items()}
@@ -130,9 +130,12 @@ def append(
     report.joint_coords = {name: index + coord for name, index in report.joint_coords.items()}
     report.joint_dofs = {name: index + dof for name, index in report.joint_dofs.items()}
     report.shapes = {name: [index + shape for index in indices] for name, indices in report.shapes.items()}
+    report.tendons = {name: index + tendon for name, index in report.tendons.items()}
     for actuator in report.actuators:
         if actuator["axis"] is not None:
             actuator["axis"] += axis
+        if actuator.get("tendon") is not None:
+            actuator["tendon"] += tendon
 
 
 def base_joint_axes(text: str) -> tuple[list[JointAxis], list[JointAxis]]:

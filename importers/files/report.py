@@ -54,6 +54,7 @@ class ImportReport:
         joint_refs: MJCF `ref` by joint name [rad or m] where it is not zero: file's coordinate = ours + ref.
         actuators: One dict per MJCF actuator, see `newtonsim.importers.mjcf.actuators`.
         constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
+        tendons: Index of the tendon by name of the MJCF tendon.
         shapes: Shape indices by name of body, in the order of the file.
         entries: Remarks, in the order of the file.
         elements: How often each kind of element stands in the file, by name and by what was made of it:
@@ -71,6 +72,7 @@ class ImportReport:
     joint_refs: dict[str, float] = field(default_factory=dict)
     actuators: list[dict] = field(default_factory=list)
     constraints: dict[str, int] = field(default_factory=dict)
+    tendons: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, list[int]] = field(default_factory=dict)
     entries: list[ReportEntry] = field(default_factory=list)
     elements: dict[str, dict[str, int]] = field(default_factory=dict)

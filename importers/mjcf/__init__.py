@@ -94,6 +94,10 @@ def parse_mjcf(
         >>> report.joints, builder.joint_damping
         ({'hinge': 0}, [0.0])
 
+    solref, solimp, solmix, priority and condim of geoms, solreflimit, solimplimit and margin of hinges and
+    slides, and the parameters of pairs go into the arrays of the same names; where the file gives none,
+    limits and contacts are as rigid as the solver makes them.
+
     Note:
         The interface that this function follows gives `floating` the default False, made for robots whose
         file does not say how they are held. It is read so: left out, `floating` leaves a body free that the

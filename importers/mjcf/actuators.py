@@ -1,4 +1,4 @@
-"""Actuators: every joint actuator whose force is affine in control, position and velocity becomes a drive.
+"""Actuators on joints and tendons: those of which the force is affine in control, position and velocity.
 
 MuJoCo computes the force of an actuator on a joint as
 
@@ -15,7 +15,8 @@ results from
 `ImportReport.actuators` holds for each actuator of the file, in the file's order, a dict with
 
     name, joint     their names in the file
-    axis            entry of `Control.joint_act` that it writes, None when it is not modelled
+    axis            entry of `Control.joint_act` that it writes, None when it is on a tendon or not modelled
+    tendon          entry of `Control.tendon_act` that it writes, None when it is on no tendon
     scale, offset   what it adds to that entry: scale * ctrl + offset
     ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
 """
@@ -31,7 +32,7 @@ from newtonsim.importers.mjcf.document import ACTUATOR_TAGS, Document
 from newtonsim.importers.mjcf.records import Actuator, Joint, Scene
 from newtonsim.scene.enums import JointMode
 
-_OTHER_TARGETS = ("tendon", "site", "body", "slidersite", "cranksite", "refsite", "jointinparent")
+_OTHER_TARGETS = ("site", "body", "slidersite", "cranksite", "refsite", "jointinparent")
 _STATEFUL = ("intvelocity", "damper", "cylinder", "muscle", "adhesion")
 
 
@@ -49,6 +50,8 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
                 report.unsupported(node, f"actuators of type {tag}")
             elif target is not None:
                 report.unsupported(node, f"actuators on a {target}")
+            elif "tendon" in node.attrib:
+                _add_on_tendon(node, document, scene, report)
             elif node.text_of("joint") not in scene.ignored_names:
                 _add(node, joints, document, scene, report)
 
@@ -79,6 +82,20 @@ def _add(
     scene.actuators.append(
         Actuator(node.text_of("name"), node, joint.name, float(gears[0]), *law, ctrl, force)
     )
+
+
+def _add_on_tendon(node: Node, document: Document, scene: Scene, report: ImportReport) -> None:
+    name = node.required("tendon")
+    if name not in {one.text_of("name") for s in document.sections("tendon") for one in s.children}:
+        raise node.error(f"the tendon {name!r} is not defined")
+    if node.text_of("dyntype", "none") != "none" or node.float("timeconst", 0.0) > 0.0:
+        report.unsupported(node, "the activation dynamics of an actuator")
+    law = _law(node, report)
+    if law is None:
+        return
+    gear = float(node.floats("gear", 6, (1.0,), at_least=1)[0])
+    ranges = [_range(node, f"{kind}limited", f"{kind}range", document) for kind in ("ctrl", "force")]
+    scene.actuators.append(Actuator(node.text_of("name"), node, name, gear, *law, *ranges, on_tendon=True))
 
 
 def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:
@@ -141,15 +158,20 @@ class Drive:
     maps: list[tuple[float, float]]
 
 
-def combine(actuators: list[Actuator], joint: Joint) -> Drive:
-    """Add up the actuators of one joint; exact as long as no force range clamps one of several."""
+def combine(actuators: list[Actuator], ref: float) -> Drive:
+    """Add up the actuators of one joint or tendon; exact as long as no force range clamps one of several.
+
+    Args:
+        actuators: The actuators.
+        ref: What the coordinate of the file has over ours.
+    """
     ke = sum(-actuator.bias[1] * actuator.gear**2 for actuator in actuators)
     kd = sum(-actuator.bias[2] * actuator.gear**2 for actuator in actuators)
     unit = ke or kd or 1.0
     maps = [(one.gear * one.gain / unit, one.gear * one.bias[0] / unit) for one in actuators]
     if ke > 0.0:
         mode = JointMode.TARGET_POSITION
-        maps[0] = (maps[0][0], maps[0][1] - joint.ref)
+        maps[0] = (maps[0][0], maps[0][1] - ref)
     elif kd > 0.0:
         mode, ke, kd = JointMode.TARGET_VELOCITY, kd, 0.0
     else:

@@ -16,8 +16,11 @@ from newtonsim.importers.mjcf.equality import add_equalities
 from newtonsim.importers.mjcf.inertia import compile_masses
 from newtonsim.importers.mjcf.keyframes import add_keyframes
 from newtonsim.importers.mjcf.layout import Segment, segments
+from newtonsim.importers.mjcf.pairs import add_pair_parameters
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions, Place
-from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene
+from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene, SolverParameters
+from newtonsim.importers.mjcf.tendons import add_tendons
+from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JointMode, JointType
 
 LINK_MASS_RATIO = 1.0e-6
@@ -70,6 +73,7 @@ class SceneBuilder:
             self._add_sites(number, body)
         self._add_filters()
         add_equalities(scene, self.state, options, self.builder, self.report)
+        add_tendons(scene, self.state, options, self.tendon_drives, self.builder, self.report)
         self._report_actuators()
         add_keyframes(scene, self.state, options, self.builder, self.report)
 
@@ -251,6 +255,9 @@ class SceneBuilder:
             effort = min(effort, drive.effort_limit)
         elif not self.scene.has_actuators and (options.stiffness > 0.0 or options.damping > 0.0):
             ke, kd, mode = options.stiffness, options.damping, JointMode.TARGET_POSITION
+        limit = joint.limit
+        if limit is None and joint.margin != 0.0:
+            limit = SolverParameters()  # a margin is one of limits by reference
         return JointAxis(
             joint.axis,
             limit_lower=lower,
@@ -267,6 +274,9 @@ class SceneBuilder:
             friction=joint.friction,
             effort_limit=effort,
             armature=self._armature(joint),
+            limit_solref=None if limit is None else limit.solref,
+            limit_solimp=SOLIMP if limit is None else limit.solimp,
+            limit_margin=joint.margin,
         )
 
     # -- actuators -------------------------------------------------------------------------------------------
@@ -274,16 +284,24 @@ class SceneBuilder:
     def _collect_drives(self) -> dict[int, Drive]:
         """Drives by `id` of the joint record."""
         groups: dict[str, list[Actuator]] = {}
+        on_tendons: dict[str, list[Actuator]] = {}
         for actuator in self.scene.actuators:
-            groups.setdefault(actuator.joint, []).append(actuator)
+            (on_tendons if actuator.on_tendon else groups).setdefault(actuator.joint, []).append(actuator)
         joints = {joint.name: joint for body in self.scene.bodies for joint in body.joints}
         drives: dict[int, Drive] = {}
         self.control_maps: dict[int, tuple[Joint, tuple[float, float]]] = {}
         for name, actuators in groups.items():
             joint = joints[name]
-            drive = drives[id(joint)] = combine(actuators, joint)
+            drive = drives[id(joint)] = combine(actuators, joint.ref)
             for actuator, mapping in zip(actuators, drive.maps):
                 self.control_maps[id(actuator.node)] = (joint, mapping)
+        self.tendon_drives: dict[str, Drive] = {}
+        self.tendon_maps: dict[int, tuple[str, tuple[float, float]]] = {}
+        for name, actuators in on_tendons.items():
+            if name in self.scene.tendons:
+                drive = self.tendon_drives[name] = combine(actuators, 0.0)
+                for actuator, mapping in zip(actuators, drive.maps):
+                    self.tendon_maps[id(actuator.node)] = (name, mapping)
         return drives
 
     def _report_actuators(self) -> None:
@@ -291,11 +309,15 @@ class SceneBuilder:
         ranges = {id(actuator.node): actuator.ctrl_range for actuator in self.scene.actuators}
         for node in self.scene.actuator_order:
             joint, (scale, offset) = self.control_maps.get(id(node), (None, (0.0, 0.0)))
+            tendon = None
+            if id(node) in self.tendon_maps:
+                tendon, (scale, offset) = self.tendon_maps[id(node)]
             self.report.actuators.append(
                 {
                     "name": node.text_of("name", ""),
                     "joint": node.text_of("joint"),
                     "axis": axes.get(id(joint)) if joint is not None else None,
+                    "tendon": None if tendon is None else self.report.tendons[tendon],
                     "scale": scale,
                     "offset": offset,
                     "ctrl_range": ranges.get(id(node)),
@@ -391,11 +413,13 @@ class SceneBuilder:
             arguments["thickness"] = geom.margin
         if self.frictionless:
             arguments["mu"] = 0.0
-        elif collides and geom.condim == 1:
-            self.report.approximated(
-                geom.node, "condim 1: also contacts with geoms of condim 1 have friction"
-            )
         index = self._add_geometry(geom, pose, arguments)
+        if geom.condim == 1 and not self.frictionless:
+            builder.shape_condim[index] = 1
+        if geom.solver is not None:
+            builder.shape_solref[index] = geom.solver.solref
+            builder.shape_solimp[index] = geom.solver.solimp
+        builder.shape_priority[index], builder.shape_solmix[index] = geom.priority, geom.solmix
         if geom.condim >= 4:
             builder.shape_mu_torsion[index] = float(friction[1]) if friction is not None else 0.005
         if geom.condim == 6:
@@ -453,6 +477,7 @@ class SceneBuilder:
             if first in self.geom_shapes and second in self.geom_shapes
         )
         self.builder.shape_collision_filter_pairs |= self.rules.blocked()
+        add_pair_parameters(self.scene, self.geom_shapes, self.options.scale, self.builder, self.report)
 
 
 def up_rotation(up_axis: str, up_vector: np.ndarray) -> Pose:

@@ -28,6 +28,8 @@ def parse_equalities(document: Document, scene: Scene, report: ImportReport) -> 
     }
     for section in document.sections("equality"):
         for node in section.children:
+            if node.tag == "tendon":
+                continue  # see `tendons.parse_tendons`
             if node.tag not in _KINDS:
                 report.unsupported(node, "equality constraints of this kind")
                 continue

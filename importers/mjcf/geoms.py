@@ -10,11 +10,11 @@ from newtonsim.importers.geometry.meshes import convex_hull
 from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document, quat_of_z
-from newtonsim.importers.mjcf.records import Geom, Material, MeshAsset
+from newtonsim.importers.mjcf.records import Geom, Material, MeshAsset, SolverParameters
+from newtonsim.scene.arrays import SOLIMP, SOLREF
 
 KINDS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")
 _SIZES = {"sphere": 1, "capsule": 2, "cylinder": 2, "box": 3, "ellipsoid": 3}
-_SOLREF, _SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 _LONG = ("capsule", "cylinder", "box", "ellipsoid")
 
 
@@ -96,12 +96,30 @@ def _read_contact(geom: Geom, report: ImportReport) -> None:
         report.unsupported(node, "a negative margin")
         geom.margin = None
     if node.float("gap", 0.0) != 0.0:
-        report.approximated(
-            node, "gap, by which MuJoCo finds contacts before they do anything, has no effect"
-        )
-    for name in ("solref", "solimp", "priority", "solmix"):
-        if differs(node, name):
-            report.unsupported(node, f"{name}; contacts follow the solver and the contact_* arguments")
+        report.ignored(node, "gap, by which MuJoCo finds contacts before they do anything")
+    geom.solver = solver_parameters(node, "solref", "solimp")
+    geom.priority, geom.solmix = node.int("priority", 0), node.float("solmix", 1.0)
+    if geom.solmix < 0.0:
+        raise node.error(f"attribute 'solmix' must not be negative, got {geom.solmix:g}")
+
+
+def solver_parameters(node: Node, ref: str, imp: str) -> SolverParameters | None:
+    """Read parameters of MuJoCo's constraint solver; None where those are given that hold anyway."""
+    if not (differs(node, ref) or differs(node, imp)):
+        return None
+    found = []
+    for name, usual in ((ref, SOLREF), (imp, SOLIMP)):
+        values = node.floats(name, default=())
+        if len(values) > len(usual):
+            raise node.error(f"attribute '{name}' has {len(values)} numbers, expected at most {len(usual)}")
+        found.append((*map(float, values), *usual[len(values) :]))
+    (first, second), (low, high, width, middle, power) = found
+    if (first > 0.0) != (second > 0.0):
+        raise node.error(f"attribute '{ref}': expected two positive numbers, or two that are not")
+    # MuJoCo moves what is out of range into it
+    imp_values = (min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), max(width, 0.0))
+    imp_values += (min(max(middle, 1.0e-4), 0.9999), max(power, 1.0))
+    return SolverParameters((first, second), imp_values)
 
 
 def differs(node: Node, name: str) -> bool:
@@ -109,8 +127,7 @@ def differs(node: Node, name: str) -> bool:
     values = node.floats(name)
     if values is None:
         return False
-    neutral = _SOLREF if name.startswith("solref") else _SOLIMP if name.startswith("solimp") else (0.0,)
-    neutral = (1.0,) if name == "solmix" else neutral
+    neutral = SOLREF if name.startswith("solref") else SOLIMP
     return len(values) > len(neutral) or bool((values != neutral[: len(values)]).any())
 
 

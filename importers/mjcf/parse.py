@@ -17,8 +17,9 @@ from newtonsim.importers.mjcf.actuators import parse_actuators
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import parse_equalities
-from newtonsim.importers.mjcf.geoms import differs, parse_geom
+from newtonsim.importers.mjcf.geoms import differs, parse_geom, solver_parameters
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
+from newtonsim.importers.mjcf.tendons import parse_tendons
 
 _JOINT_KINDS = ("hinge", "slide", "ball", "free")
 _VISUAL = ("camera", "light", "user")
@@ -72,7 +73,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     parse_equalities(document, scene, report)
     _restore_inertias(document, scene)
     _parse_keyframes(document, scene)
-    _parse_tendons(document, report)
+    parse_tendons(document, scene, report)
     for node in document.root.children:
         if node.tag in _SILENT_SECTIONS:
             report.ignored(node)
@@ -290,6 +291,8 @@ def _parse_joint(
     if joint.armature is not None:
         joint.armature = _not_negative(node, "armature", joint.armature, document)
     _read_range(node, joint, document, report)
+    joint.limit = solver_parameters(node, "solreflimit", "solimplimit")
+    joint.margin = node.float("margin", 0.0)
     _check_joint_support(node, joint, report)
     return joint
 
@@ -328,11 +331,11 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
         report.unsupported(node, f"stiffness of {joint.kind} joints")
     if (node.floats("springdamper", default=(0.0,)) > 0.0).any():
         report.unsupported(node, "springdamper")
-    if node.float("margin", 0.0) != 0.0:
-        report.approximated(node, "limits act at the limit; the margin of a joint has no effect")
-    for name in ("solreflimit", "solimplimit", "solreffriction", "solimpfriction"):
+    if joint.kind == "ball" and (joint.limit is not None or joint.margin != 0.0):
+        report.unsupported(node, "solreflimit, solimplimit and margin of ball joints, whose limits are rigid")
+    for name in ("solreffriction", "solimpfriction"):
         if differs(node, name):
-            report.unsupported(node, f"{name}; limits follow the solver and limit_ke, limit_kd")
+            report.unsupported(node, f"{name}; dry friction of joints is rigid")
     if node.bool("actuatorgravcomp", False):
         report.unsupported(node, "actuatorgravcomp")
 
@@ -356,7 +359,7 @@ def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
     return MassProps(mass, pose.p, rotation @ inertia @ rotation.T)
 
 
-# -- contacts, keyframes, tendons ----------------------------------------------------------------------------
+# -- contacts, keyframes -------------------------------------------------------------------------------------
 
 
 def _parse_contacts(document: Document, scene: Scene, report: ImportReport) -> None:
@@ -368,11 +371,6 @@ def _parse_contacts(document: Document, scene: Scene, report: ImportReport) -> N
                 node = document.defaults.resolve(node, None)[0]
                 ends = _references(node, ("geom1", "geom2"), geoms, "geom")
                 scene.pairs.append((node, *ends))
-                own = {"condim", "friction", "solref", "solimp", "margin", "gap", "solreffriction"} & set(
-                    node.attrib
-                )
-                if own:
-                    report.unsupported(node, "contact parameters of a pair; those of its geoms count")
             elif node.tag == "exclude":
                 scene.excludes.append((node, *_references(node, ("body1", "body2"), bodies, "body")))
             else:
@@ -392,15 +390,3 @@ def _parse_keyframes(document: Document, scene: Scene) -> None:
         for node in section.findall("key"):
             arrays = (node.floats("qpos"), node.floats("qvel"), node.floats("ctrl"))
             scene.keyframes.append(Keyframe(node.text_of("name"), node, *arrays))
-
-
-def _parse_tendons(document: Document, report: ImportReport) -> None:
-    """A tendon without stiffness, damping, limits, friction and actuator is a mere quantity to read."""
-    active = ("stiffness", "damping", "range", "frictionloss", "armature", "actuatorfrcrange")
-    for section in document.sections("tendon"):
-        for node in section.children:
-            node = document.defaults.resolve(node, None)[0]
-            if any(name in node.attrib and node.floats(name).any() for name in active):
-                report.unsupported(node, "forces of tendons")
-            else:
-                report.ignored(node, "a tendon without stiffness, damping and limits")

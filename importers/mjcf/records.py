@@ -8,8 +8,22 @@ from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.meshes import Surface
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.scene.arrays import SOLIMP, SOLREF
 
 DEFAULT_FRICTION = (1.0, 0.005, 0.0001)
+
+
+@dataclass(slots=True)
+class SolverParameters:
+    """solref and solimp of a contact or a limit."""
+
+    solref: tuple[float, ...] = SOLREF
+    solimp: tuple[float, ...] = SOLIMP
+
+    def scaled(self, scale: float) -> "SolverParameters":
+        """Return the same with another unit of length."""
+        first, last, width, *rest = self.solimp
+        return SolverParameters(self.solref, (first, last, width * scale, *rest))
 
 
 @dataclass(slots=True, eq=False)
@@ -71,6 +85,9 @@ class Geom:
     condim: int = 3
     friction: np.ndarray | None = None
     margin: float | None = None
+    solver: SolverParameters | None = None
+    solmix: float = 1.0
+    priority: int = 0
     material: Material = field(default_factory=Material)
 
 
@@ -92,6 +109,8 @@ class Joint:
     friction: float = 0.0
     armature: float | None = None
     effort_limit: float = np.inf
+    limit: SolverParameters | None = None
+    margin: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +139,10 @@ class Body:
 
 @dataclass(slots=True, eq=False)
 class Actuator:
-    """An actuator on a joint whose force is gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity."""
+    """An actuator whose force is gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity.
+
+    `joint` is the joint that it is on, or the tendon if `on_tendon`.
+    """
 
     name: str | None
     node: Node
@@ -130,6 +152,7 @@ class Actuator:
     bias: tuple[float, float, float]
     ctrl_range: tuple[float, float] | None = None
     force_range: tuple[float, float] | None = None
+    on_tendon: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -161,6 +184,36 @@ class Equality:
 
 
 @dataclass(slots=True, eq=False)
+class Tendon:
+    """One tendon; lengths are those of the file.
+
+    Attributes:
+        name: Its name.
+        node: The element, defaults filled in.
+        joints: Names of joints and their coefficients, of a fixed tendon.
+        stops: Names of sites, and divisors of pulleys, of a spatial one.
+        options: Arguments of `ModelBuilder.add_tendon_fixed` and `add_tendon_spatial`.
+    """
+
+    name: str
+    node: Node
+    joints: list[tuple[str, float]] = field(default_factory=list)
+    stops: list[str | float] = field(default_factory=list)
+    options: dict = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class TendonEquality:
+    """An equality between two tendons, or of one with a number."""
+
+    node: Node
+    tendons: tuple[str, str | None]
+    coefficients: np.ndarray
+    active: bool
+    solver: SolverParameters
+
+
+@dataclass(slots=True, eq=False)
 class Keyframe:
     """Values as in the file: lengths are those of MuJoCo's qpos, qvel, ctrl; None where not given."""
 
@@ -184,6 +237,8 @@ class Scene:
     excludes: list[tuple[Node, str, str]] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
     equalities_enabled: bool = True
+    tendons: dict[str, Tendon] = field(default_factory=dict)
+    tendon_equalities: list[TendonEquality] = field(default_factory=list)
     keyframes: list[Keyframe] = field(default_factory=list)
     timestep: float | None = None
     gravity: np.ndarray | None = None
@@ -208,11 +263,14 @@ def scale_scene(scene: Scene, scale: float) -> None:
                 joint.ref, joint.spring_ref = joint.ref * scale, joint.spring_ref * scale
                 joint.lower = None if joint.lower is None else joint.lower * scale
                 joint.upper = None if joint.upper is None else joint.upper * scale
+                joint.margin = joint.margin * scale
+                joint.limit = None if joint.limit is None else joint.limit.scaled(scale)
         for site in body.sites:
             site.pose = site.pose.scaled(scale)
         for geom in body.geoms:
             geom.pose, geom.size = geom.pose.scaled(scale), geom.size * scale
             geom.margin = None if geom.margin is None else geom.margin * scale
+            geom.solver = None if geom.solver is None else geom.solver.scaled(scale)
             assets.update({id(asset): asset for asset in (geom.mesh, geom.heights) if asset is not None})
     for equality in scene.equalities:
         equality.anchor = equality.anchor * scale

@@ -39,6 +39,9 @@ class AxisRecord:
     armature: float
     damping: float
     friction: float
+    limit_solref: np.ndarray
+    limit_solimp: np.ndarray
+    limit_margin: float
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -144,12 +147,55 @@ class ShapeRecord:
     color: tuple[float, ...] | None
     is_textured: bool
     material: dict[str, float]
-    """ke, kd, kf, ka, mu, restitution, thickness, mu_torsion, mu_rolling."""
+    """ke, kd, kf, ka, mu, restitution, thickness, mu_torsion, mu_rolling, solmix, priority, condim."""
+    solref: np.ndarray
+    solimp: np.ndarray
 
     @property
     def is_collider(self) -> bool:
         """Whether it touches anything."""
         return self.collides or self.meets_ground or self.is_ground
+
+
+@dataclass(slots=True, eq=False)
+class ContactPairRecord:
+    """Contact parameters of a pair of shapes, which are places in `Scene.shapes`."""
+
+    shapes: tuple[int, int]
+    friction: np.ndarray
+    solref: np.ndarray
+    solimp: np.ndarray
+
+
+@dataclass(slots=True, eq=False)
+class TendonRecord:
+    """One tendon; elements of its path are (joint, axis of it, factor), (body, point) or a divisor.
+
+    `numbers` are those of the model's arrays of tendons, by name without "tendon_"; `length` is that where
+    all coordinates are zero.
+    """
+
+    key: str
+    index: int
+    elements: list[tuple | float]
+    numbers: dict[str, float]
+    limit_solref: np.ndarray
+    limit_solimp: np.ndarray
+    length: float
+
+
+@dataclass(slots=True, eq=False)
+class TendonEqualityRecord:
+    """An equality between two tendons, which are places in `Scene.tendons`, or None for the second."""
+
+    key: str
+    first: int
+    second: int | None
+    coefficients: np.ndarray
+    lengths: np.ndarray
+    enabled: bool
+    solref: np.ndarray
+    solimp: np.ndarray
 
 
 @dataclass(slots=True, eq=False)
@@ -163,6 +209,9 @@ class Scene:
         shapes: In the model's order, those without geometry left out.
         rigid: Rigid group of each shape, -1 for those that stand still (n,).
         filtered: Pairs of places in `shapes` that pass through each other (m, 2).
+        contact_pairs: Pairs of shapes with contact parameters of their own.
+        tendons: In the model's order.
+        tendon_equalities: Likewise.
         gravity: Acceleration (3,) [m/s^2].
         up: Up direction (3,).
         articulations: First joint and name of each articulation.
@@ -178,6 +227,9 @@ class Scene:
     shapes: list[ShapeRecord] = field(default_factory=list)
     rigid: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     filtered: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), np.int64))
+    contact_pairs: list[ContactPairRecord] = field(default_factory=list)
+    tendons: list[TendonRecord] = field(default_factory=list)
+    tendon_equalities: list[TendonEqualityRecord] = field(default_factory=list)
     gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
     up: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0, 0.0]))
     articulations: list[tuple[int, str]] = field(default_factory=list)
@@ -217,6 +269,10 @@ class Scene:
             constraint.X_c = rotation @ constraint.X_c if constraint.child < 0 else constraint.X_c
         for shape in self.shapes:
             shape.pose = rotation @ shape.pose if shape.body < 0 else shape.pose
+        for tendon in self.tendons:
+            for place, element in enumerate(tendon.elements):
+                if isinstance(element, tuple) and len(element) == 2 and element[0] < 0:
+                    tendon.elements[place] = (-1, turned(element[1]))
         self.sites = [(name, body, rotation @ p if body < 0 else p) for name, body, p in self.sites]
 
 

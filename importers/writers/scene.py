@@ -12,22 +12,25 @@ from newtonsim.importers.writers.records import (
     AxisRecord,
     BodyRecord,
     ConstraintRecord,
+    ContactPairRecord,
     JointRecord,
     Scene,
     ShapeRecord,
 )
+from newtonsim.importers.writers.tendons import read_tendons
 from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType, ShapeFlags
 from newtonsim.scene.model import Model
 
 _LOST = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_FIELDS = (
     *("target_ke", "target_kd", "limit_lower", "limit_upper", "limit_ke", "limit_kd"),
-    *("stiffness", "spring_ref", "effort_limit", "velocity_limit"),
+    *("stiffness", "spring_ref", "effort_limit", "velocity_limit", "limit_margin"),
 )
 _JOINT_NUMBERS = (
     *("enabled", "linear_compliance", "angular_compliance", "twist_lower", "twist_upper", "swing_limit"),
     *("distance_lower", "distance_upper"),
 )
+_CONTACT_NUMBERS = ("mu_torsion", "mu_rolling", "solmix", "priority", "condim")
 _MATERIAL = ("ke", "kd", "kf", "ka", "mu", "restitution")
 
 
@@ -86,6 +89,7 @@ class _Reader:
             for site in model.sites
             if site["body"] in self.body_number
         ]
+        read_tendons(model, scene, self.body_number)
         self._read_keyframes()
         for kind in _LOST:
             if count := getattr(model, f"{kind}_count"):
@@ -106,7 +110,8 @@ class _Reader:
         table = {name: self._array(f"joint_{name}") for name in names}
         names = ("q", "qd", "armature", "damping", "friction", *_JOINT_NUMBERS)
         table |= {name: self._array(f"joint_{name}").astype(np.float64) for name in names}
-        axes = {name: self._array(f"joint_{name}") for name in ("axis", "axis_mode", "act", *_AXIS_FIELDS)}
+        names = ("axis", "axis_mode", "act", "limit_solref", "limit_solimp", *_AXIS_FIELDS)
+        axes = {name: self._array(f"joint_{name}") for name in names}
         for index in self.joints:
             self._add_joint(index, table, axes)
 
@@ -159,6 +164,8 @@ class _Reader:
             armature=float(table["armature"][dof]),
             damping=float(table["damping"][dof]),
             friction=float(table["friction"][dof]),
+            limit_solref=axes["limit_solref"][index].astype(np.float64),
+            limit_solimp=axes["limit_solimp"][index].astype(np.float64),
             **{name: float(axes[name][index]) for name in _AXIS_FIELDS},
         )
 
@@ -226,8 +233,8 @@ class _Reader:
         kinds, scales = model.shape_geo.type.numpy(), model.shape_geo.scale.numpy().astype(np.float64)
         columns = {name: getattr(model.shape_materials, name).numpy() for name in _MATERIAL}
         columns["thickness"] = model.shape_geo.thickness.numpy()
-        columns |= {name: self._array(f"shape_{name}") for name in ("mu_torsion", "mu_rolling")}
-        names = ("body", "flags", "world", "convex", "transform")
+        columns |= {name: self._array(f"shape_{name}") for name in _CONTACT_NUMBERS}
+        names = ("body", "flags", "world", "convex", "transform", "solref", "solimp")
         table = {name: self._array(f"shape_{name}") for name in names}
         row = np.full(model.shape_count, -1)
         for index in self._chosen(model.shape_world):
@@ -258,12 +265,26 @@ class _Reader:
                     color=None if color is None else tuple(float(x) for x in color),
                     is_textured=own or model.shape_texture[index] is not None,
                     material={name: float(values[index]) for name, values in columns.items()},
+                    solref=table["solref"][index].astype(np.float64),
+                    solimp=table["solimp"][index].astype(np.float64),
                 )
             )
+        self._read_contact_pairs(row)
         scene.rigid = np.asarray(rules.rigid)[[shape.index for shape in scene.shapes]]
         pairs = np.stack(np.divmod(rules.filter_keys, model.shape_count), axis=1)
         pairs = row[pairs]
         scene.filtered = pairs[(pairs >= 0).all(axis=1)]
+
+    def _read_contact_pairs(self, row: np.ndarray) -> None:
+        """Read the pairs of shapes of which both have a row."""
+        pairs = self._array("contact_pair_shapes").reshape(-1, 2).astype(np.int64)
+        names = ("friction", "solref", "solimp")
+        tables = [self._array(f"contact_pair_{name}").astype(np.float64) for name in names]
+        for number in np.flatnonzero((row[pairs] >= 0).all(axis=1)).tolist():
+            first, second = (int(place) for place in row[pairs[number]])
+            self.scene.contact_pairs.append(
+                ContactPairRecord((first, second), *(table[number] for table in tables))
+            )
 
     def _read_keyframes(self) -> None:
         coords, dofs = self._places("joint_q_start"), self._places("joint_qd_start")

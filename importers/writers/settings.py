@@ -48,6 +48,21 @@ def limit_settings(axes: list[tuple[str, AxisRecord]], report: ExportReport) -> 
             report.read_with[name] = value
 
 
+def report_references(scene: Scene, report: ExportReport) -> None:
+    """Report what only MJCF holds: parameters of limits and contacts by reference."""
+    for joint in scene.joints:
+        if any(axis.limit_solref.any() for axis in joint.axes):
+            report.approximated(joint.key, "solref, solimp and margin of its limits are left out")
+    for shape in scene.shapes:
+        if shape.solref.any() or shape.material["priority"] or shape.material["condim"]:
+            report.approximated(shape.key, "solref, solimp, priority and condim are left out")
+    if scene.tendons:
+        report.unsupported(f"{len(scene.tendons)} tendons", "tendons are left out")
+    if scene.contact_pairs:
+        count = len(scene.contact_pairs)
+        report.approximated(f"{count} pairs of shapes", "contact parameters of their own are left out")
+
+
 def report_lost(scene: Scene, report: ExportReport) -> None:
     """Report what no robot format holds, and what all formats hold differently."""
     for kind, count in scene.lost.items():

@@ -11,7 +11,7 @@ rows want, so that friction opposes the mean slip, and things that are carried a
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/,
     kernels/constraints/linear/contacts.py
-Reads: BodyStateView, ConstraintSettings, ContactRowView, ContactView, KinematicsView, L,
+Reads: BodyStateView, ConstraintSettings, ContactParameters, ContactRowView, ContactView, KinematicsView, L,
     ModelShapeMaterials, ShapeView, TreeView, body_A, falls, gravity, mass, z
 Writes: ContactRowView
 """
@@ -42,6 +42,15 @@ from newtonsim.kernels.trees.point_motion import (
     point_motion,
 )
 from newtonsim.kernels.views.model import KinematicsView, TreeView
+from newtonsim.kernels.views.references import (
+    IDLE,
+    ContactParameters,
+    RowReference,
+    combine,
+    contact_friction,
+    mixed_parameters,
+    row_reference,
+)
 from newtonsim.kernels.views.shapes import ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
 
@@ -54,10 +63,12 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
 SMALLEST_SKIN = wp.constant(1.0e-12)  # [m]
-# what a contact is: rigid, spring and damper of materials, or softened over the width of the settings
+# what a contact is: rigid, spring and damper of materials, softened over the width of the settings, or by
+# reference
 CONTACT_RIGID = wp.constant(0)
 CONTACT_SPRING = wp.constant(1)
 CONTACT_SMOOTH = wp.constant(2)
+CONTACT_REFERENCE = wp.constant(3)
 
 
 @wp.struct
@@ -115,15 +126,6 @@ def spin_width(slip_width: float, coefficient: float) -> float:
     if coefficient > 0.0:
         width = slip_width / coefficient
     return width
-
-
-@wp.func
-def combine(a: float, b: float, product: int) -> float:
-    """Product or mean of a number of both materials."""
-    result = 0.5 * (a + b)
-    if product == 1:
-        result = a * b
-    return result
 
 
 @wp.func
@@ -193,7 +195,7 @@ def contact_target(
     target.closing = closing_velocity(distance, approach, rate, soft, push_share, s)
     target.rebound = target.closing
     target.moving = target.closing
-    bounces = restitution > 0.0 and approach < -s.restitution_speed and soft != CONTACT_SMOOTH
+    bounces = restitution > 0.0 and approach < -s.restitution_speed and soft < CONTACT_SMOOTH
     if bounces and distance + s.dt * approach_free <= 0.0:
         gap = wp.max(0.0, distance)
         pull = (approach - approach_free) / s.dt
@@ -311,7 +313,7 @@ def contact_bend(
     if soft != CONTACT_SMOOTH:
         # all of it on what touches, none of it where the skin ends
         share = wp.clamp((s.contact_skin - distance) / wp.max(s.contact_skin, SMALLEST_SKIN), 0.0, 1.0)
-        if restitution > 0.0:
+        if restitution > 0.0 or soft == CONTACT_REFERENCE:
             share = 0.0
         bend = wp.vec3(share * bend[0], bend[1], bend[2])
     return bend
@@ -379,6 +381,29 @@ def spring_damping(spring: wp.vec2, dt: float) -> float:
 
 
 @wp.func
+def contact_reference(
+    s0: int,
+    s1: int,
+    b0: int,
+    b1: int,
+    distance: float,
+    approach: float,
+    dt: float,
+    law: ContactParameters,
+) -> RowReference:
+    """Target and softness of the normal row of a contact by reference; what does not overlap is idle."""
+    weight = float(0.0)
+    if b0 >= 0:
+        weight += law.weight[b0]
+    if b1 >= 0:
+        weight += law.weight[b1]
+    reference = row_reference(distance, approach, weight, mixed_parameters(s0, s1, law), dt)
+    if distance >= 0.0:
+        reference.target = -IDLE
+    return reference
+
+
+@wp.func
 def soften_contact(
     c: int,
     tree: TreeView,
@@ -386,6 +411,7 @@ def soften_contact(
     mass: wp.array(dtype=float),
     contacts: ContactView,
     s: ConstraintSettings,
+    law: ContactParameters,
     rows: ContactRowView,
 ) -> float:
     """Friction and softness of contact c, which has its Jacobian; returns the inverse weight of its bodies.
@@ -398,7 +424,7 @@ def soften_contact(
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
     rows.slip_width[c] = 0.0
-    rows.friction[c] = combine(material.mu[s0], material.mu[s1], s.friction_product)
+    rows.friction[c] = contact_friction(s0, s1, material, law, s.friction_product)
     softness = s.contact_cfm
     spring = contact_spring(s0, s1, material, s.soft_contacts)
     weight = inverse_weight(tree, rows.leaf[c], mass)
@@ -410,6 +436,11 @@ def soften_contact(
     elif s.smoothing > 0.0:
         soft = CONTACT_SMOOTH
         rows.slip_width[c] = CREEP_RATE * s.smoothing
+    if law.given == 1:
+        parameters = mixed_parameters(s0, s1, law)
+        if parameters.given == 1:
+            soft = CONTACT_REFERENCE
+            rows.slip_width[c] = 0.0
     delassus = rows.delassus[c]
     rows.softness[c] = wp.max(softness, LEAST_LIGHTNESS * weight - delassus[0])
     rows.weight[c] = wp.vec2(wp.max(delassus[0], weight), wp.max(delassus[1], weight))
@@ -435,6 +466,7 @@ def aim_contact(
     depth: int,
     weight: float,
     s: ConstraintSettings,
+    law: ContactParameters,
     rows: ContactRowView,
 ):
     """Targets of contact c, which has its Jacobian and softness, and the impulse that it starts from.
@@ -457,6 +489,8 @@ def aim_contact(
     leaf = place.leaf
     soft = rows.soft[c]
     restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
+    if soft == CONTACT_REFERENCE:
+        restitution = 0.0
     part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1))
     bend = contact_bend(frame * part, contacts.distance[c], restitution, soft, s)
     # the rows do not see sides that no dof moves: their velocity goes into the targets
@@ -478,6 +512,12 @@ def aim_contact(
     target = contact_target(
         contacts.distance[c], approach, free[0], restitution, rate, soft, rows.push_share[c], s
     )
+    if soft == CONTACT_REFERENCE:
+        reference = contact_reference(s0, s1, b0, b1, contacts.distance[c], approach, s.dt, law)
+        target.closing = reference.target
+        target.rebound = reference.target
+        target.moving = reference.target
+        rows.softness[c] = wp.max(rows.softness[c], reference.softness)
     rows.push[c] = 0.0
     alone = soft == CONTACT_RIGID and target.rebound == target.closing and moves_singles(tree, leaf)
     if alone and target.closing > 0.0:
@@ -512,6 +552,7 @@ def build_contact_rows(
     contacts: ContactView,
     depth: int,
     s: ConstraintSettings,
+    law: ContactParameters,
     rows: ContactRowView,
 ):
     """One thread per contact place: normal and tangential rows, targets, warm start."""
@@ -521,7 +562,7 @@ def build_contact_rows(
         return
     place = contact_place(c, tree, shape, bodies.q, contacts)
     fill_contact(c, place, tree, kin, shape, L, contacts, depth, rows)
-    weight = soften_contact(c, tree, material, mass, contacts, s, rows)
+    weight = soften_contact(c, tree, material, mass, contacts, s, law, rows)
     aim_contact(
         c,
         place,
@@ -538,5 +579,6 @@ def build_contact_rows(
         depth,
         weight,
         s,
+        law,
         rows,
     )

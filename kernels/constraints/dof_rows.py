@@ -17,6 +17,7 @@ from newtonsim.kernels.constraints.chains import inverse_weight, whiten_chain
 from newtonsim.kernels.constraints.servos import ServoView, servo_row
 from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
 from newtonsim.kernels.views.model import MODE_POSITION, DriveView, TreeView
+from newtonsim.kernels.views.references import RowReference, read_parameters, row_reference
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -48,8 +49,8 @@ class ConstraintSettings:
     contact_slop: float  # penetration left alone [m]
     contact_skin: float  # gap below which a contact counts as closed [m]
     soft_contacts: int  # CONTACTS_*: which contacts have stiffness and damping of the materials
-    friction_product: int  # 1: friction of a pair is the product, 0: the mean of both shapes'
-    restitution_product: int  # likewise
+    friction_product: int  # 1: friction of a pair is the product, 0: the mean, 2: the larger of both shapes'
+    restitution_product: int  # likewise, 0 or 1
     max_push_speed: float  # fastest removal of penetration [m/s]
     restitution_speed: float  # slowest approach that bounces [m/s]
     limit_rate: float  # rate at which a violated joint limit is restored [1/s]
@@ -70,6 +71,12 @@ class LimitView:
     velocity: wp.array(dtype=float)  # (A) [rad/s or m/s]
     friction: wp.array(dtype=float)  # (D) [N m or N]
     lever: wp.array(dtype=float)  # (A) distance [m] that a rad moves the body; 1 for axes that slide
+    by_reference: int  # 1 if a limit has the parameters that follow
+    ref: wp.array2d(dtype=float)  # (A, 2) see `references.RowParameters`; zero for the solver's own stiffness
+    imp: wp.array2d(dtype=float)  # (A, 5)
+    margin: wp.array(dtype=float)  # (A) distance [rad or m] from which on the limit acts
+    weight: wp.array(dtype=float)  # (D) inverse inertia of each dof in the reference pose
+    qd: wp.array(dtype=float)  # (D) velocities at the start of the step
 
 
 @wp.struct
@@ -166,6 +173,50 @@ def drive_velocity(drive: DriveView, a: int, act: float, q: float, rate: float) 
 
 
 @wp.func
+def has_reference(a: int, limit: LimitView) -> bool:
+    """True if the limits of axis a are by reference."""
+    found = bool(False)
+    if limit.by_reference == 1:
+        found = limit.ref[a, 0] != 0.0
+    return found
+
+
+@wp.func
+def limit_reference(d: int, a: int, below: float, above: float, dt: float, limit: LimitView) -> RowReference:
+    """Target and softness, seen from the nearer limit of axis a of dof d, at both of which there are gaps."""
+    p = read_parameters(a, limit.ref, limit.imp)
+    gap = below
+    v = limit.qd[d]
+    if above < below:
+        gap = above
+        v = -v
+    return row_reference(gap - limit.margin[a], v, limit.weight[d], p, dt)
+
+
+@wp.func
+def reference_row(
+    d: int, a: int, below: float, above: float, speed: float, s: ConstraintSettings, limit: LimitView
+) -> DofRow:
+    """The limits by reference of axis a of dof d, which act from their margin on, and its velocity limit."""
+    row = DofRow()
+    top = limit.velocity[a]
+    acts = wp.min(below, above) < limit.margin[a]
+    if acts or speed > NEAR_VELOCITY_LIMIT * top:
+        row.lower = -UNBOUNDED
+        row.upper = UNBOUNDED
+        row.slowest = -wp.min(top, UNBOUNDED)
+        row.fastest = -row.slowest
+    if acts:
+        reference = limit_reference(d, a, below, above, s.dt, limit)
+        row.softness = reference.softness
+        if above < below:
+            row.fastest = wp.clamp(-reference.target, -top, top)
+        else:
+            row.slowest = wp.clamp(reference.target, -top, top)
+    return row
+
+
+@wp.func
 def limit_row(
     d: int,
     tree: TreeView,
@@ -182,7 +233,9 @@ def limit_row(
     speed = wp.abs(v_free[d])
     gap = wp.min(x - limit.lower[a], limit.upper[a] - x)
     top = limit.velocity[a]
-    if gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
+    if has_reference(a, limit):
+        row = reference_row(d, a, x - limit.lower[a], limit.upper[a] - x, speed, s, limit)
+    elif gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
         row.lower = -UNBOUNDED
         row.upper = UNBOUNDED
         allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)

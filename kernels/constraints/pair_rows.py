@@ -34,6 +34,7 @@ PAIR_TWIST = wp.constant(4)  # limits of the angle about an axis that both frame
 PAIR_SWING = wp.constant(5)  # limit of the angle between the x axes
 PAIR_DISTANCE = wp.constant(6)  # limits of the distance of the anchors
 PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
+PAIR_TENDON = wp.constant(8)  # built elsewhere, see `kernels.tendons.rows`
 # rows below this share of the mobility that they would have without cancellation are rounding
 RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
@@ -529,8 +530,10 @@ def build_pair_rows(
     """One thread per row: Jacobian, target velocity, bounds, and the warm start from the last impulse."""
     r = first + wp.tid()
     start = rows.impulse[r]
-    rows.impulse[r] = 0.0
     rows.delassus[r] = 0.0
+    if rows.kind[r] == PAIR_TENDON:
+        return
+    rows.impulse[r] = 0.0
     if rows.constraint[r] >= 0:
         if loop.enabled[rows.constraint[r]] == 0:
             return

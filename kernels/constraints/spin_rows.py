@@ -2,8 +2,8 @@
 
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py
-Reads: ConstraintSettings, ContactRowView, ContactView, KinematicsView, L, ShapeView, SpinRowView, TreeView,
-    body_qd, mu, mu_rolling, mu_torsion
+Reads: ConstraintSettings, ContactParameters, ContactRowView, ContactView, KinematicsView, L, ShapeView,
+    SpinRowView, TreeView, body_qd, mu, mu_rolling, mu_torsion
 Writes: SpinRowView
 """
 
@@ -18,6 +18,7 @@ from newtonsim.kernels.constraints.contact_rows import (
 )
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.views.model import KinematicsView, TreeView
+from newtonsim.kernels.views.references import ContactParameters, contact_spin_friction
 from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -37,6 +38,7 @@ def build_spin_rows(
     contacts: ContactView,
     depth: int,
     s: ConstraintSettings,
+    law: ContactParameters,
     contact: ContactRowView,
     rows: SpinRowView,
 ):
@@ -47,13 +49,9 @@ def build_spin_rows(
         return
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
-    share0 = float(0.5)
-    share1 = float(0.5)
-    if s.friction_product == 1:
-        share0 = mu[s1]
-        share1 = mu[s0]
-    rows.torsion[c] = share0 * mu_torsion[s0] + share1 * mu_torsion[s1]
-    rows.rolling[c] = share0 * mu_rolling[s0] + share1 * mu_rolling[s1]
+    friction = contact_spin_friction(s0, s1, mu, mu_torsion, mu_rolling, law, s.friction_product)
+    rows.torsion[c] = friction[0]
+    rows.rolling[c] = friction[1]
     rows.delassus[c] = wp.vec2(0.0, 0.0)
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if rows.torsion[c] <= 0.0 and rows.rolling[c] <= 0.0:

@@ -20,13 +20,15 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 class MujocoView:
     """Where elements of a model are in MuJoCo's arrays; a row is one of MuJoCo's worlds, -1 stands for none.
 
-    Lengths: J joints, A joint axes, B bodies, K constraints, R rows.
+    Lengths: J joints, A joint axes, T tendons, B bodies, K constraints, R rows.
     """
 
     joint_row: wp.array(dtype=int)  # (J)
     joint_coord: wp.array(dtype=int)  # (J) first place in qpos
     joint_dof: wp.array(dtype=int)  # (J) first place in qvel
     axis_ctrl: wp.array(dtype=int)  # (A) place in ctrl
+    tendon_row: wp.array(dtype=int)  # (T)
+    tendon_ctrl: wp.array(dtype=int)  # (T) place in ctrl
     body_row: wp.array(dtype=int)  # (B)
     body_id: wp.array(dtype=int)  # (B)
     body_mocap: wp.array(dtype=int)  # (B)
@@ -252,6 +254,15 @@ def write_inputs(
         a = joint.axis_start[j] + k
         if view.axis_ctrl[a] >= 0:
             ctrl[row, view.axis_ctrl[a]] = act[a]
+
+
+@wp.kernel
+def write_tendon_inputs(
+    first: int, view: MujocoView, act: wp.array(dtype=float), ctrl: wp.array2d(dtype=float)
+):
+    """One thread per tendon: its control input."""
+    t = first + wp.tid()
+    ctrl[view.tendon_row[t], view.tendon_ctrl[t]] = act[t]
 
 
 @wp.kernel

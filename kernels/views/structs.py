@@ -4,7 +4,7 @@ Stage: constraints and penalties of contacts
 Used by: newtonsim/__init__.py, newtonsim/builder/finalize.py, newtonsim/scene/, render/recordings/model.py,
     kernels/constraints/adjoint/contact_terms.py, kernels/constraints/contact_rows.py,
     kernels/constraints/linear/contacts.py, kernels/maximal/adjoint/contact_terms.py,
-    kernels/maximal/contacts.py, kernels/penalty/, kernels/views/shapes.py
+    kernels/maximal/contacts.py, kernels/penalty/, kernels/views/
 """
 
 import newtonsim.kernels.lazy_warp as wp

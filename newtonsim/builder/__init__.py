@@ -10,6 +10,7 @@ from newtonsim.builder.collapse import CollapseMethods
 from newtonsim.builder.finalize import FinalizeMethods
 from newtonsim.builder.grids import GridMethods
 from newtonsim.builder.plot import PlotMethods
+from newtonsim.builder.tendons import TendonMethods
 from newtonsim.builder.worlds import WorldMethods
 from newtonsim.scene.columns import PairSet
 
@@ -20,6 +21,7 @@ class ModelBuilder(
     CollapseMethods,
     GridMethods,
     PlotMethods,
+    TendonMethods,
 ):
     """Describes a scene step by step; `finalize` turns it into a `Model`.
 

@@ -1,6 +1,7 @@
 """One axis of a joint."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +9,7 @@ import warp as wp
 
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_vector
+from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 
 
@@ -32,6 +34,11 @@ class JointAxis:
         friction: Dry friction [N m or N].
         effort_limit: Largest effort of the drive [N m or N].
         velocity_limit: Largest velocity [rad/s or m/s].
+        limit_solref: Time constant [s] and damping ratio of the limits, or minus stiffness and minus damping,
+            as MuJoCo's solref; None for limits as stiff as the solver makes them.
+        limit_solimp: Impedance at the limit, impedance beyond the width, width [rad or m], midpoint and
+            power, as MuJoCo's solimp; it counts with `limit_solref`.
+        limit_margin: Distance from which on the limits act [rad or m], likewise.
         armature: Rotor inertia [kg m^2 or kg]; None means that of the joint.
     """
 
@@ -54,6 +61,9 @@ class JointAxis:
         effort_limit: float = math.inf,
         velocity_limit: float = math.inf,
         armature: float | None = None,
+        limit_solref: Sequence[float] | None = None,
+        limit_solimp: Sequence[float] = SOLIMP,
+        limit_margin: float = 0.0,
     ):
         if isinstance(axis, JointAxis):
             self.__dict__.update(axis.__dict__)
@@ -77,6 +87,8 @@ class JointAxis:
             friction,
         )
         self.effort_limit, self.velocity_limit, self.armature = effort_limit, velocity_limit, armature
+        self.limit_solref = None if limit_solref is None else tuple(map(float, limit_solref))
+        self.limit_solimp, self.limit_margin = tuple(map(float, limit_solimp)), limit_margin
         if action is not None:
             self.action = action
         elif mode == JointMode.TARGET_POSITION:

@@ -17,9 +17,9 @@ class CollapseMethods(CompletionMethods, BodyMethods):
     def collapse_fixed_joints(self, verbose: bool | None = None) -> dict:
         """Remove the fixed joints and merge the bodies they connect.
 
-        The body above a fixed joint takes the mass, inertia, shapes, joints, constraints, muscle points and
-        sites of the body below. What hangs on the world by a fixed joint becomes part of the world: its
-        shapes turn static.
+        The body above a fixed joint takes the mass, inertia, shapes, joints, constraints, muscle points,
+        points of tendons and sites of the body below. What hangs on the world by a fixed joint becomes part
+        of the world: its shapes turn static.
 
         Args:
             verbose: Whether to print what was merged; None follows `wp.config.verbose`.
@@ -112,6 +112,11 @@ class CollapseMethods(CompletionMethods, BodyMethods):
             if body in target:
                 self.muscle_bodies[point] = target[body]
                 self.muscle_points[point] = wp.vec3(*transform_point(place[body], self.muscle_points[point]))
+        for element, body in enumerate(self.tendon_element_body):
+            if body in target:
+                point = transform_point(place[body], self.tendon_element_point[element])
+                self.tendon_element_body[element] = target[body]
+                self.tendon_element_point[element] = wp.vec3(*point)
         for index, site in enumerate(self.sites):
             if site["body"] in target:
                 xform = wp.transform(*transform_multiply(place[site["body"]], site["xform"]))
@@ -138,6 +143,7 @@ class CollapseMethods(CompletionMethods, BodyMethods):
             "constraint_child",
             "shape_body",
             "muscle_bodies",
+            "tendon_element_body",
         ):
             values = getattr(self, name)
             values[:] = [body_remap.get(body, body) for body in values]

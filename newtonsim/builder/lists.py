@@ -155,6 +155,11 @@ class BuilderLists(BuilderColumns):
         return self._count("muscle")
 
     @property
+    def tendon_count(self) -> int:
+        """Number of tendons."""
+        return self._count("tendon")
+
+    @property
     def articulation_count(self) -> int:
         """Number of articulations declared with `add_articulation`."""
         return len(self.articulation_start)

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from newtonsim.geometry.inertia import shape_inertia
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.sdf import SDF
 from newtonsim.geometry.transforms import as_vector, pose, quat_between, quat_multiply
+from newtonsim.scene.arrays import SOLIMP, SOLREF
 from newtonsim.scene.enums import GeoType, ShapeFlags
 from newtonsim.scene.shape_types import SIZE_NAMES
 
@@ -87,6 +89,11 @@ class ShapeMethods(BodyMethods):
             getattr(self, f"shape_material_{name}").append(float(value))
         self.shape_mu_torsion.append(0.0)
         self.shape_mu_rolling.append(0.0)
+        self.shape_solref.append((0.0, 0.0))
+        self.shape_solimp.append(SOLIMP)
+        self.shape_solmix.append(1.0)
+        self.shape_priority.append(0)
+        self.shape_condim.append(0)
         convex = options.get("convex")
         self.shape_convex.append(-1 if convex is None else int(convex))
         self.shape_collision_group.append(options["collision_group"])
@@ -474,6 +481,36 @@ class ShapeMethods(BodyMethods):
             raise ModelError(f"{self._shape_name(key)}: add_shape_heightfield needs a Heightfield")
         xform = pose(pos, rot, self._shape_name(key))
         return self._add_shape(GeoType.HFIELD, body, xform, scale, heightfield, locals())
+
+    def add_contact_pair(
+        self,
+        first: int,
+        second: int,
+        friction: Sequence[float] = (1.0, 0.0, 0.0),
+        solref: Sequence[float] = SOLREF,
+        solimp: Sequence[float] = SOLIMP,
+    ) -> int:
+        """Give a pair of shapes contact parameters of its own, in place of those of both shapes.
+
+        Whether they touch is still decided by groups, flags and filters.
+
+        Args:
+            first: A shape.
+            second: Another shape.
+            friction: Coefficients of sliding, torsional [m] and rolling friction [m].
+            solref: Time constant [s] and damping ratio, or minus stiffness and minus damping, see
+                `shape_solref`; (0, 0) for contacts as stiff as the solver makes them.
+            solimp: Impedance, see `shape_solimp`.
+
+        Returns:
+            The number of the pair.
+        """
+        index = self._count("contact_pair")
+        self.contact_pair_shapes.append((first, second))
+        self.contact_pair_friction.append(wp.vec3(*as_vector(friction, 3, "add_contact_pair: friction")))
+        self.contact_pair_solref.append(tuple(map(float, solref)))
+        self.contact_pair_solimp.append(tuple(map(float, solimp)))
+        return index
 
     def set_ground_plane(
         self,

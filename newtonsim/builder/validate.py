@@ -15,6 +15,8 @@ _KEY_LISTS = {
     "joint": "joint_key",
     "constraint": "constraint_key",
     "shape": "shape_key",
+    "tendon": "tendon_key",
+    "tendon_equality": "tendon_equality_key",
 }
 _MAY_BE_NONE = (
     "joint_parent",
@@ -23,8 +25,12 @@ _MAY_BE_NONE = (
     "constraint_coupled_axes",
     "shape_body",
     "muscle_bodies",
+    "tendon_element_axis",
+    "tendon_element_body",
+    "tendon_equality_tendons",
 )
-_STARTS = ("axis", "coord", "dof", "constraint_axis", "muscle_point")
+_CONDIMS = (0, 1, 3, 4, 6)
+_STARTS = ("axis", "coord", "dof", "constraint_axis", "muscle_point", "tendon_element")
 """What ranges are made of; the start of an empty range may be at the end."""
 
 
@@ -37,6 +43,7 @@ def element_name(builder, per: str, index: int) -> str:
         joint = int(np.searchsorted(getattr(builder, starts[per]), index, side="right")) - 1
         return f"joint '{builder.joint_key[joint]}'" if joint >= 0 else f"{per} {index}"
     names = {"tri": "triangle", "tet": "tetrahedron", "muscle_point": "muscle point"}
+    names |= {"contact_pair": "contact pair", "tendon_element": "tendon element"}
     names["constraint_axis"] = "constraint axis"
     return f"{names.get(per, per)} {index}"
 
@@ -135,6 +142,32 @@ def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
     _check_sizes(builder, arrays)
     _check_extents(builder, arrays)
     _check_masses(builder, arrays)
+    _check_references(builder, arrays)
+
+
+def _check_references(builder, arrays: dict[str, np.ndarray]) -> None:
+    """Check solref and solimp as MuJoCo's documentation allows them, and condim."""
+    for stem in ("joint_limit", "shape", "contact_pair", "tendon_limit", "tendon_equality"):
+        ref, imp = (arrays[f"{stem}_{name}"] for name in ("solref", "solimp"))
+        mixed = (ref > 0.0).any(axis=1) & (ref <= 0.0).any(axis=1)
+        unfit = (imp[:, :2] < 0.0).any(axis=1) | (imp[:, :2] > 1.0).any(axis=1) | (imp[:, 2] < 0.0)
+        unfit |= (imp[:, 3] <= 0.0) | (imp[:, 3] >= 1.0) | (imp[:, 4] < 1.0)
+        for name, bad, expected in (
+            ("solref", mixed, "two positive numbers, or two that are not"),
+            ("solimp", unfit, "two shares, a width, a midpoint between 0 and 1, and a power from 1 on"),
+        ):
+            if bad.any():
+                at = int(np.argmax(bad))
+                element = element_name(builder, SPECS[f"{stem}_{name}"].per, at)
+                values = arrays[f"{stem}_{name}"][at].tolist()
+                raise ModelError(f"{element}: {stem}_{name} is {values}, expected {expected}")
+    condim = arrays["shape_condim"]
+    unknown = ~among(condim, _CONDIMS)
+    if unknown.any():
+        at = int(np.argmax(unknown))
+        raise ModelError(
+            f"{element_name(builder, 'shape', at)}: shape_condim is {condim[at]}, expected one of {_CONDIMS}"
+        )
 
 
 def _show(row: np.ndarray) -> str:
@@ -184,7 +217,8 @@ def _check_kinds(builder, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
-    for stem, per in (("joint_limit", "axis"), ("joint_twist", "joint")):
+    limits = (("joint_limit", "axis"), ("joint_twist", "joint"), ("tendon_limit", "tendon"))
+    for stem, per in (*limits, ("tendon_spring", "tendon")):
         lower, upper = arrays[f"{stem}_lower"], arrays[f"{stem}_upper"]
         reversed_ = lower > upper
         if reversed_.any():
@@ -248,6 +282,14 @@ _NOT_NEGATIVE = (
     ("joint_armature", ()),
     ("joint_damping", ()),
     ("joint_friction", ()),
+    ("shape_solmix", ()),
+    ("tendon_stiffness", ()),
+    ("tendon_damping", ()),
+    ("tendon_friction", ()),
+    ("tendon_target_ke", ()),
+    ("tendon_target_kd", ()),
+    ("tendon_effort_limit", ()),
+    ("contact_pair_friction", ("friction", "torsional friction", "rolling friction")),
 )
 """Arrays whose entries may not be negative, and what their columns are called; None for those that may."""
 

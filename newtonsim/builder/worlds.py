@@ -13,6 +13,7 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder.complete import CompletionMethods
+from newtonsim.builder.tendons import ON_BODY
 from newtonsim.builder.validate import check_structure
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
@@ -205,7 +206,10 @@ class WorldMethods(CompletionMethods):
                 self.particle_color_groups.append(block)
 
 
-_KINDS = ("particle", "body", "joint", "axis", "coord", "dof", "constraint_axis", "muscle_point")
+_KINDS = (
+    *("particle", "body", "joint", "axis", "coord", "dof", "constraint_axis", "shape", "muscle_point"),
+    *("tendon", "tendon_element"),
+)
 
 
 def _block(
@@ -253,6 +257,7 @@ class _Mover:
             "constraint_X_p": len(self._static(source.constraint_parent)) > 0,
             "constraint_X_c": len(self._static(source.constraint_child)) > 0,
             "shape_transform": len(self._static(source.shape_body)) > 0,
+            "tendon_element_point": len(self._static_points()) > 0,
             "particle_q": True,
             "particle_qd": turned,
         }
@@ -312,6 +317,15 @@ class _Mover:
 
     def _shape_transform(self, block: np.ndarray) -> None:
         self._move_static(block, self.source.shape_body)
+
+    def _static_points(self) -> np.ndarray:
+        """Return which points of tendons are fixed to the world."""
+        kind = np.array(self.source.tendon_element_kind, np.int64)
+        return np.flatnonzero((kind == ON_BODY) & (np.array(self.source.tendon_element_body, np.int64) < 0))
+
+    def _tendon_element_point(self, block: np.ndarray) -> None:
+        points = self._static_points()
+        block[:, points] = transform_point(self.xforms[:, None], block[:, points])
 
     def _particle_q(self, block: np.ndarray) -> None:
         block[:] = transform_point(self.xforms[:, None], block)

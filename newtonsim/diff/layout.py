@@ -132,6 +132,17 @@ def worlds_of(model: Model, per: str) -> np.ndarray:
         of_particle = worlds_of(model, "particle")
         # the last corner: the first ones of border edges are missing
         return of_particle[getattr(model, corners[per]).numpy().reshape(count, -1)[:, -1]]
+    if per in ("tendon", "tendon_element"):
+        of_axis, of_body = (np.append(worlds_of(model, kind), -1) for kind in ("axis", "body"))
+        of_axis = of_axis[model.tendon_element_axis.numpy()]
+        of_element = np.maximum(of_axis, of_body[model.tendon_element_body.numpy()])
+        if per == "tendon_element":
+            return of_element
+        return np.maximum.reduceat(of_element, model.tendon_start.numpy())
+    if per == "tendon_equality":
+        return worlds_of(model, "tendon")[model.tendon_equality_tendons.numpy()[:, 0]]
+    if per == "contact_pair":
+        return worlds_of(model, "shape")[model.contact_pair_shapes.numpy().reshape(-1, 2)].max(axis=1)
     if per in ("muscle", "muscle_point"):
         of_point = worlds_of(model, "body")[model.muscle_bodies.numpy()]
         return of_point if per == "muscle_point" else of_point[model.muscle_start.numpy()[:-1]]

@@ -45,6 +45,7 @@ class ControlArrays:
     tri_activations: wp.array[wp.float32]
     tet_activations: wp.array[wp.float32]
     muscle_activations: wp.array[wp.float32]
+    tendon_act: wp.array[wp.float32]
 
 
 class ModelArrays:
@@ -63,6 +64,10 @@ class ModelArrays:
     constraint_count: int
     constraint_axis_count: int
     shape_count: int
+    contact_pair_count: int
+    tendon_count: int
+    tendon_element_count: int
+    tendon_equality_count: int
     muscle_count: int
     muscle_point_count: int
     particle_q: wp.array[wp.vec3]
@@ -133,6 +138,9 @@ class ModelArrays:
     joint_limit_upper: wp.array[wp.float32]
     joint_limit_ke: wp.array[wp.float32]
     joint_limit_kd: wp.array[wp.float32]
+    joint_limit_solref: wp.array[wp.float32]
+    joint_limit_solimp: wp.array[wp.float32]
+    joint_limit_margin: wp.array[wp.float32]
     joint_stiffness: wp.array[wp.float32]
     joint_spring_ref: wp.array[wp.float32]
     joint_effort_limit: wp.array[wp.float32]
@@ -162,6 +170,11 @@ class ModelArrays:
     shape_flags: wp.array[wp.uint32]
     shape_mu_torsion: wp.array[wp.float32]
     shape_mu_rolling: wp.array[wp.float32]
+    shape_solref: wp.array[wp.float32]
+    shape_solimp: wp.array[wp.float32]
+    shape_solmix: wp.array[wp.float32]
+    shape_priority: wp.array[wp.int32]
+    shape_condim: wp.array[wp.int32]
     shape_world: wp.array[wp.int32]
     shape_convex: wp.array[wp.int32]
     shape_key: Column
@@ -169,6 +182,40 @@ class ModelArrays:
     shape_texture: Column
     shape_collision_group: Column
     shape_geo_src: Column
+    contact_pair_shapes: wp.array[wp.int32]
+    contact_pair_friction: wp.array[wp.vec3]
+    contact_pair_solref: wp.array[wp.float32]
+    contact_pair_solimp: wp.array[wp.float32]
+    tendon_start: wp.array[wp.int32]
+    tendon_offset: wp.array[wp.float32]
+    tendon_stiffness: wp.array[wp.float32]
+    tendon_damping: wp.array[wp.float32]
+    tendon_spring_lower: wp.array[wp.float32]
+    tendon_spring_upper: wp.array[wp.float32]
+    tendon_limit_lower: wp.array[wp.float32]
+    tendon_limit_upper: wp.array[wp.float32]
+    tendon_limit_margin: wp.array[wp.float32]
+    tendon_limit_solref: wp.array[wp.float32]
+    tendon_limit_solimp: wp.array[wp.float32]
+    tendon_friction: wp.array[wp.float32]
+    tendon_mode: wp.array[wp.int32]
+    tendon_target_ke: wp.array[wp.float32]
+    tendon_target_kd: wp.array[wp.float32]
+    tendon_effort_limit: wp.array[wp.float32]
+    tendon_act: wp.array[wp.float32]
+    tendon_key: Column
+    tendon_element_kind: wp.array[wp.int32]
+    tendon_element_axis: wp.array[wp.int32]
+    tendon_element_body: wp.array[wp.int32]
+    tendon_element_point: wp.array[wp.vec3]
+    tendon_element_factor: wp.array[wp.float32]
+    tendon_equality_tendons: wp.array[wp.int32]
+    tendon_equality_lengths: wp.array[wp.float32]
+    tendon_equality_coefficients: wp.array[wp.float32]
+    tendon_equality_enabled: wp.array[wp.int32]
+    tendon_equality_solref: wp.array[wp.float32]
+    tendon_equality_solimp: wp.array[wp.float32]
+    tendon_equality_key: Column
     muscle_params: wp.array[wp.float32]
     muscle_activations: wp.array[wp.float32]
     muscle_bodies: wp.array[wp.int32]
@@ -291,6 +338,9 @@ class BuilderColumns:
     joint_limit_upper: ColumnAttribute
     joint_limit_ke: ColumnAttribute
     joint_limit_kd: ColumnAttribute
+    joint_limit_solref: ColumnAttribute
+    joint_limit_solimp: ColumnAttribute
+    joint_limit_margin: ColumnAttribute
     joint_stiffness: ColumnAttribute
     joint_spring_ref: ColumnAttribute
     joint_effort_limit: ColumnAttribute
@@ -321,6 +371,11 @@ class BuilderColumns:
     shape_flags: ColumnAttribute
     shape_mu_torsion: ColumnAttribute
     shape_mu_rolling: ColumnAttribute
+    shape_solref: ColumnAttribute
+    shape_solimp: ColumnAttribute
+    shape_solmix: ColumnAttribute
+    shape_priority: ColumnAttribute
+    shape_condim: ColumnAttribute
     shape_world: ColumnAttribute
     shape_convex: ColumnAttribute
     shape_key: ColumnAttribute
@@ -338,6 +393,40 @@ class BuilderColumns:
     shape_material_ka: ColumnAttribute
     shape_material_mu: ColumnAttribute
     shape_material_restitution: ColumnAttribute
+    contact_pair_shapes: ColumnAttribute
+    contact_pair_friction: ColumnAttribute
+    contact_pair_solref: ColumnAttribute
+    contact_pair_solimp: ColumnAttribute
+    tendon_start: ColumnAttribute
+    tendon_offset: ColumnAttribute
+    tendon_stiffness: ColumnAttribute
+    tendon_damping: ColumnAttribute
+    tendon_spring_lower: ColumnAttribute
+    tendon_spring_upper: ColumnAttribute
+    tendon_limit_lower: ColumnAttribute
+    tendon_limit_upper: ColumnAttribute
+    tendon_limit_margin: ColumnAttribute
+    tendon_limit_solref: ColumnAttribute
+    tendon_limit_solimp: ColumnAttribute
+    tendon_friction: ColumnAttribute
+    tendon_mode: ColumnAttribute
+    tendon_target_ke: ColumnAttribute
+    tendon_target_kd: ColumnAttribute
+    tendon_effort_limit: ColumnAttribute
+    tendon_act: ColumnAttribute
+    tendon_key: ColumnAttribute
+    tendon_element_kind: ColumnAttribute
+    tendon_element_axis: ColumnAttribute
+    tendon_element_body: ColumnAttribute
+    tendon_element_point: ColumnAttribute
+    tendon_element_factor: ColumnAttribute
+    tendon_equality_tendons: ColumnAttribute
+    tendon_equality_lengths: ColumnAttribute
+    tendon_equality_coefficients: ColumnAttribute
+    tendon_equality_enabled: ColumnAttribute
+    tendon_equality_solref: ColumnAttribute
+    tendon_equality_solimp: ColumnAttribute
+    tendon_equality_key: ColumnAttribute
     muscle_start: ColumnAttribute
     muscle_params: ColumnAttribute
     muscle_activations: ColumnAttribute

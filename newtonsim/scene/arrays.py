@@ -4,14 +4,18 @@ One row says what an array holds, how long it is and whether gradients flow thro
 worlds, checks its lists and allocates the model by reading this table, so a new array is one new row.
 
 `per` names what there is one entry of: "body", "joint", "axis" (one per joint axis), "coord" (`joint_q`),
-"dof" (`joint_qd`), "constraint", "constraint_axis" (one per free axis of a loop joint), "shape", "particle",
-"spring", "tri", "edge", "tet", "muscle", "muscle_point".
+"dof" (`joint_qd`), "constraint", "constraint_axis" (one per free axis of a loop joint), "shape",
+"contact_pair", "tendon", "tendon_element" (of a path), "tendon_equality", "particle", "spring", "tri",
+"edge", "tet", "muscle", "muscle_point".
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import warp as wp
+
+SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
+"""solref and solimp that MuJoCo takes where a file gives none."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +193,29 @@ _JOINT = [
     ArraySpec("joint_limit_upper", "axis", wp.float32, "rad or m", "Upper limits", grad=True, allow_inf=True),
     ArraySpec("joint_limit_ke", "axis", wp.float32, "N m/rad or N/m", "Limit stiffness", grad=True),
     ArraySpec("joint_limit_kd", "axis", wp.float32, "N m s/rad or N s/m", "Limit damping", grad=True),
+    ArraySpec(
+        "joint_limit_solref",
+        "axis",
+        wp.float32,
+        "",
+        "Time constant [s] and damping ratio of limits, or minus stiffness and damping; 0 for the solver's",
+        columns=2,
+    ),
+    ArraySpec(
+        "joint_limit_solimp",
+        "axis",
+        wp.float32,
+        "",
+        "Impedance at the limit and beyond the width, width [rad or m], midpoint and power, with solref",
+        columns=5,
+    ),
+    ArraySpec(
+        "joint_limit_margin",
+        "axis",
+        wp.float32,
+        "rad or m",
+        "Distance from which on the limits act, with solref",
+    ),
     ArraySpec("joint_stiffness", "axis", wp.float32, "N m/rad or N/m", "Passive spring stiffness", grad=True),
     ArraySpec(
         "joint_spring_ref", "axis", wp.float32, "rad or m", "Rest position of the passive spring", grad=True
@@ -339,6 +366,35 @@ _SHAPE = [
     ArraySpec("shape_flags", "shape", wp.uint32, "", "ShapeFlags"),
     ArraySpec("shape_mu_torsion", "shape", wp.float32, "m", "Torsional friction coefficients", grad=True),
     ArraySpec("shape_mu_rolling", "shape", wp.float32, "m", "Rolling friction coefficients", grad=True),
+    ArraySpec(
+        "shape_solref",
+        "shape",
+        wp.float32,
+        "",
+        "Time constant [s] and damping ratio of contacts, or minus stiffness and damping; 0 for the solver's",
+        columns=2,
+    ),
+    ArraySpec(
+        "shape_solimp",
+        "shape",
+        wp.float32,
+        "",
+        "Impedance at touch and beyond the width, width [m], midpoint and power, with solref",
+        columns=5,
+    ),
+    ArraySpec(
+        "shape_solmix", "shape", wp.float32, "", "Weight of solref and solimp beside the other shape's"
+    ),
+    ArraySpec(
+        "shape_priority", "shape", wp.int32, "", "The shape of higher priority alone decides about a contact"
+    ),
+    ArraySpec(
+        "shape_condim",
+        "shape",
+        wp.int32,
+        "",
+        "Dimensions of contacts: 1 for none but the normal, 0 for what the coefficients of friction say",
+    ),
     ArraySpec("shape_world", "shape", wp.int32, "", "World of each shape, -1 for the global one"),
     ArraySpec(
         "shape_convex",
@@ -366,6 +422,121 @@ _SHAPE = [
     ArraySpec("shape_material_restitution", "shape", wp.float32, "", "Restitution", host=True, grad=True),
 ]
 
+_CONTACT_PAIR = [
+    ArraySpec(
+        "contact_pair_shapes",
+        "contact_pair",
+        wp.int32,
+        "",
+        "Pairs of shapes with contact parameters of their own, in any order",
+        columns=2,
+        index_of="shape",
+    ),
+    ArraySpec(
+        "contact_pair_friction",
+        "contact_pair",
+        wp.vec3,
+        "",
+        "Coefficients of sliding, torsional [m] and rolling friction [m]",
+    ),
+    ArraySpec("contact_pair_solref", "contact_pair", wp.float32, "", "As `shape_solref`", columns=2),
+    ArraySpec("contact_pair_solimp", "contact_pair", wp.float32, "", "As `shape_solimp`", columns=5),
+]
+
+_TENDON = [
+    ArraySpec(
+        "tendon_start",
+        "tendon",
+        wp.int32,
+        "",
+        "First element of each tendon's path",
+        index_of="tendon_element",
+    ),
+    ArraySpec("tendon_offset", "tendon", wp.float32, "m or rad", "Added to the length", grad=True),
+    ArraySpec(
+        "tendon_stiffness", "tendon", wp.float32, "N/m", "Stiffness beyond the rest lengths", grad=True
+    ),
+    ArraySpec("tendon_damping", "tendon", wp.float32, "N s/m", "Damping", grad=True),
+    ArraySpec("tendon_spring_lower", "tendon", wp.float32, "m", "Shortest rest length", grad=True),
+    ArraySpec("tendon_spring_upper", "tendon", wp.float32, "m", "Largest rest length", grad=True),
+    ArraySpec("tendon_limit_lower", "tendon", wp.float32, "m", "Least length", grad=True, allow_inf=True),
+    ArraySpec("tendon_limit_upper", "tendon", wp.float32, "m", "Largest length", grad=True, allow_inf=True),
+    ArraySpec("tendon_limit_margin", "tendon", wp.float32, "m", "Distance from which on the limits act"),
+    ArraySpec("tendon_limit_solref", "tendon", wp.float32, "", "As `joint_limit_solref`", columns=2),
+    ArraySpec("tendon_limit_solimp", "tendon", wp.float32, "", "As `joint_limit_solimp`", columns=5),
+    ArraySpec("tendon_friction", "tendon", wp.float32, "N", "Dry friction", grad=True),
+    ArraySpec("tendon_mode", "tendon", wp.int32, "", "JointMode of the drive"),
+    ArraySpec("tendon_target_ke", "tendon", wp.float32, "N/m", "Stiffness of the drive", grad=True),
+    ArraySpec("tendon_target_kd", "tendon", wp.float32, "N s/m", "Damping of the drive", grad=True),
+    ArraySpec(
+        "tendon_effort_limit",
+        "tendon",
+        wp.float32,
+        "N",
+        "Largest force of the drive",
+        grad=True,
+        allow_inf=True,
+    ),
+    ArraySpec("tendon_act", "tendon", wp.float32, "", "Initial control inputs, see JointMode", grad=True),
+    ArraySpec("tendon_key", "tendon", None, "", "Names"),
+    ArraySpec(
+        "tendon_element_kind", "tendon_element", wp.int32, "", "0 joint axis, 1 point of a body, 2 pulley"
+    ),
+    ArraySpec(
+        "tendon_element_axis", "tendon_element", wp.int32, "", "Joint axes, -1 for none", index_of="axis"
+    ),
+    ArraySpec(
+        "tendon_element_body",
+        "tendon_element",
+        wp.int32,
+        "",
+        "Bodies of points, -1 for the world",
+        index_of="body",
+    ),
+    ArraySpec("tendon_element_point", "tendon_element", wp.vec3, "m", "Points in the body frames", grad=True),
+    ArraySpec(
+        "tendon_element_factor",
+        "tendon_element",
+        wp.float32,
+        "",
+        "Factor of a coordinate, or divisor of a pulley",
+    ),
+    ArraySpec(
+        "tendon_equality_tendons",
+        "tendon_equality",
+        wp.int32,
+        "",
+        "Tendons, the second -1 for none",
+        columns=2,
+        index_of="tendon",
+    ),
+    ArraySpec(
+        "tendon_equality_lengths", "tendon_equality", wp.float32, "m", "Lengths that count as zero", columns=2
+    ),
+    ArraySpec(
+        "tendon_equality_coefficients",
+        "tendon_equality",
+        wp.float32,
+        "",
+        "First length as polynomial of the second",
+        columns=5,
+    ),
+    ArraySpec(
+        "tendon_equality_enabled",
+        "tendon_equality",
+        wp.int32,
+        "",
+        "Whether it acts; may change between steps",
+    ),
+    ArraySpec(
+        "tendon_equality_solref", "tendon_equality", wp.float32, "", "As `joint_limit_solref`", columns=2
+    ),
+    ArraySpec(
+        "tendon_equality_solimp", "tendon_equality", wp.float32, "", "As `joint_limit_solimp`", columns=5
+    ),
+    ArraySpec("tendon_equality_key", "tendon_equality", None, "", "Names"),
+]
+
 _MUSCLE = [
     ArraySpec(
         "muscle_start",
@@ -382,7 +553,16 @@ _MUSCLE = [
     ArraySpec("muscle_points", "muscle_point", wp.vec3, "m", "Waypoints in the body frames", grad=True),
 ]
 
-MODEL_ARRAYS: tuple[ArraySpec, ...] = (*_PARTICLE, *_BODY, *_JOINT, *_CONSTRAINT, *_SHAPE, *_MUSCLE)
+MODEL_ARRAYS: tuple[ArraySpec, ...] = (
+    *_PARTICLE,
+    *_BODY,
+    *_JOINT,
+    *_CONSTRAINT,
+    *_SHAPE,
+    *_CONTACT_PAIR,
+    *_TENDON,
+    *_MUSCLE,
+)
 """Every list of the builder that has one entry per element."""
 
 STATE_ARRAYS: tuple[ArraySpec, ...] = (
@@ -411,6 +591,7 @@ CONTROL_ARRAYS: tuple[ArraySpec, ...] = (
     ArraySpec("tri_activations", "tri", wp.float32, "", "Triangle activations", grad=True),
     ArraySpec("tet_activations", "tet", wp.float32, "", "Tetrahedron activations", grad=True),
     ArraySpec("muscle_activations", "muscle", wp.float32, "", "Muscle activations", grad=True),
+    ArraySpec("tendon_act", "tendon", wp.float32, "", "Control inputs of tendons, see JointMode", grad=True),
 )
 
 SOFT_CONTACT_ARRAYS: tuple[ArraySpec, ...] = (
@@ -461,6 +642,10 @@ COUNTS: dict[str, str] = {
     "constraint": "constraint_count",
     "constraint_axis": "constraint_axis_count",
     "shape": "shape_count",
+    "contact_pair": "contact_pair_count",
+    "tendon": "tendon_count",
+    "tendon_element": "tendon_element_count",
+    "tendon_equality": "tendon_equality_count",
     "muscle": "muscle_count",
     "muscle_point": "muscle_point_count",
 }
@@ -480,6 +665,10 @@ COUNT_LISTS: dict[str, str] = {
     "constraint": "constraint_type",
     "constraint_axis": "constraint_axis",
     "shape": "shape_geo_type",
+    "contact_pair": "contact_pair_shapes",
+    "tendon": "tendon_mode",
+    "tendon_element": "tendon_element_kind",
+    "tendon_equality": "tendon_equality_enabled",
     "muscle": "muscle_params",
     "muscle_point": "muscle_bodies",
 }

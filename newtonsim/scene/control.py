@@ -16,6 +16,7 @@ class Control(ControlArrays, ArrayGroup):
         tri_activations: Triangle activations, shape (tri_count,).
         tet_activations: Tetrahedron activations, shape (tet_count,).
         muscle_activations: Muscle activations, shape (muscle_count,).
+        tendon_act: Control inputs of tendons, as `joint_act`, shape (tendon_count,).
     """
 
     specs = CONTROL_ARRAYS

@@ -13,12 +13,14 @@ from newtonsim.scene.arrays import COUNTS, SPECS
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
-_PARTICLES_OF = {
-    "spring": "spring_indices",
-    "tri": "tri_indices",
-    "edge": "edge_indices",
-    "tet": "tet_indices",
+_MEMBERS = {
+    "spring": ("spring_indices", "particle"),
+    "tri": ("tri_indices", "particle"),
+    "edge": ("edge_indices", "particle"),
+    "tet": ("tet_indices", "particle"),
+    "contact_pair": ("contact_pair_shapes", "shape"),
 }
+"""Array of what each element of a kind is made of, and what that is."""
 
 
 class WorldSelection:
@@ -45,10 +47,11 @@ class WorldSelection:
             return
         self.rows = {kind: self._of_world(kind) for kind in ("body", "joint", "shape", "particle")}
         self._choose_joint_parts()
-        for kind, name in _PARTICLES_OF.items():
-            self.rows[kind] = self._where_all(kind, name, "particle")
+        for kind, (name, of) in _MEMBERS.items():
+            self.rows[kind] = self._where_all(kind, name, of)
         self._choose_constraints()
         self._choose_muscles()
+        self._choose_tendons()
 
     def renumber(self, kind: str, old: np.ndarray) -> np.ndarray:
         """Return the numbers that elements have among the chosen ones; negative numbers stay.
@@ -111,6 +114,17 @@ class WorldSelection:
         chosen = self.has("body", self._array("muscle_bodies"))
         rows = self.rows["muscle"] = np.flatnonzero(np.logical_and.reduceat(chosen, start[:-1]))
         self.rows["muscle_point"] = self._parts(start[rows], start[rows + 1] - start[rows])
+
+    def _choose_tendons(self) -> None:
+        if not self._model.tendon_count:
+            self.rows |= dict.fromkeys(("tendon", "tendon_element", "tendon_equality"), np.zeros(0, np.int64))
+            return
+        start = np.append(self._array("tendon_start"), self._model.tendon_element_count)
+        chosen = self.has("body", self._array("tendon_element_body"))
+        chosen &= self.has("axis", self._array("tendon_element_axis"))
+        rows = self.rows["tendon"] = np.flatnonzero(np.logical_and.reduceat(chosen, start[:-1]))
+        self.rows["tendon_element"] = self._parts(start[rows], start[rows + 1] - start[rows])
+        self.rows["tendon_equality"] = self._where_all("tendon_equality", "tendon_equality_tendons", "tendon")
 
 
 def check_worlds(model: Model, worlds: Iterable[int] | None) -> np.ndarray:

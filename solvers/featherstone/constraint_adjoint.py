@@ -113,7 +113,7 @@ class ConstraintAdjoint:
     ) -> None:
         """Build the rows of a step again, with the impulses that it started from."""
         self.stage.options = options
-        self.stage.build(launch, smooth, state_in.joint_q, control.joint_act, contacts, dt)
+        self.stage.build(launch, smooth, state_in.joint_q, state_in.joint_qd, control.joint_act, contacts, dt)
         starts.restore(launch, self.stage)
 
     def resolve(
@@ -280,7 +280,7 @@ class ConstraintAdjoint:
             "dof_row",
             reads=dict(
                 drive=v.drive,
-                limit=self.stage.limits(),
+                limit=self.stage.limits(state.joint_qd),
                 tree=v.tree,
                 q=state.joint_q,
                 act=control.joint_act,
@@ -293,6 +293,27 @@ class ConstraintAdjoint:
             ),
             writes=dict(out=self.dof_terms),
         )
+
+    def add_tendon_terms(self, launch: Launcher, v_end: wp.array, dt: float, impulse: ImpulseView) -> None:
+        """Put the terms of rows of tendons on the tape.
+
+        Args:
+            launch: Launcher whose launches are recorded.
+            v_end: Joint velocities at the end.
+            dt: Time step [s].
+            impulse: Impulses of the rows.
+        """
+        tendons = self.stage.tendons
+        if tendons is not None and tendons.row_count:
+            tendons.add_terms(
+                launch,
+                self.multiplier,
+                v_end,
+                dt,
+                impulse.pair,
+                self.rows.pair_mode,
+                self.rows.pair_multiplier,
+            )
 
     def add_pair_terms(
         self,
@@ -352,6 +373,8 @@ class ConstraintAdjoint:
         """Ask for the gradient of -S; reverse passes clear what they have used."""
         for terms in (self.dof_terms, self.pair_terms):
             terms.grad.fill_(-1.0)
+        if self.stage.tendons is not None:
+            self.stage.tendons.terms.grad.fill_(-1.0)
 
     def check(self) -> None:
         """Raise if a world had no gradient since the last call, and forget it.

@@ -34,12 +34,14 @@ from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.options import ConstraintOptions
+from newtonsim.solvers.featherstone.references import References
 from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
 from newtonsim.solvers.featherstone.unsolved import UnsolvedSteps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.step import Step
+from newtonsim.solvers.tendons import Tendons
 
 
 class ConstraintStage:
@@ -62,6 +64,8 @@ class ConstraintStage:
         keeps_moving: Whether impulses of `moving` are kept of all worlds in which it differs.
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
+        tendons: Tendons of the model, None without any.
+        parameters: Parameters of limits and contacts by reference.
         levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
@@ -110,6 +114,8 @@ class ConstraintStage:
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = featherstone_row_layout.axis_levers(model)
+        self.parameters = References(model)
+        self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
         self.buffers = SolveBuffers(model, self.rows)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
@@ -119,6 +125,8 @@ class ConstraintStage:
             "dof_row": self.rows.dof.world_start.numpy(),
             "pair_row": self.rows.pair.world_start.numpy(),
         }
+        if self.tendons is not None:
+            self.starts |= self.tendons.starts
         self.has_loops = self.pair_count > 0 and model.constraint_count > 0
         self.predicts = predicts and self.has_loops
         self.memory_start = put(collision_plan_of(model).contact_start, dtype=int, device=device)
@@ -134,6 +142,7 @@ class ConstraintStage:
         launch: Launcher,
         smooth: SmoothStage,
         joint_q: wp.array,
+        joint_qd: wp.array,
         joint_act: wp.array,
         contacts: Contacts,
         dt: float,
@@ -144,6 +153,7 @@ class ConstraintStage:
             launch: Launcher of the model.
             smooth: Result of the smooth stage.
             joint_q: Coordinates at the start of the step.
+            joint_qd: Velocities likewise.
             joint_act: Joint control inputs.
             contacts: Contacts at the start of the step.
             dt: Time step [s].
@@ -157,7 +167,7 @@ class ConstraintStage:
                 drive=v.drive,
                 tree=v.tree,
                 dofs=self.dofs,
-                limit=self.limits(),
+                limit=self.limits(joint_qd),
                 implicit=smooth.implicit,
                 q=joint_q,
                 v_free=smooth.v_free,
@@ -170,15 +180,22 @@ class ConstraintStage:
         )
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, self.rows.pair)
+        if self.tendons is not None and self.tendons.row_count:
+            self.tendons.build(launch, smooth.L, dt, self.options.warm_start)
         if contacts.rigid_contact_max:
             self._build_contacts(launch, smooth, contacts, dt)
 
-    def limits(self) -> dof_rows.LimitView:
-        """Return the arrays that bound dofs, taken anew for each step: those of the model may be replaced."""
+    def limits(self, joint_qd: wp.array) -> dof_rows.LimitView:
+        """Return the arrays that bound dofs, taken anew for each step: those of the model may be replaced.
+
+        Args:
+            joint_qd: Velocities at the start of the step.
+        """
         view, model = dof_rows.LimitView(), self.model
         view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
         view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
         view.lever = self.levers
+        self.parameters.describe_limits(view, joint_qd)
         return view
 
     def _note_step(self, contacts: Contacts, dt: float) -> None:
@@ -410,6 +427,7 @@ class ConstraintStage:
                 contacts=contacts.view,
                 depth=depth,
                 s=settings,
+                law=self.parameters.contacts(),
             ),
             writes=dict(rows=rows.contact),
         )
@@ -429,6 +447,7 @@ class ConstraintStage:
                     contacts=contacts.view,
                     depth=depth,
                     s=settings,
+                    law=self.parameters.contacts(),
                     contact=rows.contact,
                 ),
                 writes=dict(rows=rows.spin),

@@ -18,6 +18,7 @@ from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.penalty import feature_contacts
 from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.kernels.trees.point_motion import BodyStateView
+from newtonsim.kernels.views.references import ContactParameters
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -136,6 +137,7 @@ class ContactAdjoint:
         carried: Motion,
         velocities: tuple[wp.array, wp.array, wp.array],
         settings: ConstraintSettings,
+        law: ContactParameters,
         rows: RowsView,
         impulse: tuple[wp.array, wp.array],
         adj: RowAdjointView,
@@ -152,6 +154,7 @@ class ContactAdjoint:
             carried: Velocities at the start of the step, and accelerations at constant joint velocities.
             velocities: λ, joint velocities of the solution, and at the start of the step.
             settings: Settings of the step.
+            law: Parameters of contacts by reference.
             rows: Rows as the step solved them.
             impulse: Impulses of contacts, and of their torsional and rolling friction.
             adj: What each row is, and its multiplier.
@@ -216,6 +219,7 @@ class ContactAdjoint:
                 gravity=model.gravity_vec,
                 bodies=bodies,
                 s=settings,
+                law=law,
                 rows=rows.contact,
                 impulse=impulse[0],
                 mode=adj.contact_mode,
@@ -240,6 +244,7 @@ class ContactAdjoint:
                     body_q=body_q,
                     motion=motion,
                     s=settings,
+                    law=law,
                     slip_width=rows.contact.slip_width,
                     normal_impulse=impulse[0],
                     impulse=impulse[1],

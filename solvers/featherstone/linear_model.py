@@ -208,7 +208,7 @@ class LinearModel:
             reads=dict(
                 tree=v.tree,
                 drive=v.drive,
-                limit=self.constraints.limits(),
+                limit=self.constraints.limits(step.state_in.joint_qd),
                 q=step.state_in.joint_q,
                 s=settings,
                 rows=rows,

@@ -9,13 +9,13 @@ from newtonsim.kernels.constraints.solve import SolveOptions
 from newtonsim.scene.revisions import Revised
 from newtonsim.solvers.option_ranges import check_counts, check_not_negative, check_shares, check_words
 
-_COMBINES = ("mean", "product")
+_COMBINES = ("mean", "product", "max")
 _SOFTNESSES = ("rigid", "material", "shape")
 _CHOICES = {
     "cone": ("elliptic", "pyramidal"),
     "contact_softness": _SOFTNESSES,
     "friction_combine": _COMBINES,
-    "restitution_combine": _COMBINES,
+    "restitution_combine": _COMBINES[:2],
 }
 _SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
 _NOT_NEGATIVE = (
@@ -53,9 +53,9 @@ class ConstraintOptions(Revised):
             at any value. With n contacts, a body of weight G sinks in by G / (n ke). "shape" for springs and
             dampers only where a shape has ke > 0: those of one shape, or of both in series with the sum of
             their kd; all other contacts are rigid.
-        friction_combine: "mean" or "product" of both shapes' friction coefficients. With "product" torsional
-            and rolling friction of each shape are multiplied by the friction coefficient of the other one and
-            added up, else they are means.
+        friction_combine: "mean" or "product" of both shapes' friction coefficients, or their "max", as MuJoCo
+            has it. With "product" torsional and rolling friction of each shape are multiplied by the friction
+            coefficient of the other one and added up; else they are combined as the coefficients are.
         restitution_combine: "mean" or "product" of both shapes' restitution.
         contact_erp: Share of a penetration that one step removes.
         contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].

@@ -6,12 +6,14 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.constraints.energy_coordinates import FROM_FORCES
+from newtonsim.kernels.constraints.pair_rows import PAIR_TENDON
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.nonfinite import Origin
+from newtonsim.solvers.tendons import tendon_layout
 
 
 def explain(origin: Origin, smooth: SmoothStage, constraints: ConstraintStage) -> str:
@@ -75,6 +77,9 @@ def _pair_row(rows: RowsView, stage: ConstraintStage, world: int) -> str | None:
     place = _first_broken(places, rows.pair.target_lower, rows.pair.delassus, rows.pair.impulse)
     if place is None:
         return None
+    if rows.pair.kind.numpy()[place] == PAIR_TENDON:
+        number = tendon_layout(stage.model).row_tendons[rows.pair.index.numpy()[place], 0]
+        return f"at a row of tendon '{stage.model.tendon_key[number]}'"
     kind = "constraint" if rows.pair.constraint.numpy()[place] >= 0 else "joint"
     key = getattr(stage.model, f"{kind}_key")[getattr(rows.pair, kind).numpy()[place]]
     return f"at a row of {kind} '{key}'"

@@ -17,6 +17,7 @@ from newtonsim.scene.enums import JointType
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import ZERO, constraint_row_table, pair_table
+from newtonsim.solvers.tendons import tendon_row_table
 
 _X_AXIS = (1.0, 0.0, 0.0)
 
@@ -73,11 +74,13 @@ def _starts(world: np.ndarray, model: Model) -> wp.array:
 
 def pair_rows_of(model: Model) -> PairRowView:
     """Lay out the rows of constraints, ball joints and distance joints, grouped by world."""
-    table = np.concatenate([constraint_row_table(model), *_joint_limit_rows(model)])
+    tendons = tendon_row_table(model)
+    table = np.concatenate([constraint_row_table(model), *_joint_limit_rows(model), tendons])
     view = topology_of(model).view
     leaf_of, dof_world = np.append(view.body_leaf.numpy(), -1), view.dof_world.numpy()
     leaf = np.maximum(leaf_of[table["parent"]], leaf_of[table["child"]])
-    dof = np.where(table["kind"] == pair_rows.PAIR_COUPLING, table["dofs"][:, 0], leaf)
+    by_dofs = np.isin(table["kind"], (pair_rows.PAIR_COUPLING, pair_rows.PAIR_TENDON))
+    dof = np.where(by_dofs, table["dofs"][:, 0], leaf)
     table, dof = table[dof >= 0], dof[dof >= 0]  # nothing moves either body
     world = dof_world[dof]
     order = np.argsort(world, kind="stable")

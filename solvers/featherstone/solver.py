@@ -135,7 +135,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
     options_of = ConstraintOptions
     step_type = FeatherstoneStep
-    differentiated_controls = ("joint_act", "joint_f")
+    differentiated_controls = ("joint_act", "joint_f", "tendon_act")
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class FeatherstoneSolver(LaunchedSolver):
         smooth, constraints, rest = self.smooth, self.constraints, self._rest
         contacts = self.contacts if step.contacts is None else step.contacts
         # place, and smooth dynamics of trees on which no other forces act
-        alone = not (self.compliant or self.before_step or self.deformables)
+        alone = not (self.compliant or self.before_step or self.deformables or constraints.tendons)
         if alone:
             smooth.begin(launch, state, control, dt)
         else:
@@ -236,7 +236,7 @@ class FeatherstoneSolver(LaunchedSolver):
         rest.hold(launch, smooth.v_free)
         # constraints
         constrained = self._contact_mode.constrained(contacts)
-        constraints.build(launch, smooth, state.joint_q, control.joint_act, constrained, dt)
+        constraints.build(launch, smooth, state.joint_q, state.joint_qd, control.joint_act, constrained, dt)
         step.keep_starts(launch, constraints)
         constraints.find_impulses(launch, constrained, dt)
         # integrate
@@ -250,6 +250,11 @@ class FeatherstoneSolver(LaunchedSolver):
         smooth.begin_forces(launch, step.state_in)
         self._contact_mode.push(launch, contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
         joint_f = self._added.add(launch, smooth, step)
+        tendons = self.constraints.tendons
+        if tendons is not None:
+            state = step.state_in
+            tendons.measure(launch, smooth.motion.kin, smooth.body_q, state.joint_q, state.joint_qd)
+            joint_f = tendons.pull(launch, step.control, joint_f)
         self._particles.apply(launch, step, joint_f)
         return joint_f
 
@@ -335,6 +340,8 @@ class FeatherstoneSolver(LaunchedSolver):
             return None
         if self.model.requires_grad or self.compliant:
             raise ValueError("sleep: only for models without gradients and hard contacts")
+        if self.model.tendon_count:
+            raise ValueError("sleep: not with tendons")
         return SleepStage(self.model, options) if self.model.joint_count else None
 
     def report(self) -> None:
@@ -531,7 +538,7 @@ class FeatherstoneSolver(LaunchedSolver):
         """Whether steps have linear models in closed form, as far as can be told before them.
 
         They have not with loops and couplings, single bodies that turn freely, compliant contacts, the
-        pyramidal cone, and what has no gradient at all.
+        pyramidal cone, limits and contacts by reference, tendons, and what has no gradient at all.
         """
         model, topology = self.model, topology_of(self.model).view
         start = topology.joint_start.numpy()
@@ -539,6 +546,8 @@ class FeatherstoneSolver(LaunchedSolver):
         if np.isin(model.joint_type.numpy()[singles], TURNING).any() or self.constraints.has_loops:
             return False
         if self.compliant or self.before_step or self.deformables or self.smooth.from_start:
+            return False
+        if self.constraints.parameters.any or self.constraints.tendons:
             return False
         if self.servos or self.sleep or self.speed_limit:
             return False

@@ -22,6 +22,8 @@ from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import velocities as velocities_adjoint
 from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.penalty import feature_contacts
+from newtonsim.kernels.tendons import forces as tendon_forces
+from newtonsim.kernels.tendons import paths, row_terms
 from newtonsim.kernels.trees import forward_kinematics, joint_forces, masked_dynamics, middle_velocity, rnea
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime import compilation
@@ -68,11 +70,14 @@ class FeatherstoneAdjoint:
             impact_terms,
             masked_dynamics,
         )
+        if model.tendon_count:
+            modules += (paths, tendon_forces, row_terms)
         # now rather than in the backward pass, when they would be compiled for the second time
         compilation.enable_backward(*(wp.get_module(kernels.__name__) for kernels in modules))
         self.smooth = SmoothStage(model)
         self.contacts = Contacts(model)
         self.constraints = ConstraintAdjoint(model)
+        self.tendons = self.constraints.stage.tendons
         self.error = SolutionError(model)
         self.switches = Switches(model)
         self._after: State | None = None
@@ -130,6 +135,7 @@ class FeatherstoneAdjoint:
         arrays += [state.body_q for state in (step.state_in, step.state_out)]
         arrays += [state.body_qd for state in (step.state_in, step.state_out)]
         arrays += [step.state_in.body_f, step.control.joint_act, step.control.joint_f]
+        arrays += [step.control.tendon_act]
         arrays += [a for a in vars(model).values() if isinstance(a, wp.array) and a.requires_grad]
         arrays += [getattr(model.shape_materials, name, None) for name in _MATERIAL_ARRAYS]
         tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
@@ -146,6 +152,8 @@ class FeatherstoneAdjoint:
         self._reverse_positions(launch, step)
         # the reverse of a store clears the gradient that it has used; what is added to has to be cleared
         self.body_f.grad.zero_()
+        if self.tendons is not None:
+            self.tendons.clear_gradients()
         poses = self._record_poses(step)
         wp.copy(self.v_bias, self.smooth.v_mid)
         if self._rebounds:
@@ -161,6 +169,7 @@ class FeatherstoneAdjoint:
         if self._rebounds:
             self._reverse_free(launch, step)
         self._reverse_prediction(launch, step)
+        self._reverse_tendons(step)
         self._reverse_forces(step)
         poses.backward()
         if not self.model.device.is_capturing:
@@ -194,11 +203,15 @@ class FeatherstoneAdjoint:
             self.constraints.refuse_compliant(launch, self.contacts, self.contact_terms)
         smooth.begin_forces(launch, state)
         self.contact_mode.push(launch, self.contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
+        joint_f = control.joint_f
+        if self.tendons is not None:
+            self.tendons.measure(launch, smooth.motion.kin, smooth.body_q, state.joint_q, state.joint_qd)
+            joint_f = self.tendons.pull(launch, control, joint_f)
         smooth.factorize(launch, state, control, dt)
-        smooth.predict(launch, state, control, control.joint_f, dt)
+        smooth.predict(launch, state, control, joint_f, dt)
         if self.constraints.predicted is not None:
             self.constraints.predict(launch, self.options, smooth, state, dt)
-        smooth.finish(launch, state, control, control.joint_f, dt)
+        smooth.finish(launch, state, control, joint_f, dt)
         contacts = self._rigid_contacts()
         self.constraints.rebuild(launch, self.options, smooth, state, control, contacts, dt, step.starts)
         if self.impacts is not None:
@@ -435,6 +448,7 @@ class FeatherstoneAdjoint:
             impact: Round of impact that the velocity comes from, if any.
         """
         state, control, dt = step.state_in, step.control, step.dt
+        joint_f = control.joint_f if self.tendons is None else self.tendons.joint_f
         with wp.Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
@@ -458,7 +472,7 @@ class FeatherstoneAdjoint:
                         qd_end=self.v_end,
                         qdd=self.qdd,
                         act=control.joint_act,
-                        joint_f=control.joint_f,
+                        joint_f=joint_f,
                         tau=self.motion.tau,
                         dt=dt,
                     ),
@@ -478,7 +492,7 @@ class FeatherstoneAdjoint:
                         qd_end=self.v_end,
                         qdd=self.qdd,
                         act=control.joint_act,
-                        joint_f=control.joint_f,
+                        joint_f=joint_f,
                         tau=self.motion.tau,
                         dt=dt,
                     ),
@@ -487,6 +501,7 @@ class FeatherstoneAdjoint:
             if impulse is not None:
                 self.constraints.add_masses(record)
                 self.constraints.add_dof_terms(record, state, control, dt, impulse)
+                self.constraints.add_tendon_terms(record, self.v_end, dt, impulse)
                 if self._has_contacts:
                     self._record_contacts(record, step, impulse, pushing)
             predicted = mask is None and self.constraints.predicted is not None
@@ -568,6 +583,7 @@ class FeatherstoneAdjoint:
             self.carried,
             (constraints.multiplier, self.v_end, state.joint_qd),
             constraints.stage.options.settings(step.dt),
+            constraints.stage.parameters.contacts(),
             constraints.stage.rows,
             (impulse.contact, impulse.spin),
             constraints.rows,
@@ -575,6 +591,17 @@ class FeatherstoneAdjoint:
             self.no_rounds if self.impacts is None else self.impacts.rounds.count,
             self.pushed if positions else None,
         )
+
+    def _reverse_tendons(self, step: FeatherstoneStep) -> None:
+        """From the forces of tendons and what their rows read back to coordinates, velocities and inputs."""
+        if self.tendons is None:
+            return
+        state = step.state_in
+        with wp.Tape() as tape:
+            record = self._launcher(record_tape=True)
+            self.tendons.measure(record, self.poses.kin, self.body_q, state.joint_q, state.joint_qd)
+            self.tendons.pull(record, step.control, step.control.joint_f)
+        tape.backward()
 
     def _reverse_forces(self, step: FeatherstoneStep) -> None:
         """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""

@@ -118,16 +118,10 @@ class ConstraintWriter:
 
         first, second = self.host.constraint_coupled_axes[index].tolist()
         equality = self._new(index, mujoco.mjtEq.mjEQ_JOINT, mujoco.mjtObj.mjOBJ_JOINT)
-        equality.name1 = self._axis_name(first)
+        equality.name1 = self.trees.axis_name(first)
         if second >= 0:
-            equality.name2 = self._axis_name(second)
+            equality.name2 = self.trees.axis_name(second)
         equality.data[:5] = self.host.constraint_coefficients[index]
-
-    def _axis_name(self, axis: int) -> str:
-        host = self.host
-        last = host.joint_axis_start + host.joint_axis_dim.sum(axis=1)
-        joint = int(np.flatnonzero((host.joint_axis_start <= axis) & (axis < last))[0])
-        return self.trees.joints[joint][axis - int(host.joint_axis_start[joint])].name
 
     def _new(self, index: int, kind, among):
         host = self.host

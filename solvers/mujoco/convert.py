@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -20,6 +20,7 @@ from newtonsim.solvers.mujoco.options import MujocoOptions
 from newtonsim.solvers.mujoco.shapes import GeomWriter, SurfaceOptions
 from newtonsim.solvers.mujoco.source import HostModel, Selection, select
 from newtonsim.solvers.mujoco.spec import BodyWriter, DriveOptions, Names
+from newtonsim.solvers.mujoco.tendons import TendonWriter, check_tendon_worlds
 
 if TYPE_CHECKING:
     import mujoco
@@ -113,6 +114,9 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     geoms = _write_shapes(host, chosen, spec, names, trees, options)
     constraints = ConstraintWriter(host, chosen, spec, names, trees)
     constraints.write()
+    tendons = TendonWriter(host, chosen, spec, names, trees)
+    check_tendon_worlds(host, tendons.row)
+    tendons.write()
     if options.add_axes:
         _add_axes(spec, names)
     try:
@@ -120,6 +124,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     except ValueError as error:
         raise ModelError(f"MuJoCo does not take the model: {error}") from error
     view = _view(model, chosen, trees, constraints, mj_model)
+    _place_tendons(view, tendons, model)
     conversion = Conversion(model, chosen, spec, mj_model, view, *_shape_places(model, chosen, geoms))
     _of_models[id(mj_model)] = conversion
     return conversion
@@ -189,6 +194,7 @@ def _write_shapes(
     )
     geoms = GeomWriter(host, chosen, spec, names, trees.bodies, bits, surface)
     geoms.write()
+    own = _write_own_pairs(host, spec, geoms)
     if not options.register_collision_groups or host.model.contact_rules is None:
         return geoms
     meeting = [shape for shape, geom in geoms.geoms.items() if geom.contype or geom.conaffinity]
@@ -196,20 +202,53 @@ def _write_shapes(
     for first, second in filters.excluded:
         spec.add_exclude(bodyname1=trees.bodies[first].name, bodyname2=trees.bodies[second].name)
     for first, second in filters.pairs:
-        _add_pair(spec, geoms.geoms[first], geoms.geoms[second])
+        if (first, second) not in own:
+            _add_pair(spec, geoms.geoms[first], geoms.geoms[second])
     if filters.free_parents:
         spec.option.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_FILTERPARENT)
     return geoms
 
 
-def _add_pair(spec: mujoco.MjSpec, first, second) -> None:
-    """Let two geoms touch whatever filters say, as MuJoCo mixes their contact parameters."""
+def _add_pair(spec: mujoco.MjSpec, first, second) -> Any:
+    """Let two geoms touch whatever filters say, with their contact parameters mixed as MuJoCo mixes them."""
     pair = spec.add_pair(geomname1=first.name, geomname2=second.name)
-    pair.condim = max(first.condim, second.condim)
-    slide, spin, roll = np.maximum(first.friction, second.friction)
+    deciding = [geom for geom in (first, second) if geom.priority == max(first.priority, second.priority)]
+    pair.condim = max(geom.condim for geom in deciding)
+    slide, spin, roll = np.max([geom.friction for geom in deciding], axis=0)
     pair.friction = [slide, slide, spin, roll, roll]
-    pair.solref, pair.solimp = first.solref, first.solimp
+    weights = np.array([geom.solmix for geom in deciding])
+    shares = weights / weights.sum() if weights.sum() > 0.0 else np.full(len(deciding), 1.0 / len(deciding))
+    refs = np.array([geom.solref for geom in deciding])
+    pair.solref = shares @ refs if (refs[:, 0] > 0.0).all() else refs.min(axis=0)
+    pair.solimp = shares @ np.array([geom.solimp for geom in deciding])
     pair.margin = first.margin + second.margin
+    return pair
+
+
+def _write_own_pairs(host: HostModel, spec: mujoco.MjSpec, geoms: GeomWriter) -> set[tuple[int, int]]:
+    """Write the pairs of shapes that have contact parameters of their own and may touch; returns them."""
+    written = set()
+    for number, ends in enumerate(host.contact_pair_shapes.tolist()):
+        first, second = sorted(ends)
+        meet = all(s in geoms.geoms and geoms.geoms[s].contype | geoms.geoms[s].conaffinity for s in ends)
+        if not meet or (first, second) in written or not _may_touch(host, first, second):
+            continue
+        written.add((first, second))
+        pair = _add_pair(spec, geoms.geoms[first], geoms.geoms[second])
+        slide, spin, roll = host.contact_pair_friction[number]
+        pair.condim = 6 if roll > 0.0 else 4 if spin > 0.0 else 3 if slide > 0.0 else 1
+        pair.friction = [slide, slide, spin, roll, roll]
+        if host.contact_pair_solref[number].any():
+            pair.solref, pair.solimp = host.contact_pair_solref[number], host.contact_pair_solimp[number]
+    return written
+
+
+def _may_touch(host: HostModel, first: int, second: int) -> bool:
+    """Whether groups, filters and joints let two shapes touch."""
+    rules = host.model.contact_rules
+    groups = {int(rules.group[shape]) for shape in (first, second)}
+    apart = len(groups - {-1}) > 1 or rules.rigid[first] == rules.rigid[second]
+    return not apart and first * host.model.shape_count + second not in rules.filter_keys
 
 
 def _add_axes(spec: mujoco.MjSpec, names: Names) -> None:
@@ -292,6 +331,18 @@ def _view(
     )
     view.origin = put(chosen.origin.astype(np.float32), dtype=wp.transform, device=model.device)
     return view
+
+
+def _place_tendons(view: MujocoView, tendons: TendonWriter, model: Model) -> None:
+    """Write where the tendons of all worlds have their controls; each world has them in the same order."""
+    row = tendons.row
+    order = np.argsort(row, kind="stable")
+    ctrl = np.full(len(row), -1)
+    of_first = np.array([tendons.actuators[t].id for t in sorted(tendons.actuators)], np.int64)
+    if len(row):
+        ctrl[order] = np.tile(of_first, len(row) // len(of_first))
+    view.tendon_row = put(row, dtype=int, device=model.device)
+    view.tendon_ctrl = put(ctrl, dtype=int, device=model.device)
 
 
 def _shape_places(model: Model, chosen: Selection, geoms: GeomWriter) -> tuple[np.ndarray, np.ndarray]:

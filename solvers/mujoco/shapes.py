@@ -40,8 +40,8 @@ class SurfaceOptions:
             [m] of shapes that have none.
         condim: Dimensions of contacts: 1, 3, 4 or 6; 1 for shapes without friction, raised for such with
             torsional or rolling friction.
-        solref: Time constant [s] and damping ratio of contacts.
-        solimp: Impedance of contacts.
+        solref: Time constant [s] and damping ratio of contacts of shapes without `shape_solref`.
+        solimp: Impedance of contacts, likewise.
         skip_visual: Whether shapes that meet nothing are left out.
     """
 
@@ -118,8 +118,13 @@ class GeomWriter:
         geom.friction = [mu * host.shape_material_mu[shape], own[0] or torsion, own[1] or rolling]
         least = options.condim if host.shape_material_mu[shape] > 0.0 else 1
         geom.condim = max(least, 4 if own[0] > 0.0 else 1, 6 if own[1] > 0.0 else 1)
+        if host.shape_condim[shape] == 1:
+            geom.condim = 1
         geom.solref[: len(options.solref)] = options.solref
         geom.solimp[: len(options.solimp)] = options.solimp
+        if host.shape_solref[shape].any():
+            geom.solref, geom.solimp = host.shape_solref[shape], host.shape_solimp[shape]
+        geom.priority, geom.solmix = int(host.shape_priority[shape]), host.shape_solmix[shape]
         geom.margin = host.shape_geo_thickness[shape]
 
     def _shape_geometry(self, geom, shape: int) -> np.ndarray:

@@ -147,6 +147,13 @@ class BodyWriter:
         mujoco.mju_mat2Quat(quaternion, axes.reshape(-1))
         return moments, quaternion
 
+    def axis_name(self, axis: int) -> str:
+        """Return the name of the joint of the spec that an axis became."""
+        host = self.host
+        last = host.joint_axis_start + host.joint_axis_dim.sum(axis=1)
+        joint = int(np.flatnonzero((host.joint_axis_start <= axis) & (axis < last))[0])
+        return self.joints[joint][axis - int(host.joint_axis_start[joint])].name
+
     # -- joints ----------------------------------------------------------------------------------------------
 
     def _add_joined(self, joint: int) -> None:
@@ -245,6 +252,12 @@ class BodyWriter:
             element.stiffness = [host.joint_stiffness[axis], 0.0, 0.0]
             element.springref = host.joint_spring_ref[axis]
             self._limit(element, joint, host.joint_limit_lower[axis], host.joint_limit_upper[axis])
+            if host.joint_limit_solref[axis].any():
+                element.solref_limit, element.solimp_limit = (
+                    host.joint_limit_solref[axis],
+                    host.joint_limit_solimp[axis],
+                )
+                element.margin = host.joint_limit_margin[axis]
             added.append(element)
         return added
 

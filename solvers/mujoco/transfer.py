@@ -43,6 +43,7 @@ class HostArrays:
         self.xfrc_applied = room(model.nbody, wp.spatial_vector)
         self.mocap_pos, self.mocap_quat = room(model.nmocap, wp.vec3), room(model.nmocap, wp.quat)
         self.eq_active = room(model.neq, bool)
+        self.eq_active.assign(np.tile(model.eq_active0.astype(bool), (rows, 1)))
 
     def push(self, datas: Sequence[mujoco.MjData], state: bool, inputs: bool) -> None:
         """Copy the rows to data of MuJoCo."""
@@ -107,7 +108,8 @@ class Transfer:
     def __init__(self, conversion: Conversion):
         self.conversion = conversion
         self.model = conversion.model
-        self._starts = {"constraint": [0, self.model.constraint_count], "once": [0, 1]}
+        counts = {"constraint": self.model.constraint_count, "tendon": self.model.tendon_count, "once": 1}
+        self._starts = {kind: [0, count] for kind, count in counts.items()}
 
     def launcher(self) -> Launcher:
         """A launcher that knows the kinds of index used here."""
@@ -144,6 +146,13 @@ class Transfer:
                     f=control.joint_f,
                 ),
                 writes=dict(ctrl=data.ctrl, qfrc_applied=data.qfrc_applied),
+            )
+        if self.model.tendon_count:
+            launch(
+                mujoco_state.write_tendon_inputs,
+                "tendon",
+                reads=dict(view=self.conversion.view, act=control.tendon_act),
+                writes=dict(ctrl=data.ctrl),
             )
 
     def write_bodies(self, launch: Launcher, state: State, data: object) -> None:

@@ -19,6 +19,7 @@ from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.particles.system import ParticleStep, advance
+from newtonsim.solvers.references import warn_of_references
 from newtonsim.solvers.step import Step
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class SweptModel(Generic[Particles]):
         constraints: Their joints, constraints and contacts; None without bodies.
         control: Inputs of steps that are given none.
         nonfinite: Worlds that became NaN or infinite.
+        checked: Whether a step has looked for what is not modelled.
         adjoint: Backward pass of the particles; None if there is none.
         body_adjoint: That of the bodies, likewise.
     """
@@ -61,6 +63,7 @@ class SweptModel(Generic[Particles]):
         self.constraints = BodySweeps(model) if model.body_count else None
         self.control = model.control(clone_variables=False)
         self.nonfinite = NonfiniteWorlds(model)
+        self.checked = False
         self.adjoint: ParticleAdjoint | None = None
         if model.requires_grad and model.particle_count:
             self.adjoint = adjoint(twin())
@@ -125,6 +128,9 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
     def _advance(self, shard: Shard, step: Step) -> None:
         model, start, end = shard.model, step.state_in, step.state_out
         parts = self._parts_of(model)
+        if not parts.checked:
+            parts.checked = True
+            warn_of_references(model, self._name)
         bodies, constraints = parts.bodies, parts.constraints
         launch = Launcher(model, record_tape=False, shard=shard)
         if constraints is not None:

@@ -20,6 +20,7 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.references import warn_of_references
 from newtonsim.solvers.semi_implicit.bodies import BodyForces
 from newtonsim.solvers.semi_implicit.contacts import SoftContactForces
 from newtonsim.solvers.semi_implicit.elements import ElementForces
@@ -111,6 +112,7 @@ class SemiImplicitSolver(LaunchedSolver):
         self.fade_depth = _not_negative("fade_depth", fade_depth)
         if self.fade_depth == 0.0:
             raise ValueError("fade_depth: expected a positive number, got 0")
+        warn_of_references(model, type(self).__name__)
         self.elements = ElementForces(model)
         self.bodies = BodyForces(model)
         touching = model.particle_count and model.shape_count

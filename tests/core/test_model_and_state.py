@@ -16,6 +16,8 @@ from newtonsim.testing import random_model
 def full_builder() -> ModelBuilder:
     builder = random_model(2)
     builder.add_shape_box(0, density=0.0)
+    builder.add_contact_pair(0, 0)
+    builder.add_tendon_equality(builder.add_tendon_fixed([(0, 1.0)]))
     builder.add_loop_joint(newtonsim.JointType.REVOLUTE, 0, 1, angular_axes=[(0.0, 0.0, 1.0)])
     builder.add_cloth_grid((0, 0, 0), None, (0, 0, 0), 2, 2, 1.0, 1.0, 1.0, add_springs=True)
     builder.add_soft_grid((0, 0, 0), None, (0, 0, 0), 1, 1, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)

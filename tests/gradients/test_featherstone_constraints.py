@@ -161,6 +161,42 @@ def test_joint_limit(device):
     assert not rollout.acted.all()
 
 
+def test_limit_by_reference(device):
+    soft = {"limit_solref": (0.08, 0.6), "limit_solimp": (0.8, 0.95, 0.05, 0.5, 2.0)}
+    builder = chain(limit_lower=[-3.0, -0.4], limit_upper=[3.0, 0.4], **soft)
+    builder.joint_q[:] = [0.5, 0.2]
+    builder.joint_qd[:] = [-1.0, 4.0]
+    rollout = Rollout(builder, device, 25)
+    rollout.check("state.joint_q", "model.joint_limit_upper", steps=(0.004, 0.002, 0.001))
+    rollout.check("state.joint_qd", steps=(0.08, 0.04, 0.02))
+    assert rollout.acted.any()
+    assert not rollout.acted.all()
+
+
+def test_lower_limit_with_margin(device):
+    builder = chain(count=1, limit_lower=0.3, limit_upper=3.0, limit_solref=(-400.0, -5.0), limit_margin=0.1)
+    builder.joint_q[:] = [0.35]
+    builder.joint_qd[:] = [-0.5]
+    rollout = Rollout(builder, device, 20)
+    rollout.check("state.joint_q", "state.joint_qd", "model.joint_limit_lower", steps=(0.01, 0.005, 0.0025))
+    assert rollout.acted.any()
+
+
+def test_contact_by_reference(device):
+    """A ball that skids over a ground which yields."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    ball = builder.add_body(origin=wp.transform((0.0, 0.0, 0.098), wp.quat_identity()))
+    shape = builder.add_shape_sphere(ball, radius=0.1, density=400.0, mu=0.1)
+    builder.shape_solref[shape], builder.shape_solimp[shape] = (0.06, 0.5), (0.8, 0.95, 0.05, 0.5, 2.0)
+    builder.set_ground_plane(mu=0.1)
+    rollout = Rollout(builder, device, 20)
+    rollout.states[0].joint_qd.assign(np.array([0.0, 0.0, 0.0, 1.5, 0.2, -0.1], np.float32))
+    rollout.check("state.joint_qd", steps=(0.02, 0.01, 0.005))
+    heights = [float(state.body_q.numpy()[0, 2]) for state in rollout.states]
+    assert max(heights) < 0.1
+    assert rollout.acted.all()
+
+
 def test_pressed_against_a_limit_only_the_limit_counts(device):
     builder = chain(count=1, limit_lower=-3.0, limit_upper=0.4, mode=newtonsim.JOINT_MODE_FORCE)
     builder.joint_q[:] = [0.4]
@@ -474,3 +510,47 @@ def test_captured_gradient_is_that_of_an_eager_pass(device):
     for eager, replayed in zip(gradients(False), gradients(True)):
         assert np.abs(eager).max() > 0.0
         np.testing.assert_array_equal(eager, replayed)
+
+
+POINTS = [
+    (-1, (0.0, 0.1, 0.3)),
+    (0, (0.05, 0.0, -0.3)),
+    (1, (0.05, 0.02, -0.2)),
+    2.0,
+    (1, (0.0, 0.0, -0.4)),
+    (-1, (0.4, 0.0, 0.0)),
+]
+TENDONS = {
+    "spring along axes": lambda b: b.add_tendon_fixed(
+        [(0, 0.7), (1, -0.4)], stiffness=30.0, damping=0.3, spring_length=(-0.5, 0.2)
+    ),
+    "spring through points": lambda b: b.add_tendon_spatial(
+        POINTS, stiffness=80.0, damping=0.5, spring_length=(0.4, 0.6)
+    ),
+    "drive": lambda b: b.add_tendon_spatial(POINTS, mode=1, target_ke=50.0, target_kd=0.5, action=0.8),
+    "limit": lambda b: b.add_tendon_spatial(POINTS, limit_upper=1.05, limit_solref=(0.05, 0.8)),
+    "limit along axes": lambda b: b.add_tendon_fixed(
+        [(0, 0.7), (1, -0.4)], limit_lower=0.5, limit_solref=(0.05, 0.8)
+    ),
+    "friction": lambda b: b.add_tendon_fixed([(0, 0.7), (1, -0.4)], friction=0.4),
+    "equality": lambda b: b.add_tendon_equality(
+        b.add_tendon_spatial(POINTS), b.add_tendon_fixed([(0, 0.3)]), (0.9, 0.5, 0.2), solref=(0.08, 1.0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TENDONS)
+def test_tendons(name, device):
+    builder = chain()
+    TENDONS[name](builder)
+    builder.joint_q[:] = [0.5, -0.2]
+    builder.joint_qd[:] = [-1.0, 2.0]
+    rollout = Rollout(builder, device, 12)
+    names = ["state.joint_q", "state.joint_qd", "model.body_mass"]
+    if name == "drive":
+        names.append("control.tendon_act")
+    if "spring" in name:
+        names += ["model.tendon_stiffness", "model.tendon_damping", "model.tendon_spring_upper"]
+    rollout.check(*names, steps=(0.02, 0.01, 0.005))
+    rows = name in ("limit", "limit along axes", "friction", "equality")
+    assert rollout.acted.any() == rows

@@ -104,7 +104,6 @@ def test_joint_force_range_limits_the_drive(twin):
         ('<damper joint="j" ctrlrange="0 1"/>', "damper"),
         ('<intvelocity joint="j" actrange="-1 1"/>', "intvelocity"),
         ('<general joint="j" dyntype="filter" dynprm=".1"/>', "activation dynamics"),
-        ('<motor tendon="t"/>', "tendon"),
         ('<motor site="x"/>', "site"),
         ('<general joint="j" biastype="affine" biasprm="0 5 0"/>', "push away"),
     ],

@@ -107,4 +107,4 @@ def test_rigid_shapes_stay_rigid(device: str):
 def test_unknown_words_are_refused(device: str):
     model = on_plane(device)
     with pytest.raises(ValueError, match="friction_combine"):
-        FeatherstoneSolver(model, friction_combine="max")
+        FeatherstoneSolver(model, friction_combine="largest")

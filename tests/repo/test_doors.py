@@ -22,7 +22,7 @@ kernels.trees kernels.trees.exact
 kernels.collision.pairs kernels.collision kernels.collision.convex kernels.collision.surfaces
 kernels.collision.families
 kernels.steps
-kernels.constraints kernels.constraints.adjoint kernels.constraints.linear kernels.queries
+kernels.constraints kernels.constraints.adjoint kernels.constraints.linear kernels.tendons kernels.queries
 kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.mujoco kernels.optimize
 kernels.particles.elements kernels.particles.self_contact kernels.particles
 kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint

@@ -14,6 +14,7 @@ from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
 from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
 from newtonsim.importers.writers.mjcf.inertia import InertiaWriter
 from newtonsim.importers.writers.mjcf.joints import joint_motions, keyframe, motion_count
+from newtonsim.importers.writers.mjcf.tendons import TendonWriter
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
@@ -119,6 +120,8 @@ class _MjcfWriter:
         ConstraintWriter(
             self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report
         ).write()
+        arguments = (self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report)
+        TendonWriter(*arguments).write(self.actuator)
         self._write_keyframes()
         self._say_how_to_read()
         return self.root

@@ -9,7 +9,7 @@ from newtonsim.errors import ModelError
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.meshes import MeshFolder, file_name, triangles_of
 from newtonsim.importers.writers.names import Names, xml_name
-from newtonsim.importers.writers.records import Scene, ShapeRecord
+from newtonsim.importers.writers.records import ContactPairRecord, Scene, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.touch import ANY, Kinds, kinds_of, neighbours, touch_table
 from newtonsim.importers.writers.xml_text import element, number, numbers
@@ -96,8 +96,15 @@ class GeomWriter:
         """Write the excluded pairs of bodies, and the pairs that touch although MuJoCo would not let them."""
         for first, second in self.excluded:
             element(contact, "exclude", body1=body_names[first], body2=body_names[second])
+        own = set()
+        for pair in self.scene.contact_pairs:
+            a, b = sorted(pair.shapes)
+            if self.table[a, b] == 1 and (a, b) not in own:
+                own.add((a, b))
+                element(contact, "pair", _pair_attributes(pair, self.name_of[a], self.name_of[b]))
         for a, b in np.argwhere(np.triu((self.table == 1) & self.near, 1)).tolist():
-            element(contact, "pair", geom1=self.name_of[a], geom2=self.name_of[b])
+            if (a, b) not in own:
+                element(contact, "pair", geom1=self.name_of[a], geom2=self.name_of[b])
 
     # -- geoms -----------------------------------------------------------------------------------------------
 
@@ -115,7 +122,7 @@ class GeomWriter:
         if (contype, conaffinity) != (1, 1):
             attributes |= {"contype": str(contype), "conaffinity": str(conaffinity)}
         if shape.is_collider:
-            attributes |= _friction(shape)
+            attributes |= _friction(shape) | _solver(shape)
             if shape.material["thickness"] > 0.0:
                 attributes["margin"] = number(shape.material["thickness"])
         if not shape.visible:
@@ -194,6 +201,32 @@ def _friction(shape: ShapeRecord) -> dict[str, str]:
     else:
         return {"friction": number(material["mu"])}
     return {"friction": numbers(values), "condim": dimensions}
+
+
+def _solver(shape: ShapeRecord) -> dict[str, str]:
+    """Parameters of MuJoCo's constraint solver that are not those that it takes anyway."""
+    attributes = {}
+    if shape.solref.any():
+        attributes |= {"solref": numbers(shape.solref), "solimp": numbers(shape.solimp)}
+    material = shape.material
+    if material["solmix"] != 1.0:
+        attributes["solmix"] = number(material["solmix"])
+    if material["priority"] != 0.0:
+        attributes["priority"] = str(int(material["priority"]))
+    if material["condim"] == 1.0:
+        attributes["condim"] = "1"
+    return attributes
+
+
+def _pair_attributes(pair: ContactPairRecord, first: str, second: str) -> dict[str, str]:
+    """Attributes of a pair with parameters of its own."""
+    slide, spin, roll = pair.friction
+    condim = 6 if roll > 0.0 else 4 if spin > 0.0 else 3 if slide > 0.0 else 1
+    attributes = {"geom1": first, "geom2": second, "condim": str(condim)}
+    attributes["friction"] = numbers([slide, slide, spin, roll, roll])
+    if pair.solref.any():
+        attributes |= {"solref": numbers(pair.solref), "solimp": numbers(pair.solimp)}
+    return attributes
 
 
 def pose_attributes(pose: Pose) -> dict[str, str]:

@@ -66,6 +66,9 @@ def _axis_attributes(axis: AxisRecord) -> dict[str, str]:
     if axis.limits is not None:
         lower, upper = axis.limits
         attributes |= {"limited": "true", "range": numbers([lower, max(upper, lower + _LEAST_RANGE)])}
+    if axis.limit_solref.any():
+        attributes |= {"solreflimit": numbers(axis.limit_solref), "solimplimit": numbers(axis.limit_solimp)}
+        attributes["margin"] = number(axis.limit_margin)
     if axis.stiffness != 0.0:
         attributes |= {"stiffness": number(axis.stiffness), "springref": number(axis.spring_ref)}
     return attributes | _passive(axis.damping, axis.friction, axis.armature)

@@ -13,7 +13,7 @@ from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import BodyRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
-from newtonsim.importers.writers.settings import report_lost
+from newtonsim.importers.writers.settings import report_lost, report_references
 from newtonsim.importers.writers.usd.constraints import ConstraintWriter
 from newtonsim.importers.writers.usd.filters import FilterWriter
 from newtonsim.importers.writers.usd.frames import initial_poses, prim_name, quatf, set_pose, vec3f
@@ -106,6 +106,7 @@ class _UsdWriter:
     def write(self) -> Usd.Stage:
         """Return the stage."""
         report_lost(self.scene, self.report)
+        report_references(self.scene, self.report)
         self._write_physics_scene()
         shapes = ShapeWriter(self.stage, _ROOT.AppendChild("Materials"), self.report)
         self._write_shapes(shapes, static=True)

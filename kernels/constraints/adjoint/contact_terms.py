@@ -11,8 +11,8 @@ fixed (`contact_features`).
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
-Reads: BodyStateView, ConstraintSettings, ContactMotionView, ContactRowView, ContactView, FeatureView,
-    KinematicsView, ModelShapeMaterials, ShapeView, TreeView, 14 arrays
+Reads: BodyStateView, ConstraintSettings, ContactMotionView, ContactParameters, ContactRowView, ContactView,
+    FeatureView, KinematicsView, ModelShapeMaterials, ShapeView, TreeView, 14 arrays
 Writes: found, out, reason
 """
 
@@ -28,14 +28,15 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN, SLOWEST_SLIP
 from newtonsim.kernels.constraints.chains import head_of, weight_of_heads
 from newtonsim.kernels.constraints.contact_rows import (
+    CONTACT_REFERENCE,
     CONTACT_SMOOTH,
     CONTACT_SPRING,
     MIN_DAMPING,
     ContactRowView,
     closing_velocity,
-    combine,
     contact_bend,
     contact_frame,
+    contact_reference,
     contact_roundness,
     contact_spring,
     contact_yield,
@@ -48,6 +49,12 @@ from newtonsim.kernels.constraints.rebounds import count_bounces, end_of_bounces
 from newtonsim.kernels.constraints.smoothing import friction_per_slip
 from newtonsim.kernels.trees.point_motion import BodyStateView, parting_acceleration, point_motion
 from newtonsim.kernels.views.model import KinematicsView, TreeView
+from newtonsim.kernels.views.references import (
+    ContactParameters,
+    combine,
+    contact_friction,
+    contact_spin_friction,
+)
 from newtonsim.kernels.views.shapes import ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
 
@@ -145,6 +152,7 @@ def contact_lagrangian(
     gravity: wp.array(dtype=wp.vec3),
     bodies: BodyStateView,
     s: ConstraintSettings,
+    law: ContactParameters,
     rows: ContactRowView,
     impulse: wp.array(dtype=wp.vec3),
     mode: wp.array(dtype=int),
@@ -172,6 +180,7 @@ def contact_lagrangian(
         gravity: Gravity.
         bodies: Poses of all bodies, and velocities of those on no tree.
         s: Settings of the step.
+        law: Parameters of contacts by reference.
         rows: Rows as the step solved them.
         impulse: Impulses of the solution.
         mode: 0 open, 1 sticking, 2 sliding.
@@ -217,6 +226,10 @@ def contact_lagrangian(
     part = parting_acceleration(m0, m1, g.normal, contact_roundness(shape, s0, s1))
     bend = contact_bend(frame * part, g.distance, rows.impact[c][0], rows.soft[c], s)
     target = wanted_velocity(g.distance, approach_start, rate, soft, pushes[c], rows.push_share[c], s)
+    if soft == CONTACT_REFERENCE:
+        reference = contact_reference(s0, s1, b0, b1, g.distance, approach_start, s.dt, law)
+        target = reference.target
+        softness = reference.softness
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))
@@ -251,7 +264,7 @@ def contact_lagrangian(
     if mode[c] == ROW_HOLDS:
         total = total + m[1] * (end[1] - slip_before[1]) + m[2] * (end[2] - slip_before[2])
     else:
-        mu = combine(material.mu[s0], material.mu[s1], s.friction_product)
+        mu = contact_friction(s0, s1, material, law, s.friction_product)
         slip = wp.vec2(end[1] - slip_before[1], end[2] - slip_before[2])
         total = total + slide_term(wp.vec2(m[1], m[2]), slip, mu * p[0], rows.slip_width[c])
     out[c] = total
@@ -269,6 +282,7 @@ def spin_lagrangian(
     body_q: wp.array(dtype=wp.transform),
     motion: ContactMotionView,
     s: ConstraintSettings,
+    law: ContactParameters,
     slip_width: wp.array(dtype=float),
     normal_impulse: wp.array(dtype=wp.vec3),
     impulse: wp.array(dtype=wp.vec3),
@@ -296,18 +310,14 @@ def spin_lagrangian(
     frame = contact_frame(g.normal)
     p = impulse[c]
     m = multiplier[c]
-    share0 = 0.5
-    share1 = 0.5
-    if s.friction_product == 1:
-        share0 = mu[s1]
-        share1 = mu[s0]
+    friction = contact_spin_friction(s0, s1, mu, mu_torsion, mu_rolling, law, s.friction_product)
     under = frame * relative_spin(b0, b1, motion.multiplier)
     end = frame * relative_spin(b0, b1, motion.end)
     total = -wp.dot(p, under)
     if modes[0] == ROW_HOLDS:
         total = total + m[0] * end[0]
     if modes[0] == ROW_BOUNDED:
-        torsion = share0 * mu_torsion[s0] + share1 * mu_torsion[s1]
+        torsion = friction[0]
         bound = torsion * normal_impulse[c][0]
         if slip_width[c] > 0.0:
             turn_width = spin_width(slip_width[c], torsion)
@@ -317,7 +327,7 @@ def spin_lagrangian(
     if modes[1] == ROW_HOLDS:
         total = total + m[1] * end[1] + m[2] * end[2]
     if modes[1] == ROW_BOUNDED:
-        rolling = share0 * mu_rolling[s0] + share1 * mu_rolling[s1]
+        rolling = friction[1]
         limit = rolling * normal_impulse[c][0]
         roll_width = spin_width(slip_width[c], rolling)
         total = total + slide_term(wp.vec2(m[1], m[2]), wp.vec2(end[1], end[2]), limit, roll_width)

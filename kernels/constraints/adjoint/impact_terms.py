@@ -14,8 +14,9 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.collision.contact_features import FeatureView, body_pose, contact_geometry
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.contact_rows import ContactRowView, combine, way_ahead
+from newtonsim.kernels.constraints.contact_rows import ContactRowView, way_ahead
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
+from newtonsim.kernels.views.references import combine
 from newtonsim.kernels.views.shapes import ShapeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation

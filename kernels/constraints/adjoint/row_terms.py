@@ -28,6 +28,8 @@ from newtonsim.kernels.constraints.dof_rows import (
     LimitView,
     drive_rate,
     drive_velocity,
+    has_reference,
+    limit_reference,
     limit_softness,
     limit_speed,
     limit_velocities,
@@ -36,6 +38,7 @@ from newtonsim.kernels.constraints.pair_rows import (
     PAIR_COUPLING,
     PAIR_OFFSET,
     PAIR_ROTATION,
+    PAIR_TENDON,
     LoopView,
     PairRowView,
     body_motion,
@@ -138,6 +141,16 @@ def dof_lagrangian(
             head = head_of(d, tree.dof_row, tree.row_dof, tree.dof_body)
             weight = weight_of_heads(head, -1, mass)
             softness = limit_softness(gap, top, limit.lever[a], weight, s)
+        if has_reference(a, limit):
+            below = x - limit.lower[a]
+            above = limit.upper[a] - x
+            reference = limit_reference(d, a, below, above, s.dt, limit)
+            softness = 0.0
+            target = -wp.sign(p) * top
+            if wp.min(below, above) < limit.margin[a]:
+                softness = reference.softness
+                if (p > 0.0) == (below <= above):
+                    target = wp.sign(p) * wp.clamp(reference.target, -top, top)
         out[r] = m * (softness * p - target)
     elif kind == ROW_DRIVE:
         rate = drive_rate(drive, a, s.dt)
@@ -310,7 +323,7 @@ def pair_lagrangian(
     `kin` and `body_A` hold the motion at which the rows were built.
     """
     r = first + wp.tid()
-    if mode[r] == ROW_OPEN:
+    if mode[r] == ROW_OPEN or rows.kind[r] == PAIR_TENDON:
         return
     holds = mode[r] == ROW_HOLDS
     p = impulse[r]

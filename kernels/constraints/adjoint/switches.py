@@ -23,7 +23,7 @@ from newtonsim.kernels.constraints.adjoint.modes import (
     contact_slip,
 )
 from newtonsim.kernels.constraints.chains import row_velocity, triple_velocity
-from newtonsim.kernels.constraints.contact_rows import CONTACT_SMOOTH, CONTACT_SPRING
+from newtonsim.kernels.constraints.contact_rows import CONTACT_REFERENCE, CONTACT_SMOOTH, CONTACT_SPRING
 from newtonsim.kernels.constraints.dof_rows import ROW_LIMIT, ConstraintSettings
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
@@ -103,7 +103,8 @@ def note_contact(
     deepest = s.contact_skin + 2.0 * s.contact_slop
     if soft == CONTACT_SMOOTH:
         deepest = SHALLOW * s.smoothing
-    if soft != CONTACT_SPRING and contacts.distance[c] > -deepest:
+    springs = soft == CONTACT_SPRING or soft == CONTACT_REFERENCE
+    if not springs and contacts.distance[c] > -deepest:
         note_switch(w, normal, SWITCH_TOUCH, shape0, shape1, switches)
     elif p[0] * (delassus[0] + rows.contact.softness[c]) < slow:
         note_switch(w, normal, SWITCH_LOAD, shape0, shape1, switches)

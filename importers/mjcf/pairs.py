@@ -1,0 +1,57 @@
+"""Contact parameters of <pair> elements, which replace those of both geoms.
+
+A pair that gives any takes MuJoCo's defaults for the others, not what its geoms say; one that gives none
+keeps the parameters of its geoms here.
+
+Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#contact-pair
+"""
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.mjcf.geoms import differs, solver_parameters
+from newtonsim.importers.mjcf.records import Scene, SolverParameters
+
+_OWN = {"condim", "friction", "solref", "solimp", "solreffriction", "margin"}
+_FRICTION = (1.0, 1.0, 0.005, 0.0001, 0.0001)
+
+
+def add_pair_parameters(
+    scene: Scene, shapes: dict[str, int], scale: float, builder: ModelBuilder, report: ImportReport
+) -> None:
+    """Give pairs of shapes the parameters of the file's pairs.
+
+    Args:
+        scene: The records.
+        shapes: Shape of each geom by its name.
+        scale: Factor on all lengths.
+        builder: Receives the pairs.
+        report: Receives what is not modelled.
+    """
+    margins = {geom.name: geom.margin or 0.0 for body in scene.bodies for geom in body.geoms}
+    for node, *names in scene.pairs:
+        if not all(name in shapes for name in names) or not _OWN & set(node.attrib):
+            continue
+        solver = solver_parameters(node, "solref", "solimp")
+        solref, solimp = (0.0, 0.0), SolverParameters().solimp
+        if solver is not None:
+            solref, solimp = solver.solref, solver.scaled(scale).solimp
+        builder.add_contact_pair(*(shapes[name] for name in names), _friction(node, report), solref, solimp)
+        if node.float("margin", 0.0) * scale != sum(margins[name] for name in names):
+            report.approximated(node, "the margin of a pair; the sum of those of its geoms counts")
+        if differs(node, "solreffriction"):
+            report.approximated(node, "solreffriction; friction does not give way")
+
+
+def _friction(node: Node, report: ImportReport) -> tuple[float, float, float]:
+    """Sliding, torsional and rolling friction that the dimensions of the contact leave."""
+    given = node.floats("friction", 5, _FRICTION, at_least=1)
+    slide, across, spin, roll, roll_across = (*map(float, given), *_FRICTION[len(given) :])
+    if slide != across or roll != roll_across:
+        report.approximated(node, "friction that differs by direction; the first number counts for both")
+    condim = node.int("condim", 3)
+    if condim not in (1, 3, 4, 6):
+        raise node.error(f"attribute 'condim' is {condim}, expected 1, 3, 4 or 6")
+    if min(slide, spin, roll) < 0.0:
+        raise node.error("attribute 'friction' must not be negative")
+    return slide if condim > 1 else 0.0, spin if condim > 3 else 0.0, roll if condim > 4 else 0.0

@@ -1,0 +1,250 @@
+"""MJCF tendons and the equalities between them: read into records, and built.
+
+A tendon that nothing pulls and nothing holds is a mere quantity to read, and is left out.
+
+Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#tendon
+"""
+
+import numpy as np
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.mjcf.actuators import Drive
+from newtonsim.importers.mjcf.document import Document
+from newtonsim.importers.mjcf.geoms import differs, solver_parameters
+from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
+from newtonsim.importers.mjcf.records import Scene, SolverParameters, Tendon, TendonEquality
+
+_ACTIVE = ("stiffness", "damping", "range", "frictionloss", "armature")
+_SCALAR = ("hinge", "slide")
+
+
+def parse_tendons(document: Document, scene: Scene, report: ImportReport) -> None:
+    """Read all <tendon> sections into `scene.tendons`; what is not modelled is reported."""
+    used = {node.text_of("tendon") for s in document.sections("actuator") for node in s.children}
+    equalities = [node for s in document.sections("equality") for node in s.findall("tendon")]
+    used |= {node.text_of(end) for node in equalities for end in ("tendon1", "tendon2")}
+    for section in document.sections("tendon"):
+        for node in section.children:
+            if node.tag not in ("spatial", "fixed"):
+                report.unsupported(node)
+                continue
+            # both kinds share one default, under the section's name
+            general = Node("tendon", node.attrib, node.path, node.line)
+            resolved = document.defaults.resolve(general, None)[0].attrib
+            node = Node(node.tag, resolved, node.path, node.line, node.children)
+            acts = any(name in node.attrib and node.floats(name).any() for name in _ACTIVE)
+            if not acts and (not node.text_of("name") or node.text_of("name") not in used):
+                report.ignored(node, "a tendon without stiffness, damping and limits")
+                continue
+            tendon = _parse_tendon(node, len(scene.tendons), document, report)
+            if _leads_nowhere(tendon, scene):
+                report.ignored(node, "a tendon along what ignore_names and ignore_classes leave out")
+                continue
+            _check_path(tendon, scene)
+            scene.tendons[tendon.name] = tendon
+    for node in equalities:
+        _parse_equality(node, document, scene, report)
+
+
+def _parse_tendon(node: Node, number: int, document: Document, report: ImportReport) -> Tendon:
+    tendon = Tendon(node.text_of("name") or f"tendon_{number}", node)
+    for child in node.children:
+        if child.tag == "joint":
+            tendon.joints.append((child.required("joint"), float(child.float("coef", 1.0) or 0.0)))
+        elif child.tag == "site":
+            tendon.stops.append(child.required("site"))
+        elif child.tag == "pulley":
+            divisor = child.float("divisor", 0.0) or 0.0
+            if divisor <= 0.0:
+                raise child.error(f"attribute 'divisor' must be positive, got {divisor:g}")
+            tendon.stops.append(divisor)
+        elif child.tag == "geom":
+            report.approximated(node, "a tendon that wraps around geoms goes straight past them")
+        else:
+            report.unsupported(child, f"<{child.tag}> in a tendon")
+    options = tendon.options
+    for ours, name in (("stiffness", "stiffness"), ("damping", "damping"), ("friction", "frictionloss")):
+        values = node.floats(name, default=(0.0,))
+        options[ours] = float(values[0]) if len(values) else 0.0
+        if options[ours] < 0.0:
+            raise node.error(f"attribute '{name}' must not be negative, got {options[ours]:g}")
+        if values[1:].any():
+            report.unsupported(node, f"{name} that is not linear")
+    rest = node.floats("springlength", 2, (-1.0,), at_least=1)
+    if rest[0] >= 0.0:
+        if rest[0] > rest[-1]:
+            raise node.error(f"attribute 'springlength' is reversed: {node.text_of('springlength')!r}")
+        options["spring_length"] = (float(rest[0]), float(rest[-1]))
+    if document.is_limited(node, "limited", "range"):
+        node.required("range")
+        lower, upper = (float(x) for x in node.floats("range", 2))
+        if lower > upper:
+            raise node.error(f"attribute 'range' is reversed: {node.text_of('range')!r}")
+        options["limit_lower"], options["limit_upper"] = lower, upper
+        limit = solver_parameters(node, "solreflimit", "solimplimit") or SolverParameters()
+        options["limit_solref"], options["limit_solimp"] = limit.solref, limit.solimp
+        options["limit_margin"] = node.float("margin", 0.0)
+    for name in ("solreffriction", "solimpfriction"):
+        if differs(node, name):
+            report.unsupported(node, f"{name}; dry friction of tendons is rigid")
+    if node.float("armature", 0.0) != 0.0:
+        report.unsupported(node, "armature of tendons")
+    return tendon
+
+
+def _leads_nowhere(tendon: Tendon, scene: Scene) -> bool:
+    names = {name for name, _ in tendon.joints} | {stop for stop in tendon.stops if isinstance(stop, str)}
+    return bool(names & scene.ignored_names)
+
+
+def _check_path(tendon: Tendon, scene: Scene) -> None:
+    """Raise if a tendon names what is not there."""
+    joints = {joint.name: joint for body in scene.bodies for joint in body.joints}
+    sites = {site.name for body in scene.bodies for site in body.sites}
+    for name, _ in tendon.joints:
+        if name not in joints:
+            raise tendon.node.error(f"the joint {name!r} is not defined")
+        if joints[name].kind not in _SCALAR:
+            raise tendon.node.error(f"the joint {name!r} is no hinge and no slide")
+    pieces = [0]
+    for stop in tendon.stops:
+        if isinstance(stop, str) and stop not in sites:
+            raise tendon.node.error(f"the site {stop!r} is not defined")
+        if isinstance(stop, str):
+            pieces[-1] += 1
+        else:
+            pieces.append(0)
+    if tendon.node.tag == "fixed" and not tendon.joints:
+        raise tendon.node.error("a fixed tendon needs a <joint>")
+    if tendon.node.tag == "spatial" and min(n for n in pieces if n or len(pieces) == 1) < 2:
+        raise tendon.node.error("a spatial tendon needs two sites, and so does each piece behind a pulley")
+
+
+def _parse_equality(node: Node, document: Document, scene: Scene, report: ImportReport) -> None:
+    general = Node("equality", node.attrib, node.path, node.line)
+    resolved = document.defaults.resolve(general, None)[0].attrib
+    node = Node(node.tag, resolved, node.path, node.line)
+    ends = (node.required("tendon1"), node.text_of("tendon2"))
+    named = {child.text_of("name") for s in document.sections("tendon") for child in s.children}
+    for end in ends:
+        if end is not None and end not in named:
+            raise node.error(f"the tendon {end!r} is not defined")
+        if end is not None and end not in scene.tendons:
+            return  # along what was left out on purpose
+    coefficients = np.zeros(5)
+    given = node.floats("polycoef", 5, (0.0, 1.0, 0.0, 0.0, 0.0), at_least=1)
+    coefficients[: len(given)] = given
+    active = bool(node.bool("active", True)) and scene.equalities_enabled
+    solver = solver_parameters(node, "solref", "solimp") or SolverParameters()
+    scene.tendon_equalities.append(TendonEquality(node, ends, coefficients, active, solver))
+
+
+# -- building ------------------------------------------------------------------------------------------------
+
+
+def add_tendons(
+    scene: Scene,
+    state: BuildState,
+    options: MjcfOptions,
+    drives: dict[str, Drive],
+    builder: ModelBuilder,
+    report: ImportReport,
+) -> None:
+    """Add tendons and their equalities to the builder that holds the file's bodies and joints.
+
+    Args:
+        scene: The records.
+        state: Where bodies and joints are.
+        options: Arguments of the importer.
+        drives: What the actuators of each tendon add up to, by its name.
+        builder: Receives them.
+        report: Receives their numbers.
+    """
+    starts: dict[str, float] = {}
+    for name, tendon in scene.tendons.items():
+        arguments = {"key": name, **tendon.options, **_drive(drives.get(name))}
+        if tendon.joints:
+            axes, offset = _axes(tendon, state, options)
+            starts[name] = offset
+            if "spring_length" not in arguments:
+                arguments["spring_length"] = _spring_length(tendon, state, options)
+            report.tendons[name] = builder.add_tendon_fixed(axes, offset, **arguments)
+        else:
+            path, length = _path(tendon, scene, state)
+            starts[name] = length
+            moved = any(place.record.spring_ref != place.record.ref for place in state.joints)
+            if "spring_length" not in arguments and arguments["stiffness"] > 0.0 and moved:
+                report.approximated(tendon.node, "rests in its first length, not in that at springref")
+            for option in ("limit_lower", "limit_upper", "limit_margin", "spring_length"):
+                if option in arguments:
+                    arguments[option] = np.multiply(arguments[option], options.scale).tolist()
+            if "limit_solimp" in arguments:
+                arguments["limit_solimp"] = (
+                    SolverParameters(solimp=arguments["limit_solimp"]).scaled(options.scale).solimp
+                )
+            report.tendons[name] = builder.add_tendon_spatial(path, **arguments)
+    for equality in scene.tendon_equalities:
+        first, second = equality.tendons
+        builder.add_tendon_equality(
+            report.tendons[first],
+            -1 if second is None else report.tendons[second],
+            equality.coefficients.tolist(),
+            (starts[first], 0.0 if second is None else starts[second]),
+            equality.solver.solref,
+            equality.solver.solimp,
+            equality.active,
+            equality.node.text_of("name"),
+        )
+        if options.scale != 1.0:
+            report.approximated(equality.node, "the equality of tendons is not scaled")
+
+
+def _drive(drive: Drive | None) -> dict:
+    if drive is None:
+        return {}
+    gains = {"target_ke": drive.ke, "target_kd": drive.kd, "effort_limit": drive.effort_limit}
+    return {"mode": drive.mode, "action": drive.act, **gains}
+
+
+def _spring_length(tendon: Tendon, state: BuildState, options: MjcfOptions) -> float:
+    """Length where joints are at their springref, in which a fixed tendon rests unless told otherwise."""
+    places = {place.record.name: place for place in state.joints}
+    total = 0.0
+    for name, coefficient in tendon.joints:
+        joint = places[name].record
+        total += coefficient * joint.spring_ref / (options.scale if joint.kind == "slide" else 1.0)
+    return total
+
+
+def _axes(tendon: Tendon, state: BuildState, options: MjcfOptions) -> tuple[list[tuple[int, float]], float]:
+    """Joint axes with their factors, and the length where our coordinates are zero."""
+    places = {place.record.name: place for place in state.joints}
+    axes, offset = [], 0.0
+    for name, coefficient in tendon.joints:
+        place = places[name]
+        size = options.scale if place.record.kind == "slide" else 1.0
+        axes.append((place.axis, coefficient / size))
+        offset += coefficient * place.record.ref / size
+    return axes, offset
+
+
+def _path(tendon: Tendon, scene: Scene, state: BuildState) -> tuple[list, float]:
+    """Points and pulleys, and the length of the tendon at the start."""
+    sites = {site.name: (n, site.pose) for n, body in enumerate(scene.bodies) for site in body.sites}
+    path, length, share, before = [], 0.0, 1.0, None
+    for stop in tendon.stops:
+        if not isinstance(stop, str):
+            path.append(stop)
+            share, before = 1.0 / stop if stop > 0.0 else 0.0, None
+            continue
+        number, pose = sites[stop]
+        place = state.places[number]
+        here: Pose = place.pose @ pose
+        path.append((place.index, here.p if place.index < 0 else pose.p))
+        if before is not None:
+            length += share * float(np.linalg.norm(here.p - before))
+        before = here.p
+    return path, length

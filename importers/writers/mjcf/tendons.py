@@ -1,0 +1,131 @@
+"""Tendons, their actuators and equalities as MJCF."""
+
+from xml.etree import ElementTree
+
+import numpy as np
+
+from newtonsim.importers.writers.names import Names, xml_name
+from newtonsim.importers.writers.records import NO_LIMIT, Scene, TendonRecord
+from newtonsim.importers.writers.report import ExportReport
+from newtonsim.importers.writers.xml_text import element, number, numbers
+from newtonsim.scene.enums import JointMode
+
+
+class TendonWriter:
+    """Writes what a scene holds of tendons.
+
+    MuJoCo's lengths are without the offset of the model's; ranges, rest lengths and controls are so, too.
+
+    Args:
+        scene: The scene.
+        root: The document.
+        elements: Bodies of the document by number; the world by -1.
+        joint_names: Names of joints in the document, by joint.
+        sites: Names of sites in use.
+        report: Receives what MJCF holds differently.
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        root: ElementTree.Element,
+        elements: dict[int, ElementTree.Element],
+        joint_names: dict[int, list[str]],
+        sites: Names,
+        report: ExportReport,
+    ):
+        self.scene, self.root, self.elements, self.joint_names = scene, root, elements, joint_names
+        self.sites, self.report = sites, report
+        taken = Names(xml_name)
+        self.names = [taken.unique(tendon.key) for tendon in scene.tendons]
+
+    def write(self, actuator: ElementTree.Element) -> None:
+        """Write all of them, with actuators into the section given."""
+        if not self.scene.tendons:
+            return
+        section = element(self.root, "tendon")
+        for name, tendon in zip(self.names, self.scene.tendons):
+            self._write_tendon(section, name, tendon)
+            self._write_drive(actuator, name, tendon)
+        self._write_equalities()
+
+    def _write_tendon(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
+        given, offset = tendon.numbers, tendon.numbers["offset"]
+        fixed = all(isinstance(one, tuple) and len(one) == 3 for one in tendon.elements)
+        attributes = {
+            "name": name,
+            "stiffness": number(given["stiffness"]),
+            "damping": number(given["damping"]),
+        }
+        rest = np.array([given["spring_lower"], given["spring_upper"]]) - offset
+        if given["stiffness"] > 0.0:
+            if rest[0] < 0.0:
+                self.report.approximated(
+                    name, "MuJoCo takes a negative rest length for the length at the start"
+                )
+            attributes["springlength"] = numbers(rest)
+        if given["friction"] > 0.0:
+            attributes["frictionloss"] = number(given["friction"])
+        limits = np.array([given["limit_lower"], given["limit_upper"]])
+        if np.isfinite(limits).any():
+            limits = np.clip(limits - offset, -NO_LIMIT, NO_LIMIT)
+            attributes |= {
+                "limited": "true",
+                "range": numbers(limits),
+                "margin": number(given["limit_margin"]),
+            }
+            if tendon.limit_solref.any():
+                attributes["solreflimit"] = numbers(tendon.limit_solref)
+                attributes["solimplimit"] = numbers(tendon.limit_solimp)
+        own = element(section, "fixed" if fixed else "spatial", attributes)
+        for one in tendon.elements:
+            if isinstance(one, float):
+                element(own, "pulley", divisor=number(one))
+            elif len(one) == 3:
+                joint, axis, factor = one
+                element(own, "joint", joint=self.joint_names[joint][axis], coef=number(factor))
+            else:
+                body, point = one
+                site = self.sites.unique(f"{name}_point")
+                element(self.elements[body], "site", {"name": site, "pos": numbers(point)})
+                element(own, "site", site=site)
+
+    def _write_drive(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
+        """The actuator of a tendon; its ctrl is the control input, of a position less the offset."""
+        given = tendon.numbers
+        mode, reach = int(given["mode"]), given["effort_limit"]
+        attributes = {"name": name, "tendon": name}
+        if mode == JointMode.TARGET_POSITION:
+            tag, gains = "position", {"kp": number(given["target_ke"]), "kv": number(given["target_kd"])}
+            if given["offset"] != 0.0:
+                self.report.approximated(name, f"ctrl is the control input less {given['offset']:g}")
+        elif mode == JointMode.TARGET_VELOCITY:
+            tag, gains = "velocity", {"kv": number(given["target_ke"])}
+        else:
+            tag, gains = "motor", {}
+        if reach < NO_LIMIT:
+            gains |= {"forcelimited": "true", "forcerange": numbers([-reach, reach])}
+        element(section, tag, attributes | gains)
+
+    def _write_equalities(self) -> None:
+        """Equalities of changes from the lengths that tendons have where coordinates are zero."""
+        if not self.scene.tendon_equalities:
+            return
+        section = element(self.root, "equality")
+        taken = Names(xml_name)
+        for one in self.scene.tendon_equalities:
+            first = self.scene.tendons[one.first]
+            given = one.coefficients if one.second is not None else one.coefficients[:1]
+            polynomial = np.polynomial.Polynomial(given)
+            attributes = {"name": taken.unique(one.key), "tendon1": self.names[one.first]}
+            if one.second is not None:
+                attributes["tendon2"] = self.names[one.second]
+                shift = self.scene.tendons[one.second].length - one.lengths[1]
+                polynomial = polynomial(np.polynomial.Polynomial([shift, 1.0]))
+            coefficients = np.zeros(5)
+            coefficients[: len(polynomial.coef)] = polynomial.coef
+            coefficients[0] += one.lengths[0] - first.length
+            attributes |= {"polycoef": numbers(coefficients), "active": "true" if one.enabled else "false"}
+            if one.solref.any():
+                attributes |= {"solref": numbers(one.solref), "solimp": numbers(one.solimp)}
+            element(section, "tendon", attributes)

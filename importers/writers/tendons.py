@@ -1,0 +1,114 @@
+"""Tendons of a model as records."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from newtonsim.builder.tendons import ON_AXIS, PULLEY
+from newtonsim.geometry.transforms import transform_point
+from newtonsim.importers.writers.records import Scene, TendonEqualityRecord, TendonRecord
+from newtonsim.kinematics import eval_fk
+from newtonsim.scene.joint_types import quaternion_starts
+from newtonsim.scene.model import Model
+
+_NUMBERS = (
+    *("offset", "stiffness", "damping", "spring_lower", "spring_upper", "limit_lower", "limit_upper"),
+    *("limit_margin", "friction", "mode", "target_ke", "target_kd", "effort_limit", "act"),
+)
+
+
+def read_tendons(model: Model, scene: Scene, body_number: Mapping[int, int]) -> None:
+    """Add the tendons whose bodies and axes are in a scene, and the equalities between them.
+
+    Args:
+        model: The model.
+        scene: Holds bodies and joints; receives the tendons.
+        body_number: Number in the scene of each body of the model in it.
+    """
+    if not model.tendon_count:
+        return
+    axes = {axis.index: (n, i) for n, joint in enumerate(scene.joints) for i, axis in enumerate(joint.axes)}
+    names = ("kind", "axis", "body", "point", "factor")
+    path = {name: getattr(model, f"tendon_element_{name}").numpy() for name in names}
+    ends = np.append(model.tendon_start.numpy(), model.tendon_element_count)
+    numbers = {name: getattr(model, f"tendon_{name}").numpy() for name in _NUMBERS}
+    refs, imps = model.tendon_limit_solref.numpy(), model.tendon_limit_solimp.numpy()
+    poses = _poses_at_zero(model)
+    places: dict[int, int] = {}
+    for t in range(model.tendon_count):
+        span = range(ends[t], ends[t + 1])
+        elements = [_element(path, i, axes, body_number) for i in span]
+        if None in elements:
+            continue
+        places[t] = len(scene.tendons)
+        scene.tendons.append(
+            TendonRecord(
+                key=model.tendon_key[t],
+                index=t,
+                elements=elements,
+                numbers={name: float(values[t]) for name, values in numbers.items()},
+                limit_solref=refs[t].astype(np.float64),
+                limit_solimp=imps[t].astype(np.float64),
+                length=float(numbers["offset"][t]) + _length(path, span, poses),
+            )
+        )
+    _read_equalities(model, scene, places)
+
+
+def _element(path: dict, i: int, axes: Mapping, body_number: Mapping[int, int]) -> tuple | float | None:
+    kind, factor = int(path["kind"][i]), float(path["factor"][i])
+    if kind == PULLEY:
+        return factor
+    if kind == ON_AXIS:
+        place = axes.get(int(path["axis"][i]))
+        return None if place is None else (*place, factor)
+    body = body_number.get(int(path["body"][i]))
+    return None if body is None else (body, path["point"][i].astype(np.float64))
+
+
+def _poses_at_zero(model: Model) -> np.ndarray:
+    """Poses of the bodies where all joint coordinates are zero (body_count, 7)."""
+    state = model.state()
+    if model.joint_coord_count:
+        q = np.zeros(model.joint_coord_count, np.float32)
+        q[quaternion_starts(model.joint_type.numpy(), model.joint_q_start.numpy()[:-1]) + 3] = 1.0
+        state.joint_q.assign(q)
+        eval_fk(model, state.joint_q, state.joint_qd, None, state)
+    return state.body_q.numpy().astype(np.float64)
+
+
+def _length(path: dict, span: range, poses: np.ndarray) -> float:
+    """Length of the segments of a path."""
+    total, share, before = 0.0, 1.0, None
+    for i in span:
+        kind = int(path["kind"][i])
+        if kind == PULLEY:
+            share, before = 1.0 / float(path["factor"][i]), None
+        elif kind != ON_AXIS:
+            body, point = int(path["body"][i]), path["point"][i].astype(np.float64)
+            here = point if body < 0 else transform_point(poses[body], point)
+            total += 0.0 if before is None else share * float(np.linalg.norm(here - before))
+            before = here
+    return total
+
+
+def _read_equalities(model: Model, scene: Scene, places: Mapping[int, int]) -> None:
+    if not model.tendon_equality_count:
+        return
+    names = ("tendons", "coefficients", "lengths", "enabled", "solref", "solimp")
+    table = {name: getattr(model, f"tendon_equality_{name}").numpy() for name in names}
+    for k, (first, second) in enumerate(table["tendons"].tolist()):
+        if first not in places or (second >= 0 and second not in places):
+            continue
+        scene.tendon_equalities.append(
+            TendonEqualityRecord(
+                key=model.tendon_equality_key[k],
+                first=places[first],
+                second=places.get(second),
+                coefficients=table["coefficients"][k].astype(np.float64),
+                lengths=table["lengths"][k].astype(np.float64),
+                enabled=bool(table["enabled"][k]),
+                solref=table["solref"][k].astype(np.float64),
+                solimp=table["solimp"][k].astype(np.float64),
+            )
+        )

@@ -1,0 +1,81 @@
+"""Forces of tendons: springs with a range of rest lengths, damping, drives.
+
+A tendon pulls with the force f = -k (l - l0) - b l' + drive, positive along a growing length; l0 is the
+nearer end of the range of rest lengths, and there is no spring inside it. Degrees of freedom feel J f. The
+forces are those at the start of the step.
+
+Source: MuJoCo's documentation, "Computation", section "Passive forces", and "XML reference", element tendon.
+
+Stage: forces at the start of a step, of tendons
+Called by: solvers/tendons.py
+Reads: TendonDrive, TendonMotion, TendonView, act, force, joint_f
+Writes: force, total
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.tendons.paths import TendonMotion, TendonView
+from newtonsim.kernels.views.model import MODE_FORCE, MODE_POSITION
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+
+@wp.struct
+class TendonDrive:
+    """What pulls T tendons."""
+
+    stiffness: wp.array(dtype=float)  # (T)
+    damping: wp.array(dtype=float)  # (T)
+    spring_lower: wp.array(dtype=float)  # (T) range of rest lengths
+    spring_upper: wp.array(dtype=float)  # (T)
+    mode: wp.array(dtype=int)  # (T) as that of a joint axis
+    target_ke: wp.array(dtype=float)  # (T)
+    target_kd: wp.array(dtype=float)  # (T)
+    effort_limit: wp.array(dtype=float)  # (T)
+
+
+@wp.func
+def drive_force(t: int, act: float, length: float, rate: float, drive: TendonDrive) -> float:
+    """Force of the drive of tendon t."""
+    force = act
+    if drive.mode[t] == MODE_POSITION:
+        force = drive.target_ke[t] * (act - length) - drive.target_kd[t] * rate
+    elif drive.mode[t] != MODE_FORCE:
+        force = drive.target_ke[t] * (act - rate)
+    return wp.clamp(force, -drive.effort_limit[t], drive.effort_limit[t])
+
+
+@wp.kernel
+def pull_tendons(
+    first: int,
+    drive: TendonDrive,
+    motion: TendonMotion,
+    act: wp.array(dtype=float),
+    force: wp.array(dtype=float),
+):
+    """One thread per tendon: its force."""
+    t = first + wp.tid()
+    length = motion.length[t]
+    rate = motion.rate[t]
+    stretch = wp.max(length - drive.spring_upper[t], 0.0) + wp.min(length - drive.spring_lower[t], 0.0)
+    passive = -drive.stiffness[t] * stretch - drive.damping[t] * rate
+    force[t] = passive + drive_force(t, act[t], length, rate, drive)
+
+
+@wp.kernel
+def add_tendon_forces(
+    first: int,
+    tendon: TendonView,
+    motion: TendonMotion,
+    force: wp.array(dtype=float),
+    joint_f: wp.array(dtype=float),
+    total: wp.array(dtype=float),
+):
+    """One thread per dof: the generalised force of all tendons, and what acts besides."""
+    d = first + wp.tid()
+    sum = float(0.0) + joint_f[d]
+    for k in range(tendon.dof_start[d], tendon.dof_start[d + 1]):
+        e = tendon.dof_entry[k]
+        sum += motion.J[e] * force[tendon.entry_tendon[e]]
+    total[d] = sum

@@ -1,0 +1,150 @@
+"""Length of tendons, and how it changes with the degrees of freedom.
+
+A fixed tendon is a sum of joint coordinates with factors. A spatial one is made of straight segments between
+points of bodies; behind a pulley lengths count by the inverse of its divisor. A dof changes the length by the
+velocities that it gives both ends of each segment, along the segment.
+
+Source: MuJoCo's documentation, "XML reference", element tendon.
+
+Stage: forces at the start of a step, first of tendons
+Called by: solvers/tendons.py
+Reads: KinematicsView, TendonMotion, TendonView, TreeView, body_q, q, qd
+Writes: TendonMotion
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.views.model import KinematicsView, TreeView
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+# what an element of a path is: a joint coordinate, a point that begins a piece, one at the end of a segment
+ELEMENT_JOINT = wp.constant(0)
+ELEMENT_START = wp.constant(1)
+ELEMENT_SEGMENT = wp.constant(2)
+# shortest segment that has a direction [m]
+SHORTEST = wp.constant(1.0e-9)
+
+
+@wp.struct
+class TendonView:
+    """Paths of tendons: T tendons, P elements, E entries, one for each dof that changes a length, D dofs."""
+
+    start: wp.array(dtype=int)  # (T + 1) first element
+    kind: wp.array(dtype=int)  # (P) ELEMENT_*
+    dof: wp.array(dtype=int)  # (P) of a joint coordinate, or -1
+    body: wp.array(dtype=int)  # (P) of a point, -1 for the world
+    point: wp.array(dtype=wp.vec3)  # (P) [m] in the frame of the body
+    scale: wp.array(dtype=float)  # (P) factor of the coordinate, or share of the segment's length
+    offset: wp.array(dtype=float)  # (T) [m or rad] added to the length
+    entry_start: wp.array(dtype=int)  # (T + 1)
+    entry_dof: wp.array(dtype=int)  # (E)
+    entry_tendon: wp.array(dtype=int)  # (E)
+    dof_start: wp.array(dtype=int)  # (D + 1) entries by dof
+    dof_entry: wp.array(dtype=int)  # (E)
+
+
+@wp.struct
+class TendonMotion:
+    """What a step finds of tendons."""
+
+    part: wp.array(dtype=float)  # (P) what the element adds to the length
+    along: wp.array(dtype=wp.vec3)  # (P) direction of the segment that ends there, times its scale
+    end: wp.array(dtype=wp.vec3)  # (P) [m] the point in the world
+    J: wp.array(dtype=float)  # (E) change of the length with the dof
+    length: wp.array(dtype=float)  # (T)
+    rate: wp.array(dtype=float)  # (T)
+
+
+@wp.func
+def path_point(i: int, tendon: TendonView, body_q: wp.array(dtype=wp.transform)) -> wp.vec3:
+    """World position of element i."""
+    x = tendon.point[i]
+    b = tendon.body[i]
+    if b >= 0:
+        x = wp.transform_point(body_q[b], tendon.point[i])
+    return x
+
+
+@wp.kernel
+def measure_paths(
+    first: int,
+    tree: TreeView,
+    tendon: TendonView,
+    body_q: wp.array(dtype=wp.transform),
+    q: wp.array(dtype=float),
+    motion: TendonMotion,
+):
+    """One thread per element of a path: what it adds to the length, and the direction of its segment."""
+    i = first + wp.tid()
+    if tendon.kind[i] == ELEMENT_JOINT:
+        motion.part[i] = tendon.scale[i] * q[tree.dof_coord[tendon.dof[i]]]
+        return
+    x = path_point(i, tendon, body_q)
+    motion.end[i] = x
+    if tendon.kind[i] == ELEMENT_SEGMENT:
+        d = x - path_point(i - 1, tendon, body_q)
+        size = wp.length(d)
+        motion.part[i] = tendon.scale[i] * size
+        if size > SHORTEST:
+            motion.along[i] = tendon.scale[i] / size * d
+        else:
+            motion.along[i] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.func
+def moves(d: int, b: int, tree: TreeView) -> bool:
+    """True if dof d moves body b."""
+    found = bool(False)
+    if b >= 0:
+        leaf = tree.body_leaf[b]
+        if leaf >= 0:
+            if tree.dof_depth[d] <= tree.dof_depth[leaf]:
+                found = tree.row_dof[tree.dof_row[leaf] + tree.dof_depth[d]] == d
+    return found
+
+
+@wp.func
+def point_rate(d: int, b: int, x: wp.vec3, along: wp.vec3, tree: TreeView, kin: KinematicsView) -> float:
+    """Velocity of the point x of body b along a direction per unit velocity of dof d."""
+    rate = float(0.0)
+    if moves(d, b, tree):
+        S = kin.S[d]
+        arm = x - kin.origin[tree.body_tree[b]]
+        rate = wp.dot(along, wp.spatial_bottom(S) + wp.cross(wp.spatial_top(S), arm))
+    return rate
+
+
+@wp.kernel
+def fill_tendon_jacobian(
+    first: int, tree: TreeView, tendon: TendonView, kin: KinematicsView, motion: TendonMotion
+):
+    """One thread per entry: change of the length of a tendon with a dof."""
+    e = first + wp.tid()
+    t = tendon.entry_tendon[e]
+    d = tendon.entry_dof[e]
+    total = float(0.0)
+    for i in range(tendon.start[t], tendon.start[t + 1]):
+        if tendon.kind[i] == ELEMENT_JOINT:
+            if tendon.dof[i] == d:
+                total += tendon.scale[i]
+        elif tendon.kind[i] == ELEMENT_SEGMENT:
+            total += point_rate(d, tendon.body[i], motion.end[i], motion.along[i], tree, kin)
+            total -= point_rate(d, tendon.body[i - 1], motion.end[i - 1], motion.along[i], tree, kin)
+    motion.J[e] = total
+
+
+@wp.kernel
+def add_up_lengths(first: int, tendon: TendonView, qd: wp.array(dtype=float), motion: TendonMotion):
+    """One thread per tendon: its length, and its rate at joint velocities."""
+    t = first + wp.tid()
+    length = tendon.offset[t]
+    for i in range(tendon.start[t], tendon.start[t + 1]):
+        if tendon.kind[i] != ELEMENT_START:
+            length += motion.part[i]
+    rate = float(0.0)
+    for e in range(tendon.entry_start[t], tendon.entry_start[t + 1]):
+        rate += motion.J[e] * qd[tendon.entry_dof[e]]
+    motion.length[t] = length
+    motion.rate[t] = rate

@@ -1,0 +1,205 @@
+"""Tendons: lengths along joint coordinates or through points of bodies, and equalities between them."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import warp as wp
+
+from newtonsim.builder.lists import BuilderLists
+from newtonsim.errors import ModelError
+from newtonsim.geometry.transforms import as_vector, transform_point
+from newtonsim.scene.arrays import SOLIMP, SOLREF
+from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
+
+ON_AXIS, ON_BODY, PULLEY = 0, 1, 2
+"""What an element of a path is, see `tendon_element_kind`."""
+
+
+class TendonMethods(BuilderLists):
+    """The part of ModelBuilder that adds tendons; FeatherstoneSolver moves them, and MuJoCoSolver.
+
+    Both methods for tendons take these keyword arguments, lengths in m (in rad for tendons of hinges alone):
+
+    - key: name.
+    - stiffness [N/m], damping [N s/m]: f = -k (l - l0) - b l'.
+    - spring_length: rest length l0, or the ends of a range within which no spring acts; None for the length
+      in which the tendon is added (bodies at `body_q`, joint coordinates zero).
+    - limit_lower, limit_upper, limit_margin, limit_solref, limit_solimp: limits of the length, which give way
+      as those of `JointAxis` with `limit_solref` do.
+    - friction: dry friction [N].
+    - mode, target_ke, target_kd, effort_limit, action: the drive, as that of a `JointAxis`, with the length
+      in place of the coordinate; its control input is the tendon's entry of `Control.tendon_act`.
+    """
+
+    def add_tendon_fixed(
+        self, axes: Sequence[tuple[int, float]], offset: float = 0.0, key: str | None = None, **options
+    ) -> int:
+        """Add a tendon whose length is a sum of joint coordinates.
+
+        Args:
+            axes: Joint axes, and the factor of the coordinate of each.
+            offset: Length where all coordinates are zero.
+            key: Name.
+            **options: See the class.
+
+        Returns:
+            The index of the tendon.
+
+        Raises:
+            ModelError: There are no axes.
+        """
+        key = self._tendon_key(key)
+        if not len(axes):
+            raise ModelError(f"tendon '{key}': it goes along no joint axis")
+        self.tendon_start.append(self._count("tendon_element"))
+        for axis, factor in axes:
+            self._add_element(ON_AXIS, axis=axis, factor=factor)
+        return self._add_tendon(key, offset, offset, options)
+
+    def add_tendon_spatial(
+        self,
+        path: Sequence[tuple[int, npt.ArrayLike] | float],
+        offset: float = 0.0,
+        key: str | None = None,
+        **options,
+    ) -> int:
+        """Add a tendon that runs straight from point to point.
+
+        Args:
+            path: Points as (body, position in its frame [m]), body -1 for the world; a number d between them
+                is a pulley: from there on lengths count by 1/d, and no segment leads from the point before to
+                the point behind it.
+            offset: Added to the length [m].
+            key: Name.
+            **options: See the class.
+
+        Returns:
+            The index of the tendon.
+
+        Raises:
+            ModelError: A piece of the path has fewer than two points, or a divisor is not positive.
+        """
+        key = self._tendon_key(key)
+        pieces: list[list[np.ndarray]] = [[]]
+        divisors = [1.0]
+        elements = []
+        for stop in path:
+            if isinstance(stop, (int, float)):
+                if not stop > 0.0:
+                    raise ModelError(f"tendon '{key}': the divisor {stop:g} of a pulley is not positive")
+                divisors.append(float(stop))
+                pieces.append([])
+                elements.append((PULLEY, -1, np.zeros(3), float(stop)))
+                continue
+            body, position = stop
+            point = as_vector(position, 3, f"tendon '{key}': position")
+            known = 0 <= body < self.body_count
+            pieces[-1].append(transform_point(self.body_q[body], point) if known else point)
+            elements.append((ON_BODY, body, point, 1.0))
+        pieces_used = [piece for piece in pieces if piece or len(pieces) == 1]
+        if min(map(len, pieces_used)) < 2:
+            raise ModelError(f"tendon '{key}': a piece of its path has fewer than two points")
+        self.tendon_start.append(self._count("tendon_element"))
+        for kind, body, point, factor in elements:
+            self._add_element(kind, body=body, point=point, factor=factor)
+        length = sum(
+            np.linalg.norm(np.diff(piece, axis=0), axis=1).sum() / divisor
+            for piece, divisor in zip(pieces, divisors)
+            if piece
+        )
+        return self._add_tendon(key, offset, offset + float(length), options)
+
+    def add_tendon_equality(
+        self,
+        tendon: int,
+        other: int = -1,
+        coefficients: Sequence[float] = (0.0, 1.0, 0.0, 0.0, 0.0),
+        lengths: tuple[float, float] = (0.0, 0.0),
+        solref: Sequence[float] = SOLREF,
+        solimp: Sequence[float] = SOLIMP,
+        enabled: bool = True,
+        key: str | None = None,
+    ) -> int:
+        """Hold the length of a tendon at a polynomial of that of another one: l - l0 = Σ c_k (m - m0)^k.
+
+        Args:
+            tendon: The tendon.
+            other: The other one; -1 for none, then only the first coefficient counts.
+            coefficients: Up to five.
+            lengths: l0 and m0 [m].
+            solref: How it gives way, as `shape_solref`.
+            solimp: Likewise, as `shape_solimp`.
+            enabled: Whether it acts at first.
+            key: Name.
+
+        Returns:
+            The index of the equality.
+        """
+        index = self._count("tendon_equality")
+        self.tendon_equality_tendons.append((tendon, other))
+        padded = [*map(float, coefficients), 0.0, 0.0, 0.0, 0.0, 0.0]
+        self.tendon_equality_coefficients.append(tuple(padded[:5]))
+        self.tendon_equality_lengths.append(tuple(map(float, lengths)))
+        self.tendon_equality_enabled.append(int(enabled))
+        self.tendon_equality_solref.append(tuple(map(float, solref)))
+        self.tendon_equality_solimp.append(tuple(map(float, solimp)))
+        self.tendon_equality_key.append(key if key is not None else f"tendon_equality_{index}")
+        return index
+
+    def _tendon_key(self, key: str | None) -> str:
+        return key if key is not None else f"tendon_{self.tendon_count}"
+
+    def _add_element(
+        self,
+        kind: int,
+        axis: int = -1,
+        body: int = -1,
+        point: npt.ArrayLike = (0.0, 0.0, 0.0),
+        factor: float = 1.0,
+    ) -> None:
+        self.tendon_element_kind.append(kind)
+        self.tendon_element_axis.append(axis)
+        self.tendon_element_body.append(body)
+        self.tendon_element_point.append(wp.vec3(*as_vector(point, 3, "tendon: position")))
+        self.tendon_element_factor.append(float(factor))
+
+    def _add_tendon(self, key: str, offset: float, length: float, options: dict) -> int:
+        """Append what all tendons have; `length` is that in which it is added."""
+        index = self.tendon_count
+        known = {
+            "stiffness": 0.0,
+            "damping": 0.0,
+            "spring_length": None,
+            "limit_lower": -math.inf,
+            "limit_upper": math.inf,
+            "limit_margin": 0.0,
+            "limit_solref": SOLREF,
+            "limit_solimp": SOLIMP,
+            "friction": 0.0,
+            "mode": JOINT_MODE_FORCE,
+            "target_ke": 0.0,
+            "target_kd": 0.0,
+            "effort_limit": math.inf,
+            "action": 0.0,
+        }
+        unknown = set(options) - set(known)
+        if unknown:
+            raise TypeError(f"tendon '{key}': unexpected argument {min(unknown)!r}")
+        given = known | options
+        rest = length if given["spring_length"] is None else given["spring_length"]
+        low, high = (rest, rest) if isinstance(rest, (int, float)) else rest
+        self.tendon_offset.append(float(offset))
+        self.tendon_spring_lower.append(float(low))
+        self.tendon_spring_upper.append(float(high))
+        for name in ("stiffness", "damping", "friction", "target_ke", "target_kd", "effort_limit"):
+            getattr(self, f"tendon_{name}").append(float(given[name]))
+        for name in ("limit_lower", "limit_upper", "limit_margin"):
+            getattr(self, f"tendon_{name}").append(float(given[name]))
+        self.tendon_limit_solref.append(tuple(map(float, given["limit_solref"])))
+        self.tendon_limit_solimp.append(tuple(map(float, given["limit_solimp"])))
+        self.tendon_mode.append(int(JointMode(given["mode"])))
+        self.tendon_act.append(float(given["action"]))
+        self.tendon_key.append(key)
+        return index

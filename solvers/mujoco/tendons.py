@@ -1,0 +1,162 @@
+"""Tendons of a model, and equalities between them, as elements of an MjSpec.
+
+Sources: MuJoCo's documentation, "XML reference", elements tendon and equality/tendon.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from newtonsim.builder.tendons import ON_AXIS, PULLEY
+from newtonsim.errors import ModelError
+from newtonsim.scene.enums import JointMode
+from newtonsim.solvers.mujoco.source import HostModel, Selection
+from newtonsim.solvers.mujoco.spec import BodyWriter, Names
+from newtonsim.solvers.tendons import reference_lengths, tendon_worlds
+
+if TYPE_CHECKING:
+    import mujoco
+
+_ENDLESS = 1.0e10
+
+
+class TendonWriter:
+    """Writes the tendons of the selected world into a spec that holds bodies and joints.
+
+    MuJoCo's lengths are without the offset of the model's, which ranges, rest lengths and controls therefore
+    are given without.
+
+    Args:
+        host: The model.
+        chosen: What to write.
+        spec: Where to.
+        names: Names in use.
+        trees: Bodies, joints and actuators of the spec.
+
+    Attributes:
+        row: World of MuJoCo of each tendon, int (tendon_count,).
+        tendons: Tendons of the spec by tendon of the model.
+        actuators: Actuators of the spec by tendon of the model.
+    """
+
+    def __init__(
+        self, host: HostModel, chosen: Selection, spec: mujoco.MjSpec, names: Names, trees: BodyWriter
+    ):
+        self.host, self.spec, self.names, self.trees = host, spec, names, trees
+        separate = chosen.rows > 1
+        world = tendon_worlds(host.model) if host.model.tendon_count else np.zeros(0, np.int64)
+        self.row = world if separate else np.zeros_like(world)
+        self.tendons: dict[int, Any] = {}
+        self.actuators: dict[int, Any] = {}
+
+    def write(self) -> None:
+        """Write all of them.
+
+        Raises:
+            ModelError: A tendon's drive has what MuJoCo cannot do.
+        """
+        for t in np.flatnonzero(self.row == 0).tolist():
+            self._add(t)
+        equalities = self.host.tendon_equality_tendons.tolist()
+        lengths = reference_lengths(self.host.model) if equalities else np.zeros(0)
+        for k, (first, second) in enumerate(equalities):
+            if first in self.tendons:
+                self._add_equality(k, first, second, lengths)
+
+    def _add(self, t: int) -> None:
+        host = self.host
+        tendon = self.tendons[t] = self.spec.add_tendon(name=self.names.of("tendon", host.tendon_key[t]))
+        self._add_path(t, tendon)
+        offset = host.tendon_offset[t]
+        tendon.stiffness, tendon.damping = [host.tendon_stiffness[t], 0, 0], [host.tendon_damping[t], 0, 0]
+        tendon.springlength = [host.tendon_spring_lower[t] - offset, host.tendon_spring_upper[t] - offset]
+        tendon.frictionloss = host.tendon_friction[t]
+        lower, upper = host.tendon_limit_lower[t] - offset, host.tendon_limit_upper[t] - offset
+        tendon.limited = bool(np.isfinite([lower, upper]).any())
+        if tendon.limited:
+            tendon.range = [max(lower, -_ENDLESS), min(upper, _ENDLESS)]
+            tendon.solref_limit, tendon.solimp_limit = (
+                host.tendon_limit_solref[t],
+                host.tendon_limit_solimp[t],
+            )
+            tendon.margin = host.tendon_limit_margin[t]
+        self._add_drive(t, tendon.name)
+
+    def _add_path(self, t: int, tendon: Any) -> None:
+        host = self.host
+        ends = np.append(host.tendon_start, host.model.tendon_element_count)
+        for i in range(ends[t], ends[t + 1]):
+            kind, factor = host.tendon_element_kind[i], float(host.tendon_element_factor[i])
+            if kind == ON_AXIS:
+                tendon.wrap_joint(self.trees.axis_name(int(host.tendon_element_axis[i])), factor)
+            elif kind == PULLEY:
+                tendon.wrap_pulley(factor)
+            else:
+                site = self.names.of("site", f"{host.tendon_key[t]}_{i - ends[t]}")
+                body = self.trees.bodies[int(host.tendon_element_body[i])]
+                body.add_site(name=site, pos=host.tendon_element_point[i])
+                tendon.wrap_site(site)
+
+    def _add_drive(self, t: int, name: str) -> None:
+        """Add an actuator, whose ctrl is the tendon's control input."""
+        import mujoco
+
+        host = self.host
+        mode, ke, kd = int(host.tendon_mode[t]), host.tendon_target_ke[t], host.tendon_target_kd[t]
+        actuator = self.actuators[t] = self.spec.add_actuator(
+            name=self.names.of("actuator", name), target=name, trntype=mujoco.mjtTrn.mjTRN_TENDON
+        )
+        gain, bias = 1.0, [0.0, 0.0, 0.0]
+        if mode == JointMode.TARGET_POSITION:
+            gain, bias = ke, [-ke * host.tendon_offset[t], -ke, -kd]
+        elif mode == JointMode.TARGET_VELOCITY:
+            gain, bias = ke, [0.0, 0.0, -ke]
+        actuator.gaintype, actuator.gainprm[0] = mujoco.mjtGain.mjGAIN_FIXED, gain
+        actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE if any(bias) else mujoco.mjtBias.mjBIAS_NONE
+        actuator.biasprm[:3] = bias
+        effort = host.tendon_effort_limit[t]
+        if effort < _ENDLESS:
+            actuator.forcelimited, actuator.forcerange = True, [-effort, max(effort, 1.0e-12)]
+
+    def _add_equality(self, k: int, first: int, second: int, lengths: np.ndarray) -> None:
+        """Add an equality of changes from the lengths that the tendons have where coordinates are zero."""
+        import mujoco
+
+        host = self.host
+        equality = self.spec.add_equality(
+            name=self.names.of("equality", host.tendon_equality_key[k]),
+            type=mujoco.mjtEq.mjEQ_TENDON,
+            objtype=mujoco.mjtObj.mjOBJ_TENDON,
+        )
+        equality.active = bool(host.tendon_equality_enabled[k])
+        equality.name1 = self.tendons[first].name
+        own, other = host.tendon_equality_lengths[k]
+        polynomial = np.polynomial.Polynomial(host.tendon_equality_coefficients[k])
+        if second >= 0:
+            equality.name2 = self.tendons[second].name
+            polynomial = polynomial(np.polynomial.Polynomial([lengths[second] - other, 1.0]))
+        else:
+            polynomial = np.polynomial.Polynomial(polynomial.coef[:1])
+        coefficients = np.zeros(5)
+        coefficients[: len(polynomial.coef)] = polynomial.coef
+        coefficients[0] += own - lengths[first]
+        equality.data[:5] = coefficients
+        if host.tendon_equality_solref[k].any():
+            equality.solref, equality.solimp = host.tendon_equality_solref[k], host.tendon_equality_solimp[k]
+
+
+def check_tendon_worlds(host: HostModel, row: np.ndarray) -> None:
+    """Raise ModelError unless all of MuJoCo's worlds have the same tendons."""
+    counts = np.bincount(row) if len(row) else np.zeros(1)
+    if (counts != counts[0]).any():
+        other = int(np.argmax(counts != counts[0]))
+        raise ModelError(
+            f"world {other} has {counts[other]} tendons, world 0 has {counts[0]}: worlds that MuJoCo steps "
+            "separately have to be copies of each other"
+        )
+    for name in ("stiffness", "damping", "target_ke", "limit_lower", "limit_upper"):
+        values = getattr(host, f"tendon_{name}").reshape(len(counts), -1)
+        if (values != values[0]).any():
+            raise ModelError(f"tendon_{name} differs between worlds that MuJoCo steps separately")

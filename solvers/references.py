@@ -1,0 +1,43 @@
+"""Which models have limits and contacts by reference, and tendons, and what solvers without them say."""
+
+from __future__ import annotations
+
+import warnings
+
+from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.scene.model import Model
+
+
+def has_limit_references(model: Model) -> bool:
+    """Return whether a limit of a joint axis has solref."""
+    return bool(model.joint_axis_count and model.joint_limit_solref.numpy().any())
+
+
+def has_contact_parameters(model: Model) -> bool:
+    """Return whether a shape or a pair of shapes has solref, priority or a condim of its own."""
+    if not model.shape_count:
+        return False
+    arrays = (model.shape_solref, model.shape_priority, model.shape_condim)
+    return bool(model.contact_pair_count) or any(bool(array.numpy().any()) for array in arrays)
+
+
+def warn_of_references(model: Model, solver: str) -> None:
+    """Warn if a model has tendons, or parameters of limits or contacts, that a solver does not know.
+
+    Args:
+        model: The model.
+        solver: Name of the solver.
+    """
+    lost = []
+    if has_limit_references(model):
+        lost.append("joint_limit_solref, joint_limit_solimp and joint_limit_margin")
+    if has_contact_parameters(model):
+        lost.append("shape_solref, shape_solimp, shape_priority, shape_condim and contact pairs")
+    if model.tendon_count:
+        lost.append("tendons")
+    if lost:
+        warnings.warn(
+            f"{solver} leaves out {' and '.join(lost)} of the model; FeatherstoneSolver does not",
+            UnsupportedElementWarning,
+            stacklevel=3,
+        )
