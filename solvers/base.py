@@ -299,6 +299,7 @@ class SolverBase(Revised, DifferentiableSolver):
             integrate.integrate_bodies,
             "body",
             reads=dict(
+                world=model.body_world,
                 body_q=state_in.body_q,
                 body_qd=state_in.body_qd,
                 body_f=state_in.body_f,
@@ -343,6 +344,7 @@ def integrate_particles(
         integrate.integrate_particles,
         "particle",
         reads=dict(
+            world=model.particle_world,
             x=state_in.particle_q,
             v=state_in.particle_qd,
             f=state_in.particle_f,

@@ -29,7 +29,7 @@ class Place:
         name: The whole name.
         owner: "state", "control" or "model".
         attribute: The rest of the name.
-        per: What the array has one entry of, see `newtonsim.scene.arrays`; "" where worlds share all entries.
+        per: What the array has one entry of, see `newtonsim.scene.arrays`, or "world".
     """
 
     name: str
@@ -62,7 +62,7 @@ def find_place(name: str) -> Place:
             + did_you_mean(name, (n for owner in _OWNERS for n in _names(owner)))
         )
     if name == "model.gravity_vec":
-        return Place(name, owner, attribute, "")
+        return Place(name, owner, attribute, "world")
     key = attribute
     if owner == "model" and attribute.startswith(_MATERIALS):
         key = "shape_material_" + attribute.removeprefix(_MATERIALS)
@@ -141,8 +141,8 @@ def worlds_of(model: Model, per: str) -> np.ndarray:
             return of_constraint
         start = np.append(model.constraint_axis_start.numpy(), model.constraint_axis_count)
         return np.repeat(of_constraint, np.diff(start[: model.constraint_count + 1])).astype(np.int32)
-    if per == "":
-        return np.full(1, -1, np.int32)
+    if per == "world":
+        return np.arange(model.world_count, dtype=np.int32)
     raise NewtonsimError(f"entries per {per} have no world")
 
 
