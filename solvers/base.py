@@ -34,6 +34,9 @@ class SolverBase(Revised, DifferentiableSolver):
     model: Model
     """None in a solver that is given a model at each step."""
 
+    reads_model: ClassVar[bool] = True
+    """Whether a step reads what the model says then; else all but a few arrays is taken over once."""
+
     options_of: ClassVar[type | None] = None
     """Dataclass of the further options that `__init__` takes as `**options`."""
 

@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
+from newtonsim.fields.table import array_name
 from newtonsim.scene.allocation import put
 from newtonsim.scene.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, STATE_ARRAYS, ArraySpec
 
@@ -48,20 +49,21 @@ def find_place(name: str) -> Place:
     """Read a name.
 
     Args:
-        name: Such as "state.joint_q", "control.joint_act", "model.body_mass", "model.shape_materials.mu".
+        name: Such as "state.joint_q", "control.joint_act", "model.body_mass", "model.shape_materials.mu", or
+            one of `newtonsim.fields.FIELDS`, such as "joints.q" and "bodies.mass".
 
     Raises:
         NewtonsimError: No array has that name.
         NotDifferentiableError: The array takes no part in differentiation.
     """
-    owner, _, attribute = str(name).partition(".")
+    owner, _, attribute = array_name(str(name)).partition(".")
     specs = _OWNERS.get(owner)
     if specs is None or not attribute:
         raise NewtonsimError(
             f"wrt: expected names that begin with 'state.', 'control.' or 'model.', got {name!r}"
             + did_you_mean(name, (n for owner in _OWNERS for n in _names(owner)))
         )
-    if name == "model.gravity_vec":
+    if attribute == "gravity_vec":
         return Place(name, owner, attribute, "world")
     key = attribute
     if owner == "model" and attribute.startswith(_MATERIALS):

@@ -313,12 +313,13 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
             check_worlds_apart(self)
         self._gravity = vector
         rows: np.ndarray = np.broadcast_to(vector.astype(np.float32), (worlds, 3))
-        if "gravity_vec" not in self.__dict__ or len(self.gravity_vec) != worlds:
+        held = self.__dict__.get("gravity_vec")
+        if held is None or len(held) != worlds:
             self.resize("gravity_vec", put(rows, dtype=wp.vec3, device=self.device))
         elif self.device.is_cpu:
-            self.gravity_vec.numpy()[...] = rows  # the memory of the array, in a tenth of the time
+            held.numpy()[...] = rows  # the memory of the array, in a tenth of the time
         else:
-            self.gravity_vec.assign(rows)
+            held.assign(rows)
 
     @property
     def gravity_per_world(self) -> bool:
@@ -369,6 +370,10 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
             held[name] = work_out(self)
         return held[name]
 
+    def kept(self, name: str) -> Any:
+        """Return what `cached` keeps under a name, None if nobody has asked for it."""
+        return self._cached.get(name)
+
     def forget(self, *names: str) -> None:
         """Drop what is kept by `cached`, so that it is worked out anew from the arrays that there are now.
 
@@ -409,7 +414,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
 
     def _default_contacts(self) -> ContactBuffer | None:
         """The default contact buffer if it has been made."""
-        return self._cached.get("contacts")
+        return self.kept("contacts")
 
     @property
     def shape_shape_geo(self):

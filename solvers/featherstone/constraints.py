@@ -8,6 +8,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
+from newtonsim.fields.levers import levers_of
 from newtonsim.kernels.constraints import (
     contact_rows,
     dof_rows,
@@ -61,7 +62,7 @@ class ConstraintStage:
         keeps_moving: Whether impulses of `moving` are kept of all worlds in which it differs.
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
-        levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
+        levers: How far one rad about each joint axis moves its body [m], see `newtonsim.fields.levers`.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
         predicts: Whether they hold in the predicted velocity, too, see `predict`.
@@ -108,7 +109,7 @@ class ConstraintStage:
         featherstone_row_layout.gather_impulses(self.rows)
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
-        self.levers = featherstone_row_layout.axis_levers(model)
+        self.levers = levers_of(model)
         self.buffers = SolveBuffers(model, self.rows)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)

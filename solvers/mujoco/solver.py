@@ -105,6 +105,7 @@ class MuJoCoSolver(SolverBase):
     """
 
     options_of = MujocoOptions
+    reads_model = False
 
     def __init__(
         self,
