@@ -107,6 +107,21 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         view.memory = source  # pyright: ignore[reportAttributeAccessIssue]
         return view
 
+    @property
+    def entries(self) -> np.ndarray:
+        """Places of the numbers' entries in the array that they are in, int32 (worlds, n)."""
+        return self._index.copy()
+
+    @property
+    def entry_size(self) -> int:
+        """Numbers of an entry."""
+        return self._width
+
+    @property
+    def memory(self) -> wp.array:
+        """All of the array that they are in, as single numbers."""
+        return _words_of(self.owner.array_of(self.spec), self._kind)
+
     def numpy(self) -> np.ndarray:
         """Return the numbers, shape `shape`: the memory itself on the CPU where that is one, else a copy.
 
@@ -309,10 +324,10 @@ def _tail(dtype: Any) -> tuple[int, ...]:
     return tuple(getattr(dtype, "_shape_", ()))
 
 
-def _words_of(array: wp.array) -> wp.array:
-    """The memory of an array as 32-bit words."""
+def _words_of(array: wp.array, kind: Any = wp.int32) -> wp.array:
+    """The memory of an array as 32-bit words, or numbers."""
     count = array.size * wp.types.type_size_in_bytes(array.dtype) // 4
-    words = wp.array(ptr=array.ptr, dtype=wp.int32, shape=(count,), device=array.device)
+    words = wp.array(ptr=array.ptr, dtype=kind, shape=(count,), device=array.device)
     words.memory = array  # pyright: ignore[reportAttributeAccessIssue]
     return words
 

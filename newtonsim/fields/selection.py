@@ -31,7 +31,8 @@ class Selection:
         model: The model.
         group: "bodies", "joints", "shapes", "constraints" or "particles".
         pattern: What their labels look like, with `*`, `?` and `[...]`. A label is that of the element,
-            "leg_*", or has that of its articulation before it, "robot*/leg_*". Particles have none: "*".
+            "leg_*", or has that of its articulation before it, "robot*/leg_*". Shapes go by the labels of
+            their bodies too. Particles have none: "*".
         worlds: The worlds.
 
     Attributes:
@@ -127,6 +128,10 @@ def _matches(model: Model, kind: str, keys: Sequence[str], pattern: str) -> np.n
         robots = _articulations(model, kind)
         pairs = {pair: fnmatchcase(f"{pair[0]}/{pair[1]}", pattern) for pair in set(zip(robots, keys))}
         found |= np.array([pairs[pair] for pair in zip(robots, keys)], bool).reshape(-1)
+    if kind == "shape":
+        of_body: np.ndarray = np.append(_matches(model, "body", list(model.body_key), pattern), False)
+        owner: np.ndarray = model.shape_body.numpy()
+        found |= of_body[owner]
     return found
 
 

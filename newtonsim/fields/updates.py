@@ -15,6 +15,7 @@ from newtonsim.kernels.views.shapes import KIND_HULL
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
+    from newtonsim.fields.table import FieldSpec
     from newtonsim.scene.model import Model
 
 INVERSES = {
@@ -67,7 +68,37 @@ def follow(
         _bound_shapes(model, launch, mask)
 
 
-def check_resizable(model: Model, shapes: np.ndarray) -> None:
+def check_changeable(model: Model, spec: FieldSpec, index: np.ndarray) -> None:
+    """Check that entries of a field can be changed now, and prepare the model for it.
+
+    Args:
+        model: The model.
+        spec: The field.
+        index: The entries.
+
+    Raises:
+        ModelError: Something counts on what they are.
+    """
+    if spec.key == "mass":
+        mass: np.ndarray = getattr(model, spec.attribute).numpy()
+        still = mass[index].reshape(-1) == 0.0
+        if still.any():
+            place = int(index.reshape(-1)[np.argmax(still)])
+            name = f"'{model.body_key[place]}'" if spec.group == "bodies" else str(place)
+            raise ModelError(f"{spec.name}: {name} has none and stands still, which solvers count on")
+    elif spec.name == "shapes.scale":
+        _check_resizable(model, index)
+    elif spec.key in ("mu_torsion", "mu_rolling") and model.kept(PLAN) is not None:
+        if not any(mu.numpy().any() for mu in (model.shape_mu_torsion, model.shape_mu_rolling)):
+            raise ModelError(
+                f"{spec.name}: no shape had torsional or rolling friction when solvers were made; "
+                "give it to one before"
+            )
+    elif spec.name == "gravity" and not model.gravity_per_world:
+        model.gravity = np.tile(model.gravity, (model.world_count, 1))
+
+
+def _check_resizable(model: Model, shapes: np.ndarray) -> None:
     """Check that shapes may still change their sizes, and note the sizes that they have.
 
     Args:

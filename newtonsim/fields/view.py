@@ -11,7 +11,7 @@ from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.fields.field import Field
 from newtonsim.fields.selection import Selection, choose_worlds
 from newtonsim.fields.table import FIELDS, GROUPS, FieldSpec
-from newtonsim.fields.updates import check_resizable, follow
+from newtonsim.fields.updates import check_changeable, follow
 from newtonsim.kinematics import eval_fk, eval_ik
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
@@ -43,7 +43,8 @@ class View:
     poses of bodies from joint coordinates and the other way round. What sleeps wakes up.
 
     Elements are chosen by their labels, with `*`, `?` and `[...]`: "leg_*", or with the label of the
-    articulation before, "robot*/leg_*". A group may be empty as long as nobody asks for it.
+    articulation before, "robot*/leg_*". Shapes go by the labels of their bodies as well. A group may be empty
+    as long as nobody asks for it.
 
     Examples:
         >>> import numpy as np
@@ -185,15 +186,7 @@ class View:
                 raise ModelError(
                     f"{spec.name}: {kind} has taken over the model when it was made; make a new one"
                 )
-        if spec.key == "mass":
-            still = field.numpy() == 0.0
-            if still.any():
-                name = field.names[int(np.argwhere(still)[0, 1])]
-                raise ModelError(f"{spec.name}: {name!r} has none and stands still, which solvers count on")
-        elif spec.name == "shapes.scale":
-            check_resizable(model, index)
-        elif spec.name == "gravity" and not model.gravity_per_world:
-            model.gravity = np.tile(model.gravity, (model.world_count, 1))
+        check_changeable(model, spec, index)
 
     def follow_change(self, spec: FieldSpec) -> None:
         """See `FieldOwner`."""

@@ -76,6 +76,18 @@ def test_patterns_name_elements_of_worlds(device):
     assert View(model).gravity.shape == (3, 3)
 
 
+def test_shapes_go_by_their_labels_and_those_of_their_bodies(device):
+    world = ModelBuilder(up_vector=UP)
+    for name in ("leg", "arm"):
+        body = world.add_body(mass=1.0, I_m=np.eye(3), key=f"{name}_0")
+        world.add_shape_sphere(body, key=f"{name}_ball")
+        world.add_shape_box(body, key="foot")
+    model = worlds_of(world, 2, device)
+    assert View(model, "leg_*").shapes.names == ("leg_ball", "foot")
+    assert View(model, "foot").shapes.names == ("foot", "foot")
+    np.testing.assert_array_equal(View(model, "arm_0").shapes.indices, [[2, 3], [6, 7]])
+
+
 def test_what_names_nothing_is_told_with_what_there_is(device):
     model = worlds_of(robot(), 2, device)
     with pytest.raises(NewtonsimError, match=r"no label is like 'leg'.*there are leg_0, leg_1, leg_2"):
@@ -165,6 +177,22 @@ def test_fields_of_bodies_and_joints_act_as_if_built_in(device, make):
     built.body_inertia[:] = [np.diag([0.05, 0.06, 0.07])] * 3
     np.testing.assert_allclose(found[1], angles_after(worlds_of(built, 1, device), make, 150)[0], atol=2e-5)
     np.testing.assert_allclose(found[0], angles_after(worlds_of(robot(), 1, device), make, 150)[0], atol=2e-5)
+
+
+def test_levers_of_limits_are_those_of_a_solver_made_afterwards(device):
+    """How far a turn moves a link, which limits reckon with, follows masses, inertias and their centres."""
+    model = worlds_of(robot(), 2, device)
+    solver = FeatherstoneSolver(model)
+    view = View(Simulator(model, solver, DT))
+    view.bodies.com.write([0.3, 0.0, 0.1], worlds=[1])
+    view.bodies.inertia.write(np.diag([0.5, 0.6, 0.7]), worlds=[1])
+    view.bodies.mass.write(4.0, worlds=[1])
+    built = robot(masses=(4.0, 4.0, 4.0), com=(0.3, 0.0, 0.1))
+    built.body_inertia[:] = [np.diag([0.5, 0.6, 0.7])] * 3
+    expected = FeatherstoneSolver(worlds_of(built, 1, device)).constraints.levers.numpy()
+    np.testing.assert_allclose(solver.constraints.levers.numpy()[3:], expected, rtol=1e-6)
+    untouched = FeatherstoneSolver(worlds_of(robot(), 1, device)).constraints.levers.numpy()
+    np.testing.assert_allclose(solver.constraints.levers.numpy()[:3], untouched, rtol=1e-6)
 
 
 def test_masks_and_indices_reach_their_worlds_alone(device):
