@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
+from newtonsim.collision.plan import PLAN
 from newtonsim.envs.values import is_number
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.fields.table import FieldSpec, find_field
@@ -157,6 +158,9 @@ class FieldDraws:
             _view_of(model, spec, draw, number, control_dt) for number, (spec, draw) in enumerate(named)
         ]
         self._attributes = [spec.attribute for spec, _ in named]
+        # what follows outside the model belongs to checkpoints too
+        plan = model.kept(PLAN) if "shape_geo.scale" in self._attributes else None
+        self._boxes = None if plan is None else (plan.shape.local_lower, plan.shape.local_upper)
         self._due = zeros(model.world_count, dtype=bool, device=model.device)
 
     def launch_draw(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
