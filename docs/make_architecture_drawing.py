@@ -90,7 +90,7 @@ HOUSE = Plan(
         "a model": (
             {
                 "solver_protocol": "the solvers' contract",
-                "kinematics": "eval_fk, eval_ik, dynamics",
+                "kinematics": "eval_fk, dynamics, fields",
                 "queries": "rays, closest points",
                 "builder": "ModelBuilder",
             },
@@ -108,6 +108,7 @@ HOUSE = Plan(
         "kernel_warmup": "inspection",
         "checkpoints": "scene",
         "dynamics": "kinematics",
+        "fields": "kinematics",
         "testing": "kinematics",
     },
     left_out=frozenset({"errors", "_version", "examples.assets"}),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from newtonsim.collision.collide import collide as collide
     from newtonsim.collision.contacts import Contact as Contact
     from newtonsim.collision.contacts import Contacts as Contacts
+    from newtonsim.fields.view import View as View
     from newtonsim.geometry import SDF as SDF
     from newtonsim.geometry import Heightfield as Heightfield
     from newtonsim.geometry import Mesh as Mesh
@@ -148,6 +149,7 @@ __all__ = [
     "SweepError",
     "UnsupportedElementWarning",
     "VBDSolver",
+    "View",
     "XPBDSolver",
     "collide",
     "diff",
@@ -215,6 +217,7 @@ _LAZY = {
     "SolverBase": "newtonsim.solvers",
     "State": "newtonsim.scene.state",
     "VBDSolver": "newtonsim.solvers",
+    "View": "newtonsim.fields.view",
     "XPBDSolver": "newtonsim.solvers",
     "collide": "newtonsim.collision.collide",
     "eval_fk": "newtonsim.kinematics",
@@ -225,7 +228,7 @@ _LAZY = {
     "warmup": "newtonsim.kernel_warmup",
 }
 _LAZY_MODULES = ("diff", "dynamics", "importers", "optimize", "render", "solvers", "utils")
-_LAZY_ROOMS = ("builder", "collision", "geometry", "kernels", "runtime", "scene")
+_LAZY_ROOMS = ("builder", "collision", "fields", "geometry", "kernels", "runtime", "scene")
 
 
 def __getattr__(name: str) -> Any:

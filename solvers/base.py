@@ -34,6 +34,9 @@ class SolverBase(Revised, DifferentiableSolver):
     model: Model
     """None in a solver that is given a model at each step."""
 
+    reads_model: ClassVar[bool] = True
+    """Whether a step reads what the model says then; else all but a few arrays is taken over once."""
+
     options_of: ClassVar[type | None] = None
     """Dataclass of the further options that `__init__` takes as `**options`."""
 
@@ -299,6 +302,7 @@ class SolverBase(Revised, DifferentiableSolver):
             integrate.integrate_bodies,
             "body",
             reads=dict(
+                world=model.body_world,
                 body_q=state_in.body_q,
                 body_qd=state_in.body_qd,
                 body_f=state_in.body_f,
@@ -343,6 +347,7 @@ def integrate_particles(
         integrate.integrate_particles,
         "particle",
         reads=dict(
+            world=model.particle_world,
             x=state_in.particle_q,
             v=state_in.particle_qd,
             f=state_in.particle_f,

@@ -52,12 +52,21 @@ def read_scene(source: Model | ModelBuilder, world: int | None) -> Scene:
     return _Reader(model, world).read()
 
 
+def _gravity_of(model: Model, world: int | None) -> np.ndarray:
+    """Gravity of the chosen world [m/s²], (3,)."""
+    if not model.gravity_per_world:
+        return model.gravity
+    if world is None and model.world_count > 1:
+        raise ModelError("gravity: worlds differ in it, choose one of them by `world`")
+    return model.gravity[world or 0]
+
+
 class _Reader:
     """Reads the arrays of a model once and picks what belongs to the chosen world."""
 
     def __init__(self, model: Model, world: int | None):
         self.model, self.world = model, world
-        self.scene = Scene(gravity=model.gravity, up=np.asarray(model.up_vector, np.float64))
+        self.scene = Scene(gravity=_gravity_of(model, world), up=np.asarray(model.up_vector, np.float64))
         self.scene.timestep = model.solver_hint.get("timestep")
         self.bodies = self._chosen(model.body_world)
         self.joints = self._chosen(model.joint_world)

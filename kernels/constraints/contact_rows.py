@@ -37,7 +37,7 @@ from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
 from newtonsim.kernels.constraints.smoothing import CREEP_RATE, smooth_softness, smooth_touch
 from newtonsim.kernels.trees.point_motion import (
     BodyStateView,
-    base_gravity,
+    lacking_gravity,
     parting_acceleration,
     point_motion,
 )
@@ -483,8 +483,8 @@ def aim_contact(
     b0 = shape.body[s0]
     b1 = shape.body[s1]
     n = contacts.normal[c]
-    m0 = point_motion(b0, place.x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity[0]), bodies)
-    m1 = point_motion(b1, place.x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity[0]), bodies)
+    m0 = point_motion(b0, place.x0, tree, kin, body_A, lacking_gravity(b0, tree, falls, gravity), bodies)
+    m1 = point_motion(b1, place.x1, tree, kin, body_A, lacking_gravity(b1, tree, falls, gravity), bodies)
     frame = place.frame
     leaf = place.leaf
     soft = rows.soft[c]

@@ -21,7 +21,7 @@ Writes: PairRowView
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings, limit_speed
-from newtonsim.kernels.trees.point_motion import BodyStateView, point_motion
+from newtonsim.kernels.trees.point_motion import BodyStateView, base_gravity, point_motion
 from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -138,14 +138,15 @@ def body_motion(
     tree: TreeView,
     kin: KinematicsView,
     body_A: wp.array(dtype=wp.spatial_vector),
-    gravity: wp.vec3,
+    gravity: wp.array(dtype=wp.vec3),
     bodies: BodyStateView,
 ) -> BodyMotion:
     """Motion of the anchor `frame` of body b; body -1 is the world."""
     X = frame
     if b >= 0:
         X = bodies.q[b] * frame
-    p = point_motion(b, wp.transform_get_translation(X), tree, kin, body_A, gravity, bodies)
+    down = base_gravity(b, tree, gravity)
+    p = point_motion(b, wp.transform_get_translation(X), tree, kin, body_A, down, bodies)
     # every member is set once: reverse mode would count what was overwritten
     m = BodyMotion()
     m.x = wp.transform_get_translation(X)
@@ -416,7 +417,7 @@ def place_body_row(
     joint: JointView,
     kin: KinematicsView,
     body_A: wp.array(dtype=wp.spatial_vector),
-    gravity: wp.vec3,
+    gravity: wp.array(dtype=wp.vec3),
     bodies: BodyStateView,
     L: wp.array(dtype=float),
     loop: LoopView,
@@ -541,7 +542,7 @@ def build_pair_rows(
     if rows.kind[r] == PAIR_COUPLING:
         place_coupling(r, tree, q, qd, loop, depth, s, rows)
     else:
-        mobility = place_body_row(r, tree, joint, kin, body_A, gravity[0], bodies, L, loop, depth, s, rows)
+        mobility = place_body_row(r, tree, joint, kin, body_A, gravity, bodies, L, loop, depth, s, rows)
         if mobility <= 0.0:
             return
     leaf = rows.leaf[r]

@@ -56,8 +56,9 @@ def notice_inputs(
     """One thread per dof: wake sleeping trees whose velocity, inputs or gravity have changed."""
     d = first + wp.tid()
     a = tree.dof_axis[d]
+    w = tree.dof_world[d]
     changed = joint_qd[d] != 0.0 or joint_f[d] != sleep.seen_f[d]
-    changed = changed or wp.length_sq(gravity[0] - sleep.seen_gravity[tree.dof_world[d]]) > 0.0
+    changed = changed or wp.length_sq(gravity[w] - sleep.seen_gravity[w]) > 0.0
     if a >= 0:
         changed = changed or joint_act[a] != sleep.seen_act[a]
         sleep.seen_act[a] = joint_act[a]
@@ -144,7 +145,7 @@ def wake_islands(first: int, gravity: wp.array(dtype=wp.vec3), sleep: SleepView)
     for i in range(start, end):
         sleep.wake[sleep.tree[i]] = 0
     sleep.wake_world[w] = 0
-    sleep.seen_gravity[w] = gravity[0]
+    sleep.seen_gravity[w] = gravity[w]
 
 
 @wp.kernel

@@ -21,7 +21,7 @@ class ImuView:
     body: int  # that carries it, counted from the first of its world
     pose: wp.transform  # in the body's frame
     column: int  # first of its readings
-    gravity: wp.array(dtype=wp.vec3)  # (1) [m/s²]
+    gravity: wp.array(dtype=wp.vec3)  # (W) [m/s²]
     velocity: wp.array(dtype=wp.vec3)  # (W) [m/s] world, before the step
     orientation: wp.array(dtype=wp.quat)  # (W) in the world, before the step
 
@@ -64,7 +64,7 @@ def sense_motion(first: int, env: EnvView, imu: ImuView, mask: wp.array(dtype=bo
     b = w * env.bodies + imu.body
     q = imu_orientation(env, imu, b)
     axes = q
-    force = -imu.gravity[0]
+    force = -imu.gravity[w]
     if fresh == 0:
         force = force + (imu_velocity(env, imu, b) - imu.velocity[w]) / env.control_dt
         before = imu.orientation[w]

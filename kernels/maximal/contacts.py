@@ -327,11 +327,11 @@ def place_contacts(
     if b0 >= 0:
         W = W + spin.inv_inertia[b0]
         if bodies.inv_mass[b0] > 0.0:
-            pull -= wp.dot(n, gravity[0])
+            pull -= wp.dot(n, gravity[w])
     if b1 >= 0:
         W = W + spin.inv_inertia[b1]
         if bodies.inv_mass[b1] > 0.0:
-            pull += wp.dot(n, gravity[0])
+            pull += wp.dot(n, gravity[w])
     about = wp.dot(n, W * n)
     view.spin_mobility[c] = wp.vec2(about, W[0, 0] + W[1, 1] + W[2, 2] - about)
     view.target[c] = 0.0

@@ -8,12 +8,13 @@ Voroshilov, "Mass splitting for jitter-free parallel rigid body simulation", SIG
 Stage: before and after the substeps in maximal coordinates
 Called by: solvers/maximal/moving_bodies.py, kernels/maximal/adjoint/substep.py, kernels/maximal/,
     kernels/particles/, kernels/particles/vbd/contacts.py, kernels/particles/xpbd/contacts.py
-Reads: MotionView, body_f, body_q, body_qd, gravity, inv_inertia, inv_mass
+Reads: MotionView, body_f, body_q, body_qd, gravity, inv_inertia, inv_mass, world
 Writes: MotionView, body_f
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
+from newtonsim.kernels.views.gravity import gravity_of
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -94,6 +95,7 @@ def moved(X: wp.transform, com: wp.vec3, twist: wp.spatial_vector, dt: float) ->
 @wp.kernel
 def begin_bodies(
     first: int,
+    world: wp.array(dtype=int),
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
@@ -115,7 +117,7 @@ def begin_bodies(
         r = wp.transform_get_rotation(body_q[b])
         torque = wp.quat_rotate_inv(r, wp.spatial_top(body_f[b]))
         turn = wp.quat_rotate(r, bodies.inv_inertia[b] * torque)
-        push = wp.spatial_bottom(body_f[b]) * w + gravity[0]
+        push = wp.spatial_bottom(body_f[b]) * w + gravity_of(gravity, world[b])
         twist = twist + wp.spatial_vector(turn, push) * dt
     bodies.velocity[b] = twist
     bodies.expected[b] = twist

@@ -316,9 +316,11 @@ def write_options(
     timestep: wp.array(dtype=float),
     opt_gravity: wp.array(dtype=wp.vec3),
 ):
-    """One thread: time step and gravity of all rows."""
-    timestep[0] = dt
-    opt_gravity[0] = gravity[0]
+    """One thread per row: time step and gravity of MuJoCo's world."""
+    row = first + wp.tid()
+    if row == 0:
+        timestep[0] = dt
+    opt_gravity[row] = gravity[row]
 
 
 @wp.kernel

@@ -2,12 +2,13 @@
 
 Stage: integration, last of a step
 Called by: solvers/base.py, solvers/kinematic_bodies.py
-Reads: 14 arrays
+Reads: 15 arrays
 Writes: body_q_out, body_qd_out, v_out, x_out
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
+from newtonsim.kernels.views.gravity import gravity_of
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -19,6 +20,7 @@ PARTICLE_FLAG_ACTIVE = wp.constant(wp.uint32(1))
 @wp.kernel
 def integrate_particles(
     first: int,
+    world: wp.array(dtype=int),
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
     f: wp.array(dtype=wp.vec3),
@@ -35,7 +37,7 @@ def integrate_particles(
     end_v = v[i]
     end_x = x[i]
     if inv_mass[i] > 0.0 and (flags[i] & PARTICLE_FLAG_ACTIVE) != wp.uint32(0):
-        end_v = v[i] + (f[i] * inv_mass[i] + gravity[0]) * dt
+        end_v = v[i] + (f[i] * inv_mass[i] + gravity_of(gravity, world[i])) * dt
         speed = wp.length(end_v)
         if speed > max_speed:
             end_v = end_v * (max_speed / speed)
@@ -47,6 +49,7 @@ def integrate_particles(
 @wp.kernel
 def integrate_bodies(
     first: int,
+    world: wp.array(dtype=int),
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
@@ -68,7 +71,7 @@ def integrate_bodies(
     v = wp.spatial_bottom(body_qd[b])
     c = wp.transform_point(body_q[b], com[b])
     if mass[b] > 0.0:
-        v = v + (wp.spatial_bottom(body_f[b]) * inv_mass[b] + gravity[0]) * dt
+        v = v + (wp.spatial_bottom(body_f[b]) * inv_mass[b] + gravity_of(gravity, world[b])) * dt
         wb = wp.quat_rotate_inv(r, w)
         torque = wp.quat_rotate_inv(r, wp.spatial_top(body_f[b])) - wp.cross(wb, inertia[b] * wb)
         w = wp.quat_rotate(r, wb + inv_inertia[b] * torque * dt) * (1.0 - angular_damping * dt)

@@ -13,6 +13,7 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, rotate_inertia, unit_quat
 from newtonsim.kernels.steps.integrate import PARTICLE_FLAG_ACTIVE
 from newtonsim.kernels.steps.nonfinite import MarksView, mark
+from newtonsim.kernels.views.gravity import gravity_of
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -32,6 +33,7 @@ def inverse_of(inertia: wp.mat33) -> wp.mat33:
 @wp.kernel
 def move_bodies(
     first: int,
+    world: wp.array(dtype=int),
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
@@ -57,7 +59,7 @@ def move_bodies(
     r_end = unit_quat(quat_exp(w * dt) * r)
     if mass[b] > 0.0:
         inverse = inverse_of(inertia[b])
-        v = v + (wp.spatial_bottom(body_f[b]) / mass[b] + gravity[0]) * dt
+        v = v + (wp.spatial_bottom(body_f[b]) / mass[b] + gravity_of(gravity, world[b])) * dt
         momentum = rotate_inertia(r, inertia[b]) * w
         change = wp.spatial_top(body_f[b]) * dt
         change = change - (momentum + change) * (angular_damping * dt)
@@ -76,6 +78,7 @@ def move_bodies(
 @wp.kernel
 def move_particles(
     first: int,
+    world: wp.array(dtype=int),
     x: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
     f: wp.array(dtype=wp.vec3),
@@ -92,7 +95,7 @@ def move_particles(
     end_v = v[i]
     end_x = x[i]
     if mass[i] > 0.0 and (flags[i] & PARTICLE_FLAG_ACTIVE) != wp.uint32(0):
-        end_v = v[i] + (f[i] / mass[i] + gravity[0]) * dt
+        end_v = v[i] + (f[i] / mass[i] + gravity_of(gravity, world[i])) * dt
         speed = wp.length(end_v)
         if speed > max_speed:
             end_v = end_v * (max_speed / speed)

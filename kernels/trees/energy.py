@@ -93,7 +93,7 @@ def sum_potential_energy(
     if t < 0:
         return
     com = wp.transform_point(kin.body_X[b], body.com[b]) + kin.origin[t]
-    wp.atomic_add(energy, body_articulation[b], -body.mass[b] * wp.dot(gravity[0], com))
+    wp.atomic_add(energy, body_articulation[b], -body.mass[b] * wp.dot(gravity[tree.world[t]], com))
 
 
 @wp.kernel

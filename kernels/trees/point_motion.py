@@ -11,7 +11,7 @@ acceleration) and section 8.2 (the velocity-product term of a constraint).
 Stage: constraints, assembly of rows
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/contact_rows.py,
     kernels/constraints/linear/contacts.py, kernels/constraints/pair_rows.py
-Reads: BodyStateView, KinematicsView, TreeView, body_A, falls
+Reads: BodyStateView, KinematicsView, TreeView, body_A, falls, gravity
 Writes: nothing, its functions return what they find
 """
 
@@ -62,7 +62,7 @@ def point_motion(
         kin: Velocities of trees, and the origins that they are about.
         body_A: Spatial accelerations of bodies on trees at constant joint velocities, on a base that
             accelerates against gravity.
-        gravity: What that base's acceleration is taken back by [m/s²], see `base_gravity`.
+        gravity: What that base's acceleration is taken back by [m/s²]: `base_gravity`, `lacking_gravity`.
         bodies: Poses of all bodies, and velocities of those on no tree, which turn about their centre of mass
             while it goes straight.
     """
@@ -95,14 +95,27 @@ def point_motion(
 
 
 @wp.func
-def base_gravity(b: int, tree: TreeView, falls: wp.array(dtype=int), gravity: wp.vec3) -> wp.vec3:
-    """Gravity that the acceleration of body b lacks: none in trees whose balance is taken in free fall."""
-    lacking = gravity
+def base_gravity(b: int, tree: TreeView, gravity: wp.array(dtype=wp.vec3)) -> wp.vec3:
+    """Gravity of the world of body b; any for bodies on no tree, of which nobody asks it."""
+    w = int(0)
     if b >= 0:
         t = tree.body_tree[b]
         if t >= 0:
-            if falls[t] == 1:
-                lacking = wp.vec3(0.0, 0.0, 0.0)
+            w = tree.world[t]
+    return gravity[w]
+
+
+@wp.func
+def lacking_gravity(
+    b: int, tree: TreeView, falls: wp.array(dtype=int), gravity: wp.array(dtype=wp.vec3)
+) -> wp.vec3:
+    """Gravity that the acceleration of body b lacks: none in trees whose balance is taken in free fall."""
+    lacking = wp.vec3(0.0, 0.0, 0.0)
+    if b >= 0:
+        t = tree.body_tree[b]
+        if t >= 0:
+            if falls[t] == 0:
+                lacking = gravity[tree.world[t]]
     return lacking
 
 

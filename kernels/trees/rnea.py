@@ -139,7 +139,7 @@ def tree_inverse_dynamics(
     for i in range(start, end):
         j = tree.joint[i]
         b = joint.child[j]
-        accelerate_joint(j, kin.origin[t], gravity[0], joint, qd, qdd, kin, dof_A, body_A)
+        accelerate_joint(j, kin.origin[t], gravity[tree.world[t]], joint, qd, qdd, kin, dof_A, body_A)
         wrench = body_wrench(
             body.mass[b], kin.body_com[b], kin.body_I[b], kin.body_V[b], body_A[b], body_f[b]
         )
@@ -167,8 +167,9 @@ def accelerate_bodies(
 ):
     """One thread per tree: spatial accelerations of its bodies, as in `inverse_dynamics`."""
     t = first + wp.tid()
+    down = gravity[tree.world[t]]
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
-        accelerate_joint(tree.joint[i], kin.origin[t], gravity[0], joint, qd, qdd, kin, dof_A, body_A)
+        accelerate_joint(tree.joint[i], kin.origin[t], down, joint, qd, qdd, kin, dof_A, body_A)
 
 
 @wp.kernel

@@ -6,7 +6,7 @@ kernels take one quantity each.
 Stage: smooth dynamics and integration, without gradient
 Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py,
     kernels/trees/tree_smooth.py
-Reads: BodyView, DriveView, JointView, KinematicsView, L, LevelView, Teams, TreeView, 10 arrays
+Reads: BodyView, DriveView, JointView, KinematicsView, L, LevelView, Teams, TreeView, 11 arrays
 Writes: ForceView, end, qd_end, qdd, used
 """
 
@@ -17,6 +17,7 @@ from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.joint_forces import force_residual
 from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_spin
 from newtonsim.kernels.trees.rnea import accelerate_joint, body_wrench
+from newtonsim.kernels.views.gravity import gravity_of
 from newtonsim.kernels.views.model import (
     BodyView,
     DriveView,
@@ -36,7 +37,7 @@ def balance_forces(
     levels: LevelView,
     joint: JointView,
     body: BodyView,
-    gravity: wp.array(dtype=wp.vec3),
+    gravity: wp.vec3,
     kin: KinematicsView,
     qd: wp.array(dtype=float),
     qdd: wp.array(dtype=float),
@@ -45,14 +46,13 @@ def balance_forces(
 ):
     """forces.tau = M(q) qdd + c(q, qd) - Jᵀ body_f of one tree, see `rnea`; no `sync` at the end."""
     origin = kin.origin[team.index]
-    down = gravity[0]
     begin = levels.first[team.index]
     end = levels.first[team.index + 1]
     for level in range(begin, end):
         for i in range(levels.joint_start[level] + team.lane, levels.joint_start[level + 1], lanes(team)):
             j = levels.joint[i]
             b = joint.child[j]
-            accelerate_joint(j, origin, down, joint, qd, qdd, kin, forces.dof_A, forces.body_A)
+            accelerate_joint(j, origin, gravity, joint, qd, qdd, kin, forces.dof_A, forces.body_A)
             forces.body_F[b] = body_wrench(
                 body.mass[b], kin.body_com[b], kin.body_I[b], kin.body_V[b], forces.body_A[b], body_f[b]
             )
@@ -127,7 +127,8 @@ def predict_trees(
 ):
     """One team per tree: velocities at the end of the step, with velocity-dependent forces at its start."""
     team = own_team(teams, wp.tid())
-    balance_forces(team, levels, joint, body, gravity, kin, qd, qdd, body_f, forces)
+    down = gravity[tree.world[team.index]]
+    balance_forces(team, levels, joint, body, down, kin, qd, qdd, body_f, forces)
     advance_tree(team, tree, levels, drive, L, implicit, q, qd, qdd, act, joint_f, forces.tau, dt, qd_end)
 
 
@@ -135,6 +136,7 @@ def predict_trees(
 def fall_freely(
     first: int,
     joint: JointView,
+    world: wp.array(dtype=int),
     kin: KinematicsView,
     gravity: wp.array(dtype=wp.vec3),
     qdd: wp.array(dtype=float),
@@ -142,8 +144,9 @@ def fall_freely(
     """One thread per joint: accelerations of a tree on a floating joint that falls as it is."""
     j = first + wp.tid()
     if joint.parent[j] < 0 and is_floating(joint.type[j]):
+        down = gravity_of(gravity, world[j])
         for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
-            qdd[d] = wp.dot(wp.spatial_bottom(kin.S[d]), gravity[0])
+            qdd[d] = wp.dot(wp.spatial_bottom(kin.S[d]), down)
 
 
 @wp.kernel

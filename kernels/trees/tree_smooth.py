@@ -73,7 +73,8 @@ def begin_trees(
     sum_composites(team, levels, joint, body, kin, composite)
     fill_inertia(team, tree, kin, composite, diagonal, L, floor)
     eliminate(team, tree, floor, L)
-    balance_forces(team, levels, joint, body, gravity, kin, qd, qdd, body_f, forces)
+    down = gravity[tree.world[t]]
+    balance_forces(team, levels, joint, body, down, kin, qd, qdd, body_f, forces)
     advance_tree(team, tree, levels, drive, L, implicit, q, qd, qdd, act, joint_f, forces.tau, dt, qd_end)
 
 
@@ -136,5 +137,6 @@ def finish_trees(
     """
     team = own_team(teams, wp.tid())
     move_to_middle(team, tree, levels, joint, body, kin, start, predicted, dt, middle)
-    balance_forces(team, levels, joint, body, gravity, kin, middle, qdd, body_f, forces)
+    down = gravity[tree.world[team.index]]
+    balance_forces(team, levels, joint, body, down, kin, middle, qdd, body_f, forces)
     advance_tree(team, tree, levels, drive, L, implicit, q, start, qdd, act, joint_f, forces.tau, dt, qd_end)

@@ -7,8 +7,8 @@ Stage: all
 Used by: newtonsim/runtime/, newtonsim/scene/, solvers/featherstone/sleep.py, solvers/tendons.py,
     kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/, kernels/constraints/,
     kernels/constraints/linear/, kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py,
-    kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/, kernels/penalty/, kernels/tendons/,
-    kernels/trees/
+    kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/, kernels/penalty/, kernels/steps/fields.py,
+    kernels/tendons/, kernels/trees/
 """
 
 import newtonsim.kernels.lazy_warp as wp

@@ -43,6 +43,10 @@ _TOUCHING = 6
 _LEAST_ROOM = 64
 
 
+PLAN = "collision_plan"
+"""Under which a model keeps its plan."""
+
+
 class CollisionPlan:
     """Which pairs of shapes can meet, by which narrow phase, and how much room their contacts need.
 
@@ -228,7 +232,7 @@ def collision_plan_of(model: Model) -> CollisionPlan:
     Raises:
         ModelError: The room that the model asks for is negative.
     """
-    return model.cached("collision_plan", CollisionPlan)
+    return model.cached(PLAN, CollisionPlan)
 
 
 add_kind("pair", lambda model: collision_plan_of(model).pair_start)

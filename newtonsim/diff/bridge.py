@@ -12,15 +12,13 @@ import warp as wp
 from newtonsim.diff.checks import check_state
 from newtonsim.diff.layout import as_floats, find_array, find_place
 from newtonsim.errors import ModelError, NewtonsimError
-from newtonsim.kernels.algebra import inverses
-from newtonsim.runtime.launcher import Launcher
+from newtonsim.fields.updates import follow
 from newtonsim.scene.arrays import CONTROL_ARRAYS, STATE_ARRAYS
 from newtonsim.scene.control import Control
 
 if TYPE_CHECKING:
     from newtonsim.diff.inputs import Controls
     from newtonsim.diff.rollout import Rollout, RolloutResult
-    from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
 
 
@@ -165,7 +163,7 @@ class Bridge:
             entries = slot.cast(array)
             if slot.place.owner == "model":
                 wp.copy(find_array(slot.place, self.rollout.model), entries)
-                update_inverses(self.rollout.model, slot.place.attribute)
+                follow(self.rollout.model, slot.place.attribute)
             elif slot.place.owner == "state":
                 setattr(state, slot.place.attribute, entries)
             else:
@@ -177,29 +175,3 @@ class Bridge:
             others = {spec.name: getattr(others, spec.name) for spec in CONTROL_ARRAYS}
         others = {str(name).removeprefix("control."): a for name, a in others.items() if a is not None}
         return state, others | inputs
-
-
-INVERSES = {
-    "body_mass": "body_inv_mass",
-    "body_inertia": "body_inv_inertia",
-    "particle_mass": "particle_inv_mass",
-}
-"""Arrays of the model that have to change with others."""
-
-
-def update_inverses(model: Model, attribute: str) -> None:
-    """Let the inverse of an array of the model follow it, if there is one."""
-    if attribute not in INVERSES:
-        return
-    array, inverse = getattr(model, attribute), getattr(model, INVERSES[attribute])
-    launch = Launcher(model, record_tape=False)
-    element = attribute.partition("_")[0]
-    if attribute == "body_inertia":
-        launch(
-            inverses.invert_inertias,
-            element,
-            reads=dict(mass=model.body_mass, inertia=array),
-            writes=dict(inverse=inverse),
-        )
-    else:
-        launch(inverses.invert_masses, element, reads=dict(mass=array), writes=dict(inverse=inverse))

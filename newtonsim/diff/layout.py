@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
+from newtonsim.fields.table import array_name
 from newtonsim.scene.allocation import put
 from newtonsim.scene.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, STATE_ARRAYS, ArraySpec
 
@@ -29,7 +30,7 @@ class Place:
         name: The whole name.
         owner: "state", "control" or "model".
         attribute: The rest of the name.
-        per: What the array has one entry of, see `newtonsim.scene.arrays`; "" where worlds share all entries.
+        per: What the array has one entry of, see `newtonsim.scene.arrays`, or "world".
     """
 
     name: str
@@ -48,21 +49,22 @@ def find_place(name: str) -> Place:
     """Read a name.
 
     Args:
-        name: Such as "state.joint_q", "control.joint_act", "model.body_mass", "model.shape_materials.mu".
+        name: Such as "state.joint_q", "control.joint_act", "model.body_mass", "model.shape_materials.mu", or
+            one of `newtonsim.fields.FIELDS`, such as "joints.q" and "bodies.mass".
 
     Raises:
         NewtonsimError: No array has that name.
         NotDifferentiableError: The array takes no part in differentiation.
     """
-    owner, _, attribute = str(name).partition(".")
+    owner, _, attribute = array_name(str(name)).partition(".")
     specs = _OWNERS.get(owner)
     if specs is None or not attribute:
         raise NewtonsimError(
             f"wrt: expected names that begin with 'state.', 'control.' or 'model.', got {name!r}"
             + did_you_mean(name, (n for owner in _OWNERS for n in _names(owner)))
         )
-    if name == "model.gravity_vec":
-        return Place(name, owner, attribute, "")
+    if attribute == "gravity_vec":
+        return Place(name, owner, attribute, "world")
     key = attribute
     if owner == "model" and attribute.startswith(_MATERIALS):
         key = "shape_material_" + attribute.removeprefix(_MATERIALS)
@@ -152,8 +154,8 @@ def worlds_of(model: Model, per: str) -> np.ndarray:
             return of_constraint
         start = np.append(model.constraint_axis_start.numpy(), model.constraint_axis_count)
         return np.repeat(of_constraint, np.diff(start[: model.constraint_count + 1])).astype(np.int32)
-    if per == "":
-        return np.full(1, -1, np.int32)
+    if per == "world":
+        return np.arange(model.world_count, dtype=np.int32)
     raise NewtonsimError(f"entries per {per} have no world")
 
 

@@ -84,7 +84,8 @@ class Rollout:
             step and `step` of shape (1,), the number of steps done, from 1 to `steps`.
         wrt: What to differentiate with respect to: "state.NAME" of the initial state, "control.NAME",
             "model.NAME" with the names of arrays of State, Control and Model that are differentiable,
-            "model.shape_materials.NAME" and "model.gravity_vec".
+            "model.shape_materials.NAME" and "model.gravity_vec", or of `newtonsim.fields.FIELDS`, such as
+            "joints.q", "bodies.mass" and "gravity".
         checkpoint: "tape" keeps the states of all steps; a number k keeps every k-th one, and computes
             segments of k steps twice; "sqrt" takes k = √steps, which needs least memory in long rollouts;
             "auto" is "tape" where the states take no more than 128 MB, and "sqrt" beyond.
@@ -265,7 +266,7 @@ class Rollout:
     def _check_places(self) -> None:
         """Look up all names once, so that errors come early, and let gradients flow to gravity."""
         for place in self.places:
-            if place.name == "model.gravity_vec" and not self.model.gravity_vec.requires_grad:
+            if place.attribute == "gravity_vec" and not self.model.gravity_vec.requires_grad:
                 self.model.gravity_vec.requires_grad = True
             array = self._array(place)
             if array.grad is None:

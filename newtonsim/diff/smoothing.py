@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.diff.bridge import INVERSES, Bridge, Slot
+from newtonsim.diff.bridge import Bridge, Slot
 from newtonsim.diff.layout import find_array, worlds_of
 from newtonsim.errors import NewtonsimError
+from newtonsim.fields.updates import INVERSES, follow
 
 if TYPE_CHECKING:
     from newtonsim.diff.inputs import Controls
@@ -161,6 +162,7 @@ class _Parameter:
             changed = [find_array(slot.place, model)]
             if slot.place.attribute in INVERSES:
                 changed.append(getattr(model, INVERSES[slot.place.attribute]))
+            self._slot_model, self._attribute = model, slot.place.attribute
             self._originals = [(array, wp.clone(array, requires_grad=False)) for array in changed]
         base = find_array(slot.place, holders[slot.place.owner]).numpy()
         self._base = base.reshape(-1).astype(np.float32)
@@ -191,6 +193,10 @@ class _Parameter:
         """Put the model's arrays back."""
         for array, copy in self._originals:
             wp.copy(array, copy)
+        if self._originals:
+            follow(self._slot_model, self._attribute)
+            for array, copy in self._originals[1:]:
+                wp.copy(array, copy)  # as they were to the bit
 
 
 def _noise(rng: np.random.Generator, worlds: int, size: int, antithetic: bool) -> np.ndarray:

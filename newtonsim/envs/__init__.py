@@ -5,6 +5,7 @@ gymnasium, as "newtonsim/CartPole-v0" and so on.
 """
 
 from newtonsim.envs.batched import BatchedEnv as BatchedEnv
+from newtonsim.envs.draws import Draw as Draw
 from newtonsim.envs.host import HostView as HostView
 from newtonsim.envs.randomise import Randomisation as Randomisation
 from newtonsim.envs.registry import find as find
@@ -32,6 +33,7 @@ __all__ = [
     "BatchedEnv",
     "CameraSensor",
     "ContactSensor",
+    "Draw",
     "EnvView",
     "HeightScan",
     "HostView",

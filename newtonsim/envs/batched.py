@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ from newtonsim.envs.buffers import Buffers
 from newtonsim.envs.definition import check_definition, check_sizes, returned
 from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
-from newtonsim.envs.randomise import Randomisation, Randomiser
+from newtonsim.envs.randomise import Randomisation, Randomiser, read_randomisation
 from newtonsim.envs.sensors import SensorSet
 from newtonsim.envs.task import Motors
 from newtonsim.errors import NewtonsimError, did_you_mean
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from newtonsim.envs.frames import FrameStack
     from newtonsim.envs.task import Stage, Task
     from newtonsim.envs.vision import CameraSensor
+    from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.snapshot import HostValues, Snapshot
 
 _MODES = {
@@ -80,7 +80,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             `options={"reset_mask": mask}`.
         max_episode_steps: Steps after which an episode is truncated, 0 for never; None for the task's.
         threads: Threads on the CPU, see `Simulator`.
-        randomise: What differs between worlds and episodes, a `Randomisation` or a dict of its fields.
+        randomise: What differs between worlds and episodes: a `Randomisation`, or a dict of its fields and of
+            those of the model, {"mass": (0.8, 1.2), "gravity": (0.9, 1.1)}.
         render_mode: "rgb_array" for pictures by `render`, or None.
         render_size: Columns and rows of a picture.
         episode_infos: Whether the infos have "episode". Gymnasium's `RecordEpisodeStatistics` wants to write
@@ -185,15 +186,18 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if not isinstance(randomise, Randomisation):
             if not isinstance(randomise, Mapping):
                 raise NewtonsimError(f"randomise: expected a dict of ranges by name, got {randomise!r}")
-            known = [f.name for f in dataclasses.fields(Randomisation)]
-            for name in randomise:
-                if name not in known:
-                    hint = did_you_mean(name, known)
-                    raise NewtonsimError(f"randomise: there is no {name!r}{hint}; there are {known}")
-            randomise = Randomisation(**randomise)
+            randomise = read_randomisation(randomise)
         if randomise.terrain is not None and not self.task.has_terrain:
             raise NewtonsimError(f"randomise: {self.task.name} has no terrain, got {randomise.terrain}")
-        return Randomiser(randomise, self.model, self.buffers.view.control_dt)
+        changed = [] if self.solver.reads_model else randomise.changes_model()
+        if changed:
+            kind = type(self.solver).__name__
+            raise NewtonsimError(f"randomise: {kind} has taken over the model when it was made: {changed}")
+        if randomise.is_late and not isinstance(type(self.task).act, wp.Kernel):
+            raise NewtonsimError("randomise: delay needs an `act` that is a kernel")
+        if randomise.is_noisy and self._vision is not None:
+            raise NewtonsimError("randomise: noise is that of numbers, and the observations are pictures")
+        return Randomiser(randomise, self.model, self.buffers.view)
 
     def _make_spaces(self) -> None:
         self.single_observation_space = self.task.observation_space()
@@ -385,10 +389,20 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
     def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
         """From actions to controls."""
         view = self.buffers.attach(sim)
-        launch.user_kernel(self._stages["act"], "world", view)
+        launch.user_kernel(self._stages["act"], "world", self._arrived(launch, view))
         if self._randomiser is not None:
-            self._randomiser.launch_push(launch, view)
+            self._randomiser.launch_before(launch, view)
         self._sensors.launch_before(launch, view)
+
+    def _arrived(self, launch: Launcher, view: EnvView) -> EnvView:
+        """The environment with the actions that drive it now."""
+        late = None if self._randomiser is None else self._randomiser.late
+        return view if late is None else late.launch_arrivals(launch, view)
+
+    def _blur(self, launch: Launcher, mask: wp.array) -> None:
+        """Add noise to what was observed in the masked worlds."""
+        if self._randomiser is not None and self._randomiser.noise is not None:
+            self._randomiser.noise.launch(launch, self.buffers.view, mask)
 
     def _launch_rest(self, launch: Launcher, sim: Simulator) -> None:
         """All that follows the physics of a step; without the next episodes if pictures come before."""
@@ -398,10 +412,12 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._sensors.launch(launch, view, sim, self.buffers.everyone, fresh=False)
         launch.user_kernel(self._stages["observe"], "world", view, self.buffers.everyone)
         launch.user_kernel(self._stages["score"], "world", view)
+        self._blur(launch, self.buffers.everyone)
         self._launch_finish(launch, sim)
         if self._in_one and self._mode != _MODES[AutoresetMode.DISABLED]:
             self._launch_restart(launch, sim, self.buffers.episodes.fresh)
             launch.user_kernel(self._stages["observe"], "world", view, self.buffers.episodes.fresh)
+            self._blur(launch, self.buffers.episodes.fresh)
 
     def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
         launch(
@@ -432,6 +448,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         launch, mask = Launcher(self.model, record_tape=False), self.buffers.asked
         self._launch_restart(launch, self.sim, mask)
         self._observe(launch, mask)
+        self._blur(launch, mask)
         if self._frames is not None:
             self._frames.fill(self.sim.state, mask)
         launch(
@@ -456,7 +473,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             if name == "observe":
                 view = self.buffers.attach(self.sim)
                 if self._randomiser is not None:
-                    self._randomiser.launch_push(launch, view)
+                    self._randomiser.launch_before(launch, view)
                 self._sensors.launch_before(launch, view)
                 self.sim.step()
                 if self.task.contact_wrenches:
@@ -465,9 +482,11 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self._sensors.launch(launch, view, self.sim, self.buffers.everyone, fresh=False)
                 self._observe(launch, self.buffers.everyone)
             elif isinstance(stage, wp.Kernel):
-                launch.user_kernel(stage, "world", self.buffers.attach(self.sim))
+                view = self.buffers.attach(self.sim)
+                launch.user_kernel(stage, "world", self._arrived(launch, view) if name == "act" else view)
             else:
                 stage(self.task, self._host)
+        self._blur(launch, self.buffers.everyone)
         self._launch_finish(launch, self.sim)
 
     def _go_on(self) -> None:
@@ -478,6 +497,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             launch, fresh = Launcher(self.model, record_tape=False), self.buffers.episodes.fresh
             self._launch_restart(launch, self.sim, fresh)
             self._observe(launch, fresh)
+            self._blur(launch, fresh)
             if self._frames is not None:
                 self._frames.fill(self.sim.state, fresh)
 

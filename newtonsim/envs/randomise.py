@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
 
+from newtonsim.envs.draws import FieldDraws, read_draws
+from newtonsim.envs.imperfections import LateActions, ObservationNoise
 from newtonsim.envs.values import is_number, is_range
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.fields.table import FIELDS, find_field
 from newtonsim.kernels.envs import randomise as envs_randomise
 from newtonsim.kernels.envs.randomise import RangeView
 from newtonsim.scene.allocation import put
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Randomisation:
-    """Ranges from which every world draws anew at the start of each episode, within the captured step.
+    """What differs from world to world, drawn within the captured step: by default for each episode.
 
     Attributes:
         mass: Factor on the mass and the inertia of each body.
@@ -35,10 +40,15 @@ class Randomisation:
         push_seconds: Time from push to push [s]: for one step of the environment a horizontal force acts on
             the first body of a world; 0 for never.
         push_force: Its largest component [N]; with `push_seconds` only, and the other way round.
+        delay: Time by which actions arrive late, drawn for each episode of a world [s].
+        noise: Standard deviation of normal noise on observations, one for all numbers or one for each.
+        fields: Further fields of the model by the names of `newtonsim.fields.FIELDS`, such as
+            {"gravity": ..., "bodies.com": ..., "joints.armature": ..., "shapes.scale": ...}; of each a range
+            of factors (low, high), a `Draw`, a dict of its fields, or a list of these.
 
     Raises:
-        NewtonsimError: A range is empty, a number not finite or below zero, or only one of the numbers of
-            pushes is given.
+        NewtonsimError: A range is empty, a number not finite or below zero, only one of the numbers of
+            pushes is given, or there is no such field.
     """
 
     mass: tuple[float, float] = (1.0, 1.0)
@@ -48,6 +58,9 @@ class Randomisation:
     terrain: tuple[float, float] | None = None
     push_seconds: float = 0.0
     push_force: float = 0.0
+    delay: tuple[float, float] = (0.0, 0.0)
+    noise: float | tuple[float, ...] = 0.0
+    fields: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("mass", "friction", "strength", "gains"):
@@ -69,6 +82,54 @@ class Randomisation:
                 "pushes need both push_seconds and push_force, "
                 f"got push_seconds={self.push_seconds} and push_force={self.push_force}"
             )
+        self._check_imperfections()
+        for name in self.fields:
+            find_field(name)
+
+    def _check_imperfections(self) -> None:
+        value = self.delay
+        if not is_range(value) or value[0] < 0.0 or value[1] == math.inf:
+            raise NewtonsimError(f"delay: expected a range (low, high) of times from 0 on, got {value!r}")
+        numbers = self.noise if isinstance(self.noise, (tuple, list, np.ndarray)) else [self.noise]
+        if not all(is_number(n) and 0.0 <= n < math.inf for n in numbers):
+            raise NewtonsimError(f"noise: expected standard deviations from 0 on, got {self.noise!r}")
+
+    @property
+    def is_late(self) -> bool:
+        """Whether actions arrive late."""
+        return self.delay[1] > 0.0
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether observations have noise."""
+        return bool(np.any(np.asarray(self.noise) > 0.0))
+
+    def changes_model(self) -> list[str]:
+        """Names of what changes arrays of the model but gravity."""
+        factors = [name for name in ("mass", "friction", "gains") if getattr(self, name) != (1.0, 1.0)]
+        return [*factors, *(name for name in self.fields if name != "gravity")]
+
+
+def read_randomisation(given: Mapping[str, Any]) -> Randomisation:
+    """Read names and ranges: those of `Randomisation`, and those of fields of the model.
+
+    Raises:
+        NewtonsimError: A name is unknown; the error says which there are.
+    """
+    known = [f.name for f in dataclasses.fields(Randomisation) if f.name != "fields"]
+    own, of_model = {}, dict(given.get("fields", {}))
+    for name, value in given.items():
+        if name in FIELDS:
+            of_model[name] = value
+        elif name in known:
+            own[name] = value
+        elif name != "fields":
+            hint = did_you_mean(name, [*known, *FIELDS])
+            raise NewtonsimError(
+                f"randomise: there is no {name!r}{hint}; there are {known}, and fields of the model such as "
+                f"{['gravity', 'bodies.com', 'joints.armature', 'shapes.scale']}, see newtonsim.fields.FIELDS"
+            )
+    return Randomisation(**own, fields=of_model)
 
 
 _NOTHING = (0.0, 0.0)
@@ -81,10 +142,22 @@ class Randomiser:
     Args:
         ranges: What to draw.
         model: The model, whose arrays are written.
-        control_dt: Time of a step of the environment [s].
+        env: The environment of its worlds.
+
+    Attributes:
+        late: How actions arrive late, None if they do not.
+        noise: Noise on observations, None if there is none.
+
+    Raises:
+        NewtonsimError: A field cannot be drawn, or what can come out makes no sense for it.
     """
 
-    def __init__(self, ranges: Randomisation, model: Model, control_dt: float):
+    def __init__(self, ranges: Randomisation, model: Model, env: EnvView):
+        control_dt = env.control_dt
+        draws = {name: read_draws(name, given) for name, given in ranges.fields.items()}
+        self._draws = FieldDraws(draws, model, control_dt) if draws else None
+        self.late = LateActions(ranges.delay, env.actions, control_dt) if ranges.is_late else None
+        self.noise = ObservationNoise(ranges.noise, env.obs) if ranges.is_noisy else None
         view = self._view = RangeView()
         view.mass_low, view.mass_high = ranges.mass or _NOTHING
         view.friction_low, view.friction_high = ranges.friction or _NOTHING
@@ -107,8 +180,10 @@ class Randomiser:
             starts = np.zeros(model.world_count + 1, int)
         view.shape_start = put(starts, dtype=int, device=model.device)
 
-    def launch_push(self, launch: Launcher, env: EnvView) -> None:
-        """Set the forces of a step."""
+    def launch_before(self, launch: Launcher, env: EnvView) -> None:
+        """Set the forces of a step, and draw what is due in it."""
+        if self._draws is not None:
+            self._draws.launch_intervals(launch, env)
         if self._view.push_every:
             launch(envs_randomise.push_worlds, "world", reads=dict(ranges=self._view), writes=dict(env=env))
 
@@ -120,3 +195,7 @@ class Randomiser:
             reads=dict(mask=mask),
             writes=dict(env=env, ranges=self._view),
         )
+        if self._draws is not None:
+            self._draws.launch_draw(launch, env, mask)
+        if self.late is not None:
+            self.late.launch_draw(launch, env, mask)

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.diff.bridge import update_inverses
 from newtonsim.diff.layout import find_array, find_place
 from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.fields.table import FIELDS
+from newtonsim.fields.updates import follow
 from newtonsim.optimize.checks import read_numbers
 from newtonsim.scene.topology import topology_of
 
@@ -30,7 +31,7 @@ class Parameter:
 
     Args:
         array: Name of an array of the model that has a gradient, such as "body_mass", "shape_materials.mu",
-            "joint_target_ke", "joint_friction", "joint_armature".
+            "joint_target_ke", "joint_friction", "joint_armature", or of `newtonsim.fields.FIELDS`.
         entries: Names of bodies, shapes or joints, or indices of the array, whose entries all have the
             number; None for all entries. The inertia of a body does not follow its mass.
         guess: First guess; None for what the robot has.
@@ -48,7 +49,7 @@ class Parameter:
         guess: float | None = None,
         bounds: tuple[float, float] | None = None,
     ):
-        self.place = find_place(f"model.{array}")
+        self.place = find_place(array if array in FIELDS else f"model.{array}")
         self.array = array
         if isinstance(entries, (str, int, np.integer)):
             entries = [entries]
@@ -101,7 +102,7 @@ class Parameter:
         values = array.numpy()
         values[self.indices] = value
         array.assign(values)
-        update_inverses(model, self.place.attribute)
+        follow(model, self.place.attribute)
 
     def slope(self, gradient: npt.NDArray) -> float:
         """The gradient by the number, from that by all entries of the array."""

@@ -245,6 +245,7 @@ class ModelArrays:
 class DerivedArrays:
     """What a Model works out from its arrays; None until then, and without such elements."""
 
+    gravity_vec: wp.array[wp.vec3]
     particle_inv_mass: wp.array[wp.float32]
     particle_colors: wp.array[wp.int32]
     body_inv_mass: wp.array[wp.float32]

@@ -141,9 +141,16 @@ def _summary(model: HostView) -> str:
     counts += [f"{n} {kind}s" for kind in _ELEMENTS if (n := getattr(model, f"{kind}_count"))]
     return (
         f"model on {model.device}: {model.world_count} worlds, {', '.join(counts)}\n"
-        f"up {numbers(model.up_vector)}, gravity {numbers(model.gravity)} m/s^2, "
+        f"up {numbers(model.up_vector)}, gravity {_gravity(model)} m/s^2, "
         f"{'ground plane' if model.ground else 'no ground plane'}"
     )
+
+
+def _gravity(model: HostView) -> str:
+    if not model.gravity_per_world:
+        return numbers(model.gravity)
+    low, high = model.gravity.min(axis=0), model.gravity.max(axis=0)
+    return f"of each world, {numbers(low)} to {numbers(high)}"
 
 
 def _bodies(model: HostView, world: int) -> Iterator[tuple[int, tuple[str, ...]]]:

@@ -114,6 +114,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         world_body_start: First body of each world and the end of the last, NumPy int32 (world_count + 1,);
             likewise `world_joint_start`, `world_coord_start`, `world_dof_start`, `world_shape_start`,
             `world_particle_start`.
+        gravity_vec: Gravity of each world [m/s^2], shape [world_count], see `gravity`.
         particle_inv_mass: Inverse masses [1/kg], shape [particle_count]; 0 for kinematic particles.
         particle_max_radius: Largest particle radius [m].
         particle_max_velocity: Speed at which particles are cut off [m/s].
@@ -286,23 +287,49 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
 
     @property
     def gravity(self) -> np.ndarray:
-        """Acceleration of gravity [m/s^2] (3,); assign a vector to change it, kernels read `gravity_vec`."""
+        """Acceleration of gravity [m/s^2] (3,), or (world_count, 3) once worlds were given their own.
+
+        Assign either to change it. Kernels read `gravity_vec`, which has a row for each world, and may write
+        to it where worlds have their own.
+
+        Raises:
+            ModelError: Numbers are not finite or of another shape, or worlds are to differ though something
+                moves that belongs to no world.
+        """
+        if self.gravity_per_world:
+            return self.gravity_vec.numpy().astype(np.float64)
         return self._gravity.copy()
 
     @gravity.setter
     def gravity(self, value: npt.ArrayLike) -> None:
         vector = np.array(value, np.float64)
-        if vector.shape != (3,) or not np.all(np.isfinite(vector)):
-            raise ModelError(f"gravity: expected 3 finite numbers, got {value!r}")
+        worlds = self.world_count
+        if vector.shape not in ((3,), (worlds, 3)) or not np.all(np.isfinite(vector)):
+            raise ModelError(
+                f"gravity: expected 3 finite numbers, or shape ({worlds}, 3) with a row for each world, "
+                f"got {value!r}"
+            )
+        if vector.ndim == 2 and worlds > 1:
+            check_worlds_apart(self)
         self._gravity = vector
-        row = vector.astype(np.float32)[None]
-        if "gravity_vec" in self.__dict__:
-            if self.device.is_cpu:
-                self.gravity_vec.numpy()[...] = row  # the memory of the array, in a tenth of the time
-            else:
-                self.gravity_vec.assign(row)
+        rows: np.ndarray = np.broadcast_to(vector.astype(np.float32), (worlds, 3))
+        held = self.__dict__.get("gravity_vec")
+        if held is None or len(held) != worlds:
+            self.resize("gravity_vec", put(rows, dtype=wp.vec3, device=self.device))
+        elif self.device.is_cpu:
+            held.numpy()[...] = rows  # the memory of the array, in a tenth of the time
         else:
-            self.gravity_vec = put(row, dtype=wp.vec3, device=self.device)
+            held.assign(rows)
+
+    @property
+    def gravity_per_world(self) -> bool:
+        """Whether worlds were given gravity of their own."""
+        return self._gravity.ndim == 2
+
+    @property
+    def largest_gravity(self) -> float:
+        """Size of the largest gravity that was assigned to a world [m/s^2]; nothing is read for it."""
+        return float(np.linalg.norm(self._gravity, axis=-1).max())
 
     @property
     def ground(self) -> bool:
@@ -342,6 +369,10 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         if name not in held:
             held[name] = work_out(self)
         return held[name]
+
+    def kept(self, name: str) -> Any:
+        """Return what `cached` keeps under a name, None if nobody has asked for it."""
+        return self._cached.get(name)
 
     def forget(self, *names: str) -> None:
         """Drop what is kept by `cached`, so that it is worked out anew from the arrays that there are now.
@@ -383,7 +414,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
 
     def _default_contacts(self) -> ContactBuffer | None:
         """The default contact buffer if it has been made."""
-        return self._cached.get("contacts")
+        return self.kept("contacts")
 
     @property
     def shape_shape_geo(self):
@@ -589,6 +620,19 @@ def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:
     edges = np.searchsorted(owner[order], owners).tolist()
     places = order.tolist()
     return [places[start:end] for start, end in zip(edges, [*edges[1:], len(places)])]
+
+
+def check_worlds_apart(model: Model) -> None:
+    """Check that worlds may have gravity of their own: all bodies with mass belong to one of them.
+
+    Raises:
+        ModelError: A particle with mass does not.
+    """
+    if model.particle_count:
+        mass, world = model.particle_mass.numpy(), model.particle_world.numpy()
+        loose = np.flatnonzero((world < 0) & (mass > 0.0))
+        if len(loose):
+            raise ModelError(f"gravity: worlds cannot differ in it, particle {loose[0]} belongs to none")
 
 
 def check_model(model: object) -> None:

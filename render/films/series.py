@@ -16,6 +16,8 @@ from newtonsim.scene.enums import JointType
 from newtonsim.scene.joint_types import FLOATING
 
 if TYPE_CHECKING:
+    import warp as wp
+
     from newtonsim.render.recordings.recording import Recording
     from newtonsim.scene.model import Model
 
@@ -199,7 +201,7 @@ def _body_energy(recording: Recording, frames: np.ndarray) -> tuple[np.ndarray, 
     kinetic = 0.5 * mass * np.sum(velocity[..., 3:] ** 2, axis=-1)
     kinetic += 0.5 * np.einsum("fbi,bij,fbj->fb", turning, inertia, turning)
     place = pose[..., :3] + quat_rotate(pose[..., 3:], np.broadcast_to(com, pose[..., :3].shape))
-    return kinetic, -mass * (place @ model.gravity)
+    return kinetic, -mass * _along_gravity(place, model, model.body_world)
 
 
 def _particle_energy(recording: Recording, frames: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -207,7 +209,17 @@ def _particle_energy(recording: Recording, frames: np.ndarray) -> tuple[np.ndarr
     names = ("particle_q", "particle_qd")
     place, velocity = (recording.series(name, frames).astype(np.float64) for name in names)
     mass = recording.model.particle_mass.numpy().astype(np.float64)
-    return 0.5 * mass * np.sum(velocity**2, axis=-1), -mass * (place @ recording.model.gravity)
+    return 0.5 * mass * np.sum(velocity**2, axis=-1), -mass * _along_gravity(
+        place, recording.model, recording.model.particle_world
+    )
+
+
+def _along_gravity(place: np.ndarray, model: Model, worlds: wp.array) -> np.ndarray:
+    """Return places (frames, n, 3) times the gravity of their worlds, shape (frames, n)."""
+    gravity = model.gravity
+    if model.gravity_per_world:
+        return np.sum(place * gravity[np.maximum(worlds.numpy(), 0)], axis=-1)
+    return place @ gravity
 
 
 def _coordinates(model: Model, world: int, velocities: bool) -> list[tuple[str, str, str, str, int]]:

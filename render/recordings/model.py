@@ -44,6 +44,7 @@ _MADE_ANEW = {
     "_cached",
     "_contact_buffers",
     "_ground_plane",
+    "gravity_vec",
     "soft_contact_count",
     "soft_contact_tids",
 }
@@ -82,6 +83,7 @@ def pack_model(model: Model, selection: WorldSelection) -> bytes:
     """
     own = vars(Model("cpu")).keys() - _MADE_ANEW
     held = {name: _on_host(value) for name, value in vars(model).items() if name in own}
+    held["_gravity"] = model.gravity  # which kernels may have changed
     if not selection.whole:
         held = _Selected(model, selection, held).attributes()
     packer = _Packer()
@@ -109,6 +111,7 @@ def unpack_model(data: bytes, device: wp.DeviceLike = None) -> Model:
     for name, plain in tree["attributes"].items():
         value = unpacker.value(plain)
         setattr(model, name, _struct(_STRUCTS[name], value) if name in _STRUCTS else value)
+    model.gravity = unpacker.value(tree["attributes"]["_gravity"])
     sources = [restored_source(unpacker.value(plain)) for plain in tree["sources"]]
     place = unpacker.value(tree["source_of_shape"])
     model.shape_geo_src = [sources[number] for number in place]
@@ -203,6 +206,8 @@ class _Selected:
         """Number the worlds anew; what a builder of one world alone makes is all in it but the ground."""
         held, worlds = self.held, self.selection.worlds
         held |= {"num_envs": len(worlds), "world_count": len(worlds)}
+        if self.model.gravity_per_world:
+            held["_gravity"] = held["_gravity"][worlds]
         for kind in ("body", "joint", "shape", "particle"):
             old = held[f"{kind}_world"].values
             new = np.where(old < 0, old, np.searchsorted(worlds, old)).astype(np.int32)

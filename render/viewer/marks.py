@@ -178,7 +178,7 @@ class ContactMarks(Mark):
 
     def _choose(self, layout: Layout) -> None:
         mass = self._model.body_mass.numpy() if self._model.body_count else np.ones(1)
-        gravity = float(np.linalg.norm(self._model.gravity)) or 9.81
+        gravity = self._model.largest_gravity or 9.81
         self._newton = self._size / max(float(mass.sum()) / self._model.world_count * gravity, 1e-9)
 
     def _draw(self, frame: Frame) -> None:

@@ -8,6 +8,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
+from newtonsim.fields.levers import levers_of
 from newtonsim.kernels.constraints import (
     contact_rows,
     dof_rows,
@@ -66,7 +67,7 @@ class ConstraintStage:
         dofs: Degrees of freedom by worlds.
         tendons: Tendons of the model, None without any.
         parameters: Parameters of limits and contacts by reference.
-        levers: How far one rad about each joint axis moves its body [m], see `row_layout.axis_levers`.
+        levers: How far one rad about each joint axis moves its body [m], see `newtonsim.fields.levers`.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
         predicts: Whether they hold in the predicted velocity, too, see `predict`.
@@ -113,7 +114,7 @@ class ConstraintStage:
         featherstone_row_layout.gather_impulses(self.rows)
         self.moving = featherstone_row_layout.impulses_of(model, self.rows)
         self.dofs = featherstone_row_layout.world_dofs(model)
-        self.levers = featherstone_row_layout.axis_levers(model)
+        self.levers = levers_of(model)
         self.parameters = References(model)
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
         self.buffers = SolveBuffers(model, self.rows)

@@ -139,7 +139,12 @@ class SmoothStage:
             launch(
                 tree_advance.fall_freely,
                 "joint",
-                reads=dict(joint=v.joint, kin=self.motion.kin, gravity=launch.model.gravity_vec),
+                reads=dict(
+                    joint=v.joint,
+                    world=launch.model.joint_world,
+                    kin=self.motion.kin,
+                    gravity=launch.model.gravity_vec,
+                ),
                 writes=dict(qdd=self.qdd),
             )
         launch(

@@ -185,6 +185,7 @@ class GravityCompensation(Revised):
             gravity_compensation.carry_weight,
             "body",
             reads=dict(
+                world=model.body_world,
                 mass=model.body_mass,
                 gravity=model.gravity_vec,
                 body_q=step.body_q,

@@ -627,6 +627,7 @@ class BodyAdjoint:
                 substep.kick_bodies,
                 "body",
                 reads=dict(
+                    world=model.body_world,
                     body_q=state.body_q,
                     body_qd=state.body_qd,
                     body_f=state.body_f,

@@ -48,6 +48,7 @@ class MovingBodies:
             maximal_moving_bodies.begin_bodies,
             "body",
             reads=dict(
+                world=model.body_world,
                 body_q=body_q,
                 body_qd=body_qd,
                 body_f=body_f,

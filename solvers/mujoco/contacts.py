@@ -84,8 +84,13 @@ class GivenContacts:
         )
         launch(mujoco_contacts.bound_contacts, "once", writes=dict(out=self.view))
 
-    def step_host(self, mj_datas: list) -> None:
-        """Step data of MuJoCo with what `write` wrote, in the order of `mj_step` without its collisions."""
+    def step_host(self, mj_datas: list, gravity: np.ndarray) -> None:
+        """Step data of MuJoCo with what `write` wrote, in the order of `mj_step` without its collisions.
+
+        Args:
+            mj_datas: The data.
+            gravity: Gravity of each [m/s^2], shape (rows, 3).
+        """
         import mujoco
 
         mj_model = self.conversion.mj_model
@@ -93,7 +98,8 @@ class GivenContacts:
         by_row: list[list] = [[] for _ in mj_datas]
         for contact, row in self._host_contacts():
             by_row[row].append(contact)
-        for data, found in zip(mj_datas, by_row):
+        for data, found, down in zip(mj_datas, by_row, gravity):
+            mj_model.opt.gravity = down
             mj_model.opt.disableflags |= no_contact
             try:
                 mujoco.mj_fwdPosition(mj_model, data)

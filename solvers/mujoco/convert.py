@@ -162,7 +162,7 @@ def _set_options(spec: mujoco.MjSpec, model: Model, options: MujocoOptions) -> N
 
     compiler, option = spec.compiler, spec.option
     compiler.degree, compiler.inertiafromgeom = False, mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
-    option.gravity, option.timestep = model.gravity, options.timestep
+    option.gravity, option.timestep = np.atleast_2d(model.gravity)[0], options.timestep
     option.iterations, option.ls_iterations = options.iterations, options.ls_iterations
     option.tolerance, option.ls_tolerance = options.tolerance, options.ls_tolerance
     option.solver = _number("solver", options.solver, "mjSOL_", mujoco.mjtSolver)

@@ -105,6 +105,7 @@ class MuJoCoSolver(SolverBase):
     """
 
     options_of = MujocoOptions
+    reads_model = False
 
     def __init__(
         self,
@@ -255,16 +256,31 @@ class MuJoCoSolver(SolverBase):
         arrays = (state_in, state_in.revision, control, control.revision, model.revision)
         write = partial(self._write, state_in, control, contacts, writes)
         self._replays((writes, contacts, *arrays), write)
-        self.mj_model.opt.timestep, self.mj_model.opt.gravity = dt, model.gravity
+        self.mj_model.opt.timestep = dt
+        gravity = self._gravity_of_rows()
         self._host.push(self.mj_datas, writes, True)
         if contacts is not None:
-            self._given[0].step_host(self.mj_datas)
+            self._given[0].step_host(self.mj_datas, gravity)
         else:
-            for data in self.mj_datas:
+            for data, down in zip(self.mj_datas, gravity):
+                self.mj_model.opt.gravity = down
                 mujoco.mj_step(self.mj_model, data)
         self._host.pull(self.mj_datas)
         key = (dt, state_out, state_out.revision, *arrays)
         self._replays(key, partial(self._read, state_in, state_out, dt))
+
+    def _gravity_of_rows(self) -> np.ndarray:
+        """Gravity of each of MuJoCo's worlds, shape (rows, 3).
+
+        Raises:
+            ModelError: Worlds differ in it, and are one to MuJoCo.
+        """
+        self._check_gravity()
+        return np.broadcast_to(self.model.gravity, (self.conversion.rows, 3))
+
+    def _check_gravity(self) -> None:
+        if self.model.gravity_per_world and self.conversion.rows < self.model.world_count:
+            raise ModelError("gravity: worlds that MuJoCo steps as one cannot differ in it")
 
     def _step_warp(
         self,
@@ -275,6 +291,7 @@ class MuJoCoSolver(SolverBase):
         dt: float,
         writes: bool,
     ) -> None:
+        self._check_gravity()
         self._write(state_in, control, contacts, writes)
         option = self.mjw_model.opt
         self._transfer.write_options(self._transfer.launcher(), dt, option)
@@ -592,6 +609,7 @@ def _to_warp(conversion: Conversion, settings: MujocoOptions, state: State | Non
         except NotImplementedError as error:
             raise ModelError(f"mujoco_warp does not take the model: {error}") from error
         mjw_model.opt.warn_overflow = 0
+        mjw_model.opt.gravity = wp.zeros(conversion.rows, dtype=wp.vec3)
         mjw_data = mujoco_warp.put_data(
             conversion.mj_model,
             mj_data,

@@ -283,8 +283,8 @@ class _WorldComparison:
                 f"world {int(np.argmax(error))} is not world 0 moved as a whole, "
                 "and worlds that MuJoCo steps separately have to be copies of each other"
             )
-        gravity = self.host.model.gravity
-        turned = np.abs(quat_rotate(origin[:, 3:], np.tile(gravity, (self.rows, 1))) - gravity).max(axis=1)
+        gravity = np.broadcast_to(self.host.model.gravity, (self.rows, 3))
+        turned = np.abs(quat_rotate(origin[:, 3:], gravity) - gravity).max(axis=1)
         if turned.max() > _PLACE_TOLERANCE * max(1.0, np.abs(gravity).max()):
             raise ModelError(f"world {int(np.argmax(turned))} is turned against gravity")
         return origin

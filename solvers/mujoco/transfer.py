@@ -108,8 +108,12 @@ class Transfer:
     def __init__(self, conversion: Conversion):
         self.conversion = conversion
         self.model = conversion.model
-        counts = {"constraint": self.model.constraint_count, "tendon": self.model.tendon_count, "once": 1}
-        self._starts = {kind: [0, count] for kind, count in counts.items()}
+        self._starts = {
+            "constraint": [0, self.model.constraint_count],
+            "tendon": [0, self.model.tendon_count],
+            "once": [0, 1],
+            "row": [0, conversion.rows],
+        }
 
     def launcher(self) -> Launcher:
         """A launcher that knows the kinds of index used here."""
@@ -180,7 +184,7 @@ class Transfer:
         """Write time step and gravity to the options of a model of mujoco_warp."""
         launch(
             mujoco_state.write_options,
-            "once",
+            "row",
             reads=dict(gravity=self.model.gravity_vec, dt=dt),
             writes=dict(timestep=option.timestep, opt_gravity=option.gravity),
         )

@@ -150,7 +150,7 @@ class ParticleAdjoint(ABC):
         self.slopes.goal = zeros(count, dtype=wp.vec3d, device=device)
         self.slopes.force = zeros(count, dtype=wp.vec3d, device=device)
         self.slopes.mass = zeros(count, dtype=wp.float64, device=device)
-        self.slopes.gravity = zeros(1, dtype=wp.vec3d, device=device)
+        self.slopes.gravity = zeros(model.world_count, dtype=wp.vec3d, device=device)
         self.substep.slope_x = self.slopes.x
         self._kept: list[KeptSubstep] = []
         self._shard = Shard(model, None, particles.starts | self.system.starts | self.elements.starts)
@@ -176,6 +176,7 @@ class ParticleAdjoint(ABC):
             reads=dict(inv_mass=self.inv_mass, by_x=out.particle_q.grad, by_v=out.particle_qd.grad),
             writes=dict(mass=self.substep.mass, reverse=self.slopes),
         )
+        launch(steps_adjoint.clear_gravity, "world", writes=dict(reverse=self.slopes))
         for number in reversed(range(substeps)):
             kept = self._kept[number]
             self._reverse_substep(launch, step, kept, dt)
@@ -287,8 +288,13 @@ class ParticleAdjoint(ABC):
                 by_v=self.sinks.of(state.particle_qd),
                 by_f=self.sinks.of(state.particle_f),
                 by_mass=self.sinks.of(model.particle_mass),
-                by_gravity=self.sinks.of(model.gravity_vec),
             ),
+        )
+        launch(
+            steps_adjoint.add_gravity,
+            "world",
+            reads=dict(reverse=self.slopes),
+            writes=dict(by_gravity=self.sinks.of(model.gravity_vec)),
         )
         launch(
             unsupported_adjoint.keep_reasons,

@@ -279,7 +279,7 @@ class ParticleContacts:
 
     def resting_speed(self, dt: float) -> float:
         """Speed up to which what comes within a substep of length dt [s] does not bounce [m/s]."""
-        return 2.0 * float(np.linalg.norm(self.rigid.gravity)) * dt
+        return 2.0 * self.rigid.largest_gravity * dt
 
     def report(self) -> None:
         """Warn once if there was no place for some contacts; reads from the device."""

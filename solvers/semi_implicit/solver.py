@@ -235,6 +235,7 @@ class SemiImplicitSolver(LaunchedSolver):
                 steps_motion.move_particles,
                 "particle",
                 reads=dict(
+                    world=model.particle_world,
                     x=state_in.particle_q,
                     v=state_in.particle_qd,
                     f=self.elements.f,
@@ -251,6 +252,7 @@ class SemiImplicitSolver(LaunchedSolver):
                 steps_motion.move_bodies,
                 "body",
                 reads=dict(
+                    world=model.body_world,
                     body_q=state_in.body_q,
                     body_qd=state_in.body_qd,
                     body_f=self.bodies.f,

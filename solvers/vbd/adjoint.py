@@ -92,6 +92,7 @@ class VBDParticleAdjoint(ParticleAdjoint):
             "particle",
             reads=dict(
                 dt=dt,
+                world=self.model.particle_world,
                 gravity=self.model.gravity_vec,
                 acceleration=self.particles.descent.force,
                 mass=self.substep.mass,

@@ -134,7 +134,7 @@ class VBDParticles:
         launch(
             vbd_particles.accelerate,
             "vbd particle",
-            reads=dict(gravity=self.rigid.gravity_vec, dt=step.dt),
+            reads=dict(world=self.particles.particle_world, gravity=self.rigid.gravity_vec, dt=step.dt),
             writes=dict(descent=self.descent, v=step.v),
         )
 

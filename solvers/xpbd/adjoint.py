@@ -88,6 +88,7 @@ class XPBDParticleAdjoint(ParticleAdjoint):
             reads=dict(
                 dt=dt,
                 fastest=fastest,
+                world=self.model.particle_world,
                 gravity=self.model.gravity_vec,
                 force=self.particles.force,
                 v=v,

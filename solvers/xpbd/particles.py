@@ -154,7 +154,12 @@ class XPBDParticles(Revised):
             xpbd_particles.predict_particles,
             "soft_particle",
             reads=dict(
-                weight=self.inv_mass, force=self.force, gravity=self.rigid.gravity_vec, max_speed=speed, dt=dt
+                world=self.particles.particle_world,
+                weight=self.inv_mass,
+                force=self.force,
+                gravity=self.rigid.gravity_vec,
+                max_speed=speed,
+                dt=dt,
             ),
             writes=dict(x=x, v=v, shift=shift),
         )

@@ -62,7 +62,7 @@ def values(seed: int = 0) -> list[np.ndarray]:
     heights, speeds = rng.normal(size=(2, WORLDS, 1))
     forces = rng.normal(size=(STEPS, WORLDS, 1))
     mass = rng.uniform(0.5, 2.0, WORLDS)
-    gravity = np.array([[0.1, 0.2, -3.0]])
+    gravity = np.array([[0.1, 0.2, -3.0], [0.0, 0.3, -1.0], [0.2, 0.0, 2.0]])
     return [a.astype(np.float32) for a in (heights, speeds, forces, mass, gravity)]
 
 
@@ -70,7 +70,7 @@ def heights_after(heights, speeds, forces, mass, gravity):
     """Semi-implicit Euler by hand, in any framework; returns the final heights (worlds,)."""
     x, v = heights.reshape(-1), speeds.reshape(-1)
     for f in forces.reshape(STEPS, WORLDS):
-        v = v + DT * (f / mass + gravity.reshape(-1)[2])
+        v = v + DT * (f / mass + gravity[:, 2])
         x = x + DT * v
     return x
 
@@ -126,7 +126,7 @@ class TestTorch:
         function = diff.torch_function(
             rollout, ["state.joint_qd"], state=state, controls={"control.joint_f": forces.reshape(STEPS, -1)}
         )
-        mass, gravity = np.full(WORLDS, 2.0, np.float32), np.array([[0.0, 0.0, -1.0]], np.float32)
+        mass, gravity = np.full(WORLDS, 2.0, np.float32), np.float32([[0.0, 0.0, -1.0]] * WORLDS)
         rollout.model.body_mass.assign(mass)
         rollout.model.gravity_vec.assign(gravity)
         found = torch.tensor(speeds, device=device, requires_grad=True)
@@ -242,7 +242,7 @@ class TestTorch:
             (0, good[0].double(), ModelError, r"state.joint_q: .*float32, got torch.float64"),
             (1, good[1].to("meta"), ModelError, r"state.joint_qd: .*got one on meta"),
             (2, good[2][:5], ModelError, r"control.joint_f: .*12 steps, got \(5, 3, 1\)"),
-            (4, good[4][:, :2], ModelError, r"model.gravity_vec: expected shape \(1, 3\)"),
+            (4, good[4][:2], ModelError, r"model.gravity_vec: expected shape \(3, 3\)"),
             (3, good[3].tolist(), TypeError, "model.body_mass: expected a torch tensor, got list"),
         ]
         for index, tensor, error, match in bad:

@@ -223,8 +223,8 @@ def test_seeds_weigh_worlds_and_states(device):
     result = rollout(start_of(rollout.model), seeds=seeds, state_seeds=ends)
     np.testing.assert_allclose(result.gradients["state.joint_qd"].numpy(), wanted, rtol=1e-5)
     # a rail along x: gravity along x moves every world by h² n (n + 1) / 2
-    by_gravity = (2.0 - 1.0) * DT**2 * steps * (steps + 1) / 2 + 5.0 * DT * steps
-    np.testing.assert_allclose(result.gradients["model.gravity_vec"].numpy()[0, 0], by_gravity, rtol=1e-4)
+    by_gravity = seeds.numpy() * DT**2 * steps * (steps + 1) / 2 + np.array([0.0, 5.0, 0.0]) * DT * steps
+    np.testing.assert_allclose(result.gradients["model.gravity_vec"].numpy()[:, 0], by_gravity, rtol=1e-4)
     ones = rollout.backward()
     np.testing.assert_allclose(ones["state.joint_qd"].numpy(), steps * DT, rtol=1e-5)
     again = rollout.backward(seeds, ends)

@@ -7,7 +7,6 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from newtonsim.kernels.algebra.body_points import point_in_world, point_velocity
-from newtonsim.kernels.algebra.inverses import invert_inertias, invert_masses
 from newtonsim.kernels.algebra.spatial import (
     cross_motion,
     left_jacobian_factors,
@@ -97,16 +96,3 @@ def test_points_of_bodies_move_as_rigid_motion_says(device):
     # body -1 stands still
     np.testing.assert_array_equal(call(device, point_in_world, -1, point, body_q), np.float32(point))
     assert not call(device, point_velocity, -1, point, body_q, body_com, body_qd).any()
-
-
-def test_inverse_masses_are_zero_for_what_nothing_moves(device):
-    mass = wp.array([2.0, 0.0, 4.0], dtype=float, device=device)
-    inverse = wp.zeros(3, dtype=float, device=device)
-    wp.launch(invert_masses, 3, [0, mass, inverse], device=device)
-    np.testing.assert_array_equal(inverse.numpy(), [0.5, 0.0, 0.25])
-    inertia = np.array([[[2.0, 0.5, 0.0], [0.5, 3.0, 0.1], [0.0, 0.1, 4.0]]] * 3)
-    inertias = wp.array(inertia, dtype=wp.mat33, device=device)
-    inverses = wp.zeros(3, dtype=wp.mat33, device=device)
-    wp.launch(invert_inertias, 3, [0, mass, inertias, inverses], device=device)
-    np.testing.assert_allclose(inverses.numpy()[0], np.linalg.inv(inertia[0]), rtol=1e-5)
-    assert not inverses.numpy()[1].any()

@@ -223,7 +223,7 @@ def test_sweeps_over_a_spring_end_at_the_implicit_euler_step(device):
     wp.launch(
         predict_particles,
         2,
-        [0, weight, force, array([gravity], wp.vec3), 1e3, dt, x, v, shift],
+        [0, array([1, 1], int), weight, force, array([-gravity, gravity], wp.vec3), 1e3, dt, x, v, shift],
         device=device,
     )
     for sweep in range(60):

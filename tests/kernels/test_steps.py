@@ -45,13 +45,17 @@ class Body:
             self.array([self.mass]),
             self.array([1.0 / self.mass]),
         )
-        gravity = self.array([GRAVITY], wp.vec3)
+        # the body is one of world 1 of two
+        gravity = self.array([[1.0, 2.0, 3.0], GRAVITY], wp.vec3)
+        world = wp.array([1], dtype=int, device=self.device)
         pair = [self.state, [wp.zeros_like(a) for a in self.state]]
         for _ in range(steps):
             given = [com, mass, self.inertia]
             if kernel is integrate_bodies:
                 given = [com, mass, inverse, self.inertia, self.inverse]
-            wp.launch(kernel, 1, [0, *pair[0], force, *given, gravity, 0.0, dt, *pair[1]], device=self.device)
+            wp.launch(
+                kernel, 1, [0, world, *pair[0], force, *given, gravity, 0.0, dt, *pair[1]], device=self.device
+            )
             pair.reverse()
         q, qd = (a.numpy()[0].astype(np.float64) for a in pair[0])
         turn = Rotation.from_quat(q[3:])
@@ -93,7 +97,7 @@ def test_particles_fall_and_are_no_faster_than_allowed(device):
 
     x, v, f = np.random.default_rng(1).normal(size=(3, 4, 3))
     ends = [wp.zeros(4, dtype=wp.vec3, device=device) for _ in range(2)]
-    inputs = [array(y, wp.vec3) for y in (x, v, f)] + [array([1.0, 0.0, 1.0, 0.5])]
+    inputs = [array([0] * 4, int)] + [array(y, wp.vec3) for y in (x, v, f)] + [array([1.0, 0.0, 1.0, 0.5])]
     inputs += [array(np.array([1, 1, 0, 1], np.uint32), wp.uint32), array([GRAVITY], wp.vec3), 1.0, 0.1]
     wp.launch(integrate_particles, 4, [0, *inputs, *ends], device=device)
     fast = v + 0.1 * (f * np.array([[1.0], [0.0], [0.0], [0.5]]) + GRAVITY)

@@ -16,6 +16,7 @@ from newtonsim.kernels.trees.muscles import force_of_length, force_of_velocity, 
 from newtonsim.kernels.trees.point_motion import (
     BodyStateView,
     base_gravity,
+    lacking_gravity,
     parting_acceleration,
     point_motion,
 )
@@ -44,6 +45,7 @@ call = DeviceFunctions(
     body_wrench,
     point_motion,
     base_gravity,
+    lacking_gravity,
     parting_acceleration,
 )
 
@@ -157,7 +159,9 @@ def test_inverse_dynamics_solves_the_equations_of_lagrange(device):
     q, qd, qdd = np.random.default_rng(1).uniform(-1.0, 1.0, (3, 3))
     arm = Arm(device)
     arm.place(q, qd)
-    gravity = wp.array([small_arm.GRAVITY], dtype=wp.vec3, device=device)
+    # the arm stands in world 1 of two
+    gravity = wp.array([[1.0, 2.0, 3.0], small_arm.GRAVITY], dtype=wp.vec3, device=device)
+    arm.tree.world = arm.small.ints([1])
     rates = [arm.small.floats(x) for x in (qd, qdd)]
     wrenches = np.random.default_rng(2).normal(size=(3, 6))
     external = wp.array(wrenches, dtype=wp.spatial_vector, device=device)
@@ -317,7 +321,9 @@ def test_points_go_along_arcs_at_constant_joint_velocities(device):
     q, qd = np.random.default_rng(9).uniform(-1.0, 1.0, (2, 3))
     arm = Arm(device)
     arm.place(q, qd)
-    gravity = wp.array([small_arm.GRAVITY], dtype=wp.vec3, device=device)
+    # the arm stands in world 1 of two
+    gravity = wp.array([[1.0, 2.0, 3.0], small_arm.GRAVITY], dtype=wp.vec3, device=device)
+    arm.tree.world = arm.small.ints([1])
     dof_A, body_A = (wp.zeros(3, dtype=wp.spatial_vector, device=device) for _ in range(2))
     velocities, none = arm.small.floats(qd), arm.small.floats([0.0] * 3)
     arm.launch(rnea.accelerate_bodies, 1, arm.joint, gravity, arm.kin, velocities, none, dof_A, body_A)
@@ -343,9 +349,11 @@ def test_points_go_along_arcs_at_constant_joint_velocities(device):
     arc = np.cross(spin, local - [0.1, 0.0, 0.0])
     np.testing.assert_allclose(found["v"][3], np.add(arc, [1.0, 2.0, 3.0]), atol=1.0e-5)
     np.testing.assert_allclose(found["a"][3], np.cross(spin, arc), atol=1.0e-5)
-    falls, down = arm.small.ints([1]), wp.vec3(*small_arm.GRAVITY)
-    lacking = call(device, base_gravity, [0, 3, -1], arm.tree, falls, down)
-    np.testing.assert_allclose(lacking, [[0.0, 0.0, 0.0], small_arm.GRAVITY, small_arm.GRAVITY])
+    for falls, expected in ((1, [0.0, 0.0, 0.0]), (0, small_arm.GRAVITY)):
+        lacking = call(device, lacking_gravity, [0, 3, -1], arm.tree, arm.small.ints([falls]), gravity)
+        np.testing.assert_allclose(lacking[0], expected)
+        np.testing.assert_array_equal(lacking[1:], 0.0)
+    np.testing.assert_allclose(call(device, base_gravity, [0], arm.tree, gravity)[0], small_arm.GRAVITY)
 
 
 def motion_of(spin: np.ndarray, acceleration: np.ndarray) -> dict[str, np.ndarray]:

@@ -72,6 +72,17 @@ def test_one_world_is_like_a_model_of_it_alone(world: int, device, tmp_path):
     check_same(recording.model, everything(world).finalize(device))
 
 
+def test_worlds_keep_their_own_gravity(device, tmp_path):
+    model = everything(0, 1, 2).finalize(device)
+    gravity = np.array([[0.0, 0.0, -9.81], [0.0, 0.0, -1.0], [1.0, 0.0, -2.0]])
+    model.gravity = gravity
+    found = recorded(model, tmp_path / "a.nsr").model
+    np.testing.assert_allclose(found.gravity, gravity, rtol=1e-6)
+    some = recorded(model, tmp_path / "b.nsr", worlds=[0, 2]).model
+    np.testing.assert_allclose(some.gravity, gravity[[0, 2]], rtol=1e-6)
+    np.testing.assert_allclose(some.gravity_vec.numpy(), gravity[[0, 2]], rtol=1e-6)
+
+
 def test_two_worlds_of_three(device, tmp_path):
     recording = recorded(everything(0, 1, 0).finalize(device), tmp_path / "a.nsr", worlds=(2, 1))
     check_same(recording.model, everything(1, 0).finalize(device))

@@ -28,8 +28,8 @@ kernels.particles.elements kernels.particles.self_contact kernels.particles
 kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint
 kernels.penalty
 
-scene checkpoints runtime geometry collision builder kinematics dynamics testing queries solver_protocol
-simulator diff
+scene checkpoints runtime geometry collision builder kinematics dynamics fields testing queries
+solver_protocol simulator diff
 
 solvers solvers.maximal solvers.particles solvers.xpbd solvers.vbd
 solvers.featherstone solvers.semi_implicit solvers.mujoco

@@ -47,7 +47,12 @@ from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.impacts import any_rebound
 from newtonsim.kernels.constraints.rebounds import count_bounces, end_of_bounces, time_of_impact
 from newtonsim.kernels.constraints.smoothing import friction_per_slip
-from newtonsim.kernels.trees.point_motion import BodyStateView, parting_acceleration, point_motion
+from newtonsim.kernels.trees.point_motion import (
+    BodyStateView,
+    base_gravity,
+    parting_acceleration,
+    point_motion,
+)
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 from newtonsim.kernels.views.references import (
     ContactParameters,
@@ -215,8 +220,8 @@ def contact_lagrangian(
         damping = wp.max(s.dt * spring[0] + spring[1], MIN_DAMPING)
         rate = spring[0] / damping
         softness = 1.0 / (s.dt * damping)
-    m0 = point_motion(b0, x0, tree, kin, body_A, gravity[0], bodies)
-    m1 = point_motion(b1, x1, tree, kin, body_A, gravity[0], bodies)
+    m0 = point_motion(b0, x0, tree, kin, body_A, base_gravity(b0, tree, gravity), bodies)
+    m1 = point_motion(b1, x1, tree, kin, body_A, base_gravity(b1, tree, gravity), bodies)
     approach_start = wp.dot(g.normal, m0.v - m1.v)
     if soft == CONTACT_SMOOTH:
         head0 = head_of(rows.leaf[c][0], tree.dof_row, tree.row_dof, tree.dof_body)

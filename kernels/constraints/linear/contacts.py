@@ -46,6 +46,7 @@ from newtonsim.kernels.trees.point_motion import (
     BodyStateView,
     PointMotion,
     base_gravity,
+    lacking_gravity,
     parting_acceleration,
     point_motion,
 )
@@ -271,7 +272,7 @@ def touching_contact(
     body_A: wp.array(dtype=wp.spatial_vector),
     falls: wp.array(dtype=int),
     end: KinematicsView,
-    gravity: wp.vec3,
+    gravity: wp.array(dtype=wp.vec3),
     bodies: BodyStateView,
     rows: ContactRowView,
     s: ConstraintSettings,
@@ -287,10 +288,10 @@ def touching_contact(
     t.frame = contact_frame(g.normal)
     t.x0 = g.point + ahead
     t.x1 = g.point - ahead
-    t.m0 = point_motion(b0, t.x0, tree, kin, body_A, base_gravity(b0, tree, falls, gravity), bodies)
-    t.m1 = point_motion(b1, t.x1, tree, kin, body_A, base_gravity(b1, tree, falls, gravity), bodies)
-    t.end0 = point_motion(b0, t.x0, tree, end, body_A, gravity, bodies)
-    t.end1 = point_motion(b1, t.x1, tree, end, body_A, gravity, bodies)
+    t.m0 = point_motion(b0, t.x0, tree, kin, body_A, lacking_gravity(b0, tree, falls, gravity), bodies)
+    t.m1 = point_motion(b1, t.x1, tree, kin, body_A, lacking_gravity(b1, tree, falls, gravity), bodies)
+    t.end0 = point_motion(b0, t.x0, tree, end, body_A, base_gravity(b0, tree, gravity), bodies)
+    t.end1 = point_motion(b1, t.x1, tree, end, body_A, base_gravity(b1, tree, gravity), bodies)
     t.impulse = rows.impulse[c]
     t.force = wp.transpose(t.frame) * t.impulse
     t.roundness = contact_roundness(shape, s0, s1)
@@ -382,7 +383,7 @@ def linearize_contacts(
         body_A,
         falls,
         end,
-        gravity[0],
+        gravity,
         bodies,
         rows,
         s,

@@ -250,10 +250,10 @@ def foresee_contacts(
     pull = float(0.0)
     if b0 >= 0:
         if role[b0] == BODY_MOVES:
-            pull -= wp.dot(at.normal, gravity[0])
+            pull -= wp.dot(at.normal, gravity[w])
     if b1 >= 0:
         if role[b1] == BODY_MOVES:
-            pull += wp.dot(at.normal, gravity[0])
+            pull += wp.dot(at.normal, gravity[w])
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
     e = mixed(material.restitution[s0], material.restitution[s1], s.product)

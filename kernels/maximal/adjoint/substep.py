@@ -6,7 +6,7 @@ step (the implicit function theorem; Griewank, Walther, "Evaluating Derivatives"
 
 Stage: backward pass in maximal coordinates, free motion, before and after the rows
 Called by: solvers/maximal/adjoint.py
-Reads: JointView, 25 arrays
+Reads: JointView, 26 arrays
 Writes: 12 arrays
 """
 
@@ -19,6 +19,7 @@ from newtonsim.kernels.maximal.moving_bodies import moved
 from newtonsim.kernels.steps.motion import inverse_of
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.inverse_kinematics import axis_of, read_offsets, relative_motion, write_angles
+from newtonsim.kernels.views.gravity import gravity_of
 from newtonsim.kernels.views.model import JOINT_BALL, JointView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
@@ -47,6 +48,7 @@ class BodySystemView:
 @wp.kernel
 def kick_bodies(
     first: int,
+    world: wp.array(dtype=int),
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
@@ -66,7 +68,7 @@ def kick_bodies(
         r = wp.transform_get_rotation(body_q[b])
         torque = wp.quat_rotate_inv(r, wp.spatial_top(body_f[b]))
         spun = wp.quat_rotate(r, inverse_of(inertia[b]) * torque)
-        push = wp.spatial_bottom(body_f[b]) / mass[b] + gravity[0]
+        push = wp.spatial_bottom(body_f[b]) / mass[b] + gravity_of(gravity, world[b])
         twist = twist + wp.spatial_vector(spun, push) * dt
     u0[b] = twist
 

@@ -5,13 +5,14 @@ Kernels take gradients of what a stage writes from `slope_*` arrays and leave th
 Stage: backward pass of particles, before and after the linear system
 Called by: solvers/particles/adjoint.py, solvers/vbd/adjoint.py, solvers/xpbd/adjoint.py,
     kernels/particles/adjoint/contacts.py
-Reads: ReverseView, SubstepView, 17 arrays
+Reads: ReverseView, SubstepView, 18 arrays
 Writes: ReverseView, SubstepView, 11 arrays
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.adjoint.elements import SubstepView
 from newtonsim.kernels.particles.aerodynamics import air_force
+from newtonsim.kernels.views.gravity import gravity_of
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -28,7 +29,7 @@ class ReverseView:
     goal: wp.array(dtype=wp.vec3d)  # (N) by displacements by inertia
     force: wp.array(dtype=wp.vec3d)  # (N) by forces
     mass: wp.array(dtype=wp.float64)  # (N) by masses
-    gravity: wp.array(dtype=wp.vec3d)  # (1)
+    gravity: wp.array(dtype=wp.vec3d)  # (W)
 
 
 @wp.kernel
@@ -87,8 +88,6 @@ def begin_reverse(
     reverse.v[i] = wp.vec3d(by_v[i])
     reverse.force[i] = wp.vec3d()
     reverse.mass[i] = ZERO
-    if i == 0:
-        reverse.gravity[0] = wp.vec3d()
 
 
 @wp.func
@@ -159,6 +158,7 @@ def reverse_acceleration(
     first: int,
     dt: float,
     fastest: float,
+    world: wp.array(dtype=int),
     gravity: wp.array(dtype=wp.vec3),
     force: wp.array(dtype=wp.vec3),
     v: wp.array(dtype=wp.vec3),
@@ -170,18 +170,19 @@ def reverse_acceleration(
     if mass[i] > ZERO:
         h = wp.float64(dt)
         f = wp.vec3d(force[i])
-        after = wp.vec3d(v[i]) + (wp.vec3d(gravity[0]) + f / mass[i]) * h
+        after = wp.vec3d(v[i]) + (wp.vec3d(gravity_of(gravity, world[i])) + f / mass[i]) * h
         g = through_limit(reverse.v[i], after, wp.float64(fastest))
         reverse.v[i] = g
         reverse.force[i] = reverse.force[i] + g * (h / mass[i])
         reverse.mass[i] = reverse.mass[i] - wp.dot(g, f) * h / (mass[i] * mass[i])
-        wp.atomic_add(reverse.gravity, 0, g * h)
+        wp.atomic_add(reverse.gravity, wp.max(world[i], 0), g * h)
 
 
 @wp.kernel
 def reverse_descent(
     first: int,
     dt: float,
+    world: wp.array(dtype=int),
     gravity: wp.array(dtype=wp.vec3),
     acceleration: wp.array(dtype=wp.vec3),
     mass: wp.array(dtype=wp.float64),
@@ -192,10 +193,10 @@ def reverse_descent(
     if mass[i] > ZERO:
         h = wp.float64(dt)
         g = reverse.v[i]
-        by_force = wp.vec3d(acceleration[i]) - wp.vec3d(gravity[0])
+        by_force = wp.vec3d(acceleration[i]) - wp.vec3d(gravity_of(gravity, world[i]))
         reverse.force[i] = reverse.force[i] + g * (h / mass[i])
         reverse.mass[i] = reverse.mass[i] - wp.dot(g, by_force) * h / mass[i]
-        wp.atomic_add(reverse.gravity, 0, g * h)
+        wp.atomic_add(reverse.gravity, wp.max(world[i], 0), g * h)
 
 
 @wp.func
@@ -245,7 +246,6 @@ def end_reverse(
     by_v: wp.array(dtype=wp.vec3),
     by_f: wp.array(dtype=wp.vec3),
     by_mass: wp.array(dtype=float),
-    by_gravity: wp.array(dtype=wp.vec3),
 ):
     """One thread per particle: add the gradients of the start of the step, NaN in worlds that have none."""
     i = first + wp.tid()
@@ -254,5 +254,16 @@ def end_reverse(
     by_v[i] = by_v[i] + wp.vec3(reverse.v[i] * factor)
     by_f[i] = by_f[i] + wp.vec3(reverse.force[i] * factor)
     by_mass[i] = by_mass[i] + float(reverse.mass[i] * factor)
-    if i == 0:
-        by_gravity[0] = by_gravity[0] + wp.vec3(reverse.gravity[0])
+
+
+@wp.kernel
+def clear_gravity(first: int, reverse: ReverseView):
+    """One thread per world: no gradient by its gravity yet."""
+    reverse.gravity[first + wp.tid()] = wp.vec3d()
+
+
+@wp.kernel
+def add_gravity(first: int, reverse: ReverseView, by_gravity: wp.array(dtype=wp.vec3)):
+    """One thread per world: add the gradient by its gravity."""
+    w = first + wp.tid()
+    by_gravity[w] = by_gravity[w] + wp.vec3(reverse.gravity[w])

@@ -2,12 +2,13 @@
 
 Stage: VBD substep, before and after the sweeps
 Called by: solvers/vbd/particles.py
-Reads: DescentView, StencilView, flags, force, gravity, mass, particle_world, v, world_mask, x
+Reads: DescentView, StencilView, 9 arrays
 Writes: DescentView, StencilView, v, x
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.particles.vbd.elements import StencilView
+from newtonsim.kernels.views.gravity import gravity_of
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -49,6 +50,7 @@ def begin_particles(
 @wp.kernel
 def accelerate(
     first: int,
+    world: wp.array(dtype=int),
     gravity: wp.array(dtype=wp.vec3),
     dt: float,
     descent: DescentView,
@@ -57,7 +59,7 @@ def accelerate(
     """One thread per particle: velocity after gravity and external forces."""
     i = first + wp.tid()
     descent.former[i] = v[i]
-    acceleration = gravity[0] + descent.force[i] * descent.inv_mass[i]
+    acceleration = gravity_of(gravity, world[i]) + descent.force[i] * descent.inv_mass[i]
     descent.force[i] = acceleration
     if descent.mass[i] > 0.0:
         v[i] = v[i] + acceleration * dt

@@ -9,11 +9,12 @@ motion.
 Stage: XPBD substep, before and after the sweeps
 Called by: solvers/xpbd/particles.py, kernels/particles/xpbd/edges.py, kernels/particles/xpbd/springs.py,
     kernels/particles/xpbd/tetrahedra.py, kernels/particles/xpbd/triangles.py
-Reads: external, flags, force, gravity, inv_mass, shift, weight
+Reads: external, flags, force, gravity, inv_mass, shift, weight, world
 Writes: force, shift, v, weight, x
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.views.gravity import gravity_of
 
 PARTICLE_FLAG_ACTIVE = wp.constant(wp.uint32(1))
 
@@ -60,6 +61,7 @@ def begin_particles(
 @wp.kernel
 def predict_particles(
     first: int,
+    world: wp.array(dtype=int),
     weight: wp.array(dtype=float),
     force: wp.array(dtype=wp.vec3),
     gravity: wp.array(dtype=wp.vec3),
@@ -73,7 +75,7 @@ def predict_particles(
     i = first + wp.tid()
     shift[i] = wp.vec3(0.0)
     if weight[i] > 0.0:
-        end = v[i] + (gravity[0] + force[i] * weight[i]) * dt
+        end = v[i] + (gravity_of(gravity, world[i]) + force[i] * weight[i]) * dt
         speed = wp.length(end)
         if speed > max_speed:
             end = end * (max_speed / speed)

@@ -1,0 +1,111 @@
+"""Fields of a model that are drawn anew: for each world at the start, for each episode, or now and then.
+
+Stage: environment, starts and pushes
+Called by: newtonsim/envs/draws.py
+Reads: DrawView, EnvView, mask
+Writes: DrawView, due
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.envs.views import RANDOMISE, EnvView, random_of, uniform
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+UNIFORM = wp.constant(0)
+LOG_UNIFORM = wp.constant(1)
+NORMAL = wp.constant(2)
+# how a number changes the value at first
+SCALE = wp.constant(0)
+ADD = wp.constant(1)
+SET = wp.constant(2)
+# what has a number of its own
+EACH_NUMBER = wp.constant(0)
+EACH_ELEMENT = wp.constant(1)
+EACH_WORLD = wp.constant(2)
+# when it is drawn
+AT_START = wp.constant(0)
+AT_RESET = wp.constant(1)
+AT_INTERVALS = wp.constant(2)
+
+# standard deviations at which normal numbers are cut off
+CUT = wp.constant(3.0)
+
+
+@wp.struct
+class DrawView:
+    """What is drawn for a field: N entries of K numbers in each of W worlds."""
+
+    index: wp.array2d(dtype=int)  # (W, N) entries of the array
+    low: wp.array(dtype=float)  # (K) least number, or mean
+    high: wp.array(dtype=float)  # (K) greatest number, or standard deviation
+    nominal: wp.array(dtype=float)  # (W N K) values at first
+    target: wp.array(dtype=float)  # the array, number by number
+    distribution: int
+    how: int
+    each: int
+    when: int
+    every: int  # steps of the environment between two draws at intervals
+    stream: int  # of the random numbers, unlike those of other draws
+
+
+@wp.func
+def draw_number(distribution: int, low: float, high: float, state: wp.uint32) -> float:
+    """A number of a distribution; `low` and `high` are mean and standard deviation of a normal one."""
+    number = float(0.0)
+    if distribution == NORMAL:
+        number = low + high * wp.clamp(wp.randn(state), -CUT, CUT)
+    elif distribution == LOG_UNIFORM:
+        number = wp.exp(uniform(wp.log(low), wp.log(high), wp.randf(state)))
+    else:
+        number = uniform(low, high, wp.randf(state))
+    return number
+
+
+@wp.func
+def state_of(start: int, each: int, element: int, component: int, width: int) -> wp.uint32:
+    """Start of the random numbers of one number of a field."""
+    place = int(0)
+    if each == EACH_ELEMENT:
+        place = element
+    elif each == EACH_NUMBER:
+        place = element * width + component
+    return wp.rand_init(start, place)
+
+
+@wp.func
+def changed(how: int, nominal: float, number: float) -> float:
+    """What becomes of a value."""
+    value = number
+    if how == SCALE:
+        value = nominal * number
+    elif how == ADD:
+        value = nominal + number
+    return value
+
+
+@wp.kernel
+def mark_due(first: int, env: EnvView, every: int, due: wp.array(dtype=bool)):
+    """One thread per world: whether something is drawn before this step of the episode."""
+    w = first + wp.tid()
+    due[w] = env.length[w] > 0 and env.length[w] % every == 0
+
+
+@wp.kernel
+def draw_field(first: int, env: EnvView, mask: wp.array(dtype=bool), draw: DrawView):
+    """One thread per world: draw for the masked ones; what belongs to the start in the first episode only."""
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    if draw.when == AT_START and env.episode[w] > 0:
+        return
+    state = wp.rand_init(int(random_of(env, w, RANDOMISE)), draw.stream)
+    start = int(wp.rand_init(int(state), env.length[w]))
+    width = draw.low.shape[0]
+    for i in range(draw.index.shape[1]):
+        place = draw.index[w, i]
+        for k in range(width):
+            number = draw_number(
+                draw.distribution, draw.low[k], draw.high[k], state_of(start, draw.each, i, k, width)
+            )
+            nominal = draw.nominal[(w * draw.index.shape[1] + i) * width + k]
+            draw.target[place * width + k] = changed(draw.how, nominal, number)

@@ -1,0 +1,258 @@
+"""Fields of the model that differ from world to world: what is drawn, from which distribution, and when."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import warp as wp
+
+from newtonsim.collision.plan import PLAN
+from newtonsim.envs.values import is_number
+from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.fields.table import FieldSpec, find_field
+from newtonsim.fields.updates import check_changeable, follow
+from newtonsim.fields.view import View
+from newtonsim.kernels.envs import draws as draw_kernels
+from newtonsim.scene.allocation import put, zeros
+
+if TYPE_CHECKING:
+    from newtonsim.fields.field import Field
+    from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.runtime.launcher import Launcher
+    from newtonsim.scene.model import Model
+
+_CHOICES = {
+    "distribution": {"uniform": 0, "log-uniform": 1, "normal": 2},
+    "how": {"scale": 0, "add": 1, "set": 2},
+    "each": {"number": 0, "element": 1, "world": 2},
+    "when": {"start": 0, "reset": 1, "interval": 2},
+}
+_POSES = ("X_p", "X_c", "transform")
+_CUT = float(draw_kernels.CUT)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What a field of the model becomes in each world.
+
+    Attributes:
+        range: Least and greatest number; mean and standard deviation of a normal distribution, which is cut
+            off at three standard deviations. Either is a number, or one for each component of a vector.
+        distribution: "uniform", "log-uniform" or "normal".
+        how: "scale" multiplies the value that the model had at first, "add" adds to it, "set" replaces it.
+        select: Which elements, by a pattern of their labels, see `newtonsim.View`.
+        each: What has a number of its own: "number" each component of each element, "element" each element,
+            "world" each world. None for "element" of factors, and "number" of all else.
+        when: "start" for once after a seed was given, "reset" for each episode, "interval" for each episode
+            and again every `seconds` of it.
+        seconds: Time between two draws at intervals [s].
+
+    Raises:
+        NewtonsimError: A value is none of these, or the range is empty.
+    """
+
+    range: tuple[Any, Any]
+    distribution: str = "uniform"
+    how: str = "scale"
+    select: str = "*"
+    each: str | None = None
+    when: str = "reset"
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, choices in _CHOICES.items():
+            value = getattr(self, name)
+            if value not in choices and not (name == "each" and value is None):
+                raise NewtonsimError(f"{name}: expected one of {sorted(choices)}, got {value!r}")
+        low, high = self.bounds()
+        if self.distribution == "normal":
+            if np.any(high < 0.0):
+                raise NewtonsimError(f"range: expected a standard deviation from 0 on, got {self.range!r}")
+        elif np.any(low > high):
+            raise NewtonsimError(f"range: expected (low, high), got {self.range!r}")
+        if self.distribution == "log-uniform" and np.any(low <= 0.0):
+            raise NewtonsimError(f"range: expected positive numbers of log-uniform ones, got {self.range!r}")
+        if not is_number(self.seconds) or not 0.0 <= self.seconds < math.inf:
+            raise NewtonsimError(f"seconds: expected a time from 0 on, got {self.seconds!r}")
+        if (self.when == "interval") != (self.seconds > 0.0):
+            raise NewtonsimError(
+                f"seconds: goes with when='interval', got {self.seconds!r} and {self.when!r}"
+            )
+
+    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Both numbers of the range, or vectors of them.
+
+        Raises:
+            NewtonsimError: They are no finite numbers.
+        """
+        try:
+            low, high = (np.asarray(end, np.float64) for end in self.range)
+        except (TypeError, ValueError):
+            raise NewtonsimError(f"range: expected two numbers or vectors, got {self.range!r}") from None
+        if not (np.all(np.isfinite(low)) and np.all(np.isfinite(high)) and low.ndim < 2 and high.ndim < 2):
+            raise NewtonsimError(f"range: expected two finite numbers or vectors, got {self.range!r}")
+        return low, high
+
+    def reach(self) -> tuple[np.ndarray, np.ndarray]:
+        """Least and greatest number that can be drawn."""
+        low, high = self.bounds()
+        return (low - _CUT * high, low + _CUT * high) if self.distribution == "normal" else (low, high)
+
+
+def read_draws(name: str, given: object) -> list[Draw]:
+    """Read what is to be drawn for a field: a range, a `Draw`, a dict of its fields, or a list of these.
+
+    Raises:
+        NewtonsimError: It is something else; the error begins with the name.
+    """
+    several = isinstance(given, list) and any(isinstance(one, Draw | Mapping) for one in given)
+    found = []
+    for one in given if several else [given]:
+        try:
+            if isinstance(one, Draw):
+                found.append(one)
+            elif isinstance(one, Mapping):
+                found.append(_read_dict(one))
+            elif isinstance(one, Sequence) and not isinstance(one, str) and len(one) == 2:
+                found.append(Draw((one[0], one[1])))
+            else:
+                raise NewtonsimError(
+                    f"expected a range (low, high), a Draw or a dict of its fields, got {one!r}"
+                )
+        except NewtonsimError as error:
+            raise NewtonsimError(f"{name}: {error}") from None
+    return found
+
+
+def _read_dict(given: Mapping[str, Any]) -> Draw:
+    known = [field.name for field in dataclasses.fields(Draw)]
+    for key in given:
+        if key not in known:
+            raise NewtonsimError(f"there is no {key!r}{did_you_mean(key, known)}; there are {known}")
+    if "range" not in given:
+        raise NewtonsimError(f"range: missing in {dict(given)!r}")
+    return Draw(**given)
+
+
+class FieldDraws:
+    """Draws for fields of the worlds of a model; their values at the start are the nominal ones.
+
+    Args:
+        draws: By name of the field.
+        model: The model, whose arrays are written.
+        control_dt: Time of a step of the environment [s].
+
+    Raises:
+        NewtonsimError: A field cannot be drawn, or what can come out makes no sense for it.
+    """
+
+    def __init__(self, draws: Mapping[str, Sequence[Draw]], model: Model, control_dt: float):
+        self._model = model
+        named = [(find_field(name), draw) for name, several in draws.items() for draw in several]
+        self._views = [
+            _view_of(model, spec, draw, number, control_dt) for number, (spec, draw) in enumerate(named)
+        ]
+        self._attributes = [spec.attribute for spec, _ in named]
+        # what follows outside the model belongs to checkpoints too
+        plan = model.kept(PLAN) if "shape_geo.scale" in self._attributes else None
+        self._boxes = None if plan is None else (plan.shape.local_lower, plan.shape.local_upper)
+        self._due = zeros(model.world_count, dtype=bool, device=model.device)
+
+    def launch_draw(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
+        """Draw what belongs to the start of an episode of the masked worlds."""
+        self._launch(launch, env, mask, range(len(self._views)))
+
+    def launch_intervals(self, launch: Launcher, env: EnvView) -> None:
+        """Draw before a step what is due in it."""
+        for number, view in enumerate(self._views):
+            if view.every:
+                launch(
+                    draw_kernels.mark_due,
+                    "world",
+                    reads=dict(env=env, every=view.every),
+                    writes=dict(due=self._due),
+                )
+                self._launch(launch, env, self._due, [number])
+
+    def _launch(self, launch: Launcher, env: EnvView, mask: wp.array, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            launch(
+                draw_kernels.draw_field,
+                "world",
+                reads=dict(env=env, mask=mask),
+                writes=dict(draw=self._views[number]),
+            )
+        for attribute in dict.fromkeys(self._attributes[number] for number in numbers):
+            follow(self._model, attribute, launch, mask)
+
+
+def _view_of(
+    model: Model, spec: FieldSpec, draw: Draw, number: int, control_dt: float
+) -> draw_kernels.DrawView:
+    """What kernels are told of a draw."""
+    if spec.owner != "model":
+        raise NewtonsimError(
+            f"{spec.name}: belongs to the start of an episode, which is the task's: see spawn"
+        )
+    if spec.key in _POSES or spec.key == "enabled":
+        raise NewtonsimError(f"{spec.name}: cannot be drawn, it is no plain number")
+    field = View(model, draw.select if spec.group else "*").field(spec.name)
+    nominal = np.array(field.numpy(), np.float64)
+    check_changeable(model, spec, field.entries)
+    low, high = _components(spec, draw, field)
+    _check_reach(spec, draw, field, nominal)
+    device = model.device
+    view = draw_kernels.DrawView()
+    view.index = put(field.entries, dtype=int, device=device)
+    view.low, view.high = put(low, dtype=float, device=device), put(high, dtype=float, device=device)
+    view.nominal = put(nominal.reshape(-1), dtype=float, device=device)
+    view.target = field.memory
+    each = draw.each or ("element" if draw.how == "scale" else "number")
+    view.distribution, view.how = _CHOICES["distribution"][draw.distribution], _CHOICES["how"][draw.how]
+    view.each, view.when = _CHOICES["each"][each], _CHOICES["when"][draw.when]
+    view.every = max(1, round(draw.seconds / control_dt)) if draw.when == "interval" else 0
+    view.stream = number
+    return view
+
+
+def _components(spec: FieldSpec, draw: Draw, field: Field) -> tuple[np.ndarray, np.ndarray]:
+    """Range of each component."""
+    width = field.entry_size
+    try:
+        low, high = (np.broadcast_to(end, width) for end in draw.bounds())
+    except ValueError:
+        raise NewtonsimError(
+            f"{spec.name}: range: expected numbers or {width} components each, got {draw.range!r}"
+        ) from None
+    return np.array(low), np.array(high)
+
+
+def _check_reach(spec: FieldSpec, draw: Draw, field: Field, nominal: np.ndarray) -> None:
+    """Refuse what can come out of a draw and makes no sense, before the first step."""
+    if spec.key == "inertia" and (draw.how != "scale" or draw.each == "number"):
+        raise NewtonsimError(
+            f"{spec.name}: can be scaled only, as a whole; got how={draw.how!r}, each={draw.each!r}"
+        )
+    if draw.how == "scale" and not nominal.any():
+        raise NewtonsimError(f"{spec.name}: is 0, and factors leave it so: choose how='set' or how='add'")
+    ends = [np.broadcast_to(end, nominal.shape[-1:]) if np.ndim(end) else end for end in draw.reach()]
+    change = {"scale": np.multiply, "add": np.add, "set": lambda _, number: number + 0.0 * nominal}[draw.how]
+    results = np.stack([np.broadcast_to(change(nominal, end), nominal.shape) for end in ends])
+    low, high = results.min(axis=0), results.max(axis=0)
+    if spec.key == "inertia":
+        wrong = np.broadcast_to(np.asarray(draw.reach()[0]) <= 0.0, nominal.shape)
+    else:
+        floor = (low <= spec.least) & (nominal != 0.0) if spec.positive else low < spec.least
+        wrong = floor | (high > spec.most)
+    if wrong.any():
+        at = np.unravel_index(int(np.argmax(wrong)), wrong.shape)
+        of = f" of {field.names[at[1]]!r}" if field.names else ""
+        raise NewtonsimError(
+            f"{spec.name}{of} could become {low[at]:g} to {high[at]:g}, expected {spec.allowed()}: "
+            f"it is {nominal[at]:g}, and {draw.how} by {draw.distribution} {draw.range!r}"
+        )

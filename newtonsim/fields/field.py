@@ -1,0 +1,355 @@
+"""One field of chosen elements in chosen worlds: an array (worlds, n, ...) that is read and written."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import warp as wp
+
+from newtonsim.errors import ModelError, NewtonsimError
+from newtonsim.fields.selection import choose_worlds, on_host
+from newtonsim.kernels.steps import fields as field_kernels
+from newtonsim.runtime import compilation
+from newtonsim.scene.allocation import put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from newtonsim.fields.table import FieldSpec
+
+
+class FieldOwner(Protocol):
+    """Whose fields they are: knows the arrays, and what follows a change."""
+
+    def array_of(self, spec: FieldSpec) -> wp.array:
+        """Return the array that a field is in now."""
+        ...
+
+    def check_change(self, field: Field, index: np.ndarray) -> None:
+        """Raise an error if entries of a field cannot be changed."""
+
+    def follow_change(self, spec: FieldSpec) -> None:
+        """Bring up to date what depends on a field."""
+
+
+class Field(np.lib.mixins.NDArrayOperatorsMixin):
+    """Numbers of a field, shape (worlds, n, ...): one row for each world of a view, all its elements in it.
+
+    It goes wherever NumPy takes an array, and `field[...]` reads as an array does; both give arrays that
+    cannot be written to. `field[...] = values`, `field *= 2` and `write` change the model, and what depends
+    on the field with it.
+
+    Args:
+        spec: Row of the table.
+        owner: Whose field it is.
+        index: Entries of the array, (worlds, n).
+        names: Labels of what the second axis has.
+        worlds: Number of the world of each row.
+        world_count: Number of worlds of the model.
+
+    Attributes:
+        spec: Row of the table.
+        owner: Whose field it is.
+        names: Labels of what the second axis has, a label for each number of a joint; empty for worlds.
+        shape: Shape.
+        device: Where the numbers live.
+    """
+
+    def __init__(
+        self,
+        spec: FieldSpec,
+        owner: FieldOwner,
+        index: np.ndarray,
+        names: tuple[str, ...],
+        worlds: np.ndarray,
+        world_count: int,
+    ):
+        self.spec, self.names, self.owner = spec, names, owner
+        self._index, self._worlds, self._world_count = index, worlds, world_count
+        array = owner.array_of(spec)
+        self.device: wp.Device = wp.get_device(str(array.device))
+        sample = array.numpy()[:1] if self.device.is_cpu else np.zeros((1, *_tail(array.dtype)))
+        self._tail = sample.shape[1:]
+        self._width = int(np.prod(self._tail, dtype=int))
+        self._kind: Any = wp.int32 if array.dtype is wp.int32 else wp.float32
+        self._host: Any = np.int32 if array.dtype is wp.int32 else np.float32
+        rows, columns = index.shape
+        axes = () if spec.per == "world" else (columns,)
+        self.shape: tuple[int, ...] = (rows, *axes, *self._tail)
+
+    @property
+    def array(self) -> wp.array:
+        """The memory itself as a Warp array of `shape`, for kernels and other frameworks.
+
+        Whoever writes to it calls `update` afterwards.
+
+        Raises:
+            NewtonsimError: The elements do not stand at equal distances in memory.
+        """
+        stride = _strides(self._index)
+        if stride is None:
+            raise NewtonsimError(
+                f"{self.spec.name}: the chosen entries do not stand at equal distances in memory; use numpy()"
+            )
+        source = self.owner.array_of(self.spec)
+        size = self._width * 4
+        inner = [4 * int(np.prod(self._tail[i + 1 :], dtype=int)) for i in range(len(self._tail))]
+        outer = [stride[0] * size] if self.spec.per == "world" else [s * size for s in stride]
+        view = wp.array(
+            ptr=int(source.ptr or 0) + int(self._index[0, 0]) * size,
+            dtype=self._kind,
+            shape=self.shape,
+            strides=(*outer, *inner),
+            device=self.device,
+        )
+        view.memory = source  # pyright: ignore[reportAttributeAccessIssue]
+        return view
+
+    @property
+    def entries(self) -> np.ndarray:
+        """Places of the numbers' entries in the array that they are in, int32 (worlds, n)."""
+        return self._index.copy()
+
+    @property
+    def entry_size(self) -> int:
+        """Numbers of an entry."""
+        return self._width
+
+    @property
+    def memory(self) -> wp.array:
+        """All of the array that they are in, as single numbers."""
+        return _words_of(self.owner.array_of(self.spec), self._kind)
+
+    def numpy(self) -> np.ndarray:
+        """Return the numbers, shape `shape`: the memory itself on the CPU where that is one, else a copy.
+
+        It cannot be written to; see `write`.
+        """
+        if self.device.is_cpu:
+            regular = _strides(self._index) is not None
+            found = self.array.numpy() if regular else self._flat().numpy().reshape(self.shape)
+        else:
+            found = self._flat().numpy().reshape(self.shape)
+        found = found.view()
+        found.flags.writeable = False
+        return found
+
+    def torch(self) -> Any:
+        """Return the numbers as a tensor on their device: the memory itself where that is one, else a copy.
+
+        Whoever writes to the tensor where it is the memory calls `update` afterwards.
+        """
+        if _strides(self._index) is not None:
+            return wp.to_torch(self.array)
+        return wp.to_torch(self._flat()).reshape(self.shape)
+
+    def write(self, values: Any, worlds: Any = None) -> None:
+        """Change the numbers, and let what depends on them follow.
+
+        Args:
+            values: A number, or numbers, an array or a tensor that broadcast to `shape`, or with indices of
+                worlds to (len(worlds), ...).
+            worlds: Which of the view's worlds: indices, or a mask of booleans for all worlds of the model, of
+                which rows count that are set. A mask on the device is not read by the host.
+
+        Raises:
+            NewtonsimError: There are no such worlds, or a value makes no sense for the field.
+            ModelError: The shapes do not go together; the error says which they are.
+        """
+        rows, mask = self._rows(worlds)
+        shape = (len(rows), *self.shape[1:])
+        words = self._words(values, shape)
+        index = self._index[rows]
+        self.owner.check_change(self, index)
+        device, target = self.device, self.owner.array_of(self.spec)
+        if index.size:
+            compilation.launch(
+                field_kernels.write_entries,
+                index.size,
+                reads=dict(
+                    first=0,
+                    index=put(index, dtype=int, device=device),
+                    worlds=put(self._worlds[rows], dtype=int, device=device),
+                    mask=mask,
+                    width=self._width,
+                    values=words,
+                ),
+                writes=dict(target=_words_of(target)),
+                device=device,
+                record_tape=False,
+            )
+        self.update()
+
+    def update(self) -> None:
+        """Let what depends on the field follow; `write` does it by itself."""
+        self.owner.follow_change(self.spec)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.numpy()[key]
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        if key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
+            self.write(values)
+            return
+        changed = np.array(self.numpy())
+        changed[key] = on_host(values)
+        self.write(changed)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self.numpy()
+        return found.astype(dtype, copy=bool(copy)) if dtype is not None or copy else found
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        out = options.pop("out", ())
+        given = [np.asarray(i) if isinstance(i, Field) else i for i in inputs]
+        result = getattr(ufunc, method)(*given, **options)
+        if not out:
+            return result
+        out[0].write(result)
+        return out[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.spec.name} {self.shape} on {self.device}>"
+
+    def _rows(self, worlds: Any) -> tuple[np.ndarray, wp.array]:
+        """Rows that are written, and the mask of worlds that decides on the device."""
+        everything = np.arange(len(self._index))
+        none = put(np.zeros(0, bool), dtype=bool, device=self.device)
+        if worlds is None:
+            return everything, none
+        mask = _device_mask(worlds, self.device)
+        if mask is not None:
+            if mask.shape != (self._world_count,):
+                raise NewtonsimError(
+                    f"worlds: expected a mask of shape ({self._world_count},), got {tuple(mask.shape)}"
+                )
+            return everything, mask
+        host = np.atleast_1d(on_host(worlds))
+        if host.dtype == bool:
+            if host.shape != (self._world_count,):
+                raise NewtonsimError(
+                    f"worlds: expected a mask of shape ({self._world_count},), got {host.shape}"
+                )
+            return everything, put(host, dtype=bool, device=self.device)
+        numbers = choose_worlds(self._world_count, host)
+        place = np.full(self._world_count, -1)
+        place[self._worlds] = everything
+        if np.any(place[numbers] < 0):
+            raise NewtonsimError(
+                f"worlds: the view has no world {int(numbers[place[numbers] < 0][0])}, it has {self._worlds}"
+            )
+        return place[numbers], none
+
+    def _words(self, values: Any, shape: tuple[int, ...]) -> wp.array:
+        """Values as words on the device, broadcast to a shape."""
+        if isinstance(values, wp.array):
+            values = values.numpy()
+        if hasattr(values, "detach"):
+            values = values.detach()
+            if wp.device_from_torch(values.device) == self.device and not self.device.is_cpu:
+                return self._torch_words(values, shape)
+            values = values.cpu().numpy()
+        try:
+            with np.errstate(over="ignore"):
+                numbers = np.asarray(values, np.float64).astype(self._host)
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{self.spec.name}: expected numbers, got {values!r}") from error
+        self._check_values(numbers)
+        whole = self._broadcast(lambda: np.broadcast_to(numbers, shape), numbers.shape, shape)
+        flat = np.ascontiguousarray(whole).reshape(-1).view(np.int32)
+        return put(flat, dtype=int, device=self.device)
+
+    def _torch_words(self, values: Any, shape: tuple[int, ...]) -> wp.array:
+        import torch
+
+        self._check_values(values)
+        kind = torch.int32 if self._kind is wp.int32 else torch.float32
+        whole = self._broadcast(lambda: values.expand(shape), tuple(values.shape), shape)
+        return wp.from_torch(whole.to(kind).contiguous().reshape(-1).view(torch.int32), dtype=wp.int32)
+
+    def _broadcast(self, expand: Callable[[], Any], given: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+        try:
+            return expand()
+        except (ValueError, RuntimeError):
+            raise ModelError(
+                f"{self.spec.name}: expected shape {shape}, or one that broadcasts to it, got {given}"
+            ) from None
+
+    def _check_values(self, values: Any) -> None:
+        """Refuse values that make no sense, in an array or a tensor."""
+        spec = self.spec
+        if not math.prod(values.shape):
+            return
+        low, high = float(values.min()), float(values.max())
+        wrong = math.isnan(low) or low < spec.least or high > spec.most
+        wrong = wrong or (spec.positive and low <= spec.least)
+        wrong = wrong or (spec.key not in _ENDLESS and math.isinf(max(-low, high)))
+        if spec.key == "inertia" and not wrong and values.ndim > 1:
+            inertia = on_host(values)
+            moments = np.linalg.eigvalsh(0.5 * (inertia + np.swapaxes(inertia, -1, -2)))
+            wrong = bool(moments.min() <= 0.0)
+        if wrong:
+            raise NewtonsimError(f"{spec.name}: expected {spec.allowed()}, got {low:g} to {high:g}")
+
+    def _flat(self) -> wp.array:
+        """A copy of the numbers, flat, on the device."""
+        values = wp.empty(self._index.size * self._width, dtype=self._kind, device=self.device)
+        compilation.launch(
+            field_kernels.read_entries,
+            self._index.size,
+            reads=dict(
+                first=0,
+                index=put(self._index, dtype=int, device=self.device),
+                width=self._width,
+                source=_words_of(self.owner.array_of(self.spec)),
+            ),
+            writes=dict(values=_words_of(values)),
+            device=self.device,
+            record_tape=False,
+        )
+        return values
+
+
+_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit", "max_force")
+"""Fields that may be infinite."""
+
+
+def _tail(dtype: Any) -> tuple[int, ...]:
+    """Shape of an entry of a Warp type."""
+    return tuple(getattr(dtype, "_shape_", ()))
+
+
+def _words_of(array: wp.array, kind: Any = wp.int32) -> wp.array:
+    """The memory of an array as 32-bit words, or numbers."""
+    count = array.size * wp.types.type_size_in_bytes(array.dtype) // 4
+    words = wp.array(ptr=array.ptr, dtype=kind, shape=(count,), device=array.device)
+    words.memory = array  # pyright: ignore[reportAttributeAccessIssue]
+    return words
+
+
+def _strides(index: np.ndarray) -> tuple[int, int] | None:
+    """Distances of entries from row to row and from column to column, None if they differ."""
+    rows, columns = index.shape
+    down = int(index[1, 0] - index[0, 0]) if rows > 1 else columns
+    right = int(index[0, 1] - index[0, 0]) if columns > 1 else 1
+    even = index[0, 0] + down * np.arange(rows)[:, None] + right * np.arange(columns)
+    return (down, right) if down >= 0 and right > 0 and np.array_equal(index, even) else None
+
+
+def _device_mask(worlds: Any, device: wp.Device) -> wp.array | None:
+    """A mask that lives on the device already, None if the worlds are something else."""
+    if isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == device:
+        return worlds
+    if hasattr(worlds, "detach"):
+        import torch
+
+        place: Any = worlds.device
+        if worlds.dtype is torch.bool and wp.device_from_torch(place) == device:
+            mask: Any = worlds.contiguous()
+            return wp.from_torch(mask, dtype=wp.bool)
+    return None

@@ -1,0 +1,140 @@
+"""The table of fields: names under which users read and change a model, its state and its inputs.
+
+One row says where the numbers are, what there is one of, and which values make sense. Views, randomisation,
+gradients and identification take their names from here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from newtonsim.errors import NewtonsimError, did_you_mean
+
+GROUPS = ("bodies", "joints", "shapes", "constraints", "particles")
+"""What a model consists of; besides there is what worlds have, such as "gravity"."""
+
+
+@dataclass(frozen=True)
+class FieldSpec:
+    """One field.
+
+    Attributes:
+        name: Such as "bodies.mass", "joints.q", "gravity".
+        owner: "model", "state" or "control".
+        attribute: Where in it, such as "shape_materials.mu".
+        per: What there is one entry of: "world", or see `newtonsim.scene.arrays`.
+        least: Least value that makes sense.
+        most: Greatest one.
+        positive: Whether values have to be greater than `least`.
+        initial: Array of the model with the values that a state or an input begins with, "" if there is none.
+    """
+
+    name: str
+    owner: str
+    attribute: str
+    per: str
+    least: float = -math.inf
+    most: float = math.inf
+    positive: bool = False
+    initial: str = ""
+
+    @property
+    def group(self) -> str:
+        """What it is a field of: "bodies", ..., or "" for that of worlds."""
+        return self.name.rpartition(".")[0]
+
+    @property
+    def key(self) -> str:
+        """Its name within the group."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def place(self) -> str:
+        """Its name among arrays, such as "model.body_mass", which gradients are asked for by."""
+        return f"{self.owner}.{self.attribute}"
+
+    def allowed(self) -> str:
+        """Say which values make sense."""
+        if self.key == "inertia":
+            return "symmetric matrices with positive moments"
+        least = "positive numbers" if self.positive else f"numbers from {self.least:g}"
+        if self.most < math.inf:
+            return f"{least} to {self.most:g}"
+        return least if self.positive or self.least > -math.inf else "finite numbers"
+
+
+def _of(group: str, prefix: str, per: str, *keys: str, least: float = -math.inf) -> list[FieldSpec]:
+    """Rows of arrays of the model whose names are a prefix and the key."""
+    return [FieldSpec(f"{group}.{key}", "model", prefix + key, per, least) for key in keys]
+
+
+_STATE = [
+    FieldSpec("bodies.q", "state", "body_q", "body", initial="body_q"),
+    FieldSpec("bodies.qd", "state", "body_qd", "body", initial="body_qd"),
+    FieldSpec("bodies.f", "state", "body_f", "body"),
+    FieldSpec("joints.q", "state", "joint_q", "coord", initial="joint_q"),
+    FieldSpec("joints.qd", "state", "joint_qd", "dof", initial="joint_qd"),
+    FieldSpec("particles.q", "state", "particle_q", "particle", initial="particle_q"),
+    FieldSpec("particles.qd", "state", "particle_qd", "particle", initial="particle_qd"),
+    FieldSpec("particles.f", "state", "particle_f", "particle"),
+    FieldSpec("joints.act", "control", "joint_act", "axis", initial="joint_act"),
+    FieldSpec("joints.f", "control", "joint_f", "dof"),
+]
+_BODIES = [
+    FieldSpec("bodies.mass", "model", "body_mass", "body", 0.0, positive=True),
+    FieldSpec("bodies.inertia", "model", "body_inertia", "body"),
+    FieldSpec("bodies.com", "model", "body_com", "body"),
+    FieldSpec("particles.mass", "model", "particle_mass", "particle", 0.0, positive=True),
+]
+_JOINTS = [
+    *_of("joints", "joint_", "dof", "armature", "damping", "friction", least=0.0),
+    *_of("joints", "joint_", "axis", "target_ke", "target_kd", "stiffness", least=0.0),
+    *_of("joints", "joint_", "axis", "limit_ke", "limit_kd", "effort_limit", "velocity_limit", least=0.0),
+    *_of("joints", "joint_", "axis", "limit_lower", "limit_upper", "spring_ref"),
+    *_of("joints", "joint_", "joint", "X_p", "X_c"),
+]
+_SHAPES = [
+    FieldSpec("shapes.friction", "model", "shape_materials.mu", "shape", 0.0),
+    FieldSpec("shapes.restitution", "model", "shape_materials.restitution", "shape", 0.0, 1.0),
+    *_of("shapes", "shape_materials.", "shape", "ke", "kd", "kf", "ka", least=0.0),
+    *_of("shapes", "shape_", "shape", "mu_torsion", "mu_rolling", least=0.0),
+    FieldSpec("shapes.scale", "model", "shape_geo.scale", "shape", 0.0),
+    *_of("shapes", "shape_", "shape", "transform"),
+]
+_CONSTRAINTS = [
+    *_of("constraints", "constraint_", "constraint", "X_p", "X_c"),
+    *_of("constraints", "constraint_", "constraint", "enabled", "max_force", "recovery_time", least=0.0),
+    *_of("constraints", "constraint_", "constraint", "linear_compliance", "angular_compliance", least=0.0),
+]
+
+FIELDS: dict[str, FieldSpec] = {
+    spec.name: spec
+    for spec in (
+        FieldSpec("gravity", "model", "gravity_vec", "world"),
+        *_STATE,
+        *_BODIES,
+        *_JOINTS,
+        *_SHAPES,
+        *_CONSTRAINTS,
+    )
+}
+"""Every field by its name."""
+
+
+def find_field(name: str) -> FieldSpec:
+    """Look up a field.
+
+    Raises:
+        NewtonsimError: There is none of that name; the error says which there are.
+    """
+    if name not in FIELDS:
+        raise NewtonsimError(
+            f"there is no field {name!r}{did_you_mean(name, FIELDS)}; there are {', '.join(FIELDS)}"
+        )
+    return FIELDS[name]
+
+
+def array_name(name: str) -> str:
+    """Return what a field is called among arrays, such as "model.body_mass"; other names as they are."""
+    return FIELDS[name].place if name in FIELDS else name
