@@ -1,0 +1,18 @@
+"""Actuators: what lies between a command and the effort that a joint feels, see `ActuatedSolver`."""
+
+from newtonsim.actuators.actuators import Actuators
+from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Delay, Drive, Effort, MotorCurve
+from newtonsim.actuators.solver import ActuatedSolver
+
+__all__ = [
+    "PD",
+    "PID",
+    "ActuatedSolver",
+    "Actuator",
+    "Actuators",
+    "DCMotor",
+    "Delay",
+    "Drive",
+    "Effort",
+    "MotorCurve",
+]
