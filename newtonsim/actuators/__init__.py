@@ -1,7 +1,9 @@
 """Actuators: what lies between a command and the effort that a joint feels, see `ActuatedSolver`."""
 
 from newtonsim.actuators.actuators import Actuators
-from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Delay, Drive, Effort, MotorCurve
+from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Delay, Drive, Effort, MotorCurve, Network
+from newtonsim.actuators.networks import Layer, Lstm, LstmLayer, Mlp
+from newtonsim.actuators.onnx_files import load_onnx
 from newtonsim.actuators.solver import ActuatedSolver
 
 __all__ = [
@@ -14,5 +16,11 @@ __all__ = [
     "Delay",
     "Drive",
     "Effort",
+    "Layer",
+    "Lstm",
+    "LstmLayer",
+    "Mlp",
     "MotorCurve",
+    "Network",
+    "load_onnx",
 ]

@@ -19,7 +19,8 @@ from newtonsim.actuators.groups import (
     PIDGroup,
     Sites,
 )
-from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, check_number
+from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, Network, check_number
+from newtonsim.actuators.network_group import NetworkGroup
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import commands, episodes
 from newtonsim.kernels.actuators import delay as delays
@@ -29,6 +30,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.patterns import match_labels
 from newtonsim.scene.revisions import Revised
+from newtonsim.scene.snapshot import find_arrays
 from newtonsim.scene.state import State
 
 _PURPOSE = 1 << 30
@@ -41,6 +43,7 @@ _GROUPS: dict[type[Actuator], Callable[[Any, Sites], ActuatorGroup]] = {
     PD: PDGroup,
     PID: PIDGroup,
     DCMotor: PDGroup,
+    Network: NetworkGroup,
 }
 """What makes the actuators of all worlds of an entry."""
 
@@ -163,8 +166,7 @@ class Actuators(Revised):
         return recorded
 
     def _parameters(self) -> list[wp.array]:
-        values = [value for group in self.groups.values() for value in vars(group).values()]
-        found = [value for value in values if isinstance(value, wp.array)]
+        found = find_arrays(*self.groups.values(), skip=(self.model,))
         return [*found, self.model.joint_effort_limit]
 
     def _launch(

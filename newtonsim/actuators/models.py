@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from newtonsim.actuators.networks import Lstm, Mlp
 from newtonsim.errors import NewtonsimError
 
 
@@ -213,3 +214,45 @@ class DCMotor(PD):
             raise NewtonsimError("DCMotor: it has a curve of its own; use PD(motor=...) for another one")
         curve = MotorCurve.of_dc_motor(self.stall_torque, self.no_load_speed, self.peak_torque)
         object.__setattr__(self, "motor", curve)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Actuator):
+    """A network that was trained on a real actuator: errors of position and velocities in, effort out.
+
+    Source: Hwangbo et al., "Learning agile and dynamic motor skills for legged robots", 2019, whose network
+    sees errors and velocities of now and of 10 and 20 ms ago.
+
+    Attributes:
+        network: An `Mlp` with two inputs for each entry of `history`, or an `Lstm` with as many.
+        history: How many solver steps ago what the network sees was, from 0 for now.
+        position_first: Whether all errors u - q come before all velocities, or after them.
+        position_scale: Factor on errors of position.
+        velocity_scale: Factor on velocities.
+        effort_scale: Factor on the output, which is the effort then [N m or N].
+    """
+
+    network: Mlp | Lstm
+    history: Sequence[int] = (0,)
+    position_first: bool = True
+    position_scale: float = 1.0
+    velocity_scale: float = 1.0
+    effort_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        network, history = self.network, list(self.history)
+        if not isinstance(network, (Mlp, Lstm)):
+            raise NewtonsimError(f"network: expected an Mlp or an Lstm, got a {type(network).__name__}")
+        whole = all(isinstance(lag, int) and lag >= 0 for lag in history)
+        if not history or not whole or len(set(history)) < len(history):
+            raise NewtonsimError(f"history: expected different numbers of steps from 0 on, got {history}")
+        if network.inputs != 2 * len(history):
+            raise NewtonsimError(
+                f"network: expected {2 * len(history)} inputs, a position and a velocity for each of "
+                f"history={history}, got a network of {network.inputs}"
+            )
+        if network.outputs != 1:
+            raise NewtonsimError(f"network: expected one output, the effort, got {network.outputs}")
+        for name in ("position_scale", "velocity_scale", "effort_scale"):
+            check_number(name, getattr(self, name), -math.inf, strict=True)
