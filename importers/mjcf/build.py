@@ -291,6 +291,9 @@ class SceneBuilder:
         ranges = {id(actuator.node): actuator.ctrl_range for actuator in self.scene.actuators}
         for node in self.scene.actuator_order:
             joint, (scale, offset) = self.control_maps.get(id(node), (None, (0.0, 0.0)))
+            index = self.report.joints.get(node.text_of("joint", ""), -1)
+            key = self.builder.joint_key[index] if index >= 0 else None
+            alone = index >= 0 and sum(self.builder.joint_axis_dim[index]) == 1
             self.report.actuators.append(
                 {
                     "name": node.text_of("name", ""),
@@ -299,6 +302,8 @@ class SceneBuilder:
                     "scale": scale,
                     "offset": offset,
                     "ctrl_range": ranges.get(id(node)),
+                    "key": key,
+                    "law": self.scene.laws.get(id(node)) if alone else None,
                 }
             )
 

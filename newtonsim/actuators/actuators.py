@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from newtonsim.actuators.general import General, GeneralGroup
 from newtonsim.actuators.groups import (
     ActuatorGroup,
     Arrays,
@@ -44,6 +45,7 @@ _GROUPS: dict[type[Actuator], Callable[[Any, Sites], ActuatorGroup]] = {
     PID: PIDGroup,
     DCMotor: PDGroup,
     Network: NetworkGroup,
+    General: GeneralGroup,
 }
 """What makes the actuators of all worlds of an entry."""
 

@@ -12,7 +12,7 @@ from newtonsim.kernels.actuators import history, networks
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 
-_EIGHT = 8
+_WIDTH = int(networks.WIDTH)
 
 
 class NetworkGroup(EffortGroup):
@@ -43,27 +43,27 @@ class NetworkGroup(EffortGroup):
         ]
         self._inputs = network.inputs
         self._first = zeros(self.count, dtype=int, device=self._device)
-        # kinds of index beside the actuator: eighths of each layer, and units of cells
+        # kinds of index beside the actuator: blocks of each layer, and units of cells
         start = self.ranges["actuator"]
         for number, layer in enumerate(self.layers):
-            self.ranges[f"layer {number}"] = start * layer.eighths
+            self.ranges[f"layer {number}"] = start * layer.blocks
         for number, (of_input, of_hidden) in enumerate(self.cells):
-            self.ranges[f"gates {number}"] = start * of_input.eighths
+            self.ranges[f"gates {number}"] = start * of_input.blocks
             self.ranges[f"units {number}"] = start * of_hidden.inputs
 
     def _layer(self, weight: np.ndarray, bias: np.ndarray, activation: int) -> networks.LayerView:
-        """Return a layer with its neurons filled up to whole eighths."""
+        """Return a layer with its neurons filled up to whole blocks."""
         neurons, inputs = weight.shape
-        eighths = -(-neurons // _EIGHT)
-        padded = np.zeros((inputs, eighths * _EIGHT), np.float32)
+        blocks = -(-neurons // _WIDTH)
+        padded = np.zeros((inputs, blocks * _WIDTH), np.float32)
         padded[:, :neurons] = weight.T
-        offsets = np.zeros(eighths * _EIGHT, np.float32)
+        offsets = np.zeros(blocks * _WIDTH, np.float32)
         offsets[:neurons] = bias
         layer = networks.LayerView()
-        options = {"dtype": networks.vec8, "device": self._device, "requires_grad": self._requires_grad}
-        layer.weight = put(padded.reshape(-1, _EIGHT), **options)
-        layer.bias = put(offsets.reshape(-1, _EIGHT), **options)
-        layer.inputs, layer.eighths, layer.activation = inputs, eighths, activation
+        options = {"dtype": networks.vec16, "device": self._device, "requires_grad": self._requires_grad}
+        layer.weight = put(padded.reshape(-1, _WIDTH), **options)
+        layer.bias = put(offsets.reshape(-1, _WIDTH), **options)
+        layer.inputs, layer.blocks, layer.activation = inputs, blocks, activation
         return layer
 
     def memory(self) -> dict[str, int]:
@@ -81,9 +81,9 @@ class NetworkGroup(EffortGroup):
         if self._view.room == 1:
             found["history"] = 2
         for number, layer in enumerate(self.layers):
-            found[f"layer {number}"] = _EIGHT * layer.eighths
+            found[f"layer {number}"] = _WIDTH * layer.blocks
         for number, (of_input, _) in enumerate(self.cells):
-            found[f"gates {number}"] = _EIGHT * of_input.eighths
+            found[f"gates {number}"] = _WIDTH * of_input.blocks
         return found
 
     def launch_effort(self, launch: Launcher, p: Pass, command: wp.array) -> wp.array:

@@ -8,7 +8,18 @@ import pytest
 import warp as wp
 
 from newtonsim import ModelBuilder, Simulator
-from newtonsim.actuators import PD, PID, ActuatedSolver, Actuators, DCMotor, Delay, Drive, Effort, MotorCurve
+from newtonsim.actuators import (
+    PD,
+    PID,
+    ActuatedSolver,
+    Actuators,
+    DCMotor,
+    Delay,
+    Drive,
+    Effort,
+    General,
+    MotorCurve,
+)
 from newtonsim.diff import Rollout
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, XPBDSolver
@@ -244,6 +255,9 @@ ENTRIES = {
     "path": lambda: PD(stiffness=30.0, damping=1.0, delay=2.6 * DT, activation=0.01),
     "pid": lambda: PID(stiffness=30.0, damping=1.0, integral=200.0, delay=DT),
     "motor": lambda: DCMotor(stiffness=30.0, damping=0.5, stall_torque=3.0, no_load_speed=9.0),
+    "general": lambda: General(
+        gain=(9.0, 0.5, -0.3), bias=(0.1, -8.0, -0.4), gear=1.3, dynamics="filterexact", time_constant=0.01
+    ),
     "drive": lambda: Drive(delay=1.5 * DT, activation=0.02),
 }
 
@@ -261,8 +275,8 @@ def test_gradients_of_a_motion_agree_with_differences(kind: str):
         model = arm("cpu", grad=True, gravity=G)
         actuators = Actuators(model, {"*": ENTRIES[kind]()}, DT)
         group = actuators.groups["*"]
-        name = {"motor": "torques", "drive": "time_constant"}.get(kind, "stiffness")
-        array = getattr(group, name)
+        name = {"motor": "torques", "drive": "time_constant", "general": "gear"}.get(kind, "stiffness")
+        array = getattr(group.view if kind == "general" else group, name)
         array.assign(array.numpy() * parameter)
         states = [model.state() for _ in range(steps + 1)]
         controls = [model.control() for _ in range(steps)]
