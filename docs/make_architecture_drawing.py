@@ -74,6 +74,7 @@ HOUSE = Plan(
         "around a simulation": (
             {
                 "optimize": "controls: MPPI, iLQR, ...",
+                "actuators": "motors, delays, networks",
                 "studies": "sweeps of parameters",
                 "inspection": "inspect, warmup",
                 "render": "viewer, cameras, recordings",
@@ -133,6 +134,7 @@ KERNELS = Plan(
                 "queries": "rays, closest points",
                 "mujoco": "states to and fro",
                 "optimize": "controls, costs",
+                "actuators": "delays, motors, networks",
             },
         ),
         "stages": (

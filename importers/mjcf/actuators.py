@@ -19,6 +19,9 @@ results from
     tendon          entry of `Control.tendon_act` that it writes, None when it is on no tendon
     scale, offset   what it adds to that entry: scale * ctrl + offset
     ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
+    key             name of its joint in the model, None for none
+    law             all of it as arguments of `newtonsim.actuators.General`; None if it is not affine, or the
+                    joint of the model moves along several axes
 """
 
 import math
@@ -29,10 +32,14 @@ import numpy as np
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.document import ACTUATOR_TAGS, Document
+from newtonsim.importers.mjcf.laws import law_of
 from newtonsim.importers.mjcf.records import Actuator, Joint, Scene
 from newtonsim.scene.enums import JointMode
 
 _OTHER_TARGETS = ("site", "body", "slidersite", "cranksite", "refsite", "jointinparent")
+_UNLESS = ", unless newtonsim.actuators is given general_actuators(report.actuators)"
+"""What the reader of a warning may do."""
+
 _STATEFUL = ("intvelocity", "damper", "cylinder", "muscle", "adhesion")
 
 
@@ -45,15 +52,38 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
             tag = node.tag
             node = document.defaults.resolve(node, None)[0]
             scene.actuator_order.append(node)
+            _keep_law(node, joints, document, scene)
             target = next((name for name in _OTHER_TARGETS if name in node.attrib), None)
             if tag not in ACTUATOR_TAGS or tag in _STATEFUL:
-                report.unsupported(node, f"actuators of type {tag}")
+                unless = _UNLESS if id(node) in scene.laws else ""
+                report.unsupported(node, f"actuators of type {tag}{unless}")
             elif target is not None:
                 report.unsupported(node, f"actuators on a {target}")
             elif "tendon" in node.attrib:
                 _add_on_tendon(node, document, scene, report)
             elif node.text_of("joint") not in scene.ignored_names:
                 _add(node, joints, document, scene, report)
+
+
+def _keep_law(node: Node, joints: dict[str, Joint], document: Document, scene: Scene) -> None:
+    """Keep the whole law of an actuator of a joint, for who wants what drives leave out."""
+    joint = joints.get(node.text_of("joint", ""))
+    if node.tag not in ACTUATOR_TAGS or joint is None or joint.kind not in ("hinge", "slide"):
+        return
+    control = _range(node, "ctrllimited", "ctrlrange", document) or _inherited_range(node, joint)
+    force = _range(node, "forcelimited", "forcerange", document)
+    law = law_of(node, joint, control, force, _range(node, "actlimited", "actrange", document))
+    if law is not None:
+        scene.laws[id(node)] = law
+
+
+def _inherited_range(node: Node, joint: Joint) -> tuple[float, float] | None:
+    """Range of control that a position actuator takes from its joint."""
+    inherit = node.float("inheritrange", 0.0)
+    if inherit <= 0.0 or joint.lower is None or joint.upper is None:
+        return None
+    middle, half = 0.5 * (joint.lower + joint.upper) + joint.ref, 0.5 * (joint.upper - joint.lower)
+    return middle - inherit * half, middle + inherit * half
 
 
 def _add(
@@ -67,17 +97,13 @@ def _add(
         report.unsupported(node, f"actuators on a {joint.kind} joint")
         return
     if node.text_of("dyntype", "none") != "none" or node.float("timeconst", 0.0) > 0.0:
-        report.unsupported(node, "the activation dynamics of an actuator")
+        report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS}")
     if node.float("dampratio", 0.0) != 0.0:
         report.unsupported(node, "dampratio of a position actuator")
     law = _law(node, report)
     if law is None:
         return
-    ctrl = _range(node, "ctrllimited", "ctrlrange", document)
-    inherit = node.float("inheritrange", 0.0)
-    if inherit > 0.0 and joint.lower is not None and joint.upper is not None:
-        middle, half = 0.5 * (joint.lower + joint.upper) + joint.ref, 0.5 * (joint.upper - joint.lower)
-        ctrl = (middle - inherit * half, middle + inherit * half)
+    ctrl = _inherited_range(node, joint) or _range(node, "ctrllimited", "ctrlrange", document)
     force = _range(node, "forcelimited", "forcerange", document)
     scene.actuators.append(
         Actuator(node.text_of("name"), node, joint.name, float(gears[0]), *law, ctrl, force)
@@ -119,10 +145,10 @@ def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, f
         or bias_type not in ("none", "affine")
         or (gain_type == "affine" and gain[1:3].any())
     ):
-        report.unsupported(node, f"actuators with gain {gain_type!r} and bias {bias_type!r}")
+        report.unsupported(node, f"actuators with gain {gain_type!r} and bias {bias_type!r}{_UNLESS}")
         return None
     if bias[1] > 0.0 or bias[2] > 0.0:
-        report.unsupported(node, "actuators that push away from their target")
+        report.unsupported(node, f"actuators that push away from their target{_UNLESS}")
         return None
     return (float(gain[0]) if len(gain) else 1.0), (float(bias[0]), float(bias[1]), float(bias[2]))
 

@@ -312,6 +312,9 @@ class SceneBuilder:
             tendon = None
             if id(node) in self.tendon_maps:
                 tendon, (scale, offset) = self.tendon_maps[id(node)]
+            index = self.report.joints.get(node.text_of("joint", ""), -1)
+            key = self.builder.joint_key[index] if index >= 0 else None
+            alone = index >= 0 and sum(self.builder.joint_axis_dim[index]) == 1
             self.report.actuators.append(
                 {
                     "name": node.text_of("name", ""),
@@ -321,6 +324,8 @@ class SceneBuilder:
                     "scale": scale,
                     "offset": offset,
                     "ctrl_range": ranges.get(id(node)),
+                    "key": key,
+                    "law": self.scene.laws.get(id(node)) if alone else None,
                 }
             )
 

@@ -1,6 +1,7 @@
 """What an MJCF file says in metres, radians, quaternions xyzw, and poses relative to the parent body."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -232,6 +233,7 @@ class Scene:
     bodies: list[Body]
     actuators: list[Actuator] = field(default_factory=list)
     actuator_order: list[Node] = field(default_factory=list)
+    laws: dict[int, dict[str, Any]] = field(default_factory=dict)
     has_actuators: bool = False
     pairs: list[tuple[Node, str, str]] = field(default_factory=list)
     excludes: list[tuple[Node, str, str]] = field(default_factory=list)

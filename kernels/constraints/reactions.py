@@ -7,9 +7,9 @@ the rows, so that the sums are the same in every run.
 
 Stage: after a step, where forces are read
 Called by: solvers/featherstone/reactions.py
-Reads: BodyStateView, ContactView, JointView, KinematicsView, LoopView, RowsView, ShapeView, body_F, impulse,
-    qd
-Writes: body_f, force, qdd, wrench
+Reads: BodyStateView, ContactView, JointView, KinematicsView, LoopView, RowsView, ShapeView, body_F, body_q,
+    impulse, qd, side
+Writes: body_f, force, qdd, sums, wrench
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -22,6 +22,8 @@ from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
 from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+READINGS = wp.constant(13)  # of contacts that are added up: normal force, friction, point, normal, count
 
 
 @wp.func
@@ -44,6 +46,65 @@ def write_contact_forces(
     force[c] = wp.vec3(0.0, 0.0, 0.0)
     if c - contacts.world_start[w] < contacts.world_count[w]:
         force[c] = rate * in_world(contacts.normal[c], impulse[c])
+
+
+@wp.kernel
+def sum_contacts(
+    first: int,
+    shape: ShapeView,
+    contacts: ContactView,
+    body_q: wp.array(dtype=wp.transform),
+    impulse: wp.array(dtype=wp.vec3),
+    rate: float,
+    side: wp.array2d(dtype=wp.uint8),
+    sums: wp.array2d(dtype=float),
+):
+    """One thread per world and pair of sets: what contacts do to shapes of the first set.
+
+    `side[pair, shape]` adds up 1 for shapes of the first set and 2 for those of the second. A row of `sums`
+    has the readings of all pairs of a world: force along normals, friction, mean point and mean normal by
+    the sizes of the normal forces, all in world axes, and the number of contacts.
+    """
+    i = first + wp.tid()
+    pairs = side.shape[0]
+    w = i // pairs
+    p = i % pairs
+    pressing = wp.vec3()
+    rubbing = wp.vec3()
+    point = wp.vec3()
+    weight = float(0.0)
+    count = float(0.0)
+    begin = contacts.world_start[w]
+    for c in range(begin, begin + contacts.world_count[w]):
+        s0 = contacts.shape0[c]
+        s1 = contacts.shape1[c]
+        sign = float(0.0)
+        if (int(side[p, s0]) & 1) != 0 and (int(side[p, s1]) & 2) != 0:
+            sign = 1.0
+        elif (int(side[p, s1]) & 1) != 0 and (int(side[p, s0]) & 2) != 0:
+            sign = -1.0
+        if sign != 0.0:
+            n = contacts.normal[c]
+            axes = wp.transpose(contact_frame(n))
+            push = rate * impulse[c]
+            pressing = pressing + sign * push[0] * (axes * wp.vec3(1.0, 0.0, 0.0))
+            rubbing = rubbing + sign * (axes * wp.vec3(0.0, push[1], push[2]))
+            x = contact_point(contacts, c, shape.body[s0], shape.body[s1], body_q)
+            point = point + push[0] * x
+            weight = weight + push[0]
+            count = count + wp.where(push[0] > 0.0, 1.0, 0.0)
+    if weight > 0.0:
+        point = point / weight
+    along = wp.vec3()
+    if wp.length(pressing) > 0.0:
+        along = wp.normalize(pressing)
+    at = READINGS * p
+    for k in range(3):
+        sums[w, at + k] = pressing[k]
+        sums[w, at + 3 + k] = rubbing[k]
+        sums[w, at + 6 + k] = point[k]
+        sums[w, at + 9 + k] = along[k]
+    sums[w, at + 12] = count
 
 
 @wp.kernel

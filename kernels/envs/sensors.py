@@ -1,8 +1,8 @@
 """Sensors of environments, one row of readings per world: inertial, contact, joint; and noise on all.
 
 Stage: environment, sensors
-Called by: newtonsim/envs/sensors.py
-Reads: DriveView, EnvView, ImuView, axis, body, coord, deviation, dof, mask, wrench
+Called by: newtonsim/envs/contact_pairs.py, newtonsim/envs/sensors.py
+Reads: DriveView, EnvView, ImuView, 10 arrays
 Writes: EnvView, ImuView
 """
 
@@ -108,10 +108,29 @@ def sense_touch(
 
 
 @wp.kernel
+def show_readings(
+    first: int,
+    env: EnvView,
+    readings: wp.array2d(dtype=float),
+    column: int,
+    mask: wp.array(dtype=bool),
+    fresh: int,
+):
+    """One thread per world: readings of a step; zeros in a fresh episode, in which none was made."""
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    for k in range(readings.shape[1]):
+        env.sensed[w, column + k] = wp.where(fresh == 1, 0.0, readings[w, k])
+
+
+@wp.kernel
 def sense_joints(
     first: int,
     env: EnvView,
     drive: DriveView,
+    act: wp.array(dtype=float),
+    force: wp.array(dtype=float),
     dof: wp.array(dtype=int),
     coord: wp.array(dtype=int),
     axis: wp.array(dtype=int),
@@ -135,10 +154,10 @@ def sense_joints(
         v = env.joint_qd[d]
         effort = float(0.0)
         if fresh == 0:
-            effort = env.joint_act[a]
+            effort = act[a]
             if drive.mode[a] != MODE_FORCE:
-                effort = drive_effort(drive, a, env.joint_act[a], q, v)
-            effort = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a]) + env.joint_f[d]
+                effort = drive_effort(drive, a, act[a], q, v)
+            effort = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a]) + force[d]
         env.sensed[w, column + k] = q
         env.sensed[w, column + n + k] = v
         env.sensed[w, column + 2 * n + k] = effort

@@ -6,7 +6,7 @@ shape. Each shape counts once on a ray, at the first point where the ray meets i
 
 Stage: queries between steps; sensors of environments
 Called by: newtonsim/queries/prepared_segments.py, newtonsim/queries/rays.py, kernels/envs/heights.py,
-    kernels/queries/closest_points.py
+    kernels/envs/scanners.py, kernels/queries/closest_points.py
 Reads: RayView, SceneView
 Writes: RayHitView
 """

@@ -5,9 +5,14 @@ gymnasium, as "newtonsim/CartPole-v0" and so on.
 """
 
 from newtonsim.envs.batched import BatchedEnv as BatchedEnv
+from newtonsim.envs.contact_pairs import ContactPairs as ContactPairs
 from newtonsim.envs.draws import Draw as Draw
+from newtonsim.envs.frame_sensors import FrameTransform as FrameTransform
 from newtonsim.envs.host import HostView as HostView
+from newtonsim.envs.measured import Measured as Measured
 from newtonsim.envs.randomise import Randomisation as Randomisation
+from newtonsim.envs.ray_sensors import RayCaster as RayCaster
+from newtonsim.envs.ray_sensors import Rays as Rays
 from newtonsim.envs.registry import find as find
 from newtonsim.envs.registry import make as make
 from newtonsim.envs.registry import names as names
@@ -32,15 +37,20 @@ __all__ = [
     "SPAWN",
     "BatchedEnv",
     "CameraSensor",
+    "ContactPairs",
     "ContactSensor",
     "Draw",
     "EnvView",
+    "FrameTransform",
     "HeightScan",
     "HostView",
     "Imu",
     "JointSensor",
+    "Measured",
     "Motors",
     "Randomisation",
+    "RayCaster",
+    "Rays",
     "Sensor",
     "SingleEnv",
     "Task",

@@ -16,6 +16,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
+from newtonsim.actuators import ActuatedSolver, Actuators
 from newtonsim.builder import ModelBuilder
 from newtonsim.checkpoints import HostPart
 from newtonsim.envs.buffers import Buffers
@@ -170,12 +171,19 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.task.finish_scene(scene)
         self.model = scene.finalize(device)
         self.solver = returned(self.task, "make_solver", self.task.make_solver(self.model), SolverBase)
+        entries = returned(self.task, "actuators", self.task.actuators(), Mapping)
+        if entries:
+            self.solver = ActuatedSolver(self.solver, Actuators(self.model, entries, self.task.dt))
         self.motors = motors
         sensors = returned(self.task, "sensors", self.task.sensors(), Mapping)
-        self._sensors = SensorSet(sensors, world, self.model, self.solver)
+        self._sensors = SensorSet(
+            sensors, world, self.model, self.solver, self.task.dt * self.task.frame_skip
+        )
         self.task.sensor_columns = self._sensors.columns
         self._vision = self.task.camera_sensor()
         self.buffers = Buffers(self.task, motors, self.model, self._sensors.size, self._vision)
+        if isinstance(self.solver, ActuatedSolver):
+            self.solver.actuators.follow_episodes(self.buffers.view.key, self.buffers.view.episode)
 
     def _make_frames(self, sensor: CameraSensor, threads: int | None) -> FrameStack:
         from newtonsim.envs.frames import FrameStack

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.actuators import ActuatedSolver
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels.envs import heights
 from newtonsim.kernels.envs import sensors as envs_sensors
@@ -22,6 +23,7 @@ from newtonsim.scene.topology import topology_of
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.scene.control import Control
     from newtonsim.scene.model import Model
     from newtonsim.simulator import Simulator
     from newtonsim.solvers import SolverBase
@@ -55,12 +57,14 @@ class Site:
         world: One world, as the task has built it.
         model: All of them.
         solver: Their solver.
+        dt: Time of a step of the environment [s].
     """
 
     name: str
     world: ModelBuilder
     model: Model
     solver: SolverBase
+    dt: float
 
     def index(self, kind: str, element: Element) -> int:
         """Return the number of a "body" or "joint" within its world."""
@@ -130,15 +134,9 @@ class Imu(Sensor):
     def attach(self, site: Site, column: int) -> AttachedSensor:
         """See `Sensor.attach`."""
         site.check_noise(self.noise)
-        pose = np.asarray(self.pose, float)
-        if pose.shape != (7,) or not np.isfinite(pose).all() or not np.linalg.norm(pose[3:]) > 0.0:
-            raise NewtonsimError(
-                f"sensor {site.name!r}: pose: expected a position and a quaternion, got {self.pose}"
-            )
-        pose[3:] /= np.linalg.norm(pose[3:])
         view = envs_sensors.ImuView()
         view.body, view.column = site.index("body", self.body), column
-        view.pose = wp.transform(*pose.tolist())
+        view.pose = pose_of(site.name, self.pose)
         view.gravity = site.model.gravity_vec
         worlds, device = site.model.world_count, site.model.device
         view.velocity = zeros(worlds, dtype=wp.vec3, device=device)
@@ -181,9 +179,9 @@ class ContactSensor(Sensor):
 class JointSensor(Sensor):
     """Positions, velocities and efforts of joints; 3 readings for each degree of freedom, n of each kind.
 
-    Positions [rad or m], velocities [rad/s or m/s], efforts [N m or N] that drives and `joint_f` exert at the
-    end of the last solver step, without friction, damping and limits of the joint; the efforts are zero in
-    the first observation of an episode.
+    Positions [rad or m], velocities [rad/s or m/s], efforts [N m or N] that drives, actuators and `joint_f`
+    exert at the end of the last solver step, without friction, damping and limits of the joint; the efforts
+    are zero in the first observation of an episode.
 
     Attributes:
         joints: Joints with angles or lengths as coordinates; None for all that have.
@@ -264,18 +262,26 @@ class SensorSet:
         world: One world, as the task has built it.
         model: All of them.
         solver: Their solver.
+        dt: Time of a step of the environment [s].
 
     Attributes:
         columns: Columns of the readings of each in `EnvView.sensed`.
         size: Number of readings in a world.
     """
 
-    def __init__(self, sensors: Mapping[str, Sensor], world: ModelBuilder, model: Model, solver: SolverBase):
+    def __init__(
+        self,
+        sensors: Mapping[str, Sensor],
+        world: ModelBuilder,
+        model: Model,
+        solver: SolverBase,
+        dt: float,
+    ):
         self.columns: dict[str, slice] = {}
         self.size = 0
         self._attached: list[AttachedSensor] = []
         for name, sensor in sensors.items():
-            attached = sensor.attach(Site(name, world, model, solver), self.size)
+            attached = sensor.attach(Site(name, world, model, solver, dt), self.size)
             end = self.size + len(attached.deviations)
             self.columns[name], self.size = slice(self.size, end), end
             self._attached.append(attached)
@@ -293,7 +299,7 @@ class SensorSet:
         for attached in self._attached:
             attached.launch(launch, env, sim, mask, int(fresh))
         if self._deviation is not None:
-            over = _over(launch, "reading", self._starts)
+            over = over_kind(launch, "reading", self._starts)
             over(
                 envs_sensors.add_noise,
                 "reading",
@@ -352,11 +358,14 @@ class _AttachedJoints(AttachedSensor):
         self._column = column
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        control = applied_control(sim)
         launch(
             envs_sensors.sense_joints,
             "world",
             reads=dict(
                 drive=launch.views.drive,
+                act=control.joint_act,
+                force=control.joint_f,
                 dof=self._dof,
                 coord=self._coord,
                 axis=self._axis,
@@ -372,12 +381,12 @@ class _AttachedScan(AttachedSensor):
     def __init__(self, model: Model, view: heights.ScanView, deviations: list[float]):
         self._view, self.deviations = view, deviations
         worlds, rays = model.world_count, len(deviations)
-        self._query = SceneQuery(model, without=_shapes_of_robots(model, view.body))
+        self._query = SceneQuery(model, without=shapes_of_robots(model, view.body))
         self._starts = range(0, worlds * rays + 1, rays)
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         scene = self._query.launch_update(launch, env.body_q)
-        over = _over(launch, "ray", self._starts)
+        over = over_kind(launch, "ray", self._starts)
         over(
             heights.scan_heights,
             "ray",
@@ -386,12 +395,35 @@ class _AttachedScan(AttachedSensor):
         )
 
 
-def _over(launch: Launcher, kind: str, starts: range) -> Launcher:
+def pose_of(name: str, given: Sequence[float]) -> wp.transform:
+    """Return a pose of 7 numbers as a transform, its quaternion of length 1.
+
+    Args:
+        name: Of the sensor, for the message.
+        given: Position [m] and quaternion xyzw.
+
+    Raises:
+        NewtonsimError: It is no pose.
+    """
+    pose = np.array(given, float)
+    if pose.shape != (7,) or not np.isfinite(pose).all() or not np.linalg.norm(pose[3:]) > 0.0:
+        raise NewtonsimError(f"sensor {name!r}: pose: expected a position and a quaternion, got {given}")
+    pose[3:] /= np.linalg.norm(pose[3:])
+    return wp.transform(*pose.tolist())
+
+
+def applied_control(sim: Simulator) -> Control:
+    """Return what the solver gets: what users command, or what actuators make of it."""
+    solver = sim.solver
+    return solver.actuators.driven if isinstance(solver, ActuatedSolver) else sim.control
+
+
+def over_kind(launch: Launcher, kind: str, starts: range) -> Launcher:
     """Return a launcher for the same worlds that knows one more kind of index."""
     return Launcher(launch.model, record_tape=False, shard=launch.shard.with_starts({kind: starts}))
 
 
-def _shapes_of_robots(model: Model, body: int) -> np.ndarray:
+def shapes_of_robots(model: Model, body: int) -> np.ndarray:
     """Shapes of this body of each world and of all that hangs on the same tree, bool (shape_count,)."""
     if not model.shape_count:
         return np.zeros(0, bool)

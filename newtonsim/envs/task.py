@@ -19,6 +19,7 @@ from newtonsim.runtime.arguments import Kernel
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
+    from newtonsim.actuators import Actuator
     from newtonsim.builder import ModelBuilder
     from newtonsim.envs.sensors import Sensor
     from newtonsim.envs.vision import CameraSensor
@@ -186,6 +187,13 @@ class Task(ABC):
     def make_solver(self, model: Model) -> SolverBase:
         """Return the solver of the worlds."""
         return FeatherstoneSolver(model)
+
+    def actuators(self) -> Mapping[str | tuple[str, ...], Actuator]:
+        """Return the actuators of a world by pattern of the names of its joints, see `Actuators`.
+
+        They stand between `joint_act`, which `act` writes, and the joints, in every solver step.
+        """
+        return {}
 
     def sensors(self) -> Mapping[str, Sensor]:
         """Return the sensors of a world, by name; asked for after `build`.

@@ -100,6 +100,32 @@ class Reactions:
             writes=dict(body_f=body_f),
         )
 
+    def sum_pairs(
+        self, launch: Launcher, contacts: Contacts, rate: float, side: wp.array, sums: wp.array
+    ) -> None:
+        """Add up the contacts of each pair of sets of shapes in a step of length 1/rate.
+
+        Args:
+            launch: For the worlds; it has to know the kind "contact pair".
+            contacts: Contacts of the step.
+            rate: 1/dt [1/s].
+            side: See `sum_contacts`.
+            sums: Receives the sums, likewise.
+        """
+        launch(
+            constraints_reactions.sum_contacts,
+            "contact pair",
+            reads=dict(
+                shape=collision_plan_of(self.model).shape,
+                contacts=contacts.view,
+                body_q=self.smooth.body_q,
+                impulse=self.constraints.rows.contact.impulse,
+                rate=rate,
+                side=side,
+            ),
+            writes=dict(sums=sums),
+        )
+
     def _last_step(self) -> tuple:
         """Contacts of the last step and 1/dt."""
         if self.constraints.last_contacts is None:

@@ -425,6 +425,29 @@ class FeatherstoneSolver(LaunchedSolver):
         launch(reset.clear_wrenches, "body", writes=dict(wrenches=out))
         self.reactions.add_external(launch, self.contacts, 1.0 / dt, out, constraints)
 
+    def pair_forces(self, shard: Shard, dt: float, side: wp.array, out: wp.array) -> None:
+        """Write what contacts between sets of shapes do in some worlds, by launches alone.
+
+        It may be part of the capture of a step, after the step.
+
+        Args:
+            shard: The worlds.
+            dt: Duration of the step that was made last [s], with the contacts that the solver found itself.
+            side: For each of P pairs of sets and each shape 1 if it is in the first set, 2 if it is in the
+                second one, 3 if it is in both, uint8, (P, shape_count).
+            out: Receives 13 numbers for each pair, (world_count, 13 P): force along normals on shapes of the
+                first set (3) [N], friction on them (3) [N], mean of the points where contacts push (3) [m]
+                and mean of their normals (3), both by size of the force, in world axes, and the number of
+                contacts that push; mean of that step, zero where nothing pushes.
+
+        Raises:
+            RuntimeError: Contacts are compliant.
+        """
+        self._check_rigid("pair_forces")
+        starts = {"contact pair": range(0, self.model.world_count * len(side) + 1, len(side))}
+        launch = Launcher(self.model, record_tape=False, shard=shard.with_starts(starts))
+        self.reactions.sum_pairs(launch, self.contacts, 1.0 / dt, side, out)
+
     def joint_reactions(self, state: State, out: wp.array | None = None) -> wp.array:
         """Return the wrench that every joint transmits, averaged over the last step.
 

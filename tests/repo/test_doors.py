@@ -24,6 +24,7 @@ kernels.collision.families
 kernels.steps
 kernels.constraints kernels.constraints.adjoint kernels.constraints.linear kernels.tendons kernels.queries
 kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.mujoco kernels.optimize
+kernels.actuators
 kernels.particles.elements kernels.particles.self_contact kernels.particles
 kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint
 kernels.penalty
@@ -33,6 +34,7 @@ solver_protocol simulator diff
 
 solvers solvers.maximal solvers.particles solvers.xpbd solvers.vbd
 solvers.featherstone solvers.semi_implicit solvers.mujoco
+actuators
 kernel_warmup studies inspection optimize
 
 importers.files importers.geometry importers.building importers.soft_meshes

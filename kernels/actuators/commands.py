@@ -1,0 +1,108 @@
+"""What actuators take from the controls of a step, and what they leave in those that the solver reads.
+
+Stage: actuators, before a solver step
+Called by: newtonsim/actuators/actuators.py, newtonsim/actuators/groups.py
+Reads: 12 arrays
+Writes: act_out, applied, command, count, count_out, force_out, values
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+
+@wp.kernel
+def pass_controls(
+    first: int,
+    dof_axis: wp.array(dtype=int),
+    taken: wp.array(dtype=int),
+    act: wp.array(dtype=float),
+    force: wp.array(dtype=float),
+    act_out: wp.array(dtype=float),
+    force_out: wp.array(dtype=float),
+):
+    """One thread per dof: controls of dofs that no actuator has taken go on as they are."""
+    d = first + wp.tid()
+    if taken[d] == 0:
+        force_out[d] = force[d]
+        if dof_axis[d] >= 0:
+            act_out[dof_axis[d]] = act[dof_axis[d]]
+
+
+@wp.kernel
+def take_commands(
+    first: int,
+    axis: wp.array(dtype=int),
+    act: wp.array(dtype=float),
+    command: wp.array(dtype=float),
+):
+    """One thread per actuator: the control of its axis is its command."""
+    i = first + wp.tid()
+    command[i] = act[axis[i]]
+
+
+@wp.kernel
+def count_commands(first: int, count: wp.array(dtype=int), count_out: wp.array(dtype=int)):
+    """One thread per actuator: one command more has come since its world began."""
+    i = first + wp.tid()
+    count_out[i] = count[i] + 1
+
+
+@wp.kernel
+def pass_targets(
+    first: int,
+    axis: wp.array(dtype=int),
+    dof: wp.array(dtype=int),
+    command: wp.array(dtype=float),
+    force: wp.array(dtype=float),
+    act_out: wp.array(dtype=float),
+    force_out: wp.array(dtype=float),
+):
+    """One thread per actuator: the command is what the solver's own drive gets."""
+    i = first + wp.tid()
+    act_out[axis[i]] = command[i]
+    force_out[dof[i]] = force[dof[i]]
+
+
+@wp.kernel
+def add_efforts(
+    first: int,
+    axis: wp.array(dtype=int),
+    dof: wp.array(dtype=int),
+    limit: wp.array(dtype=float),
+    effort: wp.array(dtype=float),
+    act: wp.array(dtype=float),
+    force: wp.array(dtype=float),
+    applied: wp.array(dtype=float),
+    act_out: wp.array(dtype=float),
+    force_out: wp.array(dtype=float),
+):
+    """One thread per actuator: its effort within the limit of the axis, added to the force on the dof."""
+    i = first + wp.tid()
+    most = limit[axis[i]]
+    applied[i] = wp.clamp(effort[i], -most, most)
+    act_out[axis[i]] = act[axis[i]]
+    force_out[dof[i]] = force[dof[i]] + wp.clamp(effort[i], -most, most)
+
+
+@wp.kernel(enable_backward=False)
+def forget_numbers(
+    first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), values: wp.array2d(dtype=float)
+):
+    """One thread per actuator of a masked world: zero what it remembers."""
+    i = first + wp.tid()
+    if mask[world[i]]:
+        for k in range(values.shape[1]):
+            values[i, k] = 0.0
+
+
+@wp.kernel(enable_backward=False)
+def forget_counts(
+    first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), count: wp.array(dtype=int)
+):
+    """One thread per actuator of a masked world: no command has come yet."""
+    i = first + wp.tid()
+    if mask[world[i]]:
+        count[i] = 0

@@ -1,0 +1,77 @@
+"""What networks see of a joint: errors of position and velocities, now and a number of steps ago.
+
+Stage: actuators, before a solver step
+Called by: newtonsim/actuators/network_group.py
+Reads: HistoryView, coord, count, dof, outputs, q, qd, ring, target
+Writes: effort, inputs, ring_out
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+
+@wp.struct
+class HistoryView:
+    """Inputs of a network; H of each kind."""
+
+    lag: wp.array(dtype=int)  # (H) steps ago
+    position_first: int  # 1 for errors before velocities, 0 for velocities before errors
+    position_scale: float
+    velocity_scale: float
+    room: int  # entries of each ring, more than the longest lag
+
+
+@wp.kernel
+def collect_inputs(
+    first: int,
+    view: HistoryView,
+    coord: wp.array(dtype=int),
+    dof: wp.array(dtype=int),
+    copies: int,
+    q: wp.array(dtype=float),
+    qd: wp.array(dtype=float),
+    target: wp.array(dtype=float),
+    count: wp.array(dtype=int),
+    ring: wp.array2d(dtype=float),
+    ring_out: wp.array2d(dtype=float),
+    inputs: wp.array2d(dtype=float),
+):
+    """One thread per actuator: errors u - q and velocities, scaled; the present ones go into the ring.
+
+    Of steps before the first one its values are taken. `copies` is 1 if the ring is another array
+    afterwards, 0 if it is the same.
+    """
+    i = first + wp.tid()
+    error = view.position_scale * (target[i] - q[coord[i]])
+    speed = view.velocity_scale * qd[dof[i]]
+    n = count[i]
+    size = view.lag.shape[0]
+    at_error = (1 - view.position_first) * size
+    at_speed = view.position_first * size
+    for k in range(size):
+        back = wp.min(view.lag[k], n)
+        if back == 0:
+            inputs[i, at_error + k] = error
+            inputs[i, at_speed + k] = speed
+        else:
+            slot = (n - back) % view.room
+            inputs[i, at_error + k] = ring[i, 2 * slot]
+            inputs[i, at_speed + k] = ring[i, 2 * slot + 1]
+    own = n % view.room
+    if copies == 1:
+        for k in range(view.room):
+            if k != own:
+                ring_out[i, 2 * k] = ring[i, 2 * k]
+                ring_out[i, 2 * k + 1] = ring[i, 2 * k + 1]
+    ring_out[i, 2 * own] = error
+    ring_out[i, 2 * own + 1] = speed
+
+
+@wp.kernel
+def scale_outputs(first: int, scale: float, outputs: wp.array2d(dtype=float), effort: wp.array(dtype=float)):
+    """One thread per actuator: the first output of its network is its effort."""
+    i = first + wp.tid()
+    effort[i] = scale * outputs[i, 0]

@@ -1,0 +1,29 @@
+"""Actuators: what lies between a command and the effort that a joint feels, see `ActuatedSolver`."""
+
+from newtonsim.actuators.actuators import Actuators
+from newtonsim.actuators.general import General, general_actuators
+from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Delay, Drive, Effort, MotorCurve, Network
+from newtonsim.actuators.networks import Layer, Lstm, LstmLayer, Mlp
+from newtonsim.actuators.onnx_files import load_onnx
+from newtonsim.actuators.solver import ActuatedSolver
+
+__all__ = [
+    "PD",
+    "PID",
+    "ActuatedSolver",
+    "Actuator",
+    "Actuators",
+    "DCMotor",
+    "Delay",
+    "Drive",
+    "Effort",
+    "General",
+    "Layer",
+    "Lstm",
+    "LstmLayer",
+    "Mlp",
+    "MotorCurve",
+    "Network",
+    "general_actuators",
+    "load_onnx",
+]

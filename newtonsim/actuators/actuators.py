@@ -1,0 +1,281 @@
+"""All actuators of a model: what users command becomes what the solver gets, before every solver step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from newtonsim.actuators.general import General, GeneralGroup
+from newtonsim.actuators.groups import (
+    ActuatorGroup,
+    Arrays,
+    DriveGroup,
+    EffortGroup,
+    Pass,
+    PDGroup,
+    PIDGroup,
+    Sites,
+)
+from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, Network, check_number
+from newtonsim.actuators.network_group import NetworkGroup
+from newtonsim.errors import NewtonsimError
+from newtonsim.kernels.actuators import commands, episodes
+from newtonsim.kernels.actuators import delay as delays
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.control import Control
+from newtonsim.scene.model import Model
+from newtonsim.scene.patterns import match_labels
+from newtonsim.scene.revisions import Revised
+from newtonsim.scene.snapshot import find_arrays
+from newtonsim.scene.state import State
+
+_PURPOSE = 1 << 30
+"""Of the random numbers of the first group; environments use small ones and those below zero."""
+
+
+_GROUPS: dict[type[Actuator], Callable[[Any, Sites], ActuatorGroup]] = {
+    Drive: DriveGroup,
+    Effort: EffortGroup,
+    PD: PDGroup,
+    PID: PIDGroup,
+    DCMotor: PDGroup,
+    Network: NetworkGroup,
+    General: GeneralGroup,
+}
+"""What makes the actuators of all worlds of an entry."""
+
+
+class Actuators(Revised):
+    """Actuators of the joints of a model, the same in all worlds but for what is drawn.
+
+    `Control.joint_act` holds their commands, one for each axis: targets for `PD` and the like, efforts for
+    `Effort`. Axes that no pattern names keep the drive that they have.
+
+    The drives of axes that get an actuator other than `Drive` are switched off in the model (position mode
+    with gains of zero), since the actuator acts in their place; `Model.joint_effort_limit` limits its effort.
+
+    Args:
+        model: The model.
+        entries: Actuators by pattern of the names of joints, see `match_labels`; or by several patterns.
+        dt: Time of a solver step [s].
+        seed: Of random delays.
+
+    Attributes:
+        groups: What each entry has become, by its pattern: parameters as arrays that may be written.
+        driven: What the solver got in the last step.
+        key: Of the random numbers of each world, int (world_count,).
+        episode: How often each world has begun anew, int (world_count,).
+
+    Raises:
+        NewtonsimError: A pattern matches nothing, two name the same joint, a joint cannot be driven, or a
+            number is out of range.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        entries: Mapping[str | tuple[str, ...], Actuator],
+        dt: float,
+        seed: int = 0,
+    ):
+        check_number("dt", dt, strict=True)
+        self.model, self.dt = model, float(dt)
+        self.groups: dict[str | tuple[str, ...], ActuatorGroup] = {}
+        owner: dict[int, object] = {}
+        taken = np.zeros(model.joint_dof_count, np.int32)
+        for patterns, entry in entries.items():
+            if not isinstance(entry, Actuator):
+                raise NewtonsimError(
+                    f"actuators {patterns!r}: expected an actuator such as PD(), got {entry!r}"
+                )
+            joints = match_labels(patterns, model.joint_key, "joints")
+            for joint in joints:
+                if joint in owner:
+                    key = model.joint_key[joint]
+                    raise NewtonsimError(f"joint {key!r}: both {owner[joint]!r} and {patterns!r} name it")
+                owner[joint] = patterns
+            sites = Sites(str(patterns), model, joints, self.dt)
+            self.groups[patterns] = _GROUPS[type(entry)](entry, sites)
+            taken[sites.dofs] = 1
+        self._taken = put(taken, dtype=int, device=model.device)
+        words = np.random.SeedSequence(seed).generate_state(model.world_count).view(np.int32)
+        self.key = put(words, dtype=int, device=model.device)
+        self.episode = zeros(model.world_count, dtype=int, device=model.device)
+        self._counts_episodes = True
+        self.driven = model.control(requires_grad=False)
+        self._memory = [group.new_memory(model.requires_grad) for group in self.groups.values()]
+        self._room = [group.new_room(False) for group in self.groups.values()]
+        self._everyone = put(np.ones(model.world_count, bool), dtype=bool, device=model.device)
+        self._draw(Launcher(model, record_tape=False), self._everyone)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether steps depend on earlier ones beside the state: by delays, activations, integrals."""
+        return any(self._memory)
+
+    def follow_episodes(self, key: wp.array, episode: wp.array) -> None:
+        """Take the random numbers of an environment.
+
+        Args:
+            key: Of each world, int (world_count,).
+            episode: Number of the episode of each world, int (world_count,), counted elsewhere.
+        """
+        self.key, self.episode, self._counts_episodes = key, episode, False
+
+    def launch(self, launch: Launcher, state: State, control: Control, dt: float) -> Control:
+        """Launch all actuators for the worlds of a launcher, in place.
+
+        Args:
+            launch: For these worlds.
+            state: State at the start of the solver step.
+            control: What users command.
+            dt: Time of the solver step [s].
+
+        Returns:
+            What the solver is to get.
+
+        Raises:
+            NewtonsimError: The step is not that which the actuators were made for.
+        """
+        self._check_step(dt)
+        self._launch(launch, state, control, self.driven, self._memory, self._memory, self._room)
+        return self.driven
+
+    def record(self, tape: wp.Tape, state: State, control: Control, dt: float) -> RecordedPass:
+        """Do so for all worlds on a tape: with memory and controls of this step's own.
+
+        Raises:
+            NewtonsimError: The step is not that which the actuators were made for.
+        """
+        self._check_step(dt)
+        groups = self.groups.values()
+        driven = self.model.control(requires_grad=True)
+        before, after = self._memory, [group.new_memory(True) for group in groups]
+        room = [group.new_room(True) for group in groups]
+        self._memory = after
+        inputs = dict(state=state, control=control, driven=driven, before=before, after=after, room=room)
+        recorded = RecordedPass(partial(self._launch, **inputs), self.model, driven, room)
+        recorded.evaluate()
+        arrays = [a for arrays in (*before, *after) for a in arrays.values()]
+        arrays += [driven.joint_act, driven.joint_f, control.joint_act, control.joint_f]
+        arrays += [state.joint_q, state.joint_qd, *self._parameters()]
+        tape.record_func(recorded.reverse, [a for a in arrays if a.size and a.grad is not None])
+        return recorded
+
+    def _parameters(self) -> list[wp.array]:
+        found = find_arrays(*self.groups.values(), skip=(self.model,))
+        return [*found, self.model.joint_effort_limit]
+
+    def _launch(
+        self,
+        launch: Launcher,
+        state: State,
+        control: Control,
+        driven: Control,
+        before: list[Arrays],
+        after: list[Arrays],
+        room: list[Arrays],
+    ) -> None:
+        launch(
+            commands.pass_controls,
+            "dof",
+            reads=dict(
+                dof_axis=launch.views.tree.dof_axis,
+                taken=self._taken,
+                act=control.joint_act,
+                force=control.joint_f,
+            ),
+            writes=dict(act_out=driven.joint_act, force_out=driven.joint_f),
+        )
+        for group, old, new, own in zip(self.groups.values(), before, after, room):
+            group.launch(_over(launch, group), Pass(state, control, driven, old, new, own, self.dt))
+
+    def _check_step(self, dt: float) -> None:
+        if abs(dt - self.dt) > 1e-6 * self.dt:
+            raise NewtonsimError(f"actuators: made for solver steps of {self.dt:g} s, got {dt:g} s")
+
+    def reset_worlds(self, launch: Launcher, mask: wp.array | None = None) -> None:
+        """Forget the past of the masked worlds among those of a launcher, and draw their delays anew.
+
+        Args:
+            launch: For these worlds.
+            mask: Worlds, bool (world_count,); None for all.
+        """
+        mask = self._everyone if mask is None else mask
+        if self._counts_episodes:
+            launch(episodes.count_episodes, "world", reads=dict(mask=mask), writes=dict(episode=self.episode))
+        self._draw(launch, mask)
+        for group, arrays in zip(self.groups.values(), self._memory):
+            over = _over(launch, group)
+            for name, array in arrays.items():
+                if name == "count":
+                    kernel, written = commands.forget_counts, dict(count=array)
+                else:
+                    kernel, written = commands.forget_numbers, dict(values=array)
+                over(kernel, "actuator", reads=dict(mask=mask, world=group.world), writes=written)
+
+    def _draw(self, launch: Launcher, mask: wp.array) -> None:
+        for number, group in enumerate(self.groups.values()):
+            span = group.span
+            if span.longest > span.low:
+                launch(
+                    delays.draw_delays,
+                    "world",
+                    reads=dict(
+                        low=span.low,
+                        high=span.longest,
+                        purpose=_PURPOSE + number,
+                        mask=mask,
+                        key=self.key,
+                        episode=self.episode,
+                    ),
+                    writes=dict(delay=group.delay),
+                )
+
+    def baked_revision(self) -> int:
+        """A number that grows whenever a graph that holds the actuators is out of date."""
+        return self.revision + sum(group.revision for group in self.groups.values())
+
+
+class RecordedPass:
+    """The actuators of one step on a tape, which replays may run with other values than it was recorded with.
+
+    Args:
+        run: Launches the pass by a launcher.
+        model: The model.
+        driven: What the solver gets.
+        room: Arrays between the stages.
+
+    Attributes:
+        driven: What the solver gets.
+    """
+
+    def __init__(self, run: Callable[[Launcher], None], model: Model, driven: Control, room: list[Arrays]):
+        self._run, self._model, self._room = run, model, room
+        self.driven = driven
+
+    def evaluate(self) -> None:
+        """Launch it, without a tape."""
+        self._run(Launcher(self._model, record_tape=False))
+
+    def reverse(self) -> None:
+        """Launch it once more on a tape, and run that back."""
+        for arrays in self._room:
+            for array in arrays.values():
+                array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+        with wp.Tape() as tape:
+            self._run(Launcher(self._model, record_tape=True))
+        tape.backward()
+        for array in (self.driven.joint_act, self.driven.joint_f):
+            array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def _over(launch: Launcher, group: ActuatorGroup) -> Launcher:
+    """Return a launcher for the same worlds that knows the actuators of a group."""
+    shard = launch.shard.with_starts(group.ranges)
+    return Launcher(launch.model, record_tape=launch.record_tape, shard=shard)

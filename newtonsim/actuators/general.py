@@ -1,0 +1,152 @@
+"""MuJoCo's general actuator, and those of MJCF files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from newtonsim.actuators.groups import EffortGroup, Pass, Sites
+from newtonsim.actuators.models import Actuator, check_number
+from newtonsim.errors import NewtonsimError
+from newtonsim.kernels.actuators import general
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put
+
+_DYNAMICS = ("none", "integrator", "filter", "filterexact")
+_ANY = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class General(Actuator):
+    """MuJoCo's general actuator: an effort gear (gain(l, l') a + bias(l, l')) with l = gear q.
+
+    Its command is MuJoCo's `ctrl`; a is the control, or an activation that follows it and begins at 0. Gain
+    and bias are affine in length and velocity. `general_actuators` makes them of an MJCF file.
+
+    Source: MuJoCo's documentation, "Computation: Actuation model".
+
+    Attributes:
+        gear: Length of the actuator by position of the joint.
+        gain: Factors of 1, length and velocity in the gain.
+        bias: Likewise in the bias.
+        dynamics: "none", "integrator", "filter" or "filterexact", as `dyntype`.
+        time_constant: Of the filters [s].
+        reference: Position that the file gives to coordinate 0 of the joint [rad or m].
+        control_range: Least and most control.
+        force_range: Least and most force before the gear.
+        activation_range: Least and most activation.
+        early: Whether the activation at the end of a step makes its force, as `actearly`.
+    """
+
+    gear: float = 1.0
+    gain: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    dynamics: str = "none"
+    time_constant: float = 1.0
+    reference: float = 0.0
+    control_range: tuple[float, float] = _ANY
+    force_range: tuple[float, float] = _ANY
+    activation_range: tuple[float, float] = _ANY
+    early: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dynamics not in _DYNAMICS:
+            known = ", ".join(_DYNAMICS)
+            raise NewtonsimError(f"dynamics: there is no {self.dynamics!r}; there are {known}")
+        check_number("time_constant", self.time_constant, strict=True)
+        for name in ("gain", "bias"):
+            if len(getattr(self, name)) != 3:
+                raise NewtonsimError(f"{name}: expected 3 factors, got {getattr(self, name)}")
+        for name in ("gear", "reference", "gain", "bias"):
+            for value in np.ravel(getattr(self, name)):
+                check_number(name, float(value), -math.inf, strict=True)
+        for name in ("control_range", "force_range", "activation_range"):
+            low, high = getattr(self, name)
+            if not low <= high:
+                raise NewtonsimError(f"{name}: expected (low, high), got {(low, high)}")
+
+
+class GeneralGroup(EffortGroup):
+    """General actuators.
+
+    Attributes:
+        view: Their law; `gear`, `gain`, `bias` and `time_constant` have an entry for each, (count,).
+    """
+
+    def __init__(self, model: General, sites: Sites):
+        super().__init__(model, sites)
+        view = self.view = general.GeneralView()
+        view.gear, view.time_constant = sites.fill(model.gear), sites.fill(model.time_constant)
+        options = {"dtype": wp.vec3, "device": self._device, "requires_grad": self._requires_grad}
+        view.gain = put(np.tile(model.gain, (self.count, 1)), **options)
+        view.bias = put(np.tile(model.bias, (self.count, 1)), **options)
+        view.reference, view.dynamics = model.reference, _DYNAMICS.index(model.dynamics)
+        view.early = int(model.early)
+        view.control, view.force = wp.vec2(*model.control_range), wp.vec2(*model.force_range)
+        view.range = wp.vec2(*model.activation_range)
+
+    def memory(self) -> dict[str, int]:
+        """See `ActuatorGroup.memory`."""
+        found = super().memory()
+        return {**found, "general": 1} if self.view.dynamics else found
+
+    def rooms(self) -> dict[str, int]:
+        """See `ActuatorGroup.rooms`."""
+        return {**super().rooms(), "general": 2}
+
+    def launch_effort(self, launch: Launcher, p: Pass, command: wp.array) -> wp.array:
+        """See `EffortGroup.launch_effort`."""
+        before, after = (p.before, p.after) if self.view.dynamics else (p.room, p.room)
+        launch(
+            general.apply_general,
+            "actuator",
+            reads=dict(
+                view=self.view,
+                coord=self.coord,
+                dof=self.dof,
+                dt=p.dt,
+                q=p.state.joint_q,
+                qd=p.state.joint_qd,
+                command=command,
+                activation=before["general"],
+            ),
+            writes=dict(activation_out=after["general"], effort=p.room["effort"]),
+        )
+        return p.room["effort"]
+
+
+def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], General]:
+    """Return the actuators of an MJCF file for `Actuators`, joints of the same law together.
+
+    They act as MuJoCo's, with all that drives leave out: activation dynamics, gains that depend on position
+    and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`.
+
+    Args:
+        actuators: `ImportReport.actuators` of `parse_mjcf`.
+
+    Raises:
+        NewtonsimError: A joint has several actuators, or moves along several axes; or an actuator is none of
+            a joint, or a muscle or the like.
+    """
+    joints: dict[General, list[str]] = {}
+    driven: set[str] = set()
+    for entry in actuators:
+        name, joint = entry["name"], entry["key"]
+        if entry["law"] is None:
+            raise NewtonsimError(f"actuator {name!r}: it is no actuator of one joint axis with an affine law")
+        if joint in driven:
+            raise NewtonsimError(f"actuator {name!r}: the joint {joint!r} has another one")
+        driven.add(joint)
+        joints.setdefault(General(**entry["law"]), []).append(joint)
+    return {tuple(map(_as_pattern, names)): law for law, names in joints.items()}
+
+
+def _as_pattern(name: str) -> str:
+    """Return the pattern that matches a name and nothing else."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)

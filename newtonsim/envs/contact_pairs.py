@@ -1,0 +1,94 @@
+"""Contacts between sets of shapes that patterns name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import warp as wp
+
+from newtonsim.envs.sensors import AttachedSensor, Sensor, Site
+from newtonsim.errors import NewtonsimError
+from newtonsim.kernels.constraints.reactions import READINGS
+from newtonsim.kernels.envs import sensors as envs_sensors
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.patterns import match_labels
+
+if TYPE_CHECKING:
+    from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.scene.model import Model
+    from newtonsim.simulator import Simulator
+
+
+@dataclass(frozen=True)
+class ContactPairs(Sensor):
+    """What contacts do between things that patterns name; 13 readings for each pair of patterns.
+
+    - Normal force on what the first pattern names [N] (3).
+    - Friction on it [N] (3).
+    - Point where it acts, the mean of all contacts by their normal forces [m] (3).
+    - Direction of the normal force, unit (3).
+    - Number of contacts that push (1).
+
+    All in world axes, the mean over the last solver step, at the poses at its start; zero without contact and
+    in the first observation of an episode. Needs a solver with `pair_forces`, which FeatherstoneSolver has.
+
+    Attributes:
+        pairs: Pairs of patterns, see `match_labels`. They name bodies, with all their shapes, or shapes.
+        noise: Standard deviation of the components of the forces [N].
+    """
+
+    pairs: Sequence[tuple[str, str]]
+    noise: float = 0.0
+
+    def attach(self, site: Site, column: int) -> AttachedSensor:
+        """See `Sensor.attach`."""
+        site.check_noise(self.noise)
+        if not hasattr(site.solver, "pair_forces"):
+            solver = type(site.solver).__name__
+            raise NewtonsimError(f"sensor {site.name!r}: expected FeatherstoneSolver, got {solver}")
+        if not self.pairs or any(len(pair) != 2 for pair in self.pairs):
+            raise NewtonsimError(f"sensor {site.name!r}: expected pairs of patterns, got {self.pairs}")
+        try:
+            side = np.stack([shapes_of(site.model, a) + 2 * shapes_of(site.model, b) for a, b in self.pairs])
+        except NewtonsimError as error:
+            raise NewtonsimError(f"sensor {site.name!r}: {error}") from None
+        return _AttachedPairs(site.model, side, column, self.noise)
+
+
+def shapes_of(model: Model, pattern: str) -> np.ndarray:
+    """Return which shapes a pattern names, by their own names or those of their bodies, uint8 (shape_count,).
+
+    Raises:
+        NewtonsimError: None.
+    """
+    labels = [*model.body_key, *model.shape_key]
+    found = np.zeros(len(labels), bool)
+    found[match_labels(pattern, labels, "bodies or shapes")] = True
+    of_body, of_shape = found[: model.body_count], found[model.body_count :]
+    carrier = np.asarray(model.shape_body.numpy(), np.int64)
+    if model.body_count:
+        of_shape = of_shape | ((carrier >= 0) & of_body[carrier])
+    return of_shape.astype(np.uint8)
+
+
+class _AttachedPairs(AttachedSensor):
+    def __init__(self, model: Model, side: np.ndarray, column: int, noise: float):
+        pairs, self._column = len(side), column
+        self.deviations = ([noise] * 6 + [0.0] * 7) * pairs
+        self._side = put(side, dtype=wp.uint8, device=model.device)
+        readings = int(READINGS) * pairs
+        self._sums = zeros((model.world_count, readings), dtype=float, device=model.device)
+
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        if not fresh:
+            sim.solver.pair_forces(launch.shard, sim.dt / sim.substeps, self._side, self._sums)  # pyright: ignore[reportAttributeAccessIssue]
+        launch(
+            envs_sensors.show_readings,
+            "world",
+            reads=dict(readings=self._sums, column=self._column, mask=mask, fresh=fresh),
+            writes=dict(env=env),
+        )

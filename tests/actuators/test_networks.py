@@ -1,0 +1,233 @@
+"""Networks as actuators against torch, which made them, and finite differences."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+import warp as wp
+from actuators.test_actuators import DT, arm, simulate
+from torch import nn
+
+from newtonsim.actuators import ActuatedSolver, Actuators, Layer, Lstm, LstmLayer, Mlp, Network, load_onnx
+from newtonsim.errors import NewtonsimError
+from newtonsim.solvers import FeatherstoneSolver
+
+FUNCTIONS = {
+    "elu": nn.ELU,
+    "relu": nn.ReLU,
+    "tanh": nn.Tanh,
+    "sigmoid": nn.Sigmoid,
+    "softsign": nn.Softsign,
+}
+
+
+def perceptron(activation: str = "elu", inputs: int = 6, hidden: tuple[int, ...] = (32, 13)) -> nn.Sequential:
+    torch.manual_seed(3)
+    sizes, parts = (inputs, *hidden), []
+    for one, other in zip(sizes, hidden):
+        parts += [nn.Linear(one, other), FUNCTIONS[activation]()]
+    return nn.Sequential(*parts, nn.Linear(hidden[-1], 1))
+
+
+class Memory(nn.Module):
+    """Two layers of cells and a linear one, as in rsl-rl's and Isaac Lab's actuator networks."""
+
+    def __init__(self, inputs: int = 2, units: int = 9):
+        super().__init__()
+        torch.manual_seed(4)
+        self.lstm = nn.LSTM(inputs, units, num_layers=2)
+        self.out = nn.Linear(units, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.out(self.lstm(x)[0])
+
+
+def follow(sim, actuators, steps: int, worlds: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Errors, velocities and efforts of some steps with commands that differ, (steps, worlds)."""
+    rng, found = np.random.default_rng(5), []
+    for _ in range(steps):
+        command = rng.uniform(-1.0, 1.0, worlds).astype(np.float32)
+        sim.control.joint_act.assign(command)
+        error, speed = command - sim.state.joint_q.numpy(), sim.state.joint_qd.numpy().copy()
+        sim.step()
+        found.append((error, speed, actuators.driven.joint_f.numpy().copy()))
+    return tuple(map(np.array, zip(*found)))  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.parametrize("activation", FUNCTIONS)
+@pytest.mark.parametrize("position_first", [True, False])
+def test_perceptrons_are_torchs(device: str, activation: str, position_first: bool):
+    """Efforts in motion, worlds side by side, with what was now and 2 and 4 steps ago."""
+    module, worlds, lags = perceptron(activation), 5, (0, 2, 4)
+    network = Mlp.of_state_dict(module.state_dict(), activation)
+    entry = Network(
+        network=network,
+        history=lags,
+        position_first=position_first,
+        position_scale=2.0,
+        velocity_scale=0.3,
+        effort_scale=4.0,
+    )
+    sim, actuators = simulate(arm(device, worlds), {"*": entry}, threads=2)
+    error, speed, effort = follow(sim, actuators, 12, worlds)
+    rows = [np.maximum(np.arange(12) - lag, 0) for lag in lags]
+    kinds = [2.0 * error, 0.3 * speed] if position_first else [0.3 * speed, 2.0 * error]
+    inputs = np.stack([kind[row] for kind in kinds for row in rows], axis=-1)
+    expected = 4.0 * module(torch.tensor(inputs)).detach().numpy()[..., 0]
+    np.testing.assert_allclose(effort, expected, rtol=2e-5, atol=1e-5)
+    assert expected.std() > 0.01
+
+
+def test_lstms_are_torchs(device: str):
+    module, worlds = Memory(), 4
+    entry = Network(network=Lstm.of_state_dict(module.state_dict()))
+    sim, actuators = simulate(arm(device, worlds), {"*": entry}, threads=2)
+    error, speed, effort = follow(sim, actuators, 25, worlds)
+    inputs = torch.tensor(np.stack([error, speed], axis=-1))
+    expected = module(inputs).detach().numpy()[..., 0]
+    np.testing.assert_allclose(effort, expected, rtol=1e-4, atol=1e-5)
+    # a world that starts anew remembers nothing, others go on
+    sim.reset(np.array([True, False, False, False]))
+    error, speed, effort = follow(sim, actuators, 1, worlds)
+    fresh = module(torch.tensor(np.stack([error, speed], axis=-1))).detach().numpy()[0, :, 0]
+    assert effort[0, 0] == pytest.approx(fresh[0], rel=1e-4)
+    assert np.all(np.abs(effort[0, 1:] - fresh[1:]) > 1e-3)
+
+
+@pytest.mark.parametrize("kind", ["perceptron", "lstm"])
+def test_onnx_files_hold_the_same_network(tmp_path, kind: str):
+    onnx = pytest.importorskip("onnx")
+    path = tmp_path / "actuator.onnx"
+    module = perceptron("softsign") if kind == "perceptron" else Memory()
+    example = torch.zeros(1, 6) if kind == "perceptron" else torch.zeros(1, 1, 2)
+    torch.onnx.export(module, (example,), path, dynamo=False)
+    assert onnx.load(path).graph.node
+    found = load_onnx(path)
+    if kind == "perceptron":
+        expected = Mlp.of_state_dict(module.state_dict(), "softsign")
+        assert [layer.activation for layer in found.layers] == ["softsign", "softsign", "linear"]
+        pairs = list(zip(found.layers, expected.layers))
+    else:
+        expected = Lstm.of_state_dict(module.state_dict())
+        pairs = list(zip(found.head, expected.head))
+        for one, other in zip(found.cells, expected.cells, strict=True):
+            for name in ("of_input", "of_hidden", "bias"):
+                np.testing.assert_allclose(getattr(one, name), getattr(other, name), atol=1e-7)
+    for one, other in pairs:
+        np.testing.assert_allclose(one.weight, other.weight)
+        np.testing.assert_allclose(one.bias, other.bias)
+
+
+def test_without_the_package_the_error_says_what_to_install(tmp_path):
+    program = (
+        "import sys; sys.modules['onnx'] = None\n"
+        "from newtonsim.actuators import load_onnx\n"
+        "load_onnx('x.onnx')"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert run.stderr.strip().endswith(
+        "ImportError: networks of ONNX files need the package onnx: pip install onnx"
+    )
+
+
+def test_files_that_hold_something_else_are_refused(tmp_path):
+    pytest.importorskip("onnx")
+    (tmp_path / "text.onnx").write_text("no network")
+    with pytest.raises(NewtonsimError, match=r"text.onnx: cannot be read as ONNX"):
+        load_onnx(tmp_path / "text.onnx")
+    torch.onnx.export(
+        nn.Sequential(nn.Linear(2, 3), nn.Hardswish()),
+        (torch.zeros(1, 2),),
+        tmp_path / "a.onnx",
+        dynamo=False,
+    )
+    with pytest.raises(NewtonsimError, match=r"a.onnx: node .* \(Hard\w+\): only layers"):
+        load_onnx(tmp_path / "a.onnx")
+
+
+@wp.kernel
+def weigh_end(q: wp.array(dtype=float), qd: wp.array(dtype=float), loss: wp.array(dtype=float)):
+    i = wp.tid()
+    wp.atomic_add(loss, 0, 3.0 * q[i] + 0.5 * qd[i])
+
+
+@pytest.mark.parametrize("kind", ["perceptron", "lstm"])
+def test_gradients_through_networks_agree_with_differences(kind: str):
+    """With respect to each command of 10 steps, and a weight of each layer."""
+    if kind == "perceptron":
+        network = Mlp.of_state_dict(perceptron("elu", 4, (8, 5)).state_dict(), "elu")
+        entry = Network(network=network, history=(0, 3), effort_scale=20.0)
+    else:
+        entry = Network(network=Lstm.of_state_dict(Memory(units=5).state_dict()), effort_scale=20.0)
+    steps, rng = 10, np.random.default_rng(0)
+    given = rng.uniform(-2.0, 2.0, steps)
+
+    def run(commands, moved: tuple[int, float] = (0, 0.0), tape: bool = False):
+        model = arm("cpu", grad=True)
+        actuators = Actuators(model, {"*": entry}, DT)
+        group = actuators.groups["*"]
+        views = [*group.layers, *(view for cell in group.cells for view in cell)]
+        number, step = moved
+        values = views[number].weight.numpy()
+        values[0, 1] += step
+        views[number].weight.assign(values)
+        solver = ActuatedSolver(FeatherstoneSolver(model), actuators)
+        states = [model.state() for _ in range(steps + 1)]
+        controls = [model.control() for _ in range(steps)]
+        states[0].joint_qd.fill_(2.0)
+        loss = wp.zeros(1, dtype=float, device="cpu", requires_grad=True)
+        with wp.Tape() as record:
+            for n in range(steps):
+                controls[n].joint_act.fill_(commands[n])
+                solver.step(model, states[n], states[n + 1], controls[n], None, DT)
+            wp.launch(weigh_end, 1, [states[-1].joint_q, states[-1].joint_qd], [loss], device="cpu")
+        if not tape:
+            return float(loss.numpy()[0])
+        record.backward(loss)
+        weights = [view.weight.grad.numpy()[0, 1] for view in views]
+        return np.array([c.joint_act.grad.numpy()[0] for c in controls]), weights
+
+    found, by_weight = run(given, tape=True)
+    step = 2e-2
+    shifts = step * np.eye(steps)
+    expected = [(run(given + shift) - run(given - shift)) / (2.0 * step) for shift in shifts]
+    np.testing.assert_allclose(found, expected, rtol=2e-2, atol=5e-3 * np.abs(expected).max())
+    expected = [
+        (run(given, (n, step)) - run(given, (n, -step))) / (2.0 * step) for n in range(len(by_weight))
+    ]
+    np.testing.assert_allclose(by_weight, expected, rtol=3e-2, atol=5e-3 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Network(network=mlp(5)), r"expected 2 inputs.*history=\[0\], got a network of 5"),
+        (lambda: Network(network=mlp(4), history=(0, -1)), "history: expected different numbers of steps"),
+        (lambda: Network(network=mlp(4), history=(1, 1)), "history"),
+        (lambda: Network(network=mlp(2, 3)), "expected one output, the effort, got 3"),
+        (lambda: Network(network=3), "expected an Mlp or an Lstm, got a int"),
+        (lambda: Network(network=mlp(2), effort_scale=math.nan), "effort_scale"),
+        (
+            lambda: Mlp((Layer(np.ones((3, 2)), np.ones(3)), Layer(np.ones((1, 4)), np.ones(1)))),
+            "layer 1 has 4 inputs",
+        ),
+        (lambda: Layer(np.ones((3, 2)), np.ones(2)), "a bias for each neuron"),
+        (lambda: Layer(np.full((1, 2), np.nan), np.ones(1)), "not finite"),
+        (lambda: Layer(np.ones((1, 2)), np.ones(1), "gelu"), "there is no activation 'gelu'"),
+        (lambda: LstmLayer(np.ones((8, 2)), np.ones((8, 3)), np.ones(8)), "4 \\* units gates"),
+        (lambda: Lstm((), ()), "needs a layer of cells"),
+        (lambda: Mlp.of_state_dict({"a.weight": np.ones((1, 2)), "b": np.ones(1)}), r"got \['b'\]"),
+        (lambda: Mlp.of_state_dict({"conv.weight": np.ones((1, 2, 3))}), "expected a linear layer"),
+        (lambda: Mlp.of_state_dict(Memory().state_dict()), "LSTM|linear"),
+    ],
+)
+def test_networks_of_the_wrong_form_are_refused(make, message: str):
+    with pytest.raises(NewtonsimError, match=message):
+        make()
+
+
+def mlp(inputs: int, outputs: int = 1) -> Mlp:
+    return Mlp((Layer(np.ones((outputs, inputs)), np.ones(outputs)),))
