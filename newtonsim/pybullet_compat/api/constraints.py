@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.surface.arguments import quat, vec3
 from newtonsim.pybullet_compat.surface.constants import (
     JOINT_FIXED,
@@ -172,9 +171,9 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     size = {JOINT_FIXED: 6, JOINT_POINT2POINT: 3, JOINT_PRISMATIC: 5, JOINT_GEAR: 1}[constraint.kind]
     engine = client.engine if client.next_engine is None else client.ensure()
     forces = np.zeros((client.num_worlds, size))
-    if engine is not None and constraint.index >= 0 and engine.steps:
-        wrench = HostArray(engine.solver.constraint_forces(), client.num_worlds).host[:, constraint.index]
-        moment, force = wrench[:, :3].astype(np.float64), wrench[:, 3:].astype(np.float64)
+    wrench = constraint.last_wrench if engine is None else engine.constraint_wrench(constraint)
+    if wrench is not None:
+        moment, force = wrench[:, :3], wrench[:, 3:]
         if constraint.kind == JOINT_FIXED:
             forces = np.concatenate([-force, -moment], axis=1)
         elif constraint.kind == JOINT_POINT2POINT:

@@ -152,6 +152,7 @@ def _surface_changed(client: Client, body: Body, name: str) -> None:
 def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
     if _is_meant(mass):
         body.mass[:, place] = mass
+        body.held &= bool(place) or not np.any(body.mass[:, 0] > 0.0)
         body.inertia[:, place] = _inertias(body, place)
     if inertia is not None:
         body.inertia[:, place] = inertia

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from dataclasses import dataclass
 from operator import index
 
@@ -84,6 +84,17 @@ def joint_group(body: Body, indices: Sequence[int]) -> JointGroup | None:
 
 def _row(table: np.ndarray) -> np.ndarray:
     return table[0] if len(table) == 1 else table
+
+
+def is_empty(indices: object) -> bool:
+    """Return whether a script names no joints: then nothing happens, whatever the body.
+
+    Raises:
+        error: They are no sequence.
+    """
+    if not isinstance(indices, Sized):
+        raise error(NO_SEQUENCE)
+    return not len(indices)
 
 
 def joint_list(body: Body, indices: Sequence[int]) -> list[int]:

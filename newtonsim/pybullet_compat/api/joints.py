@@ -9,7 +9,7 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.pybullet_compat.api.bodies import canonical
-from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, joint_group, joint_list
+from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, is_empty, joint_group, joint_list
 from newtonsim.pybullet_compat.surface.arguments import finite
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.surface.errors import error
@@ -111,9 +111,11 @@ def getJointState(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
     return _joint_states(client, body, (jointIndex,))[0]
 
 
-def getJointStates(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple:
-    """Return `getJointState` of several joints."""
+def getJointStates(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple | None:
+    """Return `getJointState` of several joints, None of none."""
     body = client.bodies.get(bodyUniqueId)
+    if bodyUniqueId >= 0 and is_empty(jointIndices):
+        return None
     if body is None:
         raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
     group = joint_group(body, jointIndices)
@@ -138,11 +140,13 @@ def getJointStateMultiDof(client: Client, bodyUniqueId: int, jointIndex: int) ->
     return _multi_dof_state(client, body, jointIndex + 1)
 
 
-def getJointStatesMultiDof(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple:
-    """Return `getJointStateMultiDof` of several joints."""
+def getJointStatesMultiDof(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple | None:
+    """Return `getJointStateMultiDof` of several joints, None of none."""
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
+    if is_empty(jointIndices):
+        return None
     return tuple(_multi_dof_state(client, body, j + 1) for j in joint_list(body, jointIndices))
 
 
@@ -200,9 +204,9 @@ def _multi_dof_state(client: Client, body: Body, place: int) -> tuple:
 def _reaction(client: Client, body: Body, place: int) -> tuple | np.ndarray:
     """Force and moment that a joint's sensor measures."""
     many = client.num_worlds > 1
-    if place - 1 not in body.sensors or client.engine is None:
+    forces = client.joint_reaction(body, place) if place - 1 in body.sensors else None
+    if forces is None:
         return np.zeros((client.num_worlds, 6)) if many else NO_FORCE
-    forces = client.engine.joint_reaction(body, place)
     return forces if many else tuple(forces[0].tolist())
 
 
@@ -252,6 +256,8 @@ def resetJointStatesMultiDof(
     client: Client, bodyUniqueId: int, jointIndices, targetValues, targetVelocities=None
 ) -> None:
     """Set positions and velocities of several joints, see `resetJointStateMultiDof`."""
+    if is_empty(jointIndices):
+        return
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(OUT_OF_RANGE)

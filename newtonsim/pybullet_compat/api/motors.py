@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, JointGroup, joint_group, joint_list
+from newtonsim.pybullet_compat.api.joint_groups import (
+    OUT_OF_RANGE,
+    JointGroup,
+    is_empty,
+    joint_group,
+    joint_list,
+)
 from newtonsim.pybullet_compat.api.joints import joint_body
 from newtonsim.pybullet_compat.surface.constants import (
     PD_CONTROL,
@@ -98,11 +104,13 @@ def setJointMotorControlArray(
     velocityGains=None,
 ) -> None:
     """Control several joints, see `setJointMotorControl2`."""
+    if controlMode not in MODES:
+        raise error("Illegal control mode.")
+    if is_empty(jointIndices):
+        return
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(OUT_OF_RANGE)
-    if controlMode not in MODES:
-        raise error("Illegal control mode.")
     group = joint_group(body, jointIndices)
     count = len(jointIndices) if group is None else group.count
     position = _per_joint(client, targetPositions, count, 0.0, "target positions should match the")
@@ -304,11 +312,13 @@ def setJointMotorControlMultiDofArray(
     maxVelocities=None,
 ) -> None:
     """Control several joints, see `setJointMotorControlMultiDof`."""
+    if controlMode not in MODES:
+        raise error("Illegal control mode.")
+    if is_empty(jointIndices):
+        return
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(OUT_OF_RANGE)
-    if controlMode not in MODES:
-        raise error("Illegal control mode.")
     joints = joint_list(body, jointIndices)
     defaults = (None, None, None, DEFAULT_POSITION_GAIN, DEFAULT_VELOCITY_GAIN, -1.0)
     given = (targetPositions, targetVelocities, forces, positionGains, velocityGains, maxVelocities)

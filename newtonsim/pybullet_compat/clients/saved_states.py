@@ -90,6 +90,8 @@ def restore_worlds(client: Client, state_id: int, world_mask: npt.ArrayLike) -> 
 
 
 def _check_bodies(client: Client, state: SavedState) -> None:
+    if len(state.bodies) != len(client.bodies):
+        raise error(NO_STATE)
     for uid, (q, u, _) in state.bodies.items():
         body = client.bodies.get(uid)
         if body is None or body.q.shape != q.shape or body.u.shape != u.shape:

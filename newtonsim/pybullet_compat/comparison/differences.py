@@ -73,7 +73,7 @@ def find_difference(name: str, real: object, ours: object, tolerances: Tolerance
     What differs in structure is worse than any number. Quaternions count up to their sign. Contact points
     are compared by pairs of links: the number of points between two convex shapes is a choice, the force
     that they add up to and the smallest distance are not; a pair that one answer lacks has no force and no
-    depth there. Pictures are compared by their pixels.
+    depth there. Overlapping objects count in any order. Pictures are compared by their pixels.
 
     Args:
         name: Name of the function.
@@ -174,6 +174,13 @@ def _contacts(real: Any, ours: Any, place: str, tolerances: Tolerances) -> Itera
         yield from _numbers([distance], [our_distance], f"{of}.distance", tolerances)
 
 
+def _sets(real: Any, ours: Any, place: str, tolerances: Tolerances) -> Iterator[Difference]:
+    """What differs in lists whose order says nothing."""
+    lists = isinstance(real, tuple) and isinstance(ours, tuple)
+    a, b = (tuple(sorted(answer)) if lists else answer for answer in (real, ours))
+    yield from _values(a, b, place, tolerances)
+
+
 def _pairs(points: Sequence[tuple]) -> dict[tuple[int, ...], tuple[np.ndarray, float]]:
     """Force on B (3,) [N] and smallest distance [m] by bodies and links."""
     found: dict[tuple[int, ...], tuple[np.ndarray, float]] = {}
@@ -203,6 +210,7 @@ def _pictures(real: Any, ours: Any, place: str, tolerances: Tolerances) -> Itera
 _RULES: dict[str, Rule] = {
     "getContactPoints": _contacts,
     "getClosestPoints": _contacts,
+    "getOverlappingObjects": _sets,
     "getCameraImage": _pictures,
 }
 

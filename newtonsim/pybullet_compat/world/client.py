@@ -271,7 +271,16 @@ class Client:
     def applied(self, body: Body) -> np.ndarray | None:
         """Forces of the servos of a body in the last step (W, nu) [N m or N], None before an engine."""
         known = self.next_engine if self.engine is None else self.engine
-        return None if known is None else known.applied(body)
+        if known is not None:
+            return known.applied(body)
+        return None if body.last_step is None else body.last_step.applied
+
+    def joint_reaction(self, body: Body, place: int) -> np.ndarray | None:
+        """What the sensor of a joint measured in the last step (W, 6) [N, N m], None before an engine."""
+        if self.engine is not None:
+            return self.engine.joint_reaction(body, place)
+        known = body.last_step
+        return None if known is None or known.reactions is None else known.reactions[:, place]
 
     def coordinates_written(self, body: Body) -> None:
         """Note that `q`, `u` or `base_pose` of a body were changed on the host.
@@ -292,7 +301,7 @@ class Client:
     def links_placed(self, body: Body) -> None:
         """Note that forces on the links of a body act where these are now, see `force_poses`."""
         body.placed_at = 0 if self.engine is None else self.engine.steps
-        body.start_pose = None
+        body.start_pose, body.was_placed = None, True
 
     def force_poses(self, body: Body) -> np.ndarray:
         """Poses of the links (W, links, 7) that forces on them are turned by.

@@ -51,6 +51,7 @@ class Constraint:
         max_force: [N or N m].
         gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
+        last_wrench: Moment and force in the last step (W, 6), if the engine of that step is gone.
     """
 
     parent_body: int
@@ -67,17 +68,18 @@ class Constraint:
     relative_position: float = 0.0
     erp: float = 0.0
     index: int = -1
+    last_wrench: np.ndarray | None = None
 
     @property
     def slot_kind(self) -> Hashable:
         """What another constraint has to share to stand in the same slot, None if none can."""
-        if self.kind == JOINT_GEAR:
+        if self.kind == JOINT_GEAR or self.is_void:
             return None
         return self.kind, self.axis.tobytes() if self.kind == JOINT_PRISMATIC else b""
 
     @property
     def is_void(self) -> bool:
-        """Whether it holds a link to itself."""
+        """Whether it holds a link to itself: it is kept and reported, and does nothing."""
         return (self.parent_body, self.parent_link) == (self.child_body, self.child_link)
 
     def build(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
@@ -89,6 +91,8 @@ class Constraint:
             time_step: Time of one stepSimulation [s].
         """
         self.index = -1
+        if self.is_void:
+            return
         if self.kind == JOINT_GEAR:
             self._build_gear(builder, bodies, time_step)
             return

@@ -174,6 +174,10 @@ class Engine(Protocol):
         """Reaction force and moment that a joint's sensor measures (W, 6) [N, N m]."""
         ...
 
+    def constraint_wrench(self, constraint: Constraint) -> np.ndarray | None:
+        """Moment and force of a constraint in the last step (W, 6) [N m, N], None if there are none."""
+        ...
+
 
 class EngineCopy(Protocol):
     """What an engine has at a time, for one that is built later from the same content.
