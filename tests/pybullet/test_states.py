@@ -243,7 +243,7 @@ def test_some_worlds_go_back_to_a_state():
     speed = client.getBaseVelocity(body)[0][:, 2]
     assert abs(speed[0] + 9.81 / 240) < 1e-6
     assert speed[1] < -1.0
-    with pytest.raises(p.error, match="world_mask"):
+    with pytest.raises(p.error, match="worlds:"):
         client.restore_worlds(state, [True])
     client.disconnect()
 

@@ -99,8 +99,8 @@ def changeConstraint(
         q = np.array(quat(jointChildFrameOrientation, "jointChildFrameOrientation"))
         q /= np.linalg.norm(q)
     constraint.child_frame = Pose(p, q)
-    if maxForce is not None and maxForce >= 0.0:
-        constraint.max_force = float(maxForce)
+    if maxForce is not None and np.all(np.asarray(maxForce) >= 0.0):
+        constraint.max_force = _limit(client, constraint.max_force, maxForce)
     if gearAuxLink is not None:
         constraint.gear_aux_link = int(gearAuxLink)
     gear = (constraint.gear_ratio, constraint.erp, constraint.relative_position)
@@ -113,6 +113,15 @@ def changeConstraint(
     if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
         client.structure_changed()
     constraint.tell(client.engine)
+
+
+def _limit(client: Client, known: float | np.ndarray, given: float | np.ndarray) -> float | np.ndarray:
+    """Greatest force where some worlds are given another: a number, or an array (W,) where they differ."""
+    if client.given_worlds == client.num_worlds and not np.ndim(given):
+        return float(given)
+    limits = np.array(np.broadcast_to(known, client.num_worlds))
+    limits[client.chosen] = given
+    return limits
 
 
 def removeConstraint(client: Client, userConstraintUniqueId: int) -> None:
@@ -149,7 +158,7 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
         tuple(child.p.tolist()),
         tuple(parent.q.tolist()),
         tuple(child.q.tolist()),
-        constraint.max_force,
+        constraint.max_force.copy() if isinstance(constraint.max_force, np.ndarray) else constraint.max_force,
         constraint.gear_ratio,
         constraint.gear_aux_link,
         constraint.relative_position,

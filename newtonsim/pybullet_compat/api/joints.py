@@ -235,7 +235,7 @@ def resetJointState(
         return
     if client.engine is not None and client.engine.unread_coordinates:
         client.engine.read_coordinates()
-    at = body.world_index
+    at = body.world_index if client.num_worlds == 1 else client.chosen
     body.q[at, body.q_start[place]] = targetValue
     body.u[at, body.u_start[place]] = targetVelocity
     client.coordinates_written(body)
@@ -286,19 +286,20 @@ def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) ->
     columns, dofs = body.columns(place)
     size = body.q_count[place]
     value, velocity = _coordinates(value), _coordinates(velocity)
-    if not size or value is None or value.shape not in ((size,), (body.worlds, size)):
+    if not size or value is None or value.shape not in ((size,), (client.given_worlds, size)):
         return
     client.read_coordinates()
-    body.q[:, columns] = value
+    at = client.chosen
+    body.q[at, columns] = value
     count = body.u_count[place]
     speed = np.zeros(count)
-    if velocity is not None and velocity.shape in ((count,), (body.worlds, count)):
+    if velocity is not None and velocity.shape in ((count,), (client.given_worlds, count)):
         speed = velocity
     if body.links[place].joint_type == JOINT_SPHERICAL:
         norm = np.linalg.norm(value, axis=-1, keepdims=True)
-        body.q[:, columns] = value / np.where(norm > 0.0, norm, 1.0)
-        speed = quat_rotate(body.q[:, columns], np.broadcast_to(speed, (body.worlds, 3)))
-    body.u[:, dofs] = speed
+        body.q[at, columns] = value / np.where(norm > 0.0, norm, 1.0)
+        speed = quat_rotate(body.q[at, columns], np.broadcast_to(speed, (client.given_worlds, 3)))
+    body.u[at, dofs] = speed
     client.coordinates_written(body)
 
 

@@ -167,6 +167,9 @@ class FeatherstoneEngine:
             self._lend(body, body.servos, self._servos)
             self.write_damping(body)
             link_properties.write_differences(self, body)
+        for constraint in self.client.constraints.values():
+            if isinstance(constraint.max_force, np.ndarray):
+                constraint.tell(self)
 
     def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:
         """Copy a body's settings into arrays of all bodies, and make them views of those."""
@@ -478,6 +481,11 @@ class FeatherstoneEngine:
         row[:, :3] += torque
         row[:, 3:] += force
         self.forces_set = True
+
+    def drop_forces(self, body: Body, worlds: np.ndarray) -> None:
+        """Forget the forces on a body that wait for the next step in some worlds."""
+        self._force.host[worlds, body.first_row : body.first_row + len(body.links)] = 0.0
+        self._torque_of[body.uid][worlds] = 0.0
 
     def step(self, count: int = 1) -> None:
         """Make steps of the client's time step; forces act in the first one."""

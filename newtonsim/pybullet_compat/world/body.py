@@ -165,6 +165,7 @@ class Body:
         revision: Grows whenever masses, inertias or frames change.
         placed_at: Number of steps of the engine after which the host last placed the body.
         start_pose: Poses (W, links, 7) at the start of the last step, if the engine of that step is gone.
+        loaded_pose: Pose of the base's inertial frame as it was loaded (W, 7).
         held: Whether the base is fixed whatever its mass, as loaded; a mass from changeDynamics frees it.
         was_placed: Whether the host has placed the body since it was made.
         last_step: What motors and sensors had in the last step, if the engine of that step is gone.
@@ -222,11 +223,8 @@ class Body:
         self._lay_out(self._movable(), time_step)
         base = (description.pose @ description.base.inertial_pose).row()
         self.base_pose = _repeated(base, worlds)
-        if self.floating:
-            self.q[:, :7] = self.base_pose
-        for place, value in description.joint_positions.items():
-            if self.q_count[place + 1]:
-                self.q[:, self.q_start[place + 1]] = value
+        self.loaded_pose = self.base_pose.copy()
+        self.q[...] = self.loaded_coordinates()
         self.pose = _repeated([IDENTITY] * count, worlds)
         self.twist = np.zeros((worlds, count, 6))
         self.stale_poses = True
@@ -359,6 +357,16 @@ class Body:
         for place, link in enumerate(self.links[1:], 1):
             if link.joint_type == JOINT_SPHERICAL:
                 q[:, self.q_start[place] + 3] = 1.0
+        return q
+
+    def loaded_coordinates(self) -> np.ndarray:
+        """Positions as the body was loaded (W, nq)."""
+        q = self.neutral_coordinates()
+        if self.floating:
+            q[:, :7] = self.loaded_pose
+        for place, value in self.description.joint_positions.items():
+            if self.q_count[place + 1]:
+                q[:, self.q_start[place + 1]] = value
         return q
 
     def _lay_out(self, floating: bool, time_step: float) -> None:

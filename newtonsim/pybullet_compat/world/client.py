@@ -7,10 +7,12 @@ velocities and settings goes on in the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
@@ -63,6 +65,8 @@ class Client:
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
         room: Empty slots that the next engine is to have.
         surroundings: Links of other clients that stand around all worlds, see `surround`.
+        chosen: The worlds that a setter is about, all but in `choosing`; to index axes of worlds with.
+        given_worlds: How many they are.
     """
 
     remote = False
@@ -91,6 +95,8 @@ class Client:
         self._idle: Engine | None = None
         self.stale_bodies: set[Body] = set()
         self.room = Room()
+        self.chosen: slice | np.ndarray = slice(None)
+        self.given_worlds = num_worlds
         self.hooked_steps = False
         self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
@@ -119,6 +125,35 @@ class Client:
         """Call one hook of all parts that have it."""
         for hook in self._hooks[name]:
             hook(*args)
+
+    # -- worlds ----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def choosing(self, worlds: np.ndarray) -> Iterator[None]:
+        """Let setters be about some worlds, whose values they get, and leave the others as they are.
+
+        Args:
+            worlds: Their indices (n,).
+        """
+        self.chosen, self.given_worlds = worlds, len(worlds)
+        try:
+            yield
+        finally:
+            self.chosen, self.given_worlds = slice(None), self.num_worlds
+
+    def spread(self, values: npt.ArrayLike, size: int = 0) -> np.ndarray:
+        """Return values of the chosen worlds with zeros for the others.
+
+        Args:
+            values: A number, or one for each chosen world (n,); or vectors (size,) or (n, size).
+            size: Length of vectors, 0 for numbers.
+
+        Returns:
+            (W,) or (W, size).
+        """
+        found = np.zeros((self.num_worlds, size) if size else self.num_worlds)
+        found[self.chosen] = values
+        return found
 
     # -- structure -------------------------------------------------------------------------------------------
 
