@@ -91,7 +91,7 @@ SET = {
         s.arm, [1, 3], [v[..., None], -v[..., None]], [v[..., None], v[..., None]], **k
     ),
     "setJointMotorControl2": lambda s, v, **k: s.setJointMotorControl2(
-        s.arm, 1, p.POSITION_CONTROL, targetPosition=v, force=100 * v, positionGain=v, **k
+        s.arm, 1, p.POSITION_CONTROL, targetPosition=v, force=5000 * v, positionGain=v, **k
     ),
     "torque": lambda s, v, **k: s.setJointMotorControl2(s.arm, 1, p.TORQUE_CONTROL, force=100 * v, **k),
     "setJointMotorControlArray": lambda s, v, **k: s.setJointMotorControlArray(
