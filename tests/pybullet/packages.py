@@ -78,8 +78,8 @@ def run(engine: str, package: str, name: str) -> dict:
     return {
         "calls": lockstep.calls,
         "steps": lockstep.steps_made,
-        "first": "" if first is None else f"{first.name} after {first.step}: {first.difference}",
-        "structural": "" if structural is None else f"{structural.name}: {structural.difference}",
+        "first": "none" if first is None else f"{first.name}, step {first.step}, {first.difference.place}",
+        "structural": "none" if structural is None else f"{structural.name}: {structural.difference}",
         "ratio": float(np.median(steps.seconds[1]) / np.median(steps.seconds[0])),
     }
 
@@ -98,7 +98,7 @@ def row(package: str, name: str) -> str:
     if failed := [r["failed"] for r in (real, ours, both) if "failed" in r]:
         return f"| {name} | {failed[0]} | | | | |"
     cells = [f"{np.mean(r['returns']):.4g} ± {np.std(r['returns']):.2g}" for r in (real, ours)]
-    cells += [both["structural"] or "none", both["first"].split(": PyBullet")[0] or "none"]
+    cells += [both["structural"], both["first"]]
     return f"| {name} | {' | '.join(cells)} | {both['ratio']:.2g} |"
 
 

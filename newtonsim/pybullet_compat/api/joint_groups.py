@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import index
 
@@ -86,15 +86,16 @@ def _row(table: np.ndarray) -> np.ndarray:
     return table[0] if len(table) == 1 else table
 
 
-def is_empty(indices: object) -> bool:
+def is_empty(indices: Sequence[int]) -> bool:
     """Return whether a script names no joints: then nothing happens, whatever the body.
 
     Raises:
         error: They are no sequence.
     """
-    if not isinstance(indices, Sized):
-        raise error(NO_SEQUENCE)
-    return not len(indices)
+    try:
+        return not len(indices)
+    except TypeError:
+        raise error(NO_SEQUENCE) from None
 
 
 def joint_list(body: Body, indices: Sequence[int]) -> list[int]:
