@@ -31,7 +31,7 @@ def capture(item: Body) -> ObjectState:
     return ObjectState(
         client.getBasePositionAndOrientation(uid),
         client.getBaseVelocity(uid),
-        tuple(state[:2] for state in client.getJointStatesMultiDof(uid, item.movable)),
+        tuple(state[:2] for state in client.getJointStatesMultiDof(uid, item.movable) or ()),
         tuple((row[1], row[7]) for row in client.getVisualShapeData(uid)),
     )
 
@@ -59,6 +59,6 @@ def stop(item: Body) -> None:
     if client.getBaseVelocity(uid) != REST:
         client.resetBaseVelocity(uid, *REST)
     if item.movable:
-        for index, (q, u, *_) in zip(item.movable, client.getJointStatesMultiDof(uid, item.movable)):
+        for index, (q, u, *_) in zip(item.movable, client.getJointStatesMultiDof(uid, item.movable) or ()):
             if any(u):
                 client.resetJointStateMultiDof(uid, index, q, [0.0] * len(u))

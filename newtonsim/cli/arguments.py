@@ -61,13 +61,30 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim pybullet``."""
     parser.description = (
         "Run a script or a module with newtonsim under the names pybullet, pybullet_data and pybullet_utils. "
-        "Scripts that open a window run without one."
+        "Scripts that open a window run without one. With --compare, the script runs under PyBullet and "
+        "newtonsim in lockstep: every call in both, and the script gets PyBullet's answers. The first call "
+        "whose answers differ is told, and what each kind of call takes under both."
     )
     parser.add_argument(
         "--data",
         choices=("own", "real"),
         help="models that pybullet_data offers: ours, or those of the real package where it is installed "
         "(default: own, or what the environment variable NEWTONSIM_PYBULLET_DATA says)",
+    )
+    parser.add_argument(
+        "--compare", action="store_true", help="run under PyBullet, which has to be installed, as well"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=positive_float,
+        nargs=2,
+        default=(1e-4, 1e-3),
+        metavar=("ABSOLUTE", "RELATIVE"),
+        help="with --compare: what numbers may be apart, in their units and as a part of the vector that "
+        "they stand in (default: 1e-4 1e-3)",
+    )
+    parser.add_argument(
+        "--steps", type=positive_int, metavar="N", help="with --compare: end the script after N steps"
     )
     parser.add_argument(
         "-m",

@@ -78,7 +78,6 @@ def test_states_go_through_files(world, tmp_path):
         assert poses(client, boxes) == after
     other.removeBody(boxes[-1])
     add_box(other, [3.0, 0.0, 0.1], 0.2)
-    add_box(other, [6.0, 0.0, 0.1], 0.2)
     other.stepSimulation()
     other.restoreState(fileName=str(tmp_path / "state.bullet"))  # of other shapes: the poses alone
     for now, then in zip(poses(other, boxes), before):
@@ -244,7 +243,7 @@ def test_some_worlds_go_back_to_a_state():
     speed = client.getBaseVelocity(body)[0][:, 2]
     assert abs(speed[0] + 9.81 / 240) < 1e-6
     assert speed[1] < -1.0
-    with pytest.raises(p.error, match="world_mask"):
+    with pytest.raises(p.error, match="worlds:"):
         client.restore_worlds(state, [True])
     client.disconnect()
 

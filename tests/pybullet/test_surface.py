@@ -290,6 +290,6 @@ def test_worlds_take_one_number_each():
     np.testing.assert_allclose(ours.getJointState(body, 0, physicsClientId=client)[0], [0.1, 0.2, 0.3])
     ours.resetJointState(body, 0, 0.5, physicsClientId=client)
     np.testing.assert_allclose(ours.getJointState(body, 0, physicsClientId=client)[0], [0.5, 0.5, 0.5])
-    with pytest.raises(ours.error, match=r"one per world \(3\), got \(2,\)"):
+    with pytest.raises(ours.error, match=r"one for each world in shape \(3,\), got shape \(2,\)"):
         ours.resetJointState(body, 0, np.array([0.1, 0.2]), physicsClientId=client)
     ours.disconnect(client)

@@ -48,7 +48,7 @@ examples.assets examples.scenes
 pybullet_compat.surface pybullet_compat.descriptions pybullet_compat.readers pybullet_compat.world
 pybullet_compat.engine pybullet_compat.kinematics pybullet_compat.queries pybullet_compat.soft_bodies
 pybullet_compat.rendering pybullet_compat.clients pybullet_compat.api pybullet_compat.logs
-pybullet_compat.server pybullet_compat.gui pybullet_compat
+pybullet_compat.server pybullet_compat.gui pybullet_compat pybullet_compat.comparison
 pybullet_compat.stand_ins.startup pybullet_compat.stand_ins pybullet_compat.stand_ins.pybullet_utils
 bullet_world
 

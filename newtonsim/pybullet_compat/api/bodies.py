@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.geometry.transforms import transform_multiply
+from newtonsim.pybullet_compat.surface.arguments import rows
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
@@ -88,8 +89,8 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         posObj: World position (3,) or (W, 3) [m].
         ornObj: Quaternion xyzw (4,) or (W, 4).
     """
-    position = _rows(client, posObj, 3, "position needs a 3 coordinates [x,y,z].")
-    rotation = _rows(client, ornObj, 4, "orientation needs a 4 coordinates, quaternion [x,y,z,w].")
+    position = rows(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
+    rotation = rows(ornObj, 4, client, "orientation needs a 4 coordinates, quaternion [x,y,z,w].")
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         if bodyUniqueId in client.soft_bodies:
@@ -102,23 +103,13 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         rotation = rotation / norm
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
-    target[:, :3] = position
-    target[:, 3:7] = rotation
+    at = client.chosen
+    target[at, :3] = position
+    target[at, 3:7] = rotation
     if body.floating:
-        body.u[:, :6] = 0.0
-    body.base_twist[...] = 0.0
+        body.u[at, :6] = 0.0
+    body.base_twist[at] = 0.0
     client.coordinates_written(body)
-
-
-def _rows(client: Client, value: object, size: int, message: str) -> np.ndarray:
-    """Return finite numbers (size,) or (W, size)."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise error(message) from None
-    if array.shape not in ((size,), (client.num_worlds, size)) or not np.isfinite(array).all():
-        raise error(message)
-    return array
 
 
 def getBaseVelocity(client: Client, bodyUniqueId: int) -> tuple:
@@ -150,7 +141,7 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
     if linearVelocity is None and angularVelocity is None:
         raise error("expected at least linearVelocity and/or angularVelocity.")
     linear, angular = (
-        None if value is None or not np.size(value) else _rows(client, value, 3, message)
+        None if value is None or not np.size(value) else rows(value, 3, client, message)
         for value, message in (
             (linearVelocity, "linearVelocity needs a 3 coordinates [x,y,z]."),
             (angularVelocity, "angularVelocity needs a 3 coordinates [x,y,z]."),
@@ -167,7 +158,7 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
     velocity = body.u if body.floating else body.base_twist
     for value, columns in ((linear, slice(3, 6)), (angular, slice(0, 3))):
         if value is not None:
-            velocity[:, columns] = value
+            velocity[client.chosen, columns] = value
     if not body.floating and velocity.any():
         client.part(DrivenBodies).drive(body)
     client.coordinates_written(body)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.surface.arguments import quat, vec3
 from newtonsim.pybullet_compat.surface.constants import (
     JOINT_FIXED,
@@ -100,8 +99,8 @@ def changeConstraint(
         q = np.array(quat(jointChildFrameOrientation, "jointChildFrameOrientation"))
         q /= np.linalg.norm(q)
     constraint.child_frame = Pose(p, q)
-    if maxForce is not None and maxForce >= 0.0:
-        constraint.max_force = float(maxForce)
+    if maxForce is not None and np.all(np.asarray(maxForce) >= 0.0):
+        constraint.max_force = _limit(client, constraint.max_force, maxForce)
     if gearAuxLink is not None:
         constraint.gear_aux_link = int(gearAuxLink)
     gear = (constraint.gear_ratio, constraint.erp, constraint.relative_position)
@@ -114,6 +113,15 @@ def changeConstraint(
     if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
         client.structure_changed()
     constraint.tell(client.engine)
+
+
+def _limit(client: Client, known: float | np.ndarray, given: float | np.ndarray) -> float | np.ndarray:
+    """Greatest force where some worlds are given another: a number, or an array (W,) where they differ."""
+    if client.given_worlds == client.num_worlds and not np.ndim(given):
+        return float(given)
+    limits = np.array(np.broadcast_to(known, client.num_worlds))
+    limits[client.chosen] = given
+    return limits
 
 
 def removeConstraint(client: Client, userConstraintUniqueId: int) -> None:
@@ -150,7 +158,7 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
         tuple(child.p.tolist()),
         tuple(parent.q.tolist()),
         tuple(child.q.tolist()),
-        constraint.max_force,
+        constraint.max_force.copy() if isinstance(constraint.max_force, np.ndarray) else constraint.max_force,
         constraint.gear_ratio,
         constraint.gear_aux_link,
         constraint.relative_position,
@@ -172,9 +180,9 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     size = {JOINT_FIXED: 6, JOINT_POINT2POINT: 3, JOINT_PRISMATIC: 5, JOINT_GEAR: 1}[constraint.kind]
     engine = client.engine if client.next_engine is None else client.ensure()
     forces = np.zeros((client.num_worlds, size))
-    if engine is not None and constraint.index >= 0 and engine.steps:
-        wrench = HostArray(engine.solver.constraint_forces(), client.num_worlds).host[:, constraint.index]
-        moment, force = wrench[:, :3].astype(np.float64), wrench[:, 3:].astype(np.float64)
+    wrench = constraint.last_wrench if engine is None else engine.constraint_wrench(constraint)
+    if wrench is not None:
+        moment, force = wrench[:, :3], wrench[:, 3:]
         if constraint.kind == JOINT_FIXED:
             forces = np.concatenate([-force, -moment], axis=1)
         elif constraint.kind == JOINT_POINT2POINT:

@@ -9,7 +9,7 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
-from newtonsim.pybullet_compat.surface.arguments import finite
+from newtonsim.pybullet_compat.surface.arguments import finite, rows
 from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -113,7 +113,7 @@ def changeDynamics(
         if value is not None:
             finite(np.asarray(value, np.float64), name)
     body.dynamics_infos.clear()
-    place = linkIndex + 1
+    place, at = linkIndex + 1, client.chosen
     given = {
         "lateralFriction": lateralFriction,
         "spinningFriction": spinningFriction,
@@ -123,14 +123,14 @@ def changeDynamics(
     }
     for name, value in given.items():
         if _is_meant(value):
-            body.surface[_SURFACE[name]][:, place] = value
+            body.surface[_SURFACE[name]][at, place] = value
             _surface_changed(client, body, _SURFACE[name])
     if _is_meant(contactStiffness) and _is_meant(contactDamping):
         for name, value in (("contact_stiffness", contactStiffness), ("contact_damping", contactDamping)):
-            body.surface[name][:, place] = value
+            body.surface[name][at, place] = value
             _surface_changed(client, body, name)
     if frictionAnchor is not None:
-        body.surface["friction_anchor"][:, place] = float(bool(frictionAnchor))
+        body.surface["friction_anchor"][at, place] = float(bool(frictionAnchor))
     if _is_meant(mass) or localInertiaDiagonal is not None:
         _change_mass(client, body, place, mass, localInertiaDiagonal)
     _change_motion(client, body, linearDamping, angularDamping, maxJointVelocity)
@@ -150,11 +150,13 @@ def _surface_changed(client: Client, body: Body, name: str) -> None:
 
 
 def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
+    at = client.chosen
     if _is_meant(mass):
-        body.mass[:, place] = mass
-        body.inertia[:, place] = _inertias(body, place)
+        body.mass[at, place] = mass
+        body.held &= bool(place) or not np.any(body.mass[:, 0] > 0.0)
+        body.inertia[at, place] = _inertias(body, place)[at]
     if inertia is not None:
-        body.inertia[:, place] = inertia
+        body.inertia[at, place] = inertia
     body.revision += 1
     client.read_coordinates()
     client.read_poses(body)
@@ -182,7 +184,7 @@ def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> No
         (body.max_joint_velocity, top_speed),
     ):
         if _is_meant(value):
-            values[...] = np.reshape(value, (-1, 1))
+            values[client.chosen] = np.reshape(value, (-1, 1))
             changed = True
     if changed and client.engine is not None:
         client.engine.write_damping(body)
@@ -191,7 +193,7 @@ def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> No
 def _change_joint(client: Client, body: Body, place: int, damping, lower, upper) -> None:
     engine = client.engine
     if _is_meant(damping):
-        body.joint_damping[:, place] = damping
+        body.joint_damping[client.chosen, place] = damping
         body.revision += 1
         if engine is None:
             client.structure_changed()
@@ -201,7 +203,7 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
         return
     for side, value in enumerate((lower, upper)):
         if value is not None:
-            body.limits[:, place, side] = value
+            body.limits[client.chosen, place, side] = value
     body.stops[:, place] = True
     body.limits_changed()
     client.structure_changed()
@@ -220,27 +222,17 @@ def applyExternalForce(
         posObj: Point of application [m], likewise.
         flags: WORLD_FRAME, or LINK_FRAME for the inertial frame of the link.
     """
-    force = _vector(client, forceObj, "force needs a 3 coordinates [x,y,z].")
-    point = _vector(client, posObj, "position needs a 3 coordinates [x,y,z].")
+    force = rows(forceObj, 3, client, "force needs a 3 coordinates [x,y,z].")
+    point = rows(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, force, point, None, flags)
 
 
 def applyExternalTorque(client: Client, objectUniqueId: int, linkIndex: int, torqueObj, flags: int) -> None:
     """Apply a torque to a link during the next step, see `applyExternalForce`."""
-    torque = _vector(client, torqueObj, "torque needs a 3 coordinates [x,y,z].")
+    torque = rows(torqueObj, 3, client, "torque needs a 3 coordinates [x,y,z].")
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, np.zeros(3), None, torque, flags)
-
-
-def _vector(client: Client, value, message: str) -> np.ndarray:
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError):
-        raise error(message) from None
-    if array.shape not in ((3,), (client.num_worlds, 3)) or not np.isfinite(array).all():
-        raise error(message)
-    return array
 
 
 def _check_frame(flags: int) -> None:
@@ -261,11 +253,11 @@ def _apply(client: Client, uid: int, link: int, force, point, torque, flags: int
     if body.worlds == 1:
         _apply_to_one(engine, body, link + 1, pose[0].tolist(), force.tolist(), point, torque, flags)
         return
+    force, point, torque = (None if v is None else client.spread(v, 3) for v in (force, point, torque))
     if flags == LINK_FRAME:
-        force = quat_rotate(pose[:, 3:], np.broadcast_to(force, (body.worlds, 3)))
-        if torque is not None:
-            torque = quat_rotate(pose[:, 3:], np.broadcast_to(torque, (body.worlds, 3)))
-        arm = None if point is None else quat_rotate(pose[:, 3:], np.broadcast_to(point, (body.worlds, 3)))
+        force = quat_rotate(pose[:, 3:], force)
+        torque = None if torque is None else quat_rotate(pose[:, 3:], torque)
+        arm = None if point is None else quat_rotate(pose[:, 3:], point)
     else:
         arm = None if point is None else point - pose[:, :3]
     moment = np.cross(arm, force) if torque is None else torque

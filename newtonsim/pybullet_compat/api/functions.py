@@ -19,7 +19,14 @@ from newtonsim.pybullet_compat.surface import maths
 from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str
 from newtonsim.pybullet_compat.surface.errors import not_a_number, not_connected, refused
 from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
-from newtonsim.pybullet_compat.surface.signatures import ALIASES, POSITIONAL, SIGNATURES, Parameter, Signature
+from newtonsim.pybullet_compat.surface.signatures import (
+    ALIASES,
+    PER_WORLD,
+    POSITIONAL,
+    SIGNATURES,
+    Parameter,
+    Signature,
+)
 
 MISSING = object()
 REFUSALS = (ValueError, IndexError)
@@ -27,7 +34,7 @@ REFUSALS = (ValueError, IndexError)
 _DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
     "i": "if {0}.__class__ is not int: {0} = as_int({0})",
-    "d": """if {0}.__class__ is not float: {0} = as_float({0}, client)
+    "d": """if {0}.__class__ is not float: {0} = as_float({0}, client, "{0}", {2})
     elif {0} != {0}: raise not_a_number("{0}")""",
     "s": "if {0}.__class__ is not str or '\\0' in {0}: {0} = as_str({0}, {1})",
 }
@@ -91,11 +98,12 @@ def signature(name: str) -> inspect.Signature:
     return inspect.Signature([*found, inspect.Parameter("physicsClientId", kind, default=0)])
 
 
-def _check(parameter: Parameter, position: int) -> list[str]:
+def _check(function: str, parameter: Parameter, position: int) -> list[str]:
     """Return the line that checks the type of an argument."""
     if parameter.kind == "O":
         return []
-    line = _CHECKS[parameter.kind].format(parameter.name, position)
+    differs = parameter.name in PER_WORLD.get(function, ())
+    line = _CHECKS[parameter.kind].format(parameter.name, position, differs)
     if parameter.default == "None":  # which is equal to itself
         line = line.replace("if ", f"if {parameter.name} is not None and ", 1)
     return [line]
@@ -109,7 +117,7 @@ def _source(function: Signature) -> str:
     for position, parameter in enumerate(parameters, 1):
         default = parameter.default or ("MISSING" if alias else None)
         heads.append(parameter.name if default is None else f"{parameter.name}={default}")
-        checks += _check(parameter, position)
+        checks += _check(name, parameter, position)
     heads.append("physicsClientId=0")
     if alias:
         heads += ["*", f"{alias}=MISSING"]

@@ -86,6 +86,18 @@ def _row(table: np.ndarray) -> np.ndarray:
     return table[0] if len(table) == 1 else table
 
 
+def is_empty(indices: Sequence[int]) -> bool:
+    """Return whether a script names no joints: then nothing happens, whatever the body.
+
+    Raises:
+        error: They are no sequence.
+    """
+    try:
+        return not len(indices)
+    except TypeError:
+        raise error(NO_SEQUENCE) from None
+
+
 def joint_list(body: Body, indices: Sequence[int]) -> list[int]:
     """Return indices of joints as integers.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.pybullet_compat.api.bodies import canonical
-from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, joint_group, joint_list
+from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, is_empty, joint_group, joint_list
 from newtonsim.pybullet_compat.surface.arguments import finite
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.surface.errors import error
@@ -111,9 +111,11 @@ def getJointState(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
     return _joint_states(client, body, (jointIndex,))[0]
 
 
-def getJointStates(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple:
-    """Return `getJointState` of several joints."""
+def getJointStates(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple | None:
+    """Return `getJointState` of several joints, None of none."""
     body = client.bodies.get(bodyUniqueId)
+    if bodyUniqueId >= 0 and is_empty(jointIndices):
+        return None
     if body is None:
         raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
     group = joint_group(body, jointIndices)
@@ -138,11 +140,13 @@ def getJointStateMultiDof(client: Client, bodyUniqueId: int, jointIndex: int) ->
     return _multi_dof_state(client, body, jointIndex + 1)
 
 
-def getJointStatesMultiDof(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple:
-    """Return `getJointStateMultiDof` of several joints."""
+def getJointStatesMultiDof(client: Client, bodyUniqueId: int, jointIndices: Sequence[int]) -> tuple | None:
+    """Return `getJointStateMultiDof` of several joints, None of none."""
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(NO_JOINT_STATE if bodyUniqueId >= 0 else NO_SUCH_BODY)
+    if is_empty(jointIndices):
+        return None
     return tuple(_multi_dof_state(client, body, j + 1) for j in joint_list(body, jointIndices))
 
 
@@ -200,9 +204,9 @@ def _multi_dof_state(client: Client, body: Body, place: int) -> tuple:
 def _reaction(client: Client, body: Body, place: int) -> tuple | np.ndarray:
     """Force and moment that a joint's sensor measures."""
     many = client.num_worlds > 1
-    if place - 1 not in body.sensors or client.engine is None:
+    forces = client.joint_reaction(body, place) if place - 1 in body.sensors else None
+    if forces is None:
         return np.zeros((client.num_worlds, 6)) if many else NO_FORCE
-    forces = client.engine.joint_reaction(body, place)
     return forces if many else tuple(forces[0].tolist())
 
 
@@ -231,7 +235,7 @@ def resetJointState(
         return
     if client.engine is not None and client.engine.unread_coordinates:
         client.engine.read_coordinates()
-    at = body.world_index
+    at = body.world_index if client.num_worlds == 1 else client.chosen
     body.q[at, body.q_start[place]] = targetValue
     body.u[at, body.u_start[place]] = targetVelocity
     client.coordinates_written(body)
@@ -252,6 +256,8 @@ def resetJointStatesMultiDof(
     client: Client, bodyUniqueId: int, jointIndices, targetValues, targetVelocities=None
 ) -> None:
     """Set positions and velocities of several joints, see `resetJointStateMultiDof`."""
+    if is_empty(jointIndices):
+        return
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(OUT_OF_RANGE)
@@ -280,19 +286,20 @@ def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) ->
     columns, dofs = body.columns(place)
     size = body.q_count[place]
     value, velocity = _coordinates(value), _coordinates(velocity)
-    if not size or value is None or value.shape not in ((size,), (body.worlds, size)):
+    if not size or value is None or value.shape not in ((size,), (client.given_worlds, size)):
         return
     client.read_coordinates()
-    body.q[:, columns] = value
+    at = client.chosen
+    body.q[at, columns] = value
     count = body.u_count[place]
     speed = np.zeros(count)
-    if velocity is not None and velocity.shape in ((count,), (body.worlds, count)):
+    if velocity is not None and velocity.shape in ((count,), (client.given_worlds, count)):
         speed = velocity
     if body.links[place].joint_type == JOINT_SPHERICAL:
         norm = np.linalg.norm(value, axis=-1, keepdims=True)
-        body.q[:, columns] = value / np.where(norm > 0.0, norm, 1.0)
-        speed = quat_rotate(body.q[:, columns], np.broadcast_to(speed, (body.worlds, 3)))
-    body.u[:, dofs] = speed
+        body.q[at, columns] = value / np.where(norm > 0.0, norm, 1.0)
+        speed = quat_rotate(body.q[at, columns], np.broadcast_to(speed, (client.given_worlds, 3)))
+    body.u[at, dofs] = speed
     client.coordinates_written(body)
 
 

@@ -120,6 +120,7 @@ def _add(client: Client, body: BodyDescription, positions: np.ndarray, orientati
         resetBasePositionAndOrientation(
             client, uid, np.array([pose.p for pose in poses]), np.array([pose.q for pose in poses])
         )
+        client.bodies[uid].loaded_pose = client.bodies[uid].base_coordinates.copy()
     return uid
 
 

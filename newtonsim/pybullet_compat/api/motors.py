@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, JointGroup, joint_group, joint_list
+from newtonsim.pybullet_compat.api.joint_groups import (
+    OUT_OF_RANGE,
+    JointGroup,
+    is_empty,
+    joint_group,
+    joint_list,
+)
 from newtonsim.pybullet_compat.api.joints import joint_body
 from newtonsim.pybullet_compat.surface.constants import (
     PD_CONTROL,
@@ -98,11 +104,13 @@ def setJointMotorControlArray(
     velocityGains=None,
 ) -> None:
     """Control several joints, see `setJointMotorControl2`."""
+    if controlMode not in MODES:
+        raise error("Illegal control mode.")
+    if is_empty(jointIndices):
+        return
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(OUT_OF_RANGE)
-    if controlMode not in MODES:
-        raise error("Illegal control mode.")
     group = joint_group(body, jointIndices)
     count = len(jointIndices) if group is None else group.count
     position = _per_joint(client, targetPositions, count, 0.0, "target positions should match the")
@@ -113,10 +121,15 @@ def setJointMotorControlArray(
     )
     kd = _per_joint(client, velocityGains, count, DEFAULT_VELOCITY_GAIN, "kds should match the")
     targets = (position, velocity, force, kp, kd)
-    if group is not None and controlMode in (POSITION_CONTROL, VELOCITY_CONTROL, TORQUE_CONTROL):
+    is_for_all = client.given_worlds == client.num_worlds
+    if (
+        group is not None
+        and is_for_all
+        and controlMode in (POSITION_CONTROL, VELOCITY_CONTROL, TORQUE_CONTROL)
+    ):
         _control_group(client, body, group, controlMode, *targets)
         return
-    shape = (count,) if client.num_worlds == 1 else (client.num_worlds, count)
+    shape = (count,) if client.num_worlds == 1 else (client.given_worlds, count)
     columns = [np.broadcast_to(values, shape).T for values in targets]
     if client.num_worlds == 1:
         columns = [values.tolist() for values in columns]
@@ -134,8 +147,9 @@ def _per_joint(
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         array = np.zeros(0)
-    if array.shape != (count,) and (client.num_worlds == 1 or array.shape != (client.num_worlds, count)):
-        raise error(f"number of {what}{of}")
+    if array.shape != (count,) and (client.num_worlds == 1 or array.shape != (client.given_worlds, count)):
+        shapes = "" if client.num_worlds == 1 else f": ({count},) or ({client.given_worlds}, {count})"
+        raise error(f"number of {what}{of}{shapes}")
     if np.isnan(array).any():
         raise not_a_number()
     return array
@@ -232,13 +246,14 @@ def _control(
     if body.worlds == 1 and mode in (POSITION_CONTROL, VELOCITY_CONTROL):
         _set_servo(client, body, place, mode, position, velocity, force, kp, kd, top_speed)
         return
-    d, at = body.u_start[place], body.world_index
+    d, at = body.u_start[place], body.world_index if body.worlds == 1 else client.chosen
     if mode == TORQUE_CONTROL:
-        client.ensure().add_torque(body, d, force)
+        client.ensure().add_torque(body, d, force if body.worlds == 1 else client.spread(force))
         return
     if mode == POSITION_CONTROL:
         lower, upper = body.limit_pairs[place]
         if body.worlds > 1:
+            lower, upper = (limit[at] if np.ndim(limit) else limit for limit in (lower, upper))
             position = np.clip(position, lower, upper) if np.all(lower <= upper) else position
         elif lower <= upper:
             position = min(max(position, lower), upper)
@@ -304,11 +319,13 @@ def setJointMotorControlMultiDofArray(
     maxVelocities=None,
 ) -> None:
     """Control several joints, see `setJointMotorControlMultiDof`."""
+    if controlMode not in MODES:
+        raise error("Illegal control mode.")
+    if is_empty(jointIndices):
+        return
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         raise error(OUT_OF_RANGE)
-    if controlMode not in MODES:
-        raise error("Illegal control mode.")
     joints = joint_list(body, jointIndices)
     defaults = (None, None, None, DEFAULT_POSITION_GAIN, DEFAULT_VELOCITY_GAIN, -1.0)
     given = (targetPositions, targetVelocities, forces, positionGains, velocityGains, maxVelocities)
@@ -338,53 +355,62 @@ def _control_multi_dof(
     if count == 0:
         return
     if count == 1:
-        numbers = [_first(position, 0.0), _first(velocity, 0.0), _first(force, DEFAULT_FORCE)]
-        numbers += [_first(kp, DEFAULT_POSITION_GAIN), _first(kd, DEFAULT_VELOCITY_GAIN)]
-        _control(client, body, place, mode, *numbers, _first(top_speed, -1.0))
+        defaults = (0.0, 0.0, DEFAULT_FORCE, DEFAULT_POSITION_GAIN, DEFAULT_VELOCITY_GAIN, -1.0)
+        given = (position, velocity, force, kp, kd, top_speed)
+        _control(client, body, place, mode, *(_first(client, *pair) for pair in zip(given, defaults)))
         return
     columns, dofs = body.columns(place)
     if mode == TORQUE_CONTROL:
         torque = _three(force, 0.0)
         client.read_coordinates()
-        torque = quat_rotate(body.q[:, columns], np.broadcast_to(torque, (body.worlds, 3)))
+        torque = quat_rotate(body.q[:, columns], client.spread(torque, 3))
         engine = client.ensure()
         for k in range(3):
             engine.add_torque(body, dofs.start + k, torque[:, k])
         return
+    at = client.chosen
     servos = body.servos
     body.servo_is_default[dofs] = False
     target = None if position is None or np.shape(position)[-1:] != (4,) else np.asarray(position, np.float64)
     if mode in (PD_CONTROL, STABLE_PD_CONTROL):
         rotated = _three(velocity, 0.0)
         gains = servos if mode == STABLE_PD_CONTROL else body.pd_gains()
-        gains.kp[:, dofs], gains.kd[:, dofs] = _three(kp, 0.0), _three(kd, 0.0)
-        gains.target_qd[:, dofs], gains.max_force[:, dofs] = rotated, _three(force, DEFAULT_FORCE)
+        gains.kp[at, dofs], gains.kd[at, dofs] = _three(kp, 0.0), _three(kd, 0.0)
+        gains.target_qd[at, dofs], gains.max_force[at, dofs] = rotated, _three(force, DEFAULT_FORCE)
         if target is not None:
-            gains.target_q[:, columns] = target / np.linalg.norm(target, axis=-1, keepdims=True)
+            gains.target_q[at, columns] = target / np.linalg.norm(target, axis=-1, keepdims=True)
         if mode == STABLE_PD_CONTROL:
-            servos.mode[:, dofs] = SERVO_IMPLICIT_PD
+            servos.mode[at, dofs] = SERVO_IMPLICIT_PD
             client.servos_written()
         else:
             client.pd_written()
         return
     top = _three(force, DEFAULT_FORCE)[..., :1]
-    servos.mode[:, dofs] = SERVO_ON if np.any(top) else SERVO_OFF
-    servos.kd[:, dofs], servos.target_qd[:, dofs] = 1.0, 0.0
-    servos.max_force[:, dofs], servos.max_speed[:, dofs] = top, UNLIMITED_SPEED
-    servos.kp[:, dofs] = 0.0
+    servos.mode[at, dofs] = SERVO_ON if np.any(top) else SERVO_OFF
+    servos.kd[at, dofs], servos.target_qd[at, dofs] = 1.0, 0.0
+    servos.max_force[at, dofs], servos.max_speed[at, dofs] = top, UNLIMITED_SPEED
+    servos.kp[at, dofs] = 0.0
     if mode == POSITION_CONTROL and target is not None:
-        servos.kp[:, dofs] = SPHERICAL_GAIN * _three(kp, DEFAULT_POSITION_GAIN)[..., :1]
-        servos.target_q[:, columns] = target / np.linalg.norm(target, axis=-1, keepdims=True)
+        servos.kp[at, dofs] = SPHERICAL_GAIN * _three(kp, DEFAULT_POSITION_GAIN)[..., :1]
+        servos.target_q[at, columns] = target / np.linalg.norm(target, axis=-1, keepdims=True)
     client.servos_written()
 
 
-def _first(value, default: float) -> float:
-    """The first number of a list, or the number."""
+def _first(client: Client, value, default: float) -> float | np.ndarray:
+    """The first number of a list, or the number; one for each world of a table (n, 1), or of (n,) numbers."""
     if value is None:
         return default
     array = np.asarray(value, np.float64)
     if array.ndim == 0:
         return float(array)
+    if client.num_worlds > 1 and array.size > 1:
+        if array.shape not in ((client.given_worlds,), (client.given_worlds, 1)):
+            n = client.given_worlds
+            raise error(
+                f"Targets of a joint with one coordinate: (1,), ({n},) or ({n}, 1), not {array.shape}."
+            )
+        return array.ravel()
+    array = array.ravel()
     return float(array[0]) if array.size else default
 
 

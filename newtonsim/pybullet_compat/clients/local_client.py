@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy.typing as npt
-
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.world_choice import Worlds
 
 
 class LocalClient(Client):
@@ -15,19 +14,35 @@ class LocalClient(Client):
     What its methods need is imported when they are called, so that `connect` stays quick.
     """
 
-    def restore_worlds(self, state_id: int, world_mask: npt.ArrayLike) -> None:
+    def restore_worlds(self, state_id: int, worlds: Worlds) -> None:
         """Put some worlds back to a state of saveState, and let the solver forget their last step.
 
         Args:
             state_id: Id of the state.
-            world_mask: Worlds to put back, bool, shape (num_worlds,).
+            worlds: Worlds to put back: an index, a list of indices, or a mask (num_worlds,) of booleans.
 
         Raises:
-            error: There is no such state, or the mask does not fit.
+            error: There is no such state, or there are no such worlds.
         """
         from newtonsim.pybullet_compat.clients.saved_states import restore_worlds
 
-        restore_worlds(self, state_id, world_mask)
+        restore_worlds(self, state_id, worlds)
+
+    def resetWorlds(self, worlds: Worlds) -> None:
+        """Put the bodies of some worlds back to where they were loaded, at rest, and forget their last step.
+
+        Forces that wait for the next step are gone there; motors, constraints, masses and surfaces stay.
+
+        Args:
+            worlds: An index, a list of indices, or a mask (num_worlds,) of booleans.
+
+        Raises:
+            error: There are no such worlds, or there are soft bodies, which saveState and `restore_worlds`
+                put back.
+        """
+        from newtonsim.pybullet_compat.clients.saved_states import reset_worlds
+
+        reset_worlds(self, worlds)
 
     def mirror(self, physicsClientId: int, bodies: Collection[int] | None = None) -> None:
         """Become like another client: its bodies, constraints, filters, motors, settings and last step.

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import warp as wp
 
 from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.ids import Ids
+from newtonsim.pybullet_compat.world.world_choice import Worlds, chosen_worlds
 from newtonsim.scene.snapshot import find_places
 
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.engine import Engine
     from newtonsim.scene.snapshot import Snapshot
 
+Coordinates = dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""(q, u, base pose) of bodies by unique id."""
+SoftPoints = dict[int, tuple[np.ndarray, np.ndarray]]
+"""Positions and velocities (W, n, 3) of the points of soft bodies by unique id."""
 NO_STATE = "Couldn't restore state."
 LAST_DT = "last_dt"
 
@@ -35,10 +39,10 @@ class SavedState:
         last_step: What `last_step_of` gave, of states from files.
     """
 
-    bodies: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]
+    bodies: Coordinates
     engine: Engine | None = None
     memory: Snapshot | None = None
-    soft: dict[int, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    soft: SoftPoints = field(default_factory=dict)
     last_step: dict[str, np.ndarray] = field(default_factory=dict)
 
 
@@ -66,21 +70,42 @@ class SavedStates:
         self.states.clear()
 
 
-def restore_worlds(client: Client, state_id: int, world_mask: npt.ArrayLike) -> None:
+def restore_worlds(client: Client, state_id: int, worlds: Worlds) -> None:
     """Put some worlds back to a state in memory, see `LocalClient.restore_worlds`."""
     state = client.part(SavedStates).states.get(state_id)
     if state is None:
         raise error(NO_STATE)
-    mask = np.asarray(world_mask)
-    if mask.dtype != bool or mask.shape != (client.num_worlds,):
-        raise error(f"world_mask: expected {client.num_worlds} booleans, got {mask.dtype} {mask.shape}.")
+    rows = chosen_worlds(worlds, client.num_worlds)
     _check_bodies(client, state)
+    _put_worlds(client, rows, state.bodies, state.soft)
+
+
+def reset_worlds(client: Client, worlds: Worlds) -> None:
+    """Put the bodies of some worlds back to where they were loaded, see `LocalClient.resetWorlds`."""
+    rows = chosen_worlds(worlds, client.num_worlds)
+    if client.soft_bodies:
+        raise error("resetWorlds: there are soft bodies; use saveState and restore_worlds.")
+    engine = client.ensure()
+    for body in client.bodies.values():
+        body.base_twist[rows] = 0.0
+        engine.drop_forces(body, rows)
+    start = {
+        uid: (body.loaded_coordinates(), np.zeros(body.u.shape), body.loaded_pose)
+        for uid, body in client.bodies.items()
+    }
+    _put_worlds(client, rows, start, {})
+
+
+def _put_worlds(client: Client, rows: np.ndarray, bodies: Coordinates, soft: SoftPoints) -> None:
+    """Write coordinates of some worlds, and let the solver forget their last step."""
+    mask = np.zeros(client.num_worlds, bool)
+    mask[rows] = True
     client.read_coordinates()
-    for uid, (q, u, base) in state.bodies.items():
+    for uid, (q, u, base) in bodies.items():
         body = client.bodies[uid]
         body.q[mask], body.u[mask], body.base_pose[mask] = q[mask], u[mask], base[mask]
         client.coordinates_written(body)
-    for uid, points in state.soft.items():
+    for uid, points in soft.items():
         client.soft_bodies[uid].restore(*points, mask)
     engine = client.ensure()
     engine.push()
@@ -90,6 +115,8 @@ def restore_worlds(client: Client, state_id: int, world_mask: npt.ArrayLike) -> 
 
 
 def _check_bodies(client: Client, state: SavedState) -> None:
+    if len(state.bodies) != len(client.bodies):
+        raise error(NO_STATE)
     for uid, (q, u, _) in state.bodies.items():
         body = client.bodies.get(uid)
         if body is None or body.q.shape != q.shape or body.u.shape != u.shape:
@@ -100,12 +127,12 @@ def _check_bodies(client: Client, state: SavedState) -> None:
             raise error(NO_STATE)
 
 
-def soft_points(client: Client) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+def soft_points(client: Client) -> SoftPoints:
     """Positions and velocities (W, n, 3) of the points of soft bodies, by unique id."""
     return {uid: body.points() for uid, body in client.soft_bodies.items()}
 
 
-def coordinates(client: Client) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
+def coordinates(client: Client) -> Coordinates:
     """Copies of (q, u, base pose) of all bodies by unique id."""
     client.read_coordinates()
     return {uid: (b.q.copy(), b.u.copy(), b.base_pose.copy()) for uid, b in client.bodies.items()}

@@ -26,6 +26,11 @@ class StandIn(Protocol):
     remote: bool
     num_worlds: int
 
+    @property
+    def given_worlds(self) -> int:
+        """For how many worlds a call gives values."""
+        ...
+
     def call(self, name: str, arguments: dict[str, object]) -> object:
         """Call a function of the API by name, with its arguments by name."""
 

@@ -20,7 +20,7 @@ from newtonsim.pybullet_compat.engine.sensors import joint_reactions
 from newtonsim.pybullet_compat.engine.slots import Slots
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.world.body import PD_ARRAYS, SERVO_ARRAYS, SERVO_OFF, Body
+from newtonsim.pybullet_compat.world.body import PD_ARRAYS, SERVO_ARRAYS, SERVO_OFF, Body, LastStep
 from newtonsim.pybullet_compat.world.structure import NOBODY
 from newtonsim.runtime import capture
 from newtonsim.runtime.launcher import Launcher, Motion
@@ -30,6 +30,7 @@ from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.constraint_records import Constraint
     from newtonsim.pybullet_compat.world.structure import BodySlot, WorldContent
 
 RESTITUTION_SPEED = 0.2
@@ -166,6 +167,9 @@ class FeatherstoneEngine:
             self._lend(body, body.servos, self._servos)
             self.write_damping(body)
             link_properties.write_differences(self, body)
+        for constraint in self.client.constraints.values():
+            if isinstance(constraint.max_force, np.ndarray):
+                constraint.tell(self)
 
     def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:
         """Copy a body's settings into arrays of all bodies, and make them views of those."""
@@ -220,11 +224,29 @@ class FeatherstoneEngine:
             self.read_poses()
         for body in self.client.bodies.values():
             self._give_back(body)
+        for constraint in self.client.constraints.values():
+            constraint.last_wrench = self.constraint_wrench(constraint)
+
+    @property
+    def _has_forces(self) -> bool:
+        """Whether the solver knows the forces of a step; one that is like another client's may not."""
+        return bool(self.steps) and self.solver.constraints.last_contacts is not None
+
+    def constraint_wrench(self, constraint: Constraint) -> np.ndarray | None:
+        """Moment and force of a constraint in the last step (W, 6) [N m, N], None if there are none."""
+        if constraint.index < 0:
+            return None
+        if not self._has_forces:
+            return constraint.last_wrench
+        wrenches = HostArray(self.solver.constraint_forces(), self.worlds).host
+        return wrenches[:, constraint.index].astype(np.float64)
 
     def _give_back(self, body: Body) -> None:
         """Let a body have arrays of its own again, and keep the forces that wait for the next step."""
         if self.steps > body.placed_at:
             body.start_pose = self.start_poses(body).copy()
+        if self.steps:
+            body.last_step = self._last_step(body)
         if self.forces_set or self.torques_set:
             rows = slice(body.first_row, body.first_row + len(body.links))
             body.waiting = (self._force.host[:, rows].copy(), self._torque_of[body.uid].copy())
@@ -234,6 +256,14 @@ class FeatherstoneEngine:
             for name in names if record is not None else ():
                 setattr(record, name, getattr(record, name).copy())
         body.first_row, body.engine, body.placed_at = -1, None, 0
+
+    def _last_step(self, body: Body) -> LastStep:
+        """What motors and sensors of a body had in the last step."""
+        reactions = None
+        if body.sensors and self._has_forces:
+            places = range(len(body.links))
+            reactions = np.stack([self.joint_reaction(body, place) for place in places], axis=1)
+        return LastStep(self.applied(body).copy(), reactions)
 
     # -- slots -----------------------------------------------------------------------------------------------
 
@@ -357,6 +387,8 @@ class FeatherstoneEngine:
 
     def applied(self, body: Body) -> np.ndarray:
         """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
+        if not self.steps and body.last_step is not None:
+            return body.last_step.applied
         if self._unread_applied:
             self._unread_applied = False
             self._applied.pull()
@@ -389,9 +421,14 @@ class FeatherstoneEngine:
         if any(body.stale_poses for body in self.client.bodies.values()) or self.written:
             self.push_coordinates()
             self._evaluate_kinematics()
+            for body in self.client.bodies.values():
+                if body.driven:  # no joint tells kinematics where it is
+                    self.write_base(body)
 
     def start_poses(self, body: Body) -> np.ndarray:
         """Poses of the links of a body at the start of the last step (W, links, 7)."""
+        if body.driven:
+            return body.pose
         return self._start_pose.pull()[:, body.first_row : body.first_row + len(body.links)]
 
     def refresh(self, body: Body) -> None:
@@ -444,6 +481,11 @@ class FeatherstoneEngine:
         row[:, :3] += torque
         row[:, 3:] += force
         self.forces_set = True
+
+    def drop_forces(self, body: Body, worlds: np.ndarray) -> None:
+        """Forget the forces on a body that wait for the next step in some worlds."""
+        self._force.host[worlds, body.first_row : body.first_row + len(body.links)] = 0.0
+        self._torque_of[body.uid][worlds] = 0.0
 
     def step(self, count: int = 1) -> None:
         """Make steps of the client's time step; forces act in the first one."""
@@ -508,6 +550,8 @@ class FeatherstoneEngine:
 
     def joint_reaction(self, body: Body, place: int) -> np.ndarray:
         """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""
+        if not self.steps and body.last_step is not None and body.last_step.reactions is not None:
+            return body.last_step.reactions[:, place]
         if self._reactions is None:
             self._reactions = joint_reactions(self, self.client.bodies.values())
         return self._reactions[:, body.first_row + place]

@@ -156,7 +156,7 @@ class Slots:
         if unused > MOST_EMPTY_DOFS or content.filters != filter_pairs(client, content.shape_link):
             return None
         for uid, constraint in client.constraints.items():
-            slot = None if constraint.is_void else content.find_empty_constraint(constraint.slot_kind)
+            slot = content.find_empty_constraint(constraint.slot_kind)
             if slot is None:
                 return None
             content = content.with_constraint(slot, uid)
@@ -236,7 +236,7 @@ class Slots:
         engine = self.engine
         content, client = engine.content, engine.client
         slot = content.find_empty_constraint(constraint.slot_kind) if has_slots(client) else None
-        if slot is None or constraint.is_void:
+        if slot is None:
             return False
         engine.set_content(content.with_constraint(slot, uid))
         self._write(constraint, slot)

@@ -72,7 +72,7 @@ class GenericRobotLogger(StepLogger):
                 continue
             states = np.zeros((3, self._most))
             if joints:
-                for column, state in enumerate(getJointStates(self._client, body.uid, joints)):
+                for column, state in enumerate(getJointStates(self._client, body.uid, joints) or ()):
                     states[:, column] = [_first(state[0]), _first(state[1]), _first(state[3])]
             if self._flags == STATE_LOG_JOINT_USER_TORQUES:
                 states[2] = 0.0
@@ -122,7 +122,7 @@ class MinitaurLogger(StepLogger):
         body = self._client.bodies.get(self._uid)
         if body is None:
             return
-        states = getJointStates(self._client, self._uid, self._joints)
+        states = getJointStates(self._client, self._uid, self._joints) or ()
         base = _base(self._client, body)
         self.file.write(
             self.step_count,

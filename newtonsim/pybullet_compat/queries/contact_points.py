@@ -108,6 +108,8 @@ class ContactPoints:
     def detect(self) -> None:
         """Find the contacts of the present poses."""
         engine = self.client.ensure()
+        for body in self.client.bodies.values():
+            body.was_placed = True
         self._hold(engine)
         engine.push()
         if self._pass is None:
@@ -144,6 +146,8 @@ class ContactPoints:
     def content_changed(self, engine: Engine) -> None:
         """Read from now on what belongs to the bodies that are in the engine now."""
         if self._engine is not None and self._engine.shape_link is not self._links:
+            if self._passed:  # what was found for the bodies before is read while it is known whose it is
+                self._points = [WorldPoints(points.all()) for points in self.read()]
             self._step = self._pass = self._engine = None
 
     def drop(self, gone) -> None:

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from newtonsim.pybullet_compat.descriptions.description import Geometry
+    from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.client import Client
 
+CONTACT_DISTANCE = 0.02
+"""Distance within which PyBullet looks for contacts unless it is told [m]."""
 ALL_VERTICES = 1 << 30
 BARE_LINK = LocalBox(CONVEX, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), margins=1)
 """What bounds a link without shapes: its margin about the centre of mass."""
@@ -67,6 +70,10 @@ def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
 def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Sequence[float]) -> tuple | None:
     """Return the links whose boxes meet a box, by unique id and link.
 
+    As in PyBullet these are the boxes of the last search for contacts: about the poses at the start of the
+    last step, wider by the distance within which contacts are looked for; links of bodies that were just
+    made are bounded tightly. Links without shapes are points.
+
     Args:
         client: The client.
         aabbMin: Lower corner [m], world.
@@ -80,21 +87,28 @@ def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Seq
     found: list[list[tuple[int, int]]] = [[] for _ in range(worlds)]
     for uid in sorted(client.bodies):
         body = client.bodies[uid]
-        client.read_poses(body)
-        for place, box in enumerate(shapes.boxes(body)):
-            if box is None:
-                continue
+        poses, reach = client.force_poses(body), _reach(client, body)
+        for place, known in enumerate(shapes.boxes(body)):
+            box = known or BARE_LINK
             if worlds == 1:
-                (x0, y0, z0), (x1, y1, z1) = world_box(body, place, box)
+                (x0, y0, z0), (x1, y1, z1) = world_box(body, place, box, poses, reach)
                 if x0 <= high[0] and x1 >= low[0] and y0 <= high[1] and y1 >= low[1]:
                     if z0 <= high[2] and z1 >= low[2]:
                         found[0].append((uid, place - 1))
                 continue
-            lower, upper = world_boxes(body, place, box)
+            lower, upper = world_boxes(body, place, box, poses, reach)
             for world in np.flatnonzero(((lower <= high) & (upper >= low)).all(axis=1)):
                 found[world].append((uid, place - 1))
     results = [tuple(links) or None for links in found]
     return results[0] if worlds == 1 else tuple(results)
+
+
+def _reach(client: Client, body: Body) -> float:
+    """By how much the boxes of a body are wider than its links [m]."""
+    has_stepped = client.engine is not None and client.engine.steps > body.placed_at
+    if not (has_stepped or body.was_placed or body.start_pose is not None):
+        return 0.0
+    return client.settings.parameters.get("contactBreakingThreshold", CONTACT_DISTANCE)
 
 
 def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -> tuple:

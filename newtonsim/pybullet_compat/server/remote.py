@@ -52,6 +52,11 @@ class RemoteClient:
         self._poller.register(self._monitor, zmq.POLLIN)
         self._socket.connect(address)
 
+    @property
+    def given_worlds(self) -> int:
+        """For how many worlds a call gives values."""
+        return self.num_worlds
+
     def greet(self) -> bool:
         """Return whether a server answers that speaks our protocol."""
         try:

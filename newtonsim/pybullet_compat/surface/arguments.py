@@ -23,9 +23,11 @@ class HasWorlds(Protocol):
 
     Attributes:
         num_worlds: Copies of its scene.
+        given_worlds: For how many of them a call gives values.
     """
 
     num_worlds: int
+    given_worlds: int
 
 
 def as_int(value: object) -> int:
@@ -43,20 +45,31 @@ def as_int(value: object) -> int:
     return int(number)
 
 
-def as_float(value: object, client: HasWorlds | None = None) -> float | np.ndarray:
+def as_float(
+    value: object, client: HasWorlds | None = None, name: str = "An argument", per_world: bool = True
+) -> float | np.ndarray:
     """Return a float; arrays with one value per world stay arrays in clients of several worlds.
+
+    Args:
+        value: The value.
+        client: The client.
+        name: Parameter that the error names.
+        per_world: Whether worlds may have different values.
 
     Raises:
         TypeError: It is no real number.
         error: The array does not have one value per world, or something is not a number (NaN).
     """
-    if client is not None and client.num_worlds > 1 and not np.isscalar(value):
+    if client is not None and client.num_worlds > 1 and np.ndim(value):
         array = np.asarray(value, dtype=np.float64)
-        if array.shape not in ((), (client.num_worlds,)):
-            raise error(f"Expected a number or one per world ({client.num_worlds}), got {array.shape}.")
+        if not per_world:
+            raise error(f"{name}: expected one number for all worlds, got shape {array.shape}.")
+        if array.shape != (client.given_worlds,):
+            shapes = f"a number, or one for each world in shape ({client.given_worlds},)"
+            raise error(f"{name}: expected {shapes}, got shape {array.shape}.")
         if np.isnan(array).any():
-            raise not_a_number()
-        return array if array.ndim else float(array)
+            raise not_a_number(name)
+        return array
     if not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"must be real number, not {type(value).__name__}")
     number = float(value)
@@ -131,13 +144,34 @@ def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarra
     Raises:
         error: "Cannot convert <name>."
     """
+    array = rows(value, size, client, f"Cannot convert {name}.")
+    return np.array(np.broadcast_to(array, (client.num_worlds, size)))
+
+
+def rows(value: object, size: int, client: HasWorlds, message: str) -> np.ndarray:
+    """Return one vector (size,), or one for each world that a call is about (n, size), of finite numbers.
+
+    Args:
+        value: The vector or vectors.
+        size: Length of a vector.
+        client: The client.
+        message: Text of the error, as PyBullet has it; with several worlds the shapes are added.
+
+    Raises:
+        error: It is something else.
+    """
+    shape = f"something else than numbers in a {type(value).__name__}"
     try:
         array = np.asarray(value, dtype=np.float64)
-        if array.shape in ((size,), (client.num_worlds, size)) and np.isfinite(array).all():
-            return np.array(np.broadcast_to(array, (client.num_worlds, size)))
     except (TypeError, ValueError):
         pass
-    raise error(f"Cannot convert {name}.")
+    else:
+        if array.shape in ((size,), (client.given_worlds, size)) and np.isfinite(array).all():
+            return array
+        shape = f"{array.shape}" if np.isfinite(array).all() else "numbers that are not finite"
+    if client.num_worlds > 1:
+        message = f"{message} Shapes are ({size},) and ({client.given_worlds}, {size}), not {shape}."
+    raise error(message)
 
 
 def floats(value: object, message: str) -> list[float]:

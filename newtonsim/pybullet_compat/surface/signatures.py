@@ -362,6 +362,16 @@ def _parse(text: str) -> dict[str, Signature]:
 SIGNATURES = _parse(TABLE)
 """All functions with named parameters except connect, by name."""
 
+PER_WORLD = {
+    "resetJointState": {"targetValue", "targetVelocity"},
+    "setJointMotorControl2": {"targetPosition", "targetVelocity", "force"}
+    | {"positionGain", "velocityGain", "maxVelocity"},
+    "setJointMotorControlMultiDof": {"maxVelocity"},
+    "changeDynamics": {p.name for p in SIGNATURES["changeDynamics"].parameters if p.kind == "d"},
+    "changeConstraint": {"maxForce"},
+}
+"""Numbers that may differ between the worlds of a client of several, by function."""
+
 MODULES = {
     "connect": "connections",
     **{name: signature.module for name, signature in SIGNATURES.items()},

@@ -119,6 +119,19 @@ class CoordinateSource(Protocol):
         """Copy coordinates and velocities of all bodies from the device."""
 
 
+@dataclass(frozen=True, slots=True)
+class LastStep:
+    """What motors and joint sensors of a body had in a step.
+
+    Attributes:
+        applied: Forces of the motors (W, nu) [N m or N].
+        reactions: What sensors measure at each link (W, links, 6) [N, N m], None without sensors.
+    """
+
+    applied: np.ndarray
+    reactions: np.ndarray | None
+
+
 class Body:
     """One multibody in all worlds.
 
@@ -152,6 +165,10 @@ class Body:
         revision: Grows whenever masses, inertias or frames change.
         placed_at: Number of steps of the engine after which the host last placed the body.
         start_pose: Poses (W, links, 7) at the start of the last step, if the engine of that step is gone.
+        loaded_pose: Pose of the base's inertial frame as it was loaded (W, 7).
+        held: Whether the base is fixed whatever its mass, as loaded; a mass from changeDynamics frees it.
+        was_placed: Whether the host has placed the body since it was made.
+        last_step: What motors and sensors had in the last step, if the engine of that step is gone.
         waiting: Wrenches on the links (W, links, 6) and forces along `u` (W, nu) for the next step, if the
             engine that was told of them is gone.
     """
@@ -163,7 +180,10 @@ class Body:
         self.first_row = self.first_joint = -1
         self.engine: CoordinateSource | None = None
         self.placed_at = 0
+        self.was_placed = False
+        self.held = description.fixed
         self.start_pose: np.ndarray | None = None
+        self.last_step: LastStep | None = None
         self.waiting: tuple[np.ndarray, np.ndarray] | None = None
         self.driven = False
         self.base_twist = np.zeros((worlds, 6))
@@ -203,11 +223,8 @@ class Body:
         self._lay_out(self._movable(), time_step)
         base = (description.pose @ description.base.inertial_pose).row()
         self.base_pose = _repeated(base, worlds)
-        if self.floating:
-            self.q[:, :7] = self.base_pose
-        for place, value in description.joint_positions.items():
-            if self.q_count[place + 1]:
-                self.q[:, self.q_start[place + 1]] = value
+        self.loaded_pose = self.base_pose.copy()
+        self.q[...] = self.loaded_coordinates()
         self.pose = _repeated([IDENTITY] * count, worlds)
         self.twist = np.zeros((worlds, count, 6))
         self.stale_poses = True
@@ -278,13 +295,14 @@ class Body:
         self.servo_is_default = other.servo_is_default.copy()
         self.sensors, self.driven, self.revision = set(other.sensors), other.driven, other.revision
         self.placed_at, self.start_pose, self.waiting = other.placed_at, other.start_pose, other.waiting
+        self.last_step, self.was_placed = other.last_step, other.was_placed
         for own, link in zip(self.links, other.links):
             own.group, own.mask = link.group, link.mask
         self.dynamics_infos.clear()
         self.stale_poses = False
 
     def _movable(self) -> bool:
-        return not self.description.fixed and bool((self.mass[:, 0] > 0.0).any())
+        return not self.held and bool((self.mass[:, 0] > 0.0).any())
 
     def solver_masses(self) -> tuple[np.ndarray, np.ndarray]:
         """Masses (W, links) and inertias (W, links, 3) that the solver gets.
@@ -339,6 +357,16 @@ class Body:
         for place, link in enumerate(self.links[1:], 1):
             if link.joint_type == JOINT_SPHERICAL:
                 q[:, self.q_start[place] + 3] = 1.0
+        return q
+
+    def loaded_coordinates(self) -> np.ndarray:
+        """Positions as the body was loaded (W, nq)."""
+        q = self.neutral_coordinates()
+        if self.floating:
+            q[:, :7] = self.loaded_pose
+        for place, value in self.description.joint_positions.items():
+            if self.q_count[place + 1]:
+                q[:, self.q_start[place + 1]] = value
         return q
 
     def _lay_out(self, floating: bool, time_step: float) -> None:
@@ -453,6 +481,10 @@ class Body:
             torque = np.zeros(self.u.shape)
             torque[:, put_u:] = self.waiting[1][:, skip_u:]
             self.waiting = (self.waiting[0], torque)
+        if self.last_step is not None:
+            applied = np.zeros(self.u.shape)
+            applied[:, put_u:] = self.last_step.applied[:, skip_u:]
+            self.last_step = LastStep(applied, self.last_step.reactions)
         self.base_pose, self.driven = base, False
         self.base_twist[...] = 0.0
         if self.floating:

@@ -7,10 +7,12 @@ velocities and settings goes on in the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
@@ -63,6 +65,8 @@ class Client:
         pair_filters: What setCollisionFilterPair said of pairs of (body, link).
         room: Empty slots that the next engine is to have.
         surroundings: Links of other clients that stand around all worlds, see `surround`.
+        chosen: The worlds that a setter is about, all but in `choosing`; to index axes of worlds with.
+        given_worlds: How many they are.
     """
 
     remote = False
@@ -91,6 +95,8 @@ class Client:
         self._idle: Engine | None = None
         self.stale_bodies: set[Body] = set()
         self.room = Room()
+        self.chosen: slice | np.ndarray = slice(None)
+        self.given_worlds = num_worlds
         self.hooked_steps = False
         self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
@@ -119,6 +125,35 @@ class Client:
         """Call one hook of all parts that have it."""
         for hook in self._hooks[name]:
             hook(*args)
+
+    # -- worlds ----------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def choosing(self, worlds: np.ndarray) -> Iterator[None]:
+        """Let setters be about some worlds, whose values they get, and leave the others as they are.
+
+        Args:
+            worlds: Their indices (n,).
+        """
+        self.chosen, self.given_worlds = worlds, len(worlds)
+        try:
+            yield
+        finally:
+            self.chosen, self.given_worlds = slice(None), self.num_worlds
+
+    def spread(self, values: npt.ArrayLike, size: int = 0) -> np.ndarray:
+        """Return values of the chosen worlds with zeros for the others.
+
+        Args:
+            values: A number, or one for each chosen world (n,); or vectors (size,) or (n, size).
+            size: Length of vectors, 0 for numbers.
+
+        Returns:
+            (W,) or (W, size).
+        """
+        found = np.zeros((self.num_worlds, size) if size else self.num_worlds)
+        found[self.chosen] = values
+        return found
 
     # -- structure -------------------------------------------------------------------------------------------
 
@@ -271,7 +306,16 @@ class Client:
     def applied(self, body: Body) -> np.ndarray | None:
         """Forces of the servos of a body in the last step (W, nu) [N m or N], None before an engine."""
         known = self.next_engine if self.engine is None else self.engine
-        return None if known is None else known.applied(body)
+        if known is not None:
+            return known.applied(body)
+        return None if body.last_step is None else body.last_step.applied
+
+    def joint_reaction(self, body: Body, place: int) -> np.ndarray | None:
+        """What the sensor of a joint measured in the last step (W, 6) [N, N m], None before an engine."""
+        if self.engine is not None:
+            return self.engine.joint_reaction(body, place)
+        known = body.last_step
+        return None if known is None or known.reactions is None else known.reactions[:, place]
 
     def coordinates_written(self, body: Body) -> None:
         """Note that `q`, `u` or `base_pose` of a body were changed on the host.
@@ -292,7 +336,7 @@ class Client:
     def links_placed(self, body: Body) -> None:
         """Note that forces on the links of a body act where these are now, see `force_poses`."""
         body.placed_at = 0 if self.engine is None else self.engine.steps
-        body.start_pose = None
+        body.start_pose, body.was_placed = None, True
 
     def force_poses(self, body: Body) -> np.ndarray:
         """Poses of the links (W, links, 7) that forces on them are turned by.

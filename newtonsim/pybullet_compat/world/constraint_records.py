@@ -48,9 +48,10 @@ class Constraint:
         kind: JOINT_FIXED, JOINT_POINT2POINT, JOINT_PRISMATIC or JOINT_GEAR.
         axis: Axis in the parent's frame (3,).
         parent_frame, child_frame: Joint frames in the inertial frames, or in the world.
-        max_force: [N or N m].
+        max_force: [N or N m]; an array (W,) where the worlds differ.
         gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
+        last_wrench: Moment and force in the last step (W, 6), if the engine of that step is gone.
     """
 
     parent_body: int
@@ -61,23 +62,24 @@ class Constraint:
     axis: np.ndarray
     parent_frame: Pose
     child_frame: Pose
-    max_force: float = DEFAULT_MAX_FORCE
+    max_force: float | np.ndarray = DEFAULT_MAX_FORCE
     gear_ratio: float = 0.0
     gear_aux_link: int = 0
     relative_position: float = 0.0
     erp: float = 0.0
     index: int = -1
+    last_wrench: np.ndarray | None = None
 
     @property
     def slot_kind(self) -> Hashable:
         """What another constraint has to share to stand in the same slot, None if none can."""
-        if self.kind == JOINT_GEAR:
+        if self.kind == JOINT_GEAR or self.is_void:
             return None
         return self.kind, self.axis.tobytes() if self.kind == JOINT_PRISMATIC else b""
 
     @property
     def is_void(self) -> bool:
-        """Whether it holds a link to itself."""
+        """Whether it holds a link to itself: it is kept and reported, and does nothing."""
         return (self.parent_body, self.parent_link) == (self.child_body, self.child_link)
 
     def build(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
@@ -89,6 +91,8 @@ class Constraint:
             time_step: Time of one stepSimulation [s].
         """
         self.index = -1
+        if self.is_void:
+            return
         if self.kind == JOINT_GEAR:
             self._build_gear(builder, bodies, time_step)
             return
@@ -107,7 +111,7 @@ class Constraint:
             self.child_frame.row(),
             linear,
             [],
-            max_force=self.max_force,
+            max_force=float(np.max(self.max_force)),
             recovery_time=time_step / ERROR_SHARE[self.kind],
             collision_filter=False,
         )
@@ -127,7 +131,7 @@ class Constraint:
             other: The same constraint in another client.
             engine: The engine, None without one.
         """
-        changed = self.max_force != other.max_force or self.child_frame is not other.child_frame
+        changed = bool(np.any(self.max_force != other.max_force)) or self.child_frame is not other.child_frame
         self.child_frame, self.max_force = other.child_frame, other.max_force
         self.gear_ratio, self.gear_aux_link = other.gear_ratio, other.gear_aux_link
         self.relative_position, self.erp = other.relative_position, other.erp
@@ -160,7 +164,7 @@ class Constraint:
             joints[0],
             ratio,
             offset=positions[1] - ratio * positions[0],
-            max_force=self.max_force,
+            max_force=float(np.max(self.max_force)),
             recovery_time=time_step / (GEAR_SHARE * self.erp) if self.erp else NEVER,
         )
 

@@ -30,13 +30,12 @@ class DrivenBodies:
             self.bodies[body.uid] = body
 
     def after_step(self, engine: Engine) -> None:
-        """Move the bodies on by one time step."""
+        """Move the bodies on by one time step; the solver knows no pose of what no joint carries."""
         time_step = self.client.settings.time_step
         for body in self.bodies.values():
-            if body.base_twist.any():
-                self.client.read_poses(body)
-                body.drive(time_step)
-                engine.write_base(body)
+            self.client.read_poses(body)
+            body.drive(time_step)
+            engine.write_base(body)
 
     def body_removed(self, uid: int) -> None:
         """Forget a body."""

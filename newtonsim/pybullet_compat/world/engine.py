@@ -170,8 +170,15 @@ class Engine(Protocol):
     def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
         """Add a wrench at the centre of mass of a link in world axes, for the next step."""
 
+    def drop_forces(self, body: Body, worlds: np.ndarray) -> None:
+        """Forget the forces on a body that wait for the next step in some worlds."""
+
     def joint_reaction(self, body: Body, place: int) -> np.ndarray:
         """Reaction force and moment that a joint's sensor measures (W, 6) [N, N m]."""
+        ...
+
+    def constraint_wrench(self, constraint: Constraint) -> np.ndarray | None:
+        """Moment and force of a constraint in the last step (W, 6) [N m, N], None if there are none."""
         ...
 
 

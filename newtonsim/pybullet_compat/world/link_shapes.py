@@ -171,16 +171,20 @@ class LinkShapes:
         self.data.clear()
 
 
-def world_box(body: Body, place: int, box: LocalBox) -> tuple[tuple, tuple]:
+def world_box(
+    body: Body, place: int, box: LocalBox, poses: np.ndarray | None = None, reach: float = 0.0
+) -> tuple[tuple, tuple]:
     """Return the corners of the box about a link in the only world, in plain numbers for speed.
 
     Args:
         body: The body; its poses are fresh.
         place: Place of the link.
         box: Its box.
+        poses: Poses of all links (W, links, 7), those of the body by default.
+        reach: What is added on all sides [m].
     """
-    x, y, z, i, j, k, w = body.pose[0, place].tolist()
-    r, (a, b, c), (u, v, t) = box.radius, box.half, box.centre
+    x, y, z, i, j, k, w = (body.pose if poses is None else poses)[0, place].tolist()
+    r, (a, b, c), (u, v, t) = box.radius + reach, box.half, box.centre
     if box.margins:
         margin = box.margins * body.surface["collision_margin"][0, place].item()
         a, b, c = a + margin, b + margin, c + margin
@@ -199,17 +203,13 @@ def world_box(body: Body, place: int, box: LocalBox) -> tuple[tuple, tuple]:
     return (x - dx, y - dy, z - dz), (x + dx, y + dy, z + dz)
 
 
-def world_boxes(body: Body, place: int, box: LocalBox) -> tuple[np.ndarray, np.ndarray]:
-    """Return the corners of the box about a link in all worlds, (W, 3) each.
-
-    Args:
-        body: The body; its poses are fresh.
-        place: Place of the link.
-        box: Its box.
-    """
-    pose = body.pose[:, place]
+def world_boxes(
+    body: Body, place: int, box: LocalBox, poses: np.ndarray | None = None, reach: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the corners of the box about a link in all worlds, (W, 3) each, see `world_box`."""
+    pose = (body.pose if poses is None else poses)[:, place]
     half = np.array(box.half) + box.margins * body.surface["collision_margin"][:, place, None]
     turn = quat_matrix(pose[:, 3:])
     middle = pose[:, :3] + turn @ np.array(box.centre)
-    reach = (np.abs(turn) @ half[..., None])[..., 0] + box.radius
-    return middle - reach, middle + reach
+    extent = (np.abs(turn) @ half[..., None])[..., 0] + box.radius + reach
+    return middle - extent, middle + extent

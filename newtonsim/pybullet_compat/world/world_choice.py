@@ -1,0 +1,64 @@
+"""Some worlds of a client: which they are, and their part of what is answered for all."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from newtonsim.pybullet_compat.surface.errors import error
+
+Worlds = int | npt.ArrayLike
+"""An index, a list of indices, or a mask of as many booleans as there are worlds."""
+
+
+def chosen_worlds(worlds: Worlds, count: int) -> np.ndarray:
+    """Return the indices of some worlds.
+
+    Args:
+        worlds: An index, indices (n,) without doubles, or a mask (count,) of booleans; negative indices count
+            from the end.
+        count: How many worlds there are.
+
+    Raises:
+        error: It is none of these.
+    """
+    array = np.asarray(worlds)
+    if array.dtype == bool and array.shape == (count,):
+        return np.flatnonzero(array)
+    if array.size == 0 and array.ndim == 1:
+        return np.zeros(0, np.int64)
+    if array.dtype.kind in "iu" and array.ndim <= 1 and (-count <= array).all() and (array < count).all():
+        found = np.atleast_1d(array) % count
+        if len(np.unique(found)) == len(found):
+            return found
+    raise error(
+        f"worlds: expected an index or different indices from 0 to {count - 1}, or ({count},) booleans, got "
+        f"{array.dtype} of shape {array.shape}."
+    )
+
+
+def of_worlds(answer: Any, worlds: Worlds, count: int, by_world: bool = False) -> Any:
+    """Return the part of an answer that belongs to some worlds; an index leaves the axis of worlds out.
+
+    Args:
+        answer: Arrays (count, ...), also in tuples; other things belong to all worlds.
+        worlds: The worlds.
+        count: How many there are.
+        by_world: Whether the answer is a tuple with one item for each world.
+
+    Raises:
+        error: There are no such worlds.
+    """
+    rows = chosen_worlds(worlds, count)
+    is_one = not isinstance(worlds, (list, tuple, np.ndarray))
+    if by_world:
+        found = tuple(answer[row] for row in rows)
+        return found[0] if is_one else found
+    if isinstance(answer, tuple):
+        return tuple(of_worlds(part, worlds, count) for part in answer)
+    if isinstance(answer, np.ndarray) and answer.shape[:1] == (count,):
+        return answer[index(rows[0])] if is_one else answer[rows]
+    return answer

@@ -1,0 +1,127 @@
+"""Environments of other people's packages, under the real module, under ours and in lockstep, as a table.
+
+    python tests/pybullet/packages.py TABLE.md [--only TEXT]
+
+The packages (panda-gym, pybullet-envs-gymnasium) are no requirement of the tests: pip install --no-deps them.
+Actions are random, the same under both; each run is a process of its own.
+"""
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+PACKAGES = ("panda_gym", "pybullet_envs_gymnasium")
+LEFT_OUT = ("Dense", "Joints", "DeepMimic")
+"""Variants of the same scenes, and what needs files of other packages."""
+STEPS, SEEDS = 100, 5
+TOLERANCES = (1.0e-3, 1.0e-2)
+
+
+def environments(package: str) -> list[str]:
+    """Ids that a package registers with gymnasium."""
+    import gymnasium
+
+    importlib.import_module(package)
+    return sorted(
+        spec.id
+        for spec in gymnasium.registry.values()
+        if package in str(spec.entry_point) and not any(word in spec.id for word in LEFT_OUT)
+    )
+
+
+def returns(name: str, seeds: int) -> list[float]:
+    """Sum of rewards of some episodes with random actions, at most `STEPS` steps each."""
+    import gymnasium
+
+    environment = gymnasium.make(name, disable_env_checker=True).unwrapped
+    found = []
+    for seed in range(seeds):
+        rng = np.random.default_rng(seed)
+        environment.reset(seed=seed)
+        space, total = environment.action_space, 0.0
+        for _ in range(STEPS):
+            action = rng.uniform(-1.0, 1.0, space.shape) if space.shape else rng.integers(space.n)
+            _, reward, terminated, *_ = environment.step(np.float32(action) if space.shape else int(action))
+            total += float(reward)
+            if terminated:
+                break
+        found.append(total)
+    environment.close()
+    return found
+
+
+def run(engine: str, package: str, name: str) -> dict:
+    """Run an environment in this process: under "real", "ours" or "both"."""
+    if engine == "ours":
+        from newtonsim.pybullet_compat.stand_ins import install
+
+        install(data="real")
+        importlib.import_module(package)
+        return {"returns": returns(name, SEEDS)}
+    if engine == "real":
+        importlib.import_module(package)
+        return {"returns": returns(name, SEEDS)}
+    from newtonsim.pybullet_compat.comparison.differences import Tolerances
+    from newtonsim.pybullet_compat.comparison.lockstep import Lockstep
+
+    lockstep = Lockstep(Tolerances(*TOLERANCES))
+    lockstep.install()
+    importlib.import_module(package)
+    returns(name, 1)
+    first, structural = lockstep.first, lockstep.first_structural
+    steps = lockstep.kinds["stepSimulation"]
+    return {
+        "calls": lockstep.calls,
+        "steps": lockstep.steps_made,
+        "first": "none" if first is None else f"{first.name}, step {first.step}, {first.difference.place}",
+        "structural": "none" if structural is None else f"{structural.name}: {structural.difference}",
+        "ratio": float(np.median(steps.seconds[1]) / np.median(steps.seconds[0])),
+    }
+
+
+def reported(engine: str, package: str, name: str) -> dict:
+    """What a process of its own reports; its last lines if it fails."""
+    command = [sys.executable, "-W", "ignore", __file__, "--run", engine, package, name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("@")]
+    return json.loads(lines[-1][1:]) if lines else {"failed": done.stderr.strip().splitlines()[-1:]}
+
+
+def row(package: str, name: str) -> str:
+    """The line of an environment."""
+    real, ours, both = (reported(engine, package, name) for engine in ("real", "ours", "both"))
+    if failed := [r["failed"] for r in (real, ours, both) if "failed" in r]:
+        return f"| {name} | {failed[0]} | | | | |"
+    cells = [f"{np.mean(r['returns']):.4g} ± {np.std(r['returns']):.2g}" for r in (real, ours)]
+    cells += [both["structural"], both["first"]]
+    return f"| {name} | {' | '.join(cells)} | {both['ratio']:.2g} |"
+
+
+def main() -> None:
+    """Write the table, or run what `--run` names."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("table", type=Path, nargs="?")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--run", nargs=3)
+    options = parser.parse_args()
+    if options.run:
+        print("\n@" + json.dumps(run(*options.run)), flush=True)
+        return
+    heads = ("environment", "return, PyBullet", "return, here", "difference in structure")
+    heads += ("first difference", "step, here / PyBullet")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for package in PACKAGES:
+        for name in environments(package):
+            if options.only in name:
+                lines.append(row(package, name))
+                print(lines[-1], flush=True)
+    options.table.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Short programs in lockstep under both modules, where no call may differ: what random programs found."""
+
+import pytest
+
+pytest.importorskip("pybullet")
+
+import pybullet_data
+
+from newtonsim.pybullet_compat.comparison.differences import Tolerances
+from newtonsim.pybullet_compat.comparison.lockstep import Lockstep
+
+Q, ZERO = [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0]
+
+
+@pytest.fixture
+def run():
+    """Both modules, with a world of gravity; in the end no call has differed."""
+    found = Lockstep(Tolerances(absolute=2e-3, relative=5e-3))
+    p = found.module
+    client = p.connect(p.DIRECT)
+    p.setAdditionalSearchPath(pybullet_data.getDataPath())
+    p.setGravity(0, 0, -9.81)
+    yield found
+    p.disconnect(client)
+    assert found.first is None, str(found.first)
+
+
+def sphere(p, position, mass=1.0) -> int:
+    """A sphere of 0.1 m."""
+    return p.createMultiBody(mass, p.createCollisionShape(p.GEOM_SPHERE, radius=0.1), -1, position)
+
+
+def test_no_joints(run):
+    p = run.module
+    arm = p.loadURDF("kuka_iiwa/model.urdf")
+    for body in (arm, 57):
+        assert p.getJointStates(body, []) is None
+        p.setJointMotorControlArray(body, [], p.POSITION_CONTROL)
+        p.setJointMotorControlMultiDofArray(body, [], p.POSITION_CONTROL)
+        p.resetJointStatesMultiDof(body, [], [])
+    assert p.getJointStatesMultiDof(arm, []) is None
+    for name in ("setJointMotorControlArray", "setJointMotorControlMultiDofArray"):
+        with pytest.raises(p.error, match="mode"):
+            getattr(p, name)(57, [], 77)
+        with pytest.raises(p.error, match="sequence"):
+            getattr(p, name)(57, None, p.POSITION_CONTROL)
+
+
+def test_a_constraint_of_a_link_with_itself_does_nothing(run):
+    p = run.module
+    body = sphere(p, [0, 0, 1])
+    for kind in (p.JOINT_FIXED, p.JOINT_POINT2POINT, p.JOINT_PRISMATIC):
+        held = p.createConstraint(body, -1, body, -1, kind, [0, 0, 1], ZERO, ZERO)
+        p.stepSimulation()
+        p.getConstraintInfo(held)
+        p.getConstraintState(held)
+    p.removeConstraint(held)
+    p.stepSimulation()
+    p.getBasePositionAndOrientation(body)
+    assert p.getNumConstraints() == 2
+
+
+def test_the_last_step_is_known_after_bodies_come_and_go(run):
+    p = run.module
+    arm = p.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    p.enableJointForceTorqueSensor(arm, 3)
+    held = sphere(p, [3, 0, 1])
+    constraint = p.createConstraint(held, -1, -1, -1, p.JOINT_POINT2POINT, ZERO, ZERO, [3, 0, 1])
+    p.setJointMotorControl2(arm, 1, p.POSITION_CONTROL, 0.5, force=7.0)
+    p.stepSimulation()
+
+    def look():
+        p.getJointState(arm, 1)
+        p.getJointState(arm, 3)
+        p.getJointStates(arm, range(4))
+        p.getConstraintState(constraint)
+
+    look()
+    box = p.loadURDF("r2d2.urdf", [6, 0, 1])
+    look()
+    p.getClosestPoints(arm, box, 1.0)  # for which the engine is built
+    look()
+    p.removeBody(box)
+    look()
+    p.stepSimulation()
+    look()
+    assert abs(p.getJointState(arm, 1)[3]) == 7.0
+
+
+def test_states_are_of_as_many_bodies(run):
+    p = run.module
+    first = sphere(p, [0, 0, 1])
+    state = p.saveState()
+    second = sphere(p, [1, 0, 1], mass=0.0)
+    with pytest.raises(p.error, match="restore"):
+        p.restoreState(state)
+    p.removeBody(second)
+    p.stepSimulation()
+    p.restoreState(state)
+    assert p.getBasePositionAndOrientation(first)[0] == (0, 0, 1)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.05])
+def test_overlapping_objects_are_those_near_the_last_search(run, threshold):
+    p = run.module
+    if threshold is not None:
+        p.setPhysicsEngineParameter(contactBreakingThreshold=threshold)
+    p.setGravity(0, 0, 0)
+    ball, bare = sphere(p, [0, 0, 1]), p.createMultiBody(1.0, -1, -1, [1, 0, 1])
+    cube = p.loadURDF("cube_small.urdf", [2, 0, 1])
+    p.resetBaseVelocity(ball, [2.4, 0, 0])
+    p.resetBaseVelocity(cube, [2.4, 0, 0])
+
+    def look(*bodies):
+        for body in bodies:
+            lower, upper = p.getAABB(body)
+            middle = [(a + b) / 2 for a, b in zip(lower[1:], upper[1:])]
+            for away in (0.001, 0.008, 0.012, 0.018, 0.022, 0.028, 0.032, 0.048, 0.052):
+                p.getOverlappingObjects([upper[0] + away, *middle], [upper[0] + away + 1e-3, *middle])
+                p.getOverlappingObjects([lower[0] - away - 1e-3, *middle], [lower[0] - away, *middle])
+
+    new = sphere(p, [4, 0, 1])
+    look(ball, bare, cube, new)
+    p.stepSimulation()
+    look(ball, bare, cube, new)
+    p.stepSimulation()
+    look(ball, bare, cube, new)
+    p.resetBasePositionAndOrientation(ball, [0, 1, 1], Q)
+    look(ball)
+    newer = sphere(p, [6, 0, 1])
+    look(newer)
+    p.performCollisionDetection()
+    look(newer)
+
+
+def test_a_moving_obstacle_is_where_it_is_asked_for(run):
+    p = run.module
+    p.setGravity(0, 0, 0)
+    box, other = p.loadURDF("cube_small.urdf", [0, 0, 1], useFixedBase=True), sphere(p, [1, 0, 1])
+    p.stepSimulation()
+    p.resetBaseVelocity(box, [0.2, 0, 0], ZERO)
+    p.getClosestPoints(box, other, 5.0)  # before the step that moves it
+    for _ in range(3):
+        p.stepSimulation()
+        p.getClosestPoints(box, other, 5.0)
+        p.getOverlappingObjects([-1, -1, 0], [2, 1, 2])
+        sphere(p, [0, p.getNumBodies(), 1])
+    p.getBasePositionAndOrientation(box)
+
+
+def test_a_mass_frees_a_base_that_was_loaded_fixed(run):
+    p = run.module
+    arm = p.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    p.stepSimulation()
+    p.getDynamicsInfo(arm, -1)
+    p.changeDynamics(arm, -1, mass=2.0)
+    p.getDynamicsInfo(arm, -1)
+    p.stepSimulation()
+    assert p.getBaseVelocity(arm)[0][2] < -0.03  # it falls
+    assert len(p.calculateMassMatrix(arm, [0.0] * 7)) == 13
+
+
+def test_contacts_that_were_looked_for_are_kept_when_a_body_comes(run):
+    p = run.module
+    p.loadURDF("plane.urdf")
+    ball, gone = sphere(p, [0, 0, 0.1]), sphere(p, [3, 0, 9])
+    for _ in range(120):  # until it rests
+        p.stepSimulation()
+    p.removeBody(gone)  # which leaves a slot
+    p.performCollisionDetection()
+    sphere(p, [6, 0, 0.1])
+    assert {point[1:3] for point in p.getContactPoints()} == {(0, ball)}
+    p.performCollisionDetection()
+    assert len({point[1:3] for point in p.getContactPoints()}) == 2

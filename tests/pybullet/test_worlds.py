@@ -1,0 +1,352 @@
+"""Clients of several worlds: setters and getters for some of them, resets, and what may differ."""
+
+import ast
+import inspect
+
+import make_pybullet_stub
+import numpy as np
+import pytest
+
+import newtonsim.pybullet_compat as p
+from newtonsim.pybullet_compat.bullet_client import BY_WORLD, GETTERS, SETTERS, BulletClient
+from newtonsim.pybullet_compat.stand_ins.pybullet_data import getDataPath
+
+W = 4
+Q = [0.0, 0.0, 0.0, 1.0]
+CHOICES = {
+    "an index": (2, [2]),
+    "from the end": (-1, [3]),
+    "a list": ([3, 1], [3, 1]),
+    "an array": (np.array([0, 2]), [0, 2]),
+    "a mask": (np.array([False, True, True, False]), [1, 2]),
+    "a list of booleans": ([True, False, False, True], [0, 3]),
+    "all": (range(W), [0, 1, 2, 3]),
+    "none": ([], []),
+}
+
+
+@pytest.fixture
+def sim():
+    """Four worlds with a ground, an arm and a box above the ground."""
+    client = BulletClient(p.DIRECT, num_worlds=W)
+    client.setAdditionalSearchPath(getDataPath())
+    client.setGravity(0.0, 0.0, -9.81)
+    client.loadURDF("plane.urdf")
+    client.arm = client.loadURDF("kuka_iiwa/model.urdf", [2, 0, 0], useFixedBase=True)
+    shape = client.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1] * 3)
+    client.box = client.createMultiBody(1.0, shape, -1, [0, 0, 1])
+    yield client
+    client.disconnect()
+
+
+def single():
+    """The same scene in one world."""
+    client = BulletClient(p.DIRECT)
+    client.setAdditionalSearchPath(getDataPath())
+    client.setGravity(0.0, 0.0, -9.81)
+    client.loadURDF("plane.urdf")
+    client.loadURDF("kuka_iiwa/model.urdf", [2, 0, 0], useFixedBase=True)
+    shape = client.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1] * 3)
+    client.createMultiBody(1.0, shape, -1, [0, 0, 1])
+    return client
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_worlds_can_be_named_in_several_ways(sim, name):
+    worlds, rows = CHOICES[name]
+    worlds = list(worlds) if isinstance(worlds, range) else worlds
+    sim.resetJointState(sim.arm, 1, 0.5, worlds=worlds)
+    angles = sim.getJointState(sim.arm, 1)[0]
+    assert angles.tolist() == [0.5 if row in rows else 0.0 for row in range(W)]
+    own = sim.getJointState(sim.arm, 1, worlds=worlds)[0]
+    assert np.array_equal(own, 0.5 if isinstance(worlds, int) else [0.5] * len(rows))
+
+
+@pytest.mark.parametrize("worlds", [4, -5, [0, 0], [0, 7], [True], 1.5, [0.0], "a", None, [[0]], [True] * 5])
+def test_other_worlds_are_refused(sim, worlds):
+    if worlds is None:
+        assert sim.getJointState(sim.arm, 1, worlds=None)[0].shape == (W,)
+        return
+    for call in (
+        lambda: sim.resetJointState(sim.arm, 1, 0.5, worlds=worlds),
+        lambda: sim.getJointState(sim.arm, 1, worlds=worlds),
+        lambda: sim.resetWorlds(worlds),
+        lambda: sim.restore_worlds(sim.saveState(), worlds),
+    ):
+        with pytest.raises(p.error, match=r"worlds: expected .* 0 to 3"):
+            call()
+    assert not sim.getJointState(sim.arm, 1)[0].any()
+
+
+SET = {
+    "resetBasePositionAndOrientation": lambda s, v, **k: s.resetBasePositionAndOrientation(
+        s.box, np.stack([v, 0 * v, 1 + v], -1), np.stack([0 * v, 0 * v, np.sin(v), np.cos(v)], -1), **k
+    ),
+    "resetBaseVelocity": lambda s, v, **k: s.resetBaseVelocity(s.box, np.stack([v, v, 0 * v], -1), **k),
+    "resetJointState": lambda s, v, **k: s.resetJointState(s.arm, 1, v, 2 * v, **k),
+    "resetJointStateMultiDof": lambda s, v, **k: s.resetJointStateMultiDof(
+        s.arm, 1, v[..., None], v[..., None], **k
+    ),
+    "resetJointStatesMultiDof": lambda s, v, **k: s.resetJointStatesMultiDof(
+        s.arm, [1, 3], [v[..., None], -v[..., None]], [v[..., None], v[..., None]], **k
+    ),
+    "setJointMotorControl2": lambda s, v, **k: s.setJointMotorControl2(
+        s.arm, 1, p.POSITION_CONTROL, targetPosition=v, force=5000 * v, positionGain=v, **k
+    ),
+    "torque": lambda s, v, **k: s.setJointMotorControl2(s.arm, 1, p.TORQUE_CONTROL, force=100 * v, **k),
+    "setJointMotorControlArray": lambda s, v, **k: s.setJointMotorControlArray(
+        s.arm, [1, 3], p.POSITION_CONTROL, np.stack([v, -v], -1), forces=np.stack([90 * v, 80 * v], -1), **k
+    ),
+    "torques": lambda s, v, **k: s.setJointMotorControlArray(
+        s.arm, [1, 3], p.TORQUE_CONTROL, forces=np.stack([90 * v, 80 * v], -1), **k
+    ),
+    "setJointMotorControlMultiDof": lambda s, v, **k: s.setJointMotorControlMultiDof(
+        s.arm, 1, p.POSITION_CONTROL, v[..., None], force=100 * v[..., None], **k
+    ),
+    "setJointMotorControlMultiDofArray": lambda s, v, **k: s.setJointMotorControlMultiDofArray(
+        s.arm, [1, 3], p.POSITION_CONTROL, [v[..., None], -v[..., None]], **k
+    ),
+    "applyExternalForce": lambda s, v, **k: s.applyExternalForce(
+        s.box, -1, np.stack([50 * v, v, v], -1), np.stack([v, v, 1 + v], -1), p.WORLD_FRAME, **k
+    ),
+    "force in a link": lambda s, v, **k: s.applyExternalForce(
+        s.arm, 3, np.stack([50 * v, v, v], -1), np.stack([v, v, v], -1), p.LINK_FRAME, **k
+    ),
+    "applyExternalTorque": lambda s, v, **k: s.applyExternalTorque(
+        s.box, -1, np.stack([v, v, v], -1), p.LINK_FRAME, **k
+    ),
+    "mass": lambda s, v, **k: s.changeDynamics(s.arm, 3, mass=10 * v, **k),
+    "inertia": lambda s, v, **k: s.changeDynamics(
+        s.box, -1, localInertiaDiagonal=np.stack([v / 99, v / 30, v / 30], -1), **k
+    ),
+    "damping": lambda s, v, **k: s.changeDynamics(s.box, -1, linearDamping=9 * v, angularDamping=v, **k),
+    "joint damping": lambda s, v, **k: s.changeDynamics(s.arm, 1, jointDamping=90 * v, **k),
+    "joint limits": lambda s, v, **k: s.changeDynamics(
+        s.arm, 1, jointLowerLimit=-v, jointUpperLimit=v / 90, **k
+    ),
+    "changeConstraint": lambda s, v, **k: s.changeConstraint(hold(s), maxForce=20 * v, **k),
+}
+"""Setters with a number (or one for each world) in an argument."""
+
+
+def hold(sim) -> int:
+    """A constraint that holds the box, the same in later calls."""
+    if not sim.getNumConstraints():
+        sim.createConstraint(2, -1, -1, -1, p.JOINT_POINT2POINT, [0] * 3, [0] * 3, [0, 0, 1])
+    return sim.getConstraintUniqueId(0)
+
+
+def push(sim) -> None:
+    """Loosen the motors of the arm and set all in motion, in all worlds."""
+    for joint in range(7):
+        sim.setJointMotorControl2(sim.arm, joint, p.VELOCITY_CONTROL, force=0)
+        sim.resetJointState(sim.arm, joint, 0.0, 0.5 + 0.1 * joint)
+    sim.resetBaseVelocity(sim.box, [0.1, 0.2, 0.3], [3.0, 2.0, 1.0])
+
+
+def state(sim, body_arm: int, box: int) -> list[np.ndarray]:
+    """Coordinates and velocities of both bodies, a row for each world."""
+    angles = [sim.getJointState(body_arm, joint)[:2] for joint in range(7)]
+    parts = [*sim.getBasePositionAndOrientation(box), *sim.getBaseVelocity(box)]
+    return [np.atleast_1d(np.asarray(x)) for pair in angles for x in pair] + [np.asarray(x) for x in parts]
+
+
+@pytest.mark.parametrize("name", SET)
+def test_setters_reach_the_worlds_that_are_named(sim, name):
+    """Each world goes as a client of its own goes that was given its value, or none."""
+    rows, values = [3, 1], np.array([0.3, 0.45])
+    push(sim)
+    if name == "changeConstraint":
+        hold(sim)
+    for _ in range(2):
+        SET[name](sim, values, worlds=rows)
+        for _ in range(3):
+            sim.stepSimulation()
+    many = state(sim, sim.arm, sim.box)
+    alone = []
+    for value in (*values, None):
+        client = single()
+        client.arm, client.box = 1, 2
+        push(client)
+        if name == "changeConstraint":
+            hold(client)
+        for _ in range(2):
+            if value is not None:
+                SET[name](client, np.float64(value))
+            for _ in range(3):
+                client.stepSimulation()
+        alone.append(state(client, 1, 2))
+        client.disconnect()
+    moved = False
+    for found, *expected in zip(many, *alone):
+        untouched = expected[2].reshape(found[0].shape)
+        for row, value in zip((3, 1, 0, 2), (expected[0], expected[1], untouched, untouched)):
+            assert np.allclose(found[row], value.reshape(found[row].shape), atol=2e-4), name
+        moved |= not np.allclose(found[3], untouched, atol=1e-3)
+    assert moved  # the value matters
+
+
+def test_getters_return_what_belongs_to_worlds(sim):
+    sim.resetBasePositionAndOrientation(sim.box, np.c_[np.zeros((W, 2)), [0.09, 1, 2, 3]], Q)
+    sim.stepSimulation()
+    assert len(sim.getContactPoints(sim.box, worlds=0)) >= 1
+    calls = {
+        **{name: (sim.box,) for name in ("getBasePositionAndOrientation", "getBaseVelocity", "getAABB")},
+        **{name: (sim.arm, 3) for name in ("getLinkState", "getJointState", "getJointStateMultiDof")},
+        **{name: (sim.arm, [1, 3]) for name in ("getLinkStates", "getJointStates", "getJointStatesMultiDof")},
+        "getDynamicsInfo": (sim.box, -1),
+        "getContactPoints": (sim.box,),
+        "getClosestPoints": (sim.box, sim.arm, 5.0),
+        "getOverlappingObjects": ([-1, -1, 0.5], [1, 1, 1.5]),
+        "rayTest": ([0, 0, 5], [0, 0, 0]),
+        "rayTestBatch": ([[0, 0, 5]], [[0, 0, 0]]),
+        "getConstraintState": (hold(sim),),
+        "getConstraintInfo": (hold(sim),),
+    }
+    assert set(calls) == GETTERS
+
+    def rows(answer, row):
+        if isinstance(answer, tuple):
+            return tuple(rows(part, row) for part in answer)
+        return answer[row] if isinstance(answer, np.ndarray) and len(answer) == W else answer
+
+    for name, args in calls.items():
+        full, some, one = (getattr(sim, name)(*args, **k) for k in ({}, {"worlds": [3, 0]}, {"worlds": 3}))
+        if name in BY_WORLD:
+            assert some == (full[3], full[0])
+            assert one == full[3]
+            continue
+        np.testing.assert_equal(one, rows(full, 3))
+        np.testing.assert_equal(some, rows(full, [3, 0]))
+    assert len(sim.getContactPoints(sim.box, worlds=0)) >= 1
+    assert sim.getContactPoints(sim.box, worlds=3) == ()
+
+
+def test_every_setter_is_tried():
+    tried = inspect.getsource(inspect.getmodule(hold))
+    assert all(f"s.{name}(" in tried for name in SETTERS)
+
+
+def test_worlds_begin_anew(sim):
+    """Worlds that are reset fall as they fell the first time, and the others go on."""
+    bodies = sim.loadURDF("cube_small.urdf", np.c_[3 + np.arange(W), np.zeros(W), np.full(W, 2.0)])
+
+    def run(count):
+        seen = []
+        for _ in range(count):
+            sim.stepSimulation()
+            seen.append([sim.getBasePositionAndOrientation(b)[0] for b in (sim.box, bodies)])
+        return np.array(seen)  # (steps, bodies, W, 3)
+
+    sim.setJointMotorControl2(sim.arm, 1, p.POSITION_CONTROL, 0.3)
+    first = run(40)
+    sim.applyExternalForce(sim.box, -1, [1000, 0, 0], [0, 0, 0], p.LINK_FRAME)  # waits for the next step
+    sim.resetWorlds([0, 3])
+    assert np.array_equal(
+        sim.getBasePositionAndOrientation(bodies)[0][:, 2] == 2.0, [True, False, False, True]
+    )
+    assert not sim.getJointState(sim.arm, 1, worlds=[0, 3])[0].any()
+    again = run(40)
+    assert np.allclose(again[:, :, [0, 3]], first[:, :, [0, 3]], atol=1e-6)
+    assert (again[-1, 0, [1, 2], 0] > 0.5).all()  # the force reached those that went on
+    sim.resetWorlds(np.ones(W, bool))
+    assert np.allclose(run(40), first, atol=1e-6)
+
+
+def test_some_worlds_are_restored_by_their_indices(sim):
+    start = sim.saveState()
+    for _ in range(30):
+        sim.stepSimulation()
+    low = sim.getBasePositionAndOrientation(sim.box)[0][:, 2]
+    sim.restore_worlds(start, [3, 1])
+    heights = sim.getBasePositionAndOrientation(sim.box)[0][:, 2]
+    assert np.array_equal(heights, [low[0], 1.0, low[2], 1.0])
+    sim.restore_worlds(start, 0)
+    assert sim.getBasePositionAndOrientation(sim.box, worlds=0)[0][2] == 1.0
+
+
+def test_constraints_give_way_at_the_limit_of_their_world(sim):
+    """A held box of 1 kg stays where its constraint bears 9.81 N, and falls elsewhere."""
+    held = hold(sim)
+    limits = np.array([0.0, 5.0, 20.0, 500.0])
+    sim.changeConstraint(held, maxForce=limits)
+    assert np.array_equal(sim.getConstraintInfo(held)[10], limits)
+    for _ in range(24):
+        sim.stepSimulation()
+    speed = sim.getBaseVelocity(sim.box)[0][:, 2]
+    missing = np.minimum(limits - 9.81, 0.0)
+    assert np.allclose(speed, missing * 0.1, atol=0.01)
+    sim.loadURDF("cube_small.urdf", [5, 5, 5])  # the model is built anew
+    sim.changeConstraint(held, maxForce=0.0, worlds=3)
+    before = sim.getBaseVelocity(sim.box)[0][:, 2]
+    sim.stepSimulation()
+    change = sim.getBaseVelocity(sim.box)[0][:, 2] - before
+    assert np.allclose(change * 240, [-9.81, -4.81, 0.0, -9.81], atol=0.1)  # damping of 0.04
+    assert sim.getConstraintInfo(held)[10].tolist() == [0.0, 5.0, 20.0, 0.0]
+
+
+THREE = np.ones(3)
+REFUSED = {
+    "targetPosition": lambda s: s.setJointMotorControl2(s.arm, 1, p.POSITION_CONTROL, targetPosition=THREE),
+    "targetValue": lambda s: s.resetJointState(s.arm, 1, THREE),
+    "mass": lambda s: s.changeDynamics(s.box, -1, mass=THREE),
+    "maxForce": lambda s: s.changeConstraint(hold(s), maxForce=THREE),
+    "position": lambda s: s.resetBasePositionAndOrientation(s.box, np.ones((3, 3)), Q),
+    "linearVelocity": lambda s: s.resetBaseVelocity(s.box, np.ones((5, 3))),
+    "force": lambda s: s.applyExternalForce(s.box, -1, np.ones((3, 2)), [0, 0, 0], 1),
+    "forces": lambda s: s.setJointMotorControlArray(s.arm, [1, 2], 2, forces=np.ones((3, 2))),
+    "one coordinate": lambda s: s.setJointMotorControlMultiDof(s.arm, 1, 2, np.ones((3, 1))),
+    "basePosition": lambda s: s.loadURDF("cube_small.urdf", np.ones((3, 3))),
+}
+FOR_ALL = {
+    "globalScaling": lambda s: s.loadURDF("cube_small.urdf", globalScaling=np.ones(W)),
+    "radius": lambda s: s.createCollisionShape(p.GEOM_SPHERE, radius=np.ones(W)),
+    "baseMass": lambda s: s.createMultiBody(np.ones(W)),
+    "gravZ": lambda s: s.setGravity(0, 0, -np.ones(W)),
+    "timeStep": lambda s: s.setTimeStep(np.ones(W)),
+    "relativePositionTarget": lambda s: s.changeConstraint(hold(s), relativePositionTarget=np.ones(W)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_wrong_shapes_are_named(sim, name):
+    with pytest.raises(p.error, match=rf"{name}.*\({W},"):
+        REFUSED[name](sim)
+    with pytest.raises(p.error, match=r"worlds"):
+        sim.changeDynamics(sim.box, -1, mass=1.0, worlds=[9])
+
+
+@pytest.mark.parametrize("name", FOR_ALL)
+def test_what_cannot_differ_is_named(sim, name):
+    with pytest.raises(p.error, match=rf"{name}: expected one number for all worlds, got shape \({W},\)"):
+        FOR_ALL[name](sim)
+
+
+def test_what_a_client_has_is_listed(sim):
+    names = dir(sim)
+    extra = {
+        "resetWorlds",
+        "restore_worlds",
+        "advance",
+        "surround",
+        "num_worlds",
+        "model",
+        "solver",
+        "mirror",
+    }
+    assert extra | {"loadURDF", "stepSimulation", "POSITION_CONTROL", "disconnect"} <= set(names)
+    assert all(hasattr(sim, name) for name in extra)
+    assert len(names) == len(set(names))
+
+
+def test_the_stub_for_editors_is_up_to_date():
+    """If this fails: python tools/make_pybullet_stub.py && ruff format newtonsim"""
+    written = make_pybullet_stub.PATH.read_text()
+    assert ast.dump(ast.parse(written)) == ast.dump(ast.parse(make_pybullet_stub.stub()))
+    (client,) = [node for node in ast.parse(written).body if isinstance(node, ast.ClassDef)]
+    methods = {node.name: node for node in client.body if isinstance(node, ast.FunctionDef)}
+    assert set(make_pybullet_stub.SIGNATURES) <= set(methods)
+    for name, node in methods.items():
+        takes = "worlds" in [argument.arg for argument in node.args.kwonlyargs]
+        assert takes == (name in SETTERS | GETTERS)
+        assert ast.get_docstring(node) or name.startswith("__")
