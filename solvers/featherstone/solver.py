@@ -457,8 +457,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
-        if self.deformables is not None:
-            raise NotImplementedError("FeatherstoneSolver.reset_worlds: not with deformables")
+        self._particles.reset_worlds(shard, state, world_mask)
         self._forget(shard, world_mask)
 
     def _forget(self, shard: Shard, world_mask: wp.array | None) -> None:

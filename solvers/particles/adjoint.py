@@ -93,6 +93,9 @@ class ImplicitParticles(ParticleSystem, Protocol):
     def reset(self, world_mask: wp.array | None) -> None:
         """Forget what the last step has left of the masked worlds, or of all."""
 
+    def forget(self, shard: Shard, world_mask: wp.array | None) -> None:
+        """Forget it in the masked worlds of a shard, or in all of them, by launches alone."""
+
     def report(self) -> None:
         """Warn of contacts that there was no room for."""
 

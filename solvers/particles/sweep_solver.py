@@ -174,6 +174,14 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
                 parts.constraints.reset(world_mask)
             parts.nonfinite.reset(world_mask)
 
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
+        parts, launch = self._parts_of(shard.model), Launcher(shard.model, False, shard)
+        parts.particles.forget(shard, world_mask)
+        if parts.constraints is not None:
+            parts.constraints.forget(launch, world_mask)
+        parts.nonfinite.forget(launch, world_mask)
+
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`."""
         sweeps = (parts.constraints for parts in self._all_parts())
