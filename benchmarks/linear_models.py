@@ -1,13 +1,14 @@
 """Time of the linear model of a step, A and B: newtonsim beside MuJoCo's mjd_transitionFD.
 
-    python benchmarks/linear_models.py [--robots ant humanoid arm7] [--worlds 1024] [--short] [--json OUT]
+    python benchmarks/linear_models.py [--robots ant humanoid arm7] [--worlds 1024] [--ilqr] [--short]
+                                       [--json OUT]
 
 Both engines read the same file. Robots with a free base have come to lie on the ground, with rigid and with
 softened contacts of ours; the arm hangs in the air. A call of ours takes a state and gives A and B as NumPy
 arrays, with what Python takes: `one` is its time for one robot, `each` that for one of many in a single call,
 on one thread. MuJoCo takes forward differences of its step (eps 1e-6, its own integrator and solver), the
 cheaper of its two kinds, with a control for each motor; ours has a column for each degree of freedom. Ratios
-are times over those of MuJoCo.
+are times over those of MuJoCo. With `--ilqr` the arm and the ant are optimised, too, see `tasks.ilqr`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import warp as wp
+from tasks import ilqr
 from tasks.harness import DT, Timing, arguments, finish, installed, interleave, table, timing
 
 import newtonsim
@@ -36,6 +38,7 @@ def main() -> None:
     parser = arguments(__doc__, device=False, blocks=15)
     parser.add_argument("--robots", nargs="+", choices=FILES, default=list(FILES))
     parser.add_argument("--worlds", type=int, default=1024, help="robots in a single call")
+    parser.add_argument("--ilqr", action="store_true", help="time iLQR, which is made of linear models")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
     notes: list[str] = []
@@ -47,7 +50,12 @@ def main() -> None:
             figures.append(measure(robot, smoothing, options.worlds, peers, how))
     header = ("robot", "contacts", "one [us]", "each [us]", "mujoco [us]", "one", "each")
     print(table(header, [row(figure) for figure in figures]))
-    finish(options, {"figures": figures}, notes)
+    results: dict[str, object] = {"figures": figures}
+    if options.ilqr:
+        robots = [robot for robot in options.robots if robot in ilqr.FILES]
+        results["ilqr"] = optimised = ilqr.compare(robots, 60, peers, how)
+        print(ilqr.report(optimised))
+    finish(options, results, notes)
 
 
 def measure(robot: str, smoothing: float, worlds: int, peers: list[str], how: Timing) -> dict[str, Any]:

@@ -163,9 +163,12 @@ class NonfiniteWorlds:
         if world_mask is None:
             self.worlds.zero_()
         else:
-            launch = Launcher(self.model, record_tape=False)
-            launch(reset.clear_flags, "world", reads=dict(mask=world_mask), writes=dict(flags=self.worlds))
+            self.forget(Launcher(self.model, record_tape=False), world_mask)
         self.report_anew()
+
+    def forget(self, launch: Launcher, world_mask: wp.array) -> None:
+        """Forget the marks of the masked worlds of a launcher; `report` tells no more of them."""
+        launch(reset.clear_flags, "world", reads=dict(mask=world_mask), writes=dict(flags=self.worlds))
 
     def report_anew(self) -> None:
         """Let `report` warn again of worlds that have lost their marks; on a GPU it does not."""

@@ -7,7 +7,8 @@ whose directions differ on both sides leave leading minors of no certain sign wi
 whole bodies.
 
 Stage: linear algebra of the backward pass in maximal coordinates
-Called by: kernels/maximal/adjoint/contact_system.py, kernels/maximal/adjoint/system.py
+Called by: kernels/maximal/adjoint/contact_system.py, kernels/maximal/adjoint/system.py,
+    kernels/particles/adjoint/coupled_system.py
 Reads: BlockSkylineView, x
 Writes: BlockSkylineView, x
 """

@@ -5,8 +5,8 @@ tree needs no transform (Featherstone, "Rigid Body Dynamics Algorithms", 2008, c
 
 Stage: any that moves rigid bodies
 Called by: kernels/constraints/linear/, kernels/constraints/servos.py, kernels/maximal/adjoint/,
-    kernels/maximal/, kernels/optimize/tangent.py, kernels/particles/xpbd/deltas.py,
-    kernels/penalty/joints.py, kernels/steps/, kernels/trees/
+    kernels/maximal/, kernels/optimize/tangent.py, kernels/particles/adjoint/expected_bodies.py,
+    kernels/particles/xpbd/deltas.py, kernels/penalty/joints.py, kernels/steps/, kernels/trees/
 Reads: q
 Writes: nothing, its functions return what they find
 """

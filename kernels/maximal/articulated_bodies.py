@@ -164,6 +164,7 @@ def leave_out_drives(first: int, rows: DofRowView, dt: float, expected: wp.array
 
 @wp.kernel
 def forget_forces(
+    first: int,
     mask: wp.array(dtype=bool),
     world: wp.array(dtype=int),
     hold: wp.array(dtype=float),
@@ -172,7 +173,7 @@ def forget_forces(
     expected: wp.array(dtype=float),
 ):
     """One thread per dof: forget what constraints did in the masked worlds."""
-    d = wp.tid()
+    d = first + wp.tid()
     if mask[world[d]]:
         hold[d] = 0.0
         saturated[d] = 0

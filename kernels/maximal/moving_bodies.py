@@ -7,7 +7,8 @@ Voroshilov, "Mass splitting for jitter-free parallel rigid body simulation", SIG
 
 Stage: before and after the substeps in maximal coordinates
 Called by: solvers/maximal/moving_bodies.py, kernels/maximal/adjoint/substep.py, kernels/maximal/,
-    kernels/particles/, kernels/particles/vbd/contacts.py, kernels/particles/xpbd/contacts.py
+    kernels/particles/adjoint/expected_bodies.py, kernels/particles/, kernels/particles/vbd/contacts.py,
+    kernels/particles/xpbd/contacts.py
 Reads: MotionView, body_f, body_q, body_qd, gravity, inv_inertia, inv_mass, world
 Writes: MotionView, body_f
 """

@@ -4,7 +4,8 @@ Inverse masses are found here, so that gradients arrive at masses and inertias.
 
 Stage: integration, last of a step
 Called by: solvers/nonfinite.py, solvers/semi_implicit/solver.py, kernels/maximal/adjoint/contact_terms.py,
-    kernels/maximal/adjoint/substep.py, kernels/penalty/joints.py
+    kernels/maximal/adjoint/substep.py, kernels/particles/adjoint/expected_bodies.py,
+    kernels/penalty/joints.py
 Reads: 12 arrays
 Writes: MarksView, body_q_out, body_qd_out, v_out, x_out
 """

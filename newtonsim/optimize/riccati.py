@@ -68,9 +68,9 @@ def sweep(
         Qxx, Qux = A[t].T @ W @ A[t], (WB.T + cross) @ A[t]
         Quu = B[t].T @ WB + cross @ B[t] + (cross @ B[t]).T + curvature[states:, states:]
         before = slice(states - inputs, states)  # in the state, where changes count
-        for change, weight in expansion.changes:
-            Qu, Quu = Qu + weight[t] * change[t], Quu + np.diag(weight[t])
-            Qx[before] -= weight[t] * change[t]
+        for rise, weight in expansion.changes:
+            Qu, Quu = Qu + weight[t] * rise[t], Quu + np.diag(weight[t])
+            Qx[before] -= weight[t] * rise[t]
             Qxx[before, before] += np.diag(weight[t])
             Qux[:, before] -= np.diag(weight[t])
         scale = np.diagonal(Quu)

@@ -7,7 +7,6 @@ import warp as wp
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.maximal import articulated_bodies as maximal_articulated_bodies
 from newtonsim.kernels.trees import joint_forces, tree_advance
-from newtonsim.runtime import compilation
 from newtonsim.runtime.inertia_factors import inertia_factors
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
@@ -199,13 +198,15 @@ class ArticulatedBodies(MovingBodies):
             for array in memory:
                 array.zero_()
             return
-        compilation.launch(
+        self.forget_in(Launcher(self.model, record_tape=False), world_mask)
+
+    def forget_in(self, launch: Launcher, world_mask: wp.array) -> None:
+        """Forget that in the masked worlds of a launcher."""
+        launch(
             maximal_articulated_bodies.forget_forces,
-            self.model.joint_dof_count,
+            "dof",
             reads=dict(mask=world_mask, world=topology_of(self.model).view.dof_world),
             writes=dict(
                 hold=self._hold, saturated=self._saturated, latest=self._latest, expected=self._forces
             ),
-            device=self.model.device,
-            record_tape=False,
         )

@@ -36,6 +36,9 @@ class FreeParticles:
     def reset(self, state: State | None, world_mask: wp.array | None) -> None:
         """See `SolverBase.reset`."""
 
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`."""
+
     def report(self) -> None:
         """See `SolverBase.report`."""
 
@@ -149,6 +152,17 @@ class DeformableStage(Revised):
         self.bodies.forget(world_mask)
         if isinstance(self.source, SolverBase):
             self.source.reset(state, world_mask)
+
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`; particles that the state has not are not put back."""
+        if self.state is not None:
+            raise NotImplementedError(
+                "FeatherstoneSolver.reset_worlds: not with deformables of another model, whose state is no "
+                "part of that of the step"
+            )
+        self.bodies.forget_in(Launcher(shard.model, False, shard), world_mask)
+        if isinstance(self.source, SolverBase):
+            self.source.reset_worlds(shard, state, world_mask)
 
     def report(self) -> None:
         """See `SolverBase.report`."""

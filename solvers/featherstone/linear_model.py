@@ -18,7 +18,14 @@ from newtonsim.kernels.collision import contact_features
 from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
 from newtonsim.kernels.constraints.adjoint.system import SystemView
 from newtonsim.kernels.constraints.adjoint.worlds import UNSUPPORTED_CONTACT
-from newtonsim.kernels.constraints.linear import balance, contacts, models, selection, system
+from newtonsim.kernels.constraints.linear import (
+    balance,
+    contacts,
+    middle_spin,
+    models,
+    selection,
+    system,
+)
 from newtonsim.kernels.constraints.rows import ImpulseView
 from newtonsim.kernels.trees import joint_forces, rnea_derivatives
 from newtonsim.runtime.launcher import Launcher, Motion
@@ -182,6 +189,22 @@ class LinearModel:
             reads=dict(view=self._sizes, tree=v.tree, L=smooth.L),
             writes=dict(columns=self._predicted),
         )
+        launch(
+            middle_spin.move_to_middle,
+            "tree",
+            reads=dict(
+                view=self._sizes,
+                tree=v.tree,
+                joint=v.joint,
+                body=v.body,
+                kin=smooth.motion.kin,
+                start=state.joint_qd,
+                predicted=smooth.v_predicted,
+                middle=smooth.v_mid,
+                dt=step.dt,
+            ),
+            writes=dict(columns=self._predicted),
+        )
 
     def _select(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """Find the rows that act, features in contact, and the wrenches of contacts."""
@@ -301,7 +324,7 @@ class LinearModel:
         launch(
             balance.linearize_balance,
             "dof",
-            reads=dict(predicted=self._predicted, **self._forces(launch, step)),
+            reads=dict(middle=self._predicted, **self._forces(launch, step)),
             writes=dict(columns=self._columns),
         )
         if collision_plan_of(self.model).contact_count:

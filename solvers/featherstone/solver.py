@@ -20,10 +20,8 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
-from newtonsim.scene.joint_types import TURNING
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
@@ -487,8 +485,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
-        if self.deformables is not None:
-            raise NotImplementedError("FeatherstoneSolver.reset_worlds: not with deformables")
+        self._particles.reset_worlds(shard, state, world_mask)
         self._forget(shard, world_mask)
 
     def _forget(self, shard: Shard, world_mask: wp.array | None) -> None:
@@ -560,13 +557,10 @@ class FeatherstoneSolver(LaunchedSolver):
     def _has_closed_form(self) -> bool:
         """Whether steps have linear models in closed form, as far as can be told before them.
 
-        They have not with loops and couplings, single bodies that turn freely, compliant contacts, the
-        pyramidal cone, limits and contacts by reference, tendons, and what has no gradient at all.
+        They have not with loops and couplings, compliant contacts, the pyramidal cone, limits and contacts by
+        reference, tendons, and what has no gradient at all.
         """
-        model, topology = self.model, topology_of(self.model).view
-        start = topology.joint_start.numpy()
-        singles = topology.joint.numpy()[start[:-1][np.diff(start) == 1]]
-        if np.isin(model.joint_type.numpy()[singles], TURNING).any() or self.constraints.has_loops:
+        if self.constraints.has_loops:
             return False
         if self.compliant or self.before_step or self.deformables or self.smooth.from_start:
             return False
@@ -574,7 +568,7 @@ class FeatherstoneSolver(LaunchedSolver):
             return False
         if self.servos or self.sleep or self.speed_limit:
             return False
-        return self.options.cone != "pyramidal" or not collision_plan_of(model).contact_count
+        return self.options.cone != "pyramidal" or not collision_plan_of(self.model).contact_count
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Impulses, and what identifies the contacts that they belong to; see `SolverBase.carried_arrays`."""

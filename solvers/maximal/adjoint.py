@@ -42,6 +42,50 @@ _REASONS = {
 }
 
 
+class NoParticles:
+    """What a substep of bodies has to do with particles that the same sweeps move, where there are none.
+
+    `solvers.particles.adjoint_bodies.ParticlesAmongBodies` is the other one.
+    """
+
+    def check(self) -> None:
+        """Raise NotDifferentiableError if they have no gradients."""
+
+    def begin(self, step: Step, substeps: int, iterations: int) -> None:
+        """Start to solve a step again, with so many sweeps in each substep."""
+
+    def begin_substep(self, number: int, dt: float, bodies: MovingBodies, fresh: bool) -> None:
+        """Find the contacts of a substep; if it is not fresh, from where it started when it was."""
+
+    def sweep(self, dt: float, bodies: MovingBodies) -> None:
+        """Go once over the particles, which push the bodies."""
+
+    def end_substep(self, number: int, dt: float, bodies: MovingBodies) -> None:
+        """Keep what sweeps have found, and move the particles."""
+
+    def begin_reverse(self, step: Step) -> None:
+        """Start from the gradients of the end of the step."""
+
+    def record_free(self, taped: Launcher, adjoint: BodyAdjoint, dt: float) -> None:
+        """Put on a tape where particles expect the bodies."""
+
+    def solve(self, launch: Launcher, adjoint: BodyAdjoint, number: int, dt: float) -> None:
+        """Solve for the multipliers of a substep."""
+        adjoint.solve_positions(launch)
+
+    def weigh(self, taped: Launcher, adjoint: BodyAdjoint) -> None:
+        """Put terms of the bodies on the tape of those of their rows."""
+
+    def seed(self) -> None:
+        """Ask for the gradient of the negative terms."""
+
+    def hand_back(self, launch: Launcher, adjoint: BodyAdjoint) -> None:
+        """Add the gradients with respect to where the bodies were expected."""
+
+    def end(self, step: Step) -> None:
+        """Add the gradients of the start of the step."""
+
+
 class BodyAdjoint:
     """Gradients of `BodySweeps`: the adjoint of a converged substep.
 
@@ -74,12 +118,14 @@ class BodyAdjoint:
     Attributes:
         iterations: Sweeps over positions by which a substep is solved again.
         velocity_sweeps: Least number of sweeps over velocities after them.
+        among: Particles that the same sweeps move.
     """
 
     def __init__(self, sweeps: BodySweeps):
         self.sweeps = sweeps
         self.model = model = sweeps.model
         self.velocity_sweeps = 100
+        self.among: NoParticles = NoParticles()
         self.follow(0)
         self._again = BodySweeps(model)
         self._bodies = MovingBodies(model)
@@ -178,6 +224,7 @@ class BodyAdjoint:
         Raises:
             NotDifferentiableError: A joint has armature.
         """
+        self.among.check()
         if not self.model.device.is_capturing and self.model.joint_dof_count:
             self._rotors = np.flatnonzero(self.model.joint_armature.numpy())
         if len(self._rotors):
@@ -211,12 +258,14 @@ class BodyAdjoint:
             writes=dict(away=self._away),
         )
         self._reverse_end(launch, step)
+        self.among.begin_reverse(step)
         dt = step.dt / substeps
         for number in reversed(range(substeps)):
             if number < substeps - 1:
                 self._restore(number)
-                self._substep(launch, dt)
-            self._reverse_substep(launch, step, dt)
+                self._substep(launch, number, dt, fresh=False)
+            self._reverse_substep(launch, step, number, dt)
+        self.among.end(step)
         launch(
             system_adjoint.add_transforms,
             "body",
@@ -257,11 +306,11 @@ class BodyAdjoint:
         self._contacts.begin(launch, state.body_q)
         _fill_axis(again._now.block, self._none)
         self.make_room(substeps)
+        self.among.begin(step, substeps, self.iterations)
         for number in range(substeps):
-            bodies.begin_substep(launch, 0.0, step.dt / substeps)
             for copy, array in zip(self._starts[number], self._memory()):
                 wp.copy(copy, array)
-            self._substep(launch, step.dt / substeps)
+            self._substep(launch, number, step.dt / substeps, fresh=True)
 
     def _memory(self) -> tuple[wp.array, ...]:
         view = self._bodies.view
@@ -273,9 +322,11 @@ class BodyAdjoint:
             wp.copy(array, copy)
         self._again._now.substep = number
 
-    def _substep(self, launch: Launcher, dt: float) -> None:
-        """Solve a substep, and keep what its two solves led to."""
-        again, bodies, system = self._again, self._bodies, self._system
+    def _substep(self, launch: Launcher, number: int, dt: float, fresh: bool) -> None:
+        """Solve a substep, for the first time or anew, and keep what its two solves led to."""
+        again, bodies, system, among = self._again, self._bodies, self._system, self.among
+        bodies.begin_substep(launch, 0.0, dt)
+        among.begin_substep(number, dt, bodies, fresh)
         wp.copy(self.x0, bodies.view.origin)
         wp.copy(self.u0, bodies.view.velocity)
         again.begin_substep(launch, dt, bodies)
@@ -285,12 +336,14 @@ class BodyAdjoint:
             reads=dict(x0=self.x0, u0=self.u0, dt=dt, bodies=bodies.view),
             writes=dict(system=system, half=self.half, half_slope=self.half_slope),
         )
-        for number in range(self.iterations):
-            again.sweep(launch, dt, bodies, last=number == self.iterations - 1)
+        for sweep in range(self.iterations):
+            among.sweep(dt, bodies)
+            again.sweep(launch, dt, bodies, last=sweep == self.iterations - 1)
         wp.copy(self.u, bodies.view.velocity)
         wp.copy(self.shift, again._spin.shift)
         self._decide(launch, dt)
         self._contacts.decide(launch, self.u)
+        among.end_substep(number, dt, bodies)
         again.end_substep(launch, dt, bodies)
         wp.copy(self.x1, bodies.view.origin)
         wp.copy(self.u2, bodies.view.velocity)
@@ -367,7 +420,7 @@ class BodyAdjoint:
             writes=dict(total=self.u2.grad),
         )
 
-    def _reverse_substep(self, launch: Launcher, step: Step, dt: float) -> None:
+    def _reverse_substep(self, launch: Launcher, step: Step, number: int, dt: float) -> None:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
         contacts = self._contacts
         for array in (self.x1, self.u1, self.center1, self.turned, self.x0, self.u0, self.center0):
@@ -379,6 +432,7 @@ class BodyAdjoint:
         taped = Launcher(self.model, record_tape=True, shard=self._shard)
         with wp.Tape() as free_tape:
             self._record_free(taped, step, dt)
+            self.among.record_free(taped, self, dt)
         with wp.Tape() as end_tape:
             self._record_end(taped, dt)
             bodies = (self.multiplier, self.moving)
@@ -387,17 +441,20 @@ class BodyAdjoint:
             self._weigh_corrections(taped, dt)
         self._seed_terms()
         end_tape.backward()
-        self._solve(launch, self.middle, self.u.grad, self._position, contacts.position, bodies)
+        self.among.solve(launch, self, number, dt)
         if self.model.shape_count:
             contacts.hand_to_shifts(launch)
             bodies = (self.drift, self.drifting)
             self._solve(launch, self.middle, self.shift.grad, self._idle, contacts.shift, bodies)
         with wp.Tape() as tape:
             self._weigh_impulses(taped, dt)
+            self.among.weigh(taped, self)
             if self.model.shape_count:
                 self._weigh_shifts(taped, dt)
         self._seed_terms()
+        self.among.seed()
         tape.backward()
+        self.among.hand_back(launch, self)
         free_tape.backward()
         wp.copy(self.x2.grad, self.x0.grad)
         wp.copy(self.u2.grad, self.u0.grad)
@@ -570,6 +627,24 @@ class BodyAdjoint:
         contacts.weigh(taped, number, dt, self.x0, self.center0, self.drifting, self.shift)
         number = int(contact_terms_adjoint.STAGE_POSITION)
         contacts.weigh(taped, number, dt, self.x0, self.center0, self.moving, self.u)
+
+    def solve_positions(self, launch: Launcher) -> None:
+        """Solve for the multipliers of the impulses that led to the end of a substep."""
+        bodies = (self.multiplier, self.moving)
+        self._solve(launch, self.middle, self.u.grad, self._position, self._contacts.position, bodies)
+
+    def position_system(self) -> dict[str, object]:
+        """What `solve_positions` solves, for a solution together with particles."""
+        contacts, places, stage = self._contacts.stage(self._contacts.position)
+        return dict(
+            sky=self._sky,
+            block=self._again._now.block,
+            rows=self._position,
+            contacts=contacts,
+            places=places,
+            stage=stage,
+            system=self._system,
+        )
 
     def _solve(
         self,

@@ -395,7 +395,10 @@ class BodySweeps(Revised):
             for array in self._memory():
                 array.zero_()
             return
-        launch = Launcher(self.model, record_tape=False)
+        self.forget(Launcher(self.model, record_tape=False), world_mask)
+
+    def forget(self, launch: Launcher, world_mask: wp.array) -> None:
+        """Forget what earlier steps left of the masked worlds of a launcher."""
         launch(
             maximal_joints.forget_rates, "world", reads=dict(mask=world_mask), writes=dict(rows=self._rows)
         )

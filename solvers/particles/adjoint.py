@@ -43,7 +43,7 @@ from newtonsim.solvers.particles.contacts import ParticleContacts
 from newtonsim.solvers.particles.system import ParticleStep, ParticleSystem
 from newtonsim.solvers.step import Step
 
-_LARGEST_RESIDUAL = 1.0e-4
+LARGEST_RESIDUAL = 1.0e-4
 """Size of the residual of a linear system, over that of its right-hand side, that is a gradient still."""
 
 _MOST_UNBALANCED = 0.01
@@ -63,6 +63,7 @@ _REASONS = {
     int(unsupported_adjoint.BOUNCES): "particles that bounce have no gradient",
     int(unsupported_adjoint.TOUCHES_PARTICLE): "particles that touch each other have no gradient",
     int(unsupported_adjoint.NOT_SOLVED): "the linear system of the adjoint did not converge",
+    int(unsupported_adjoint.BODIES): "the rigid bodies among the particles have no gradient",
 }
 """Why a world has no gradient."""
 
@@ -79,6 +80,18 @@ class KeptSubstep:
     contacts: KeptContacts | None
 
 
+class BodyTouches(Protocol):
+    """Contacts of particles with rigid bodies that the same sweeps move, in the adjoint of a substep."""
+
+    def reverse_momentum(
+        self, launch: Launcher, kept: KeptSubstep, dt: float, components: object, right: wp.array
+    ) -> None:
+        """From the motion that gives free components their momentum back to bodies that changed it."""
+
+    def reverse(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
+        """Add the gradients at the multipliers."""
+
+
 class ImplicitParticles(ParticleSystem, Protocol):
     """Particles whose substep is one of implicit Euler, and has a gradient.
 
@@ -92,6 +105,9 @@ class ImplicitParticles(ParticleSystem, Protocol):
 
     def reset(self, world_mask: wp.array | None) -> None:
         """Forget what the last step has left of the masked worlds, or of all."""
+
+    def forget(self, shard: Shard, world_mask: wp.array | None) -> None:
+        """Forget it in the masked worlds of a shard, or in all of them, by launches alone."""
 
     def report(self) -> None:
         """Warn of contacts that there was no room for."""
@@ -114,6 +130,7 @@ class ParticleAdjoint(ABC):
         iterations: Most iterations of the linear solver in a substep.
         reason: Why a world has no gradient in this step, 0 if it has, int, shape (world_count + 1,).
         kept_reason: The same since the last `check_gradient`.
+        bodies: The bodies among them where these are differentiated, too; None where they stand still.
     """
 
     def __init__(
@@ -130,7 +147,8 @@ class ParticleAdjoint(ABC):
         self.iterations = 500
         self.system, self.sinks = ImplicitSystem(model), Sinks(device)
         self.elements = ElementSlopes(model, self.system, self.sinks)
-        self.bodies = MovingBodies(model)
+        self.bodies: BodyTouches | None = None
+        self._still = MovingBodies(model)
         self.reason = zeros(model.world_count + 1, dtype=int, device=device)
         self.kept_reason = zeros(model.world_count + 1, dtype=int, device=device)
         self._unbalanced = zeros(model.world_count + 1, dtype=wp.vec2d, device=device)
@@ -166,26 +184,38 @@ class ParticleAdjoint(ABC):
 
     def run(self, step: Step) -> None:
         """Add the step's contribution to the gradients of its inputs."""
-        launch = Launcher(self.model, record_tape=False, shard=self._shard)
+        launch = self.launcher()
         substeps = self.particles.substeps
         self._replay(launch, step)
-        out, dt = step.state_out, step.dt / substeps
-        launch(
-            steps_adjoint.begin_reverse,
-            "particle",
-            reads=dict(inv_mass=self.inv_mass, by_x=out.particle_q.grad, by_v=out.particle_qd.grad),
-            writes=dict(mass=self.substep.mass, reverse=self.slopes),
-        )
-        launch(steps_adjoint.clear_gravity, "world", writes=dict(reverse=self.slopes))
+        self.begin_reverse(launch, step)
         for number in reversed(range(substeps)):
-            kept = self._kept[number]
-            self._reverse_substep(launch, step, kept, dt)
-            if self.forces_in_substeps or number == 0:
-                self._reverse_forces(launch, kept, dt if self.forces_in_substeps else step.dt)
-        self._finish(launch, step)
+            self._reverse_substep(launch, step, number, step.dt / substeps)
+        self.finish(launch, step)
+
+    def launcher(self) -> Launcher:
+        """Return a launcher for the kinds of index of the backward pass."""
+        return Launcher(self.model, record_tape=False, shard=self._shard)
+
+    def add_kinds(self, starts: dict[str, np.ndarray]) -> None:
+        """Give its launchers further kinds of index."""
+        self._shard = Shard(
+            self.model, None, self.particles.starts | self.system.starts | self.elements.starts | starts
+        )
 
     def _replay(self, launch: Launcher, step: Step) -> None:
         """Go through the step once more, and keep what happens in its substeps."""
+        particles = self.particles
+        again, dt = self.start_again(launch, step), step.dt / particles.substeps
+        for number in range(particles.substeps):
+            self.start_substep(number)
+            particles.begin_substep(launch, again, dt, self._still)
+            for _ in range(particles.iterations):
+                particles.sweep(launch, again, dt, self._still)
+            self.note(launch, number, dt)
+            particles.end_substep(launch, again, dt, self._still)
+
+    def start_again(self, launch: Launcher, step: Step) -> ParticleStep:
+        """Go back to the start of a step."""
         particles, state = self.particles, step.state_in
         wp.copy(self.x, state.particle_q)
         wp.copy(self.v, state.particle_qd)
@@ -193,21 +223,55 @@ class ParticleAdjoint(ABC):
         self.reason.zero_()
         again = ParticleStep(self.x, self.v, state.particle_f, step.control, step.dt)
         particles.begin(launch, again)
-        dt = step.dt / particles.substeps
-        for kept in self._kept[: particles.substeps]:
-            wp.copy(kept.x, self.x)
-            wp.copy(kept.v, self.v)
-            if self.contacts is not None:
-                self.contacts.use(kept.contacts)
-            particles.begin_substep(launch, again, dt, self.bodies)
-            for _ in range(particles.iterations):
-                particles.sweep(launch, again, dt, self.bodies)
-            self._note(launch, kept, dt)
-            particles.end_substep(launch, again, dt, self.bodies)
+        return again
 
-    def _reverse_substep(self, launch: Launcher, step: Step, kept: KeptSubstep, dt: float) -> None:
+    def start_substep(self, number: int, fresh: bool = True) -> None:
+        """Keep where a substep starts, or go back to there if it is not fresh."""
+        kept = self._kept[number]
+        pairs = ((kept.x, self.x), (kept.v, self.v))
+        for array, now in pairs:
+            wp.copy(array, now) if fresh else wp.copy(now, array)
+        if self.contacts is not None:
+            self.contacts.use(kept.contacts)
+
+    def note(self, launch: Launcher, number: int, dt: float) -> None:
+        """Keep what the sweeps of a substep have found."""
+        self._note(launch, self._kept[number], dt)
+
+    def begin_reverse(self, launch: Launcher, step: Step) -> None:
+        """Start from the gradients of the end of the step."""
+        out = step.state_out
+        launch(
+            steps_adjoint.begin_reverse,
+            "particle",
+            reads=dict(inv_mass=self.inv_mass, by_x=out.particle_q.grad, by_v=out.particle_qd.grad),
+            writes=dict(mass=self.substep.mass, reverse=self.slopes),
+        )
+        launch(steps_adjoint.clear_gravity, "world", writes=dict(reverse=self.slopes))
+
+    def _reverse_substep(self, launch: Launcher, step: Step, number: int, dt: float) -> None:
         """From gradients with respect to the end of a substep to those with respect to its start."""
-        substep, slopes, system = self.substep, self.slopes, self.system
+        system = self.system
+        kept = self.prepare_system(launch, step, number, dt)
+        self.weigh(launch, step, kept, dt)
+        system.solve(launch, self.iterations)
+        launch(
+            unsupported_adjoint.mark_unsolved,
+            "implicit world",
+            reads=dict(residual=system.view.residual, most=wp.float64(LARGEST_RESIDUAL)),
+            writes=dict(reason=self.reason),
+        )
+        self.reverse_solution(launch, step, number, dt)
+        launch(
+            unsupported_adjoint.weigh_residuals,
+            "implicit world",
+            reads=dict(goal=kept.goal, s=self.substep, system=system.view),
+            writes=dict(sums=self._unbalanced),
+        )
+
+    def prepare_system(self, launch: Launcher, step: Step, number: int, dt: float) -> KeptSubstep:
+        """Return what is kept of a substep, with the right-hand side of its system in place."""
+        substep, slopes, system, kept = self.substep, self.slopes, self.system, self._kept[number]
         substep.dt = dt
         substep.x, substep.u, substep.rate = kept.x, kept.u, kept.rate
         launch(
@@ -219,18 +283,14 @@ class ParticleAdjoint(ABC):
             self.contacts.use(kept.contacts)
             self.contacts.curve(launch, substep, kept.goal)
         self._reverse_velocities(launch, kept, dt)
-        system.begin(launch, substep)
-        self.elements.weigh(launch, step.control, substep)
+        return kept
+
+    def weigh(self, launch: Launcher, step: Step, kept: KeptSubstep, dt: float) -> None:
+        """Write the matrix, without what rigid bodies do to it that move."""
+        self.system.begin(launch, self.substep)
+        self.elements.weigh(launch, step.control, self.substep)
         if self.contacts is not None:
-            self.contacts.weigh(launch, self._law(dt), kept.goal, substep, self.reason)
-        system.solve(launch, self.iterations)
-        launch(
-            unsupported_adjoint.mark_unsolved,
-            "implicit world",
-            reads=dict(residual=system.view.residual, most=wp.float64(_LARGEST_RESIDUAL)),
-            writes=dict(reason=self.reason),
-        )
-        self._reverse_solution(launch, step, kept, dt)
+            self.contacts.weigh(launch, self.law(dt), kept.goal, self.substep, self.reason)
 
     def _reverse_displacements(self, launch: Launcher) -> None:
         """From positions and velocities after a substep to the displacements that give them."""
@@ -242,9 +302,9 @@ class ParticleAdjoint(ABC):
             writes=dict(reverse=self.slopes, right=self.system.view.right),
         )
 
-    def _reverse_solution(self, launch: Launcher, step: Step, kept: KeptSubstep, dt: float) -> None:
-        """From the multipliers to what the implicit step depends on, and how far it was from its solution."""
-        substep, slopes = self.substep, self.slopes
+    def reverse_solution(self, launch: Launcher, step: Step, number: int, dt: float) -> None:
+        """From the multipliers to what the implicit step depends on."""
+        substep, slopes, kept = self.substep, self.slopes, self._kept[number]
         launch(
             steps_adjoint.reverse_inertia,
             "particle",
@@ -253,18 +313,33 @@ class ParticleAdjoint(ABC):
         )
         self.elements.reverse(launch, step.control, substep)
         if self.contacts is not None:
-            self.contacts.reverse(launch, self._law(dt), kept.goal, substep, slopes)
+            self.contacts.reverse(launch, self.law(dt), kept.goal, substep, slopes)
+        if self.bodies is not None:
+            self.bodies.reverse(launch, kept, dt)
         launch(
             steps_adjoint.reverse_prediction, "particle", reads=dict(s=substep), writes=dict(reverse=slopes)
         )
+        if self.forces_in_substeps or number == 0:
+            self._reverse_forces(launch, kept, dt if self.forces_in_substeps else step.dt)
+
+    def compare_ends(self, launch: Launcher, step: Step, number: int, dt: float) -> None:
+        """Find how far a step was from the one with the substep `number`, its last, that was solved again."""
+        kept = self._kept[number]
+        self.substep.dt, self.substep.u = dt, kept.u
         launch(
-            unsupported_adjoint.weigh_residuals,
+            unsupported_adjoint.compare_ends,
             "implicit world",
-            reads=dict(goal=kept.goal, s=substep, system=self.system.view),
+            reads=dict(
+                solved=self.v,
+                stepped=step.state_out.particle_qd,
+                goal=kept.goal,
+                s=self.substep,
+                system=self.system.view,
+            ),
             writes=dict(sums=self._unbalanced),
         )
 
-    def _finish(self, launch: Launcher, step: Step) -> None:
+    def finish(self, launch: Launcher, step: Step) -> None:
         """From the forces of the air back to the state, and hand everything over."""
         model, state = self.model, step.state_in
         if self.particles.air.blows:
@@ -335,7 +410,7 @@ class ParticleAdjoint(ABC):
             )
 
     @abstractmethod
-    def _law(self, dt: float) -> Law:
+    def law(self, dt: float) -> Law:
         """How contacts with shapes push in a substep of length dt [s]."""
 
     @abstractmethod

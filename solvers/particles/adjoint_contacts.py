@@ -61,12 +61,17 @@ class ContactSlopes:
         contacts: Contacts as the adjoint's particles find them.
         system: Where their blocks go.
         sinks: Where gradients of parameters go.
+
+    Attributes:
+        meets_bodies: Whether contacts with rigid bodies are differentiated elsewhere; else they are refused.
+        stiffness: Of particles before contacts [N/m], shape (particle_count,).
     """
 
     def __init__(self, model: Model, contacts: ParticleContacts, system: ImplicitSystem, sinks: Sinks):
         self.model, self.found, self.system, self.sinks = model, contacts, system, sinks
+        self.meets_bodies = False
         device, count = model.device, model.particle_count
-        self._stiffness = zeros(count, dtype=wp.float64, device=device)
+        self.stiffness = zeros(count, dtype=wp.float64, device=device)
         self._curvature = zeros((count, int(CONTACTS)), dtype=wp.mat33, device=device)
         self._face_curvature = zeros((model.tri_count, int(FACE_CONTACTS)), dtype=wp.mat33, device=device)
         self._no_triangles = put(np.zeros((1, 3)), dtype=int, device=device)
@@ -92,14 +97,14 @@ class ContactSlopes:
             contacts_adjoint.note_stiffness,
             "particle",
             reads=dict(diagonal=self.system.view.diagonal, m=matrix),
-            writes=dict(stiffness=self._stiffness),
+            writes=dict(stiffness=self.stiffness),
         )
         for kind, view in self.views(law):
             launch(
                 contacts_adjoint.weigh_contacts,
                 kind,
                 reads=dict(
-                    touch=view, goal=goal, s=substep, stiffness=self._stiffness, world=self.system.world
+                    touch=view, goal=goal, s=substep, stiffness=self.stiffness, world=self.system.world
                 ),
                 writes=dict(m=matrix, reason=reason),
             )
@@ -112,7 +117,7 @@ class ContactSlopes:
             launch(
                 contacts_adjoint.reverse_contacts,
                 kind,
-                reads=dict(goal=goal, stiffness=self._stiffness),
+                reads=dict(goal=goal, stiffness=self.stiffness),
                 writes=dict(touch=view, s=substep, reverse=reverse),
             )
 
@@ -181,6 +186,7 @@ class ContactSlopes:
         view.body = self.found.shapes.shape.body
         view.radius, view.radius_grad = model.particle_radius, self.sinks.of(model.particle_radius)
         view.mu_grad, view.mu_share = self.sinks.of(model.shape_materials.mu), 0.5
+        view.meets_bodies = int(self.meets_bodies)
         view.hard, view.slowest, view.restitution = int(law.hard), law.slowest, law.restitution
         view.stiffness, view.damping = law.stiffness, law.damping
         view.friction_speed = law.friction_speed

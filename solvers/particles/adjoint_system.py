@@ -13,7 +13,7 @@ from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.solvers.particles.system import starts_of
 
-_TOLERANCE = 1.0e-9
+TOLERANCE = 1.0e-9
 """Size of the residual over that of the right-hand side at which a world is solved."""
 
 CORNERS = {"spring": 2, "tri": 3, "edge": 4, "tet": 4}
@@ -97,7 +97,7 @@ class ImplicitSystem:
         launch(
             system_adjoint.solve_worlds,
             "implicit world",
-            reads=dict(most=int(iterations), tolerance=wp.float64(_TOLERANCE)),
+            reads=dict(most=int(iterations), tolerance=wp.float64(TOLERANCE)),
             writes=dict(s=self.view),
         )
 

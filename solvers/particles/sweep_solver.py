@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 import warp as wp
 
-from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.particles import coupling
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
@@ -49,6 +48,7 @@ class SweptModel(Generic[Particles]):
         checked: Whether a step has looked for what is not modelled.
         adjoint: Backward pass of the particles; None if there is none.
         body_adjoint: That of the bodies, likewise.
+        together: Whether the latter takes the particles with it, as bodies and particles touch.
     """
 
     def __init__(
@@ -68,10 +68,16 @@ class SweptModel(Generic[Particles]):
         if model.requires_grad and model.particle_count:
             self.adjoint = adjoint(twin())
         self.body_adjoint: BodyAdjoint | None = None
-        if model.requires_grad and self.constraints is not None and not model.particle_count:
+        if model.requires_grad and self.constraints is not None:
             from newtonsim.solvers.maximal.adjoint import BodyAdjoint  # here, see `_make_adjoint`
 
             self.body_adjoint = BodyAdjoint(self.constraints)
+        self.together = False
+        if self.adjoint is not None and self.body_adjoint is not None and self.adjoint.contacts is not None:
+            from newtonsim.solvers.particles.adjoint_bodies import ParticlesAmongBodies
+
+            among = ParticlesAmongBodies(self.adjoint, self.adjoint.contacts, self.body_adjoint)
+            self.body_adjoint.among, self.together = among, True
 
     def adjoints(self) -> tuple[ParticleAdjoint | BodyAdjoint, ...]:
         """The backward passes that there are."""
@@ -108,8 +114,6 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
         particles, bodies, substeps = parts.adjoint, parts.body_adjoint, self.substeps
         if bodies is not None:
             bodies.follow(self.iterations)
-        if model.body_count and model.particle_count:
-            raise NotDifferentiableError(f"{self._name}: particles among rigid bodies have no gradients")
         step.check_not_in_place()
         step.check_gradients(has_adjoint=particles is not None or bodies is not None)
         if particles is not None:
@@ -118,7 +122,7 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
             bodies.make_room(substeps)
 
         def run() -> None:
-            if particles is not None:
+            if particles is not None and not parts.together:
                 particles.run(step)
             if bodies is not None:
                 bodies.run(step, substeps)
@@ -179,6 +183,14 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
             if parts.constraints is not None:
                 parts.constraints.reset(world_mask)
             parts.nonfinite.reset(world_mask)
+
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
+        parts, launch = self._parts_of(shard.model), Launcher(shard.model, False, shard)
+        parts.particles.forget(shard, world_mask)
+        if parts.constraints is not None:
+            parts.constraints.forget(launch, world_mask)
+        parts.nonfinite.forget(launch, world_mask)
 
     def baked_revision(self) -> int:
         """See `SolverBase.baked_revision`."""

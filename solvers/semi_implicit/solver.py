@@ -296,6 +296,10 @@ class SemiImplicitSolver(LaunchedSolver):
         self.check_reset(state, world_mask)
         self.nonfinite.reset(world_mask)
 
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
+        self.nonfinite.forget(Launcher(self.model, False, shard), world_mask)
+
 
 def _not_negative(name: str, value: float) -> float:
     if not (np.isfinite(value) and value >= 0.0):

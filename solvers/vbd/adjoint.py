@@ -24,7 +24,7 @@ class VBDParticleAdjoint(ParticleAdjoint):
         count = len(particles.components.view.free)
         self._motion = zeros(count, dtype=wp.spatial_vector, device=self.model.device)
 
-    def _law(self, dt: float) -> Law:
+    def law(self, dt: float) -> Law:
         stiffness, damping = float(self.model.soft_contact_ke), float(self.model.soft_contact_kd)
         speed = float(self.particles.friction_epsilon)
         return Law(False, stiffness=stiffness, damping=damping, friction_speed=speed)
@@ -77,13 +77,15 @@ class VBDParticleAdjoint(ParticleAdjoint):
         )
         self._reverse_displacements(launch)
         if self.contacts is not None:
-            for _, view in self.contacts.views(self._law(dt)):
+            for _, view in self.contacts.views(self.law(dt)):
                 launch(
                     contacts_adjoint.reverse_touches,
                     "vbd chunk",
                     reads=dict(goal=kept.goal, s=self.substep, components=components),
                     writes=dict(touch=view, reverse=self.slopes, right=right),
                 )
+        if self.bodies is not None:
+            self.bodies.reverse_momentum(launch, kept, dt, components, right)
 
     def _reverse_forces(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:
         """Back through gravity and forces."""

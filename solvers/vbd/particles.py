@@ -12,8 +12,8 @@ from newtonsim.kernels.particles.vbd import particles as vbd_particles
 from newtonsim.kernels.particles.vbd import rows as vbd_rows
 from newtonsim.kernels.particles.vbd import self_contact_sweep
 from newtonsim.kernels.particles.vbd import sweep as vbd_sweep
-from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
@@ -92,6 +92,7 @@ class VBDParticles:
         self.descent.predicted = zeros(count, dtype=wp.vec3, device=device)
         self.descent.former = zeros(count, dtype=wp.vec3, device=device)
         self.descent.gain = zeros(count, dtype=wp.vec3, device=device)
+        self._no_mask = zeros(1, dtype=bool, device=device)
         owner = particles.particle_world.numpy() if count else np.zeros(0, int)
         self.starts = self.stencils.starts | {"vbd particle": starts_of(owner, worlds)}
         self.components = Components(particles, self.stencils)
@@ -397,16 +398,20 @@ class VBDParticles:
         Args:
             world_mask: Worlds to forget, bool, shape (world_count,); None for all.
         """
-        model = self.particles
-        if not model.particle_count:
-            return
+        self.forget(Shard(self.rigid), world_mask)
+
+    def forget(self, shard: Shard, world_mask: wp.array | None) -> None:
+        """Forget the accelerations of the last step in the masked worlds of a shard, or in all of them."""
         masked = world_mask is not None
-        compilation.launch(
+        Launcher(self.rigid, False, Shard(self.rigid, shard.worlds, self.starts))(
             vbd_particles.forget_gain,
-            model.particle_count,
-            reads=dict(world_mask=world_mask, masked=int(masked), particle_world=model.particle_world),
+            "vbd particle",
+            reads=dict(
+                world_mask=world_mask if masked else self._no_mask,
+                masked=int(masked),
+                particle_world=self.particles.particle_world,
+            ),
             writes=dict(descent=self.descent),
-            device=self.rigid.device,
         )
 
     def report(self) -> None:

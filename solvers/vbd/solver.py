@@ -42,12 +42,11 @@ class VBDSolver(SweepSolver[VBDParticles]):
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
     writes joint coordinates that agree with the poses.
 
-    Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
-    bodies, not both; bodies have gradients as under XPBDSolver. The gradient is that of the converged step
+    Tapes record steps of models that were finalized with `requires_grad=True`; bodies, and particles among
+    them, have gradients as under XPBDSolver. The gradient is that of the converged step
     (`solvers.particles.adjoint`), so it is as good as the sweeps have converged, and warm starts count for
     nothing; `check_gradient` warns where they left more than 1 % of the forces on particles without balance.
-    Particles that touch shapes of rigid bodies have none: it becomes NaN in their worlds, and
-    `check_gradient` says why. `handle_self_contact` is refused.
+    `handle_self_contact` is refused.
 
     Held particles go to where the user has put them: at once, or with `handle_self_contact` in the course of
     the step and as far as nothing is penetrated; `particle_qd` of them is what others feel. Forces of the air

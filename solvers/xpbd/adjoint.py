@@ -32,7 +32,7 @@ class XPBDParticleAdjoint(ParticleAdjoint):
             element[place] = np.arange(model.tet_count)
             self._element = put(element, dtype=int, device=model.device)
 
-    def _law(self, dt: float) -> Law:
+    def law(self, dt: float) -> Law:
         if not self.particles.restitution:
             return Law(hard=True)
         slowest = self.particles.contacts.resting_speed(dt)
@@ -59,7 +59,7 @@ class XPBDParticleAdjoint(ParticleAdjoint):
         """Back through the contacts that have stopped particles."""
         if self.contacts is not None and self.particles.restitution:
             fastest = float(self.model.particle_max_velocity)
-            self.contacts.reverse_stops(launch, self._law(dt), fastest, self.substep, self.slopes)
+            self.contacts.reverse_stops(launch, self.law(dt), fastest, self.substep, self.slopes)
         self._reverse_displacements(launch)
 
     def _reverse_forces(self, launch: Launcher, kept: KeptSubstep, dt: float) -> None:

@@ -220,7 +220,11 @@ class XPBDParticles(Revised):
 
     def reset(self, world_mask: wp.array | None = None) -> None:
         """Forget the forces of the last step in the masked worlds, bool, shape (world_count,), or in all."""
-        launch = Launcher(self.rigid, False, Shard(self.rigid, None, self.starts))
+        self.forget(Shard(self.rigid), world_mask)
+
+    def forget(self, shard: Shard, world_mask: wp.array | None) -> None:
+        """Forget the forces of the last step in the masked worlds of a shard, or in all of them."""
+        launch = Launcher(self.rigid, False, Shard(self.rigid, shard.worlds, self.starts))
         for kind in self.elements:
             kind.clear(launch, world_mask)
 

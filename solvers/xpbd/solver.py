@@ -49,12 +49,12 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
     writes joint coordinates that agree with the poses.
 
-    Tapes record steps of models that were finalized with `requires_grad=True` and have particles or rigid
-    bodies, not both. Bodies have gradients through joints, constraints and contacts (`BodyAdjoint`). The
-    gradient is that of the converged step (`solvers.particles.adjoint`), so it is as good as the sweeps have
-    converged, and warm starts count for nothing; `check_gradient` warns where they left more than 1 % of the
-    forces on particles without balance. Particles that touch shapes of rigid bodies, or each other, or
-    bounce, have none: it becomes NaN in their worlds, and `check_gradient` says why.
+    Tapes record steps of models that were finalized with `requires_grad=True`. Bodies have gradients through
+    joints, constraints and contacts (`BodyAdjoint`), and particles among them, too (`ParticlesAmongBodies`).
+    The gradient is that of the converged step (`solvers.particles.adjoint`), so it is as good as the sweeps
+    have converged, and warm starts count for nothing; `check_gradient` warns where they left more than 1 % of
+    the forces on particles without balance. Particles that touch each other, or bounce, have none: it becomes
+    NaN in their worlds, and `check_gradient` says why.
 
     Sources: Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics",
     MIG 2016; Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position

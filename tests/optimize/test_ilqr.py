@@ -14,6 +14,9 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_urdf
 from newtonsim.optimize.box import minimise
+from newtonsim.optimize.costs import Changes
+from newtonsim.optimize.points import Expansion
+from newtonsim.optimize.riccati import sweep
 
 COSTS = (4.0, 1.0, 20.0, 5.0)
 """Of position and velocity of the cart, along the way and at the horizon."""
@@ -236,3 +239,22 @@ def test_wrong_arguments_are_told():
         ilqr.solve(controls=[1.0, 2.0])
     with pytest.raises(NewtonsimError, match="method: expected"):
         optimize.ILQR(cart_problem("cpu", horizon=2), method="guess")
+
+
+def test_a_sweep_leaves_the_costs_of_changes_alone():
+    """Sweeps are repeated with more damping: the second one has to see what the first one saw."""
+    rng = np.random.default_rng(0)
+    horizon, states, inputs = 4, 3, 1
+    A, B = rng.normal(size=(horizon, states, states)), rng.normal(size=(horizon, states, inputs))
+    slope, curvature = (
+        rng.normal(size=(horizon, states + inputs)),
+        np.tile(np.eye(states + inputs), (horizon, 1, 1)),
+    )
+    changes = Changes(rng.normal(size=(horizon, inputs)), np.ones((horizon, inputs)))
+    before = changes.change.copy()
+    bounds = np.full((2, horizon, inputs), np.inf)
+    given = (A, B, Expansion(slope, curvature, [changes]), -bounds[0], bounds[1], 1e-3)
+    first, second = sweep(*given), sweep(*given)
+    np.testing.assert_array_equal(changes.change, before)
+    np.testing.assert_array_equal(first.change, second.change)
+    assert np.abs(first.change - before).min() > 1e-3

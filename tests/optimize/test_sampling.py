@@ -9,6 +9,7 @@ import warp as wp
 
 from newtonsim import optimize
 from newtonsim.errors import NewtonsimError
+from newtonsim.solvers import SemiImplicitSolver, VBDSolver, XPBDSolver
 
 HORIZON = 20
 OPTIMISERS = [optimize.MPPI, optimize.CEM]
@@ -224,3 +225,14 @@ def test_a_controller_needs_an_optimiser():
         optimize.Controller("MPPI")
     with pytest.raises(NewtonsimError, match="iterations: expected a whole number"):
         optimize.Controller(optimize.MPPI(cart_problem("cpu"), samples=4), iterations=0)
+
+
+@pytest.mark.parametrize("solver", [XPBDSolver, VBDSolver, SemiImplicitSolver])
+def test_other_solvers_move_the_samples(device, solver):
+    """A slider without friction moves by symplectic Euler under all of them, here by NumPy."""
+    result = optimize.MPPI(cart_problem(device, solver=solver), samples=16, noise=2.0).solve(iterations=2)
+    A, B = small.cart_matrices()
+    x = np.array([1.0, 0.0])
+    for u, q, qd in zip(result.controls, result.joint_q[1:, 0], result.joint_qd[1:, 0], strict=True):
+        x = A @ x + B @ u
+        assert np.allclose(x, [q, qd], atol=2e-4)

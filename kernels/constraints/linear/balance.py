@@ -7,11 +7,12 @@ With the change w = δv⁺ - δv of velocities, the force balance h r(q, v̄, v�
 where k is the stiffness of springs and drives, D what damping and stiffness add to the inertia beside the
 armature, and g the force by each input. Velocity-dependent forces are taken at the mean v̄ of the velocity
 before and a predicted one, whose change is w' = δv' - δv by the same equation without constraints, with the
-forces of the start. Derivatives r_q and r_v̄ of inverse dynamics are those of `trees.rnea_derivatives`.
+forces of the start; the spin of single bodies that turn freely is there that of the implicit midpoint rule
+(`linear.middle_spin`). Derivatives r_q and r_v̄ of inverse dynamics are those of `trees.rnea_derivatives`.
 
 Stage: linear models of steps, smooth dynamics
 Called by: solvers/featherstone/linear_model.py
-Reads: ColumnsView, DriveView, L, Teams, TreeView, act, by_q, by_qd, diagonal, implicit, predicted
+Reads: ColumnsView, DriveView, L, Teams, TreeView, act, by_q, by_qd, diagonal, implicit, middle
 Writes: columns
 """
 
@@ -168,21 +169,21 @@ def linearize_balance(
     dt: float,
     by_q: wp.array3d(dtype=float),
     by_qd: wp.array3d(dtype=float),
-    predicted: wp.array(dtype=float),
+    middle: wp.array(dtype=float),
     columns: wp.array(dtype=float),
 ):
     """One thread per dof: right-hand side of the velocity at the end, without constraints.
 
-    `predicted` is w', of which half belongs to the velocity in the middle of the step.
+    `middle` is δv̄ - δv, see `middle_spin.move_to_middle`.
     """
     d = first + wp.tid()
     write_row(d, view, tree, drive, implicit, diagonal, act, dt, by_q, by_qd, columns)
     n = view.dofs
     w = d / n
     for e in range(n):
-        share = -0.5 * dt * by_qd[w, d - w * n, e]
+        share = -dt * by_qd[w, d - w * n, e]
         if share != 0.0:
-            lane_axpy(0, 1, view.width, share, predicted, (w * n + e) * view.width, columns, d * view.width)
+            lane_axpy(0, 1, view.width, share, middle, (w * n + e) * view.width, columns, d * view.width)
 
 
 @wp.kernel

@@ -5,7 +5,8 @@ M λ + Jᵀ r_vᵀ m = g and J λ + (gradient with respect to p) = r_pᵀ m. Nor
 by a small softness, so that contacts can be eliminated one by one, and redundant ones share their impulse.
 
 Stage: backward pass in maximal coordinates, modes and multipliers of contacts
-Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/system.py
+Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/system.py,
+    kernels/particles/adjoint/coupled_system.py
 Reads: BodyContactView, ContactStageView, ContactView, FeatureView, multiplier, velocity
 Writes: ContactStageView, reason
 """

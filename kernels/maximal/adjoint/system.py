@@ -6,7 +6,8 @@ that are held get some softness more; the method of multipliers (Hestenes, "Mult
 1969) takes its effect away again: each solution lends as much as the multipliers before need.
 
 Stage: backward pass in maximal coordinates, multipliers
-Called by: solvers/maximal/adjoint.py
+Called by: solvers/maximal/adjoint.py, solvers/particles/adjoint_bodies.py,
+    kernels/particles/adjoint/coupled_system.py
 Reads: BlockSkylineView, BlockView, BodyContactView, BodySystemView, ContactStageView, ContactView,
     MotionView, RowGradientView, SpinView, 11 arrays
 Writes: BlockSkylineView, BodySystemView, ContactStageView, RowGradientView, away, half, half_slope,
@@ -322,6 +323,60 @@ def read_multipliers(
         view.multiplier[r] = float(total * wp.float64(view.scale[r]) + known)
 
 
+@wp.func
+def lay_out_bodies(
+    w: int,
+    sky: BlockSkylineView,
+    orientation: wp.array(dtype=wp.quat),
+    gradient: wp.array(dtype=wp.spatial_vector),
+    block: BlockView,
+    view: RowGradientView,
+    contacts: ContactView,
+    places: BodyContactView,
+    stage: ContactStageView,
+    system: BodySystemView,
+) -> bool:
+    """Write the matrix and the right-hand side of a world, see `solve_worlds`; False if there is no room."""
+    clear_blocks(sky, w)
+    couple_rows(w, sky, block, view, system)
+    couple_contacts(w, sky, contacts, places, stage, system)
+    if not lay_out_blocks(sky, w):
+        return False
+    add_bodies(w, sky, orientation, gradient, system)
+    add_rows(w, sky, block, view, system)
+    add_contacts(w, sky, contacts, places, stage, system)
+    return True
+
+
+@wp.func
+def solve_bodies(
+    w: int, sky: BlockSkylineView, block: BlockView, view: RowGradientView, system: BodySystemView
+):
+    """Solve the factorized system of a world for `sky.given`; rows receive their multipliers."""
+    for i in range(view.world_start[w], view.world_start[w + 1]):
+        r = view.row[i]
+        view.multiplier[r] = 0.0
+    for _k in range(SOLUTIONS):
+        lend_to_rows(w, sky, block, view, system)
+        solve_blocks(sky, w)
+        read_multipliers(w, sky, block, view, system)
+
+
+@wp.func
+def read_bodies(
+    w: int, sky: BlockSkylineView, system: BodySystemView, multiplier: wp.array(dtype=wp.spatial_vector)
+):
+    """Multipliers of the bodies of a world from the solution; NaN where there is a reason against them."""
+    base = sky.world_start[w]
+    for b in range(system.body_start[w], system.body_start[w + 1]):
+        found = wp.spatial_vector()
+        for a in range(6):
+            found[a] = float(sky.x[6 * (base + system.place[b]) + a])
+        if system.reason[w] != 0:
+            found = wp.spatial_vector(wp.nan, wp.nan, wp.nan, wp.nan, wp.nan, wp.nan)
+        multiplier[b] = found
+
+
 @wp.kernel
 def solve_worlds(
     first: int,
@@ -353,33 +408,14 @@ def solve_worlds(
         multiplier: Of the bodies, as velocities; NaN where there is no gradient.
     """
     w = first + wp.tid()
-    base = sky.world_start[w]
-    for i in range(view.world_start[w], view.world_start[w + 1]):
-        r = view.row[i]
-        view.multiplier[r] = 0.0
-    clear_blocks(sky, w)
-    couple_rows(w, sky, block, view, system)
-    couple_contacts(w, sky, contacts, places, stage, system)
-    if lay_out_blocks(sky, w):
-        add_bodies(w, sky, orientation, gradient, system)
-        add_rows(w, sky, block, view, system)
-        add_contacts(w, sky, contacts, places, stage, system)
+    if lay_out_bodies(w, sky, orientation, gradient, block, view, contacts, places, stage, system):
         if factorize_blocks(sky, w) > LEAST_PIVOT:
-            for _k in range(SOLUTIONS):
-                lend_to_rows(w, sky, block, view, system)
-                solve_blocks(sky, w)
-                read_multipliers(w, sky, block, view, system)
+            solve_bodies(w, sky, block, view, system)
         elif system.body_start[w + 1] > system.body_start[w]:
             system.reason[w] = REASON_SINGULAR
     else:
         system.reason[w] = REASON_ROOM
-    for b in range(system.body_start[w], system.body_start[w + 1]):
-        found = wp.spatial_vector()
-        for a in range(6):
-            found[a] = float(sky.x[6 * (base + system.place[b]) + a])
-        if system.reason[w] != 0:
-            found = wp.spatial_vector(wp.nan, wp.nan, wp.nan, wp.nan, wp.nan, wp.nan)
-        multiplier[b] = found
+    read_bodies(w, sky, system, multiplier)
     read_contact_multipliers(w, sky, contacts, places, stage, system)
 
 

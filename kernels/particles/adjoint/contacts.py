@@ -1,4 +1,4 @@
-"""Contacts of particles and triangles with static shapes in the adjoint of an implicit step.
+"""Contacts of particles and triangles with shapes that stand still, in the adjoint of an implicit step.
 
 Feature and weights of a contact stay as the substep found them at the predicted point, its normal turns with
 the point by the curvature of the surface there. XPBD's contacts are hard: where friction holds, the whole
@@ -8,7 +8,8 @@ multipliers, whose forces are the multipliers of the constraints. VBD's contacts
 friction, see `particles.vbd.contacts`.
 
 Stage: backward pass of particles, contacts
-Called by: solvers/particles/adjoint_contacts.py, solvers/vbd/adjoint.py
+Called by: solvers/particles/adjoint_contacts.py, solvers/vbd/adjoint.py,
+    kernels/particles/adjoint/body_touches.py, kernels/particles/adjoint/coupled_system.py
 Reads: ComponentView, MatrixView, SubstepView, TouchSlopes, diagonal, goal, stiffness, world
 Writes: MatrixView, ReverseView, SubstepView, TouchSlopes, reason, right, stiffness
 """
@@ -53,6 +54,9 @@ class TouchSlopes:
     radius_grad: wp.array(dtype=float)
     mu_grad: wp.array(dtype=float)  # of the shapes
     mu_share: float  # of the friction of a shape in that of a contact
+    meets_bodies: (
+        int  # 1 where `body_touches` has the contacts of rigid bodies, 0 where they have no gradient
+    )
     hard: int  # 1 for XPBD, 0 for VBD
     slowest: float  # [m/s] speed above which what comes is stopped at the end of a substep, or bounces
     restitution: float
@@ -152,15 +156,37 @@ def hard_work(
     """
     n = normal_at(n0, curvature, moved)
     overlap = overlap_at(overlap0, n0, curvature, moved)
-    rise = overlap - KEPT * wp.max(overlap + wp.dot(n, goal), ZERO) + wp.dot(n, goal)
+    return hard_law(n, overlap, goal, d - goal, d, multiplier, hold, n0, mu, push, sticks)
+
+
+@wp.func
+def hard_law(
+    n: wp.vec3d,
+    overlap: wp.float64,
+    come: wp.vec3d,
+    gone: wp.vec3d,
+    slide: wp.vec3d,
+    multiplier: wp.vec3d,
+    hold: wp.vec3d,
+    n0: wp.vec3d,
+    mu: wp.float64,
+    push: wp.float64,
+    sticks: int,
+) -> wp.float64:
+    """Lagrangian of a hard contact, see `hard_work`.
+
+    Motions are relative to the shape: `come` that by inertia, with which the contact was found, `gone` what
+    the substep adds to it, `slide` the whole of it [m].
+    """
+    left = wp.dot(n, gone) - overlap + KEPT * wp.max(overlap + wp.dot(n, come), ZERO)
     if sticks == 1:
-        return wp.dot(hold, d - n * rise)
+        return wp.dot(hold, across(n, slide) + n * left)
     force = n * push
-    slip = across(n, d)
+    slip = across(n, slide)
     size = wp.length(slip)
     if size > STILL:
         force -= slip * (mu * wp.abs(push) / size)
-    return wp.dot(hold, n0) * (wp.dot(n, d) - rise) - wp.dot(force, multiplier)
+    return wp.dot(hold, n0) * left - wp.dot(force, multiplier)
 
 
 @wp.func
@@ -181,13 +207,31 @@ def soft_work(
     """Work of a contact of VBD; `viscous` is its damping over dt, `reach` the slip of full friction [m]."""
     n = normal_at(n0, curvature, moved)
     at_goal = overlap_at(overlap0, n0, curvature, moved)
+    return soft_law(n, at_goal, goal, d - goal, d, multiplier, mu, stick, stiffness, viscous, reach)
+
+
+@wp.func
+def soft_law(
+    n: wp.vec3d,
+    at_goal: wp.float64,
+    come: wp.vec3d,
+    gone: wp.vec3d,
+    slide: wp.vec3d,
+    multiplier: wp.vec3d,
+    mu: wp.float64,
+    stick: wp.float64,
+    stiffness: wp.float64,
+    viscous: wp.float64,
+    reach: wp.float64,
+) -> wp.float64:
+    """Work of a contact of VBD, see `soft_work`; motions are relative to the shape as in `hard_law`."""
     total = stiffness + viscous
-    overlap = at_goal - wp.dot(n, d - goal)
-    overlap -= wp.max(at_goal + wp.dot(n, goal), ZERO) * (viscous / total)
+    overlap = at_goal - wp.dot(n, gone)
+    overlap -= wp.max(at_goal + wp.dot(n, come), ZERO) * (viscous / total)
     press = total * overlap
     if press <= ZERO and overlap <= -stick:
         return ZERO
-    slip = across(n, d)
+    slip = across(n, slide)
     size = wp.length(slip)
     most = mu * wp.max(press, ZERO)
     force = n * press
@@ -198,6 +242,12 @@ def soft_work(
     else:
         force -= slip * (most * TWO / reach)
     return -wp.dot(force, multiplier)
+
+
+@wp.func
+def is_elsewhere(touch: TouchSlopes, i: int, k: int) -> bool:
+    """Whether contact k of particle or triangle i is one with a rigid body that `body_touches` has."""
+    return touch.meets_bodies == 1 and touch.body[touch.contacts.shape[i, k]] >= 0
 
 
 @wp.func
@@ -294,7 +344,7 @@ def weigh_contacts(
     corners = corners_in(touch)
     for k in range(touch.contacts.count[i]):
         push = touch.contacts.push[i, k]
-        if push != 0.0:
+        if push != 0.0 and not is_elsewhere(touch, i, k):
             w = world[corner_at(touch, i, 0)]
             if touch.body[touch.contacts.shape[i, k]] >= 0:
                 reason[w] = TOUCHES_BODY
@@ -390,7 +440,7 @@ def reverse_contacts(
     i = first + wp.tid()
     for k in range(touch.contacts.count[i]):
         push = touch.contacts.push[i, k]
-        if push != 0.0:
+        if push != 0.0 and not is_elsewhere(touch, i, k):
             d = blend_single(touch, i, k, s.u)
             target = blend_single(touch, i, k, goal)
             multiplier = blend_double(touch, i, k, s.multiplier)
@@ -495,7 +545,7 @@ def reverse_touches(
             i = components.particle[place]
         for k in range(touch.contacts.count[i]):
             push = touch.contacts.push[i, k]
-            if push != 0.0:
+            if push != 0.0 and not is_elsewhere(touch, i, k):
                 d = blend_single(touch, i, k, s.u)
                 arm = blend_single(touch, i, k, s.x) - origin + d
                 target = blend_single(touch, i, k, goal)

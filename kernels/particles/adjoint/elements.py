@@ -6,7 +6,7 @@ gradients, and by λ the forces themselves.
 
 Stage: backward pass of particles, elements
 Called by: solvers/particles/adjoint_elements.py, solvers/particles/adjoint_system.py,
-    kernels/particles/adjoint/contacts.py
+    kernels/particles/adjoint/body_touches.py, kernels/particles/adjoint/contacts.py
 Reads: EdgeView, MatrixView, SpringView, SubstepView, TetrahedronView, TriangleView, diagonal, entry
 Writes: EdgeView, MatrixView, SpringView, SubstepView, TetrahedronView, TriangleView
 """

@@ -5,7 +5,8 @@ nonsymmetric linear systems", SIAM J. Sci. Stat. Comput. 13(2), 1992), precondit
 the blocks on the diagonal. Friction and damping make the matrix unsymmetric.
 
 Stage: backward pass of particles, linear system
-Called by: solvers/particles/adjoint_system.py
+Called by: solvers/particles/adjoint_bodies.py, solvers/particles/adjoint_system.py,
+    kernels/particles/adjoint/coupled_system.py
 Reads: SystemView
 Writes: SystemView
 """
@@ -70,69 +71,93 @@ def invert_diagonal(first: int, s: SystemView):
     s.shadow[i] = right
 
 
+@wp.func
+def rows_times(
+    s: SystemView, start: int, end: int, a: wp.array(dtype=wp.vec3d), found: wp.array(dtype=wp.vec3d)
+):
+    """Matrix of a world times a vector."""
+    for n in range(start, end):
+        i = s.particle[n]
+        row = wp.vec3d()
+        if s.mass[i] > ZERO:
+            row = multiply(s, i, a)
+        found[i] = row
+
+
+@wp.func
+def product(
+    s: SystemView, start: int, end: int, a: wp.array(dtype=wp.vec3d), b: wp.array(dtype=wp.vec3d)
+) -> wp.float64:
+    """a · b of a world."""
+    total = ZERO
+    for n in range(start, end):
+        i = s.particle[n]
+        total += wp.dot(a[i], b[i])
+    return total
+
+
+@wp.func
+def next_directions(s: SystemView, start: int, end: int, beta: wp.float64, omega: wp.float64):
+    """Directions of an iteration, from those of the one before."""
+    for n in range(start, end):
+        i = s.particle[n]
+        s.p[i] = s.r[i] + (s.p[i] - s.v[i] * omega) * beta
+        s.p_hat[i] = s.inverse[i] * s.p[i]
+
+
+@wp.func
+def first_half(s: SystemView, start: int, end: int, alpha: wp.float64):
+    """Residual after the first half of an iteration, preconditioned."""
+    for n in range(start, end):
+        i = s.particle[n]
+        s.r[i] = s.r[i] - s.v[i] * alpha
+        s.s_hat[i] = s.inverse[i] * s.r[i]
+
+
+@wp.func
+def second_half(s: SystemView, start: int, end: int, alpha: wp.float64, omega: wp.float64) -> wp.float64:
+    """Solution after an iteration; the square of what is left."""
+    left = ZERO
+    for n in range(start, end):
+        i = s.particle[n]
+        s.x[i] = s.x[i] + s.p_hat[i] * alpha + s.s_hat[i] * omega
+        s.r[i] = s.r[i] - s.t[i] * omega
+        left += wp.dot(s.r[i], s.r[i])
+    return left
+
+
 @wp.kernel
 def solve_worlds(first: int, most: int, tolerance: wp.float64, s: SystemView):
     """One thread per world: iterate until the residual is small, or `most` times."""
     w = first + wp.tid()
     start = s.world_start[w]
     end = s.world_start[w + 1]
-    size = ZERO
-    for n in range(start, end):
-        i = s.particle[n]
-        size += wp.dot(s.r[i], s.r[i])
+    size = product(s, start, end, s.r, s.r)
     s.iterations[w] = 0
     s.residual[w] = ZERO
     if size == ZERO:
         return
-    bound = tolerance * tolerance * size
     rho = ONE
     alpha = ONE
     omega = ONE
     left = size
     count = int(0)
-    while count < most and left > bound:
-        rho_next = ZERO
-        for n in range(start, end):
-            i = s.particle[n]
-            rho_next += wp.dot(s.shadow[i], s.r[i])
+    while count < most and left > tolerance * tolerance * size:
+        rho_next = product(s, start, end, s.shadow, s.r)
         beta = (rho_next / rho) * (alpha / omega)
         rho = rho_next
         if count == 0:
             beta = ZERO
-        for n in range(start, end):
-            i = s.particle[n]
-            s.p[i] = s.r[i] + (s.p[i] - s.v[i] * omega) * beta
-            s.p_hat[i] = s.inverse[i] * s.p[i]
-        along = ZERO
-        for n in range(start, end):
-            i = s.particle[n]
-            if s.mass[i] > ZERO:
-                s.v[i] = multiply(s, i, s.p_hat)
-            along += wp.dot(s.shadow[i], s.v[i])
-        alpha = rho / along
-        for n in range(start, end):
-            i = s.particle[n]
-            s.r[i] = s.r[i] - s.v[i] * alpha
-            s.s_hat[i] = s.inverse[i] * s.r[i]
-        tt = ZERO
-        ts = ZERO
-        for n in range(start, end):
-            i = s.particle[n]
-            t = wp.vec3d()
-            if s.mass[i] > ZERO:
-                t = multiply(s, i, s.s_hat)
-            s.t[i] = t
-            tt += wp.dot(t, t)
-            ts += wp.dot(t, s.r[i])
+        next_directions(s, start, end, beta, omega)
+        rows_times(s, start, end, s.p_hat, s.v)
+        alpha = rho / product(s, start, end, s.shadow, s.v)
+        first_half(s, start, end, alpha)
+        rows_times(s, start, end, s.s_hat, s.t)
+        tt = product(s, start, end, s.t, s.t)
         omega = ZERO
         if tt > ZERO:
-            omega = ts / tt
-        left = ZERO
-        for n in range(start, end):
-            i = s.particle[n]
-            s.x[i] = s.x[i] + s.p_hat[i] * alpha + s.s_hat[i] * omega
-            s.r[i] = s.r[i] - s.t[i] * omega
-            left += wp.dot(s.r[i], s.r[i])
+            omega = product(s, start, end, s.t, s.r) / tt
+        left = second_half(s, start, end, alpha, omega)
         count += 1
         if omega == ZERO or rho == ZERO:
             break

@@ -2,7 +2,7 @@
 
 Stage: backward pass of particles, worlds without gradient
 Called by: solvers/particles/adjoint.py, solvers/xpbd/adjoint.py
-Reads: GridView, PairView, SubstepView, SystemView, goal, reason, residual, world
+Reads: GridView, PairView, SubstepView, SystemView, goal, reason, residual, solved, stepped, world
 Writes: kept_reason, reason, sums
 """
 
@@ -21,6 +21,7 @@ TOUCHES_BODY = wp.constant(1)
 TOUCHES_PARTICLE = wp.constant(2)
 NOT_SOLVED = wp.constant(3)
 BOUNCES = wp.constant(4)
+BODIES = wp.constant(5)
 
 
 @wp.kernel
@@ -69,6 +70,39 @@ def weigh_residuals(
             acted = wp.length_sq(u - wp.vec3d(goal[i])) + ROUNDING * ROUNDING * wp.length_sq(u)
             scale = s.mass[i] / (s.dt * s.dt * s.dt * s.dt)
             total += wp.vec2d(wp.length_sq(s.residual[i]) / s.mass[i], acted * scale)
+    sums[w] = sums[w] + total
+
+
+@wp.kernel
+def compare_ends(
+    first: int,
+    solved: wp.array(dtype=wp.vec3),
+    stepped: wp.array(dtype=wp.vec3),
+    goal: wp.array(dtype=wp.vec3),
+    s: SubstepView,
+    system: SystemView,
+    sums: wp.array(dtype=wp.vec2d),
+):
+    """One thread per world: how far a step ended from the converged one, beside what has acted in the latter.
+
+    Args:
+        first: First world.
+        solved: Velocities after the converged step [m/s].
+        stepped: Velocities after the step that was made [m/s].
+        goal: Displacements by inertia in the last substep [m].
+        s: The last substep of the converged step.
+        system: The particles of each world.
+        sums: Squares of both by masses, added to, as in `weigh_residuals`.
+    """
+    w = first + wp.tid()
+    total = wp.vec2d()
+    for n in range(system.world_start[w], system.world_start[w + 1]):
+        i = system.particle[n]
+        if s.mass[i] > ZERO:
+            u = wp.vec3d(s.u[i])
+            acted = wp.length_sq(u - wp.vec3d(goal[i])) + ROUNDING * ROUNDING * wp.length_sq(u)
+            off = wp.vec3d(stepped[i]) - wp.vec3d(solved[i])
+            total += wp.vec2d(wp.length_sq(off), acted / (s.dt * s.dt)) * s.mass[i]
     sums[w] = sums[w] + total
 
 

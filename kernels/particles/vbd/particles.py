@@ -136,13 +136,14 @@ def note_gain(first: int, dt: float, v: wp.array(dtype=wp.vec3), descent: Descen
 
 @wp.kernel
 def forget_gain(
+    first: int,
     world_mask: wp.array(dtype=bool),
     masked: int,
     particle_world: wp.array(dtype=int),
     descent: DescentView,
 ):
     """One thread per particle: forget the last step of the masked worlds, or of all."""
-    i = wp.tid()
+    i = first + wp.tid()
     w = particle_world[i]
     if masked == 0:
         descent.gain[i] = wp.vec3(0.0)

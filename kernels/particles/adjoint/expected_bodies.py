@@ -1,0 +1,67 @@
+"""Where rigid bodies are expected at the end of a substep, in kernels that a tape can reverse.
+
+Particles find their contacts there, and their impulses act on the inertia there, while those of joints and
+contacts between bodies act half-way.
+
+Stage: backward pass of particles among bodies, poses
+Called by: solvers/particles/adjoint_bodies.py, kernels/particles/adjoint/body_touches.py
+Reads: 9 arrays
+Writes: centre, expected, facing, origin, term
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.spatial import rotate_inertia
+from newtonsim.kernels.maximal.adjoint.substep import BODY_MOVES
+from newtonsim.kernels.maximal.moving_bodies import moved
+from newtonsim.kernels.steps.motion import inverse_of
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+
+@wp.kernel
+def predict_bodies(
+    first: int,
+    x0: wp.array(dtype=wp.transform),
+    u0: wp.array(dtype=wp.spatial_vector),
+    com: wp.array(dtype=wp.vec3),
+    dt: float,
+    origin: wp.array(dtype=wp.vec3),
+    centre: wp.array(dtype=wp.vec3),
+    facing: wp.array(dtype=wp.quat),
+    expected: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body: `moving_bodies.move_bodies`."""
+    b = first + wp.tid()
+    pose = moved(x0[b], com[b], u0[b], dt)
+    origin[b] = wp.transform_get_translation(pose)
+    centre[b] = wp.transform_point(pose, com[b])
+    facing[b] = wp.transform_get_rotation(pose)
+    expected[b] = u0[b]
+
+
+@wp.func
+def carried(inertia: wp.mat33, middle: wp.quat, facing: wp.quat) -> wp.mat33:
+    """Angular impulse half-way for one that turns a body as it was expected at the end."""
+    return rotate_inertia(middle, inertia) * rotate_inertia(facing, inverse_of(inertia))
+
+
+@wp.kernel
+def weigh_carried(
+    first: int,
+    role: wp.array(dtype=int),
+    inertia: wp.array(dtype=wp.mat33),
+    middle: wp.array(dtype=wp.quat),
+    facing: wp.array(dtype=wp.quat),
+    multiplier: wp.array(dtype=wp.spatial_vector),
+    impulse: wp.array(dtype=wp.spatial_vector),
+    term: wp.array(dtype=float),
+):
+    """One thread per body: the angular impulse of its particles, times the multiplier."""
+    b = first + wp.tid()
+    total = float(0.0)
+    if role[b] == BODY_MOVES:
+        got = carried(inertia[b], middle[b], facing[b]) * wp.spatial_top(impulse[b])
+        total = -wp.dot(wp.spatial_top(multiplier[b]), got)
+    term[b] = total
