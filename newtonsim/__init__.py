@@ -11,6 +11,7 @@ if not os.path.isdir(os.path.join(__path__[0], "kernels")):
 from newtonsim._version import __version__ as __version__
 from newtonsim.errors import DeviceError as DeviceError
 from newtonsim.errors import ImportFileError as ImportFileError
+from newtonsim.errors import InertiaWarning as InertiaWarning
 from newtonsim.errors import LimitError as LimitError
 from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
@@ -123,6 +124,7 @@ __all__ = [
     "GeoType",
     "Heightfield",
     "ImportFileError",
+    "InertiaWarning",
     "JointAxis",
     "JointMode",
     "JointType",

@@ -96,6 +96,10 @@ class OverlapWarning(UserWarning):
     """Links of a robot lie in each other from the start and do not collide; the message names them."""
 
 
+class InertiaWarning(UserWarning):
+    """Bodies have moments of inertia that no distribution of mass has; the message names both."""
+
+
 class SmallTeamWarning(UserWarning):
     """A model has use for larger teams of threads than a GPU has; the message names model and limit."""
 
