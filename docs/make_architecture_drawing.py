@@ -107,6 +107,7 @@ HOUSE = Plan(
         "utils": "render",
         "kernel_warmup": "inspection",
         "checkpoints": "scene",
+        "checking": "collision",
         "dynamics": "kinematics",
         "testing": "kinematics",
     },

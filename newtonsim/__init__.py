@@ -9,6 +9,8 @@ if not os.path.isdir(os.path.join(__path__[0], "kernels")):
     __path__.append(os.path.dirname(__path__[0]))
 
 from newtonsim._version import __version__ as __version__
+from newtonsim.errors import BufferWarning as BufferWarning
+from newtonsim.errors import CheckError as CheckError
 from newtonsim.errors import DeviceError as DeviceError
 from newtonsim.errors import ImportFileError as ImportFileError
 from newtonsim.errors import InertiaWarning as InertiaWarning
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from newtonsim.kinematics import eval_fk as eval_fk
     from newtonsim.kinematics import eval_ik as eval_ik
     from newtonsim.queries.scene_query import SceneQuery as SceneQuery
+    from newtonsim.runtime.checked import config as config
     from newtonsim.scene.control import Control as Control
     from newtonsim.scene.enums import GEO_BOX as GEO_BOX
     from newtonsim.scene.enums import GEO_CAPSULE as GEO_CAPSULE
@@ -114,6 +117,8 @@ __all__ = [
     "JOINT_UNIVERSAL",
     "PARTICLE_FLAG_ACTIVE",
     "SDF",
+    "BufferWarning",
+    "CheckError",
     "ColoringAlgorithm",
     "ConstraintType",
     "Contact",
@@ -152,6 +157,7 @@ __all__ = [
     "VBDSolver",
     "XPBDSolver",
     "collide",
+    "config",
     "diff",
     "dynamics",
     "eval_fk",
@@ -218,6 +224,7 @@ _LAZY = {
     "State": "newtonsim.scene.state",
     "VBDSolver": "newtonsim.solvers",
     "XPBDSolver": "newtonsim.solvers",
+    "config": "newtonsim.runtime.checked",
     "collide": "newtonsim.collision.collide",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",

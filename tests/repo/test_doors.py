@@ -29,7 +29,7 @@ kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint
 kernels.penalty
 
 scene checkpoints runtime geometry collision builder kinematics dynamics testing queries solver_protocol
-simulator diff
+checking simulator diff
 
 solvers solvers.maximal solvers.particles solvers.xpbd solvers.vbd
 solvers.featherstone solvers.semi_implicit solvers.mujoco
