@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.geometry.transforms import transform_multiply
+from newtonsim.pybullet_compat.surface.arguments import LARGEST
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
@@ -111,12 +112,12 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
 
 
 def _rows(client: Client, value: object, size: int, message: str) -> np.ndarray:
-    """Return finite numbers (size,) or (W, size)."""
+    """Return numbers (size,) or (W, size) that the engine can hold."""
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise error(message) from None
-    if array.shape not in ((size,), (client.num_worlds, size)) or not np.isfinite(array).all():
+    if array.shape not in ((size,), (client.num_worlds, size)) or not (np.abs(array) <= LARGEST).all():
         raise error(message)
     return array
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.builder.validate import LARGEST_INERTIA, LARGEST_MASS, LEAST_INERTIA, LEAST_MASS
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.engine import Engine
 
 MULTI_BODY = 2
+_LARGEST = 1.0e20
+"""Largest friction, stiffness and damping: single precision can multiply it by lengths and masses."""
 _SURFACE = {
     "lateralFriction": "lateral_friction",
     "spinningFriction": "spinning_friction",
@@ -109,19 +112,21 @@ def changeDynamics(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
-    for name, value in (("mass", mass), ("localInertiaDiagonal", localInertiaDiagonal)):
-        if value is not None:
-            finite(np.asarray(value, np.float64), name)
-    body.dynamics_infos.clear()
-    place = linkIndex + 1
-    given = {
+    surface = {
         "lateralFriction": lateralFriction,
         "spinningFriction": spinningFriction,
         "rollingFriction": rollingFriction,
         "restitution": restitution,
         "collisionMargin": collisionMargin,
     }
-    for name, value in given.items():
+    motion = {"linearDamping": linearDamping, "angularDamping": angularDamping, "jointDamping": jointDamping}
+    contact = {"contactStiffness": contactStiffness, "contactDamping": contactDamping}
+    _check_sizes({**surface, **motion, **contact}, 0.0, _LARGEST)
+    _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
+    _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
+    body.dynamics_infos.clear()
+    place = linkIndex + 1
+    for name, value in surface.items():
         if _is_meant(value):
             body.surface[_SURFACE[name]][:, place] = value
             _surface_changed(client, body, _SURFACE[name])
@@ -135,6 +140,17 @@ def changeDynamics(
         _change_mass(client, body, place, mass, localInertiaDiagonal)
     _change_motion(client, body, linearDamping, angularDamping, maxJointVelocity)
     _change_joint(client, body, place, jointDamping, jointLowerLimit, jointUpperLimit)
+
+
+def _check_sizes(given: dict[str, object], least: float, largest: float) -> None:
+    """Raise unless numbers are zero, negative, which means that they stay, or such as the engine can hold."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        sizes = np.asarray(value, np.float64)
+        finite(sizes, name)
+        if (sizes > largest).any() or ((sizes > 0.0) & (sizes < least)).any():
+            raise error(f"{name} has to be 0 or from {least:g} to {largest:g}.")
 
 
 def _is_meant(value: float | np.ndarray | None) -> bool:

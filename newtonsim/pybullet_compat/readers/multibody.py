@@ -7,6 +7,7 @@ from copy import copy
 
 import numpy as np
 
+from newtonsim.builder.validate import LARGEST_MASS, LEAST_MASS
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.descriptions.description import (
     BodyDescription,
@@ -60,8 +61,10 @@ class MultiBodyReader:
             maximal: useMaximalCoordinates.
         """
         mass, collision, visual = base
-        if not all(0.0 <= value < np.inf for value in (mass, *map(float, links["linkMasses"]))):
-            raise ValueError("masses have to be finite, and not negative")
+        if not all(
+            m == 0.0 or LEAST_MASS <= m <= LARGEST_MASS for m in (mass, *map(float, links["linkMasses"]))
+        ):
+            raise ValueError(f"masses have to be 0, or from {LEAST_MASS:g} to {LARGEST_MASS:g} kg")
         root = self._link("link0", mass, collision, visual, base_frame)
         made = [self._child(number, links) for number in range(len(links["linkMasses"]))]
         parents = [int(parent) for parent in links["linkParentIndices"]]
