@@ -59,6 +59,9 @@ _BLOCK = 32
 One at a time costs 15.7 µs instead of 14.9 in the measurement above.
 """
 
+_PIECE = 256
+"""Steps that are replayed at once: Python hears Ctrl-C in between, which it does not during a replay."""
+
 _SHARDS_PER_THREAD = 16
 """Most shards a thread: capturing one takes about 10 ms and 0.2 MB."""
 
@@ -193,6 +196,9 @@ class Simulator:
             return
         if _watchers or config.checked:
             self._step_watched(n)
+        elif n > _PIECE:
+            for done in range(0, n, _PIECE):
+                self._step(min(_PIECE, n - done))
         else:
             self._step(n)
 
