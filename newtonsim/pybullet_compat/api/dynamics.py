@@ -8,6 +8,7 @@ import numpy as np
 
 from newtonsim.builder.validate import LARGEST_INERTIA, LARGEST_MASS, LEAST_INERTIA, LEAST_MASS
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.pybullet_compat.descriptions.kinds import Geom
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
 from newtonsim.pybullet_compat.surface.arguments import finite
@@ -124,8 +125,13 @@ def changeDynamics(
     _check_sizes({**surface, **motion, **contact}, 0.0, _LARGEST)
     _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
     _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
-    body.dynamics_infos.clear()
     place = linkIndex + 1
+    if _is_meant(mass) and np.max(mass) > 0.0:
+        moment = float(np.max(mass) * _unit_inertia(body, place).max())
+        plane = any(shape.kind == Geom.PLANE for shape in body.links[place].collisions)
+        if moment > LARGEST_INERTIA and not plane:
+            raise error(f"The moments of inertia have to be at most {LARGEST_INERTIA:g} kg m^2.")
+    body.dynamics_infos.clear()
     for name, value in surface.items():
         if _is_meant(value):
             body.surface[_SURFACE[name]][:, place] = value
@@ -185,9 +191,13 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
 
 def _inertias(body: Body, place: int) -> np.ndarray:
     """Diagonal inertia of a link by its collision shapes and its mass in each world (W, 3)."""
+    return body.mass[:, place, None] * _unit_inertia(body, place)
+
+
+def _unit_inertia(body: Body, place: int) -> np.ndarray:
+    """Diagonal inertia (3,) of a link that weighs 1 kg."""
     link = body.links[place]
-    unit = inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
-    return body.mass[:, place, None] * unit
+    return inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
 
 
 def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> None:

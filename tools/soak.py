@@ -1,6 +1,6 @@
 """Memory, files and threads of a process that runs for long: what each hour leaves behind.
 
-    python benchmarks/soak.py [--minutes 60] [--parts facade viewer ...] [--short] [--json OUT]
+    python tools/soak.py [--minutes 60] [--parts facade viewer ...] [--short] [--json OUT]
 
 Rounds of everything that comes and goes, one after the other in one process: clients of PyBullet's functions
 with bodies, constraints, states and files; simulators, their resets, checkpoints and recordings; worlds that
@@ -13,9 +13,12 @@ or by one file or thread in an hour, is named, and ends the program with 1.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import gc
+import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -26,7 +29,6 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from tasks.harness import arguments, finish, table
 
 import newtonsim
 import newtonsim.pybullet_compat as p
@@ -42,8 +44,10 @@ LEAST_GROWTH = {"memory [MB]": 1.0, "files": 1.0, "threads": 1.0}
 
 
 def main() -> int:
-    parser = arguments(__doc__, device=False)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, help="how long (default: 60, short: 1)")
+    parser.add_argument("--short", action="store_true", help="a minute, for a look at whether it runs")
+    parser.add_argument("--json", help="file for all samples")
     parser.add_argument("--parts", nargs="*", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
     minutes = options.minutes or (1.0 if options.short else 60.0)
@@ -59,9 +63,13 @@ def main() -> int:
             grown.append(name)
             notes.append(f"{name} grows by {slope:.3g} an hour, with an error of {error:.2g}")
     print(f"{len(samples['hours'])} rounds in {minutes:g} minutes: {', '.join(options.parts)}")
-    header = ["", "after warm-up", "at the end", "per hour", "standard error"]
-    print(table(header, rows))
-    finish(options, {"minutes": minutes, "samples": samples, "growth": rows}, notes)
+    print(f"{'':12}{'after warm-up':>16}{'at the end':>16}{'per hour':>16}{'standard error':>16}")
+    for name, *figures in rows:
+        print(f"{name:12}" + "".join(f"{figure:16.3g}" for figure in figures))
+    print("\n".join(notes))
+    if options.json:
+        held = {"minutes": minutes, "samples": samples, "growth": rows, "notes": notes}
+        pathlib.Path(options.json).write_text(json.dumps(held, indent=1))
     return 1 if grown else 0
 
 
