@@ -109,7 +109,7 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.nda
         rest = body[_HEAD.size + length :]
         arrays = {name: _array(rest, *entry) for name, entry in header["arrays"].items()}
         return dict(header["facts"]), arrays
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SyntaxError) as error:
         raise CheckpointError(f"{path}: the header of the file makes no sense: {error}") from error
 
 
