@@ -108,6 +108,7 @@ HOUSE = Plan(
         "utils": "render",
         "kernel_warmup": "inspection",
         "checkpoints": "scene",
+        "checking": "collision",
         "dynamics": "kinematics",
         "fields": "kinematics",
         "testing": "kinematics",

@@ -9,8 +9,11 @@ if not os.path.isdir(os.path.join(__path__[0], "kernels")):
     __path__.append(os.path.dirname(__path__[0]))
 
 from newtonsim._version import __version__ as __version__
+from newtonsim.errors import BufferWarning as BufferWarning
+from newtonsim.errors import CheckError as CheckError
 from newtonsim.errors import DeviceError as DeviceError
 from newtonsim.errors import ImportFileError as ImportFileError
+from newtonsim.errors import InertiaWarning as InertiaWarning
 from newtonsim.errors import LimitError as LimitError
 from newtonsim.errors import ModelError as ModelError
 from newtonsim.errors import NewtonsimError as NewtonsimError
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from newtonsim.kinematics import eval_fk as eval_fk
     from newtonsim.kinematics import eval_ik as eval_ik
     from newtonsim.queries.scene_query import SceneQuery as SceneQuery
+    from newtonsim.runtime.checked import config as config
     from newtonsim.scene.control import Control as Control
     from newtonsim.scene.enums import GEO_BOX as GEO_BOX
     from newtonsim.scene.enums import GEO_CAPSULE as GEO_CAPSULE
@@ -114,6 +118,8 @@ __all__ = [
     "JOINT_UNIVERSAL",
     "PARTICLE_FLAG_ACTIVE",
     "SDF",
+    "BufferWarning",
+    "CheckError",
     "ColoringAlgorithm",
     "ConstraintType",
     "Contact",
@@ -124,6 +130,7 @@ __all__ = [
     "GeoType",
     "Heightfield",
     "ImportFileError",
+    "InertiaWarning",
     "JointAxis",
     "JointMode",
     "JointType",
@@ -152,6 +159,7 @@ __all__ = [
     "View",
     "XPBDSolver",
     "collide",
+    "config",
     "diff",
     "dynamics",
     "eval_fk",
@@ -219,6 +227,7 @@ _LAZY = {
     "VBDSolver": "newtonsim.solvers",
     "View": "newtonsim.fields.view",
     "XPBDSolver": "newtonsim.solvers",
+    "config": "newtonsim.runtime.checked",
     "collide": "newtonsim.collision.collide",
     "eval_fk": "newtonsim.kinematics",
     "eval_ik": "newtonsim.kinematics",

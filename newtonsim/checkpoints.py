@@ -8,6 +8,7 @@ same to the bit, in another process and on another machine of the same kind with
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import warnings
@@ -167,6 +168,8 @@ class Memory:
                 raise CheckpointError(
                     f"{path}: {name} is {given[name].dtype} {given[name].shape}, here {now}"
                 )
+        for name, item in hosts.items():
+            _check_values(f"{path}: {name}", memories[name], item.host_memory())
         _warn_of_versions(path, facts.get("made_by"))
         for name, item in hosts.items():
             item.recall(memories[name])
@@ -249,6 +252,27 @@ def _check_names(path: str, what: str, given: set[str], own: set[str]) -> None:
         if names:
             some = ", ".join(sorted(names)[:3])
             raise CheckpointError(f"{path}: {len(names)} {what} {text}: {some}; make both in the same way")
+
+
+def _check_values(where: str, given: HostValues, own: HostValues) -> None:
+    """Check that values of an object are those that it has, of the kinds that it has them in."""
+    _check_names(where, "values", set(given), set(own))
+    for name, value in given.items():
+        if not _is_like(value, own[name]):
+            raise CheckpointError(f"{where}: {name} is {value!r:.80}, here {own[name]!r:.80}")
+
+
+def _is_like(given: Any, own: Any) -> bool:
+    if isinstance(own, np.ndarray) or isinstance(given, np.ndarray):
+        given, own = np.asarray(given), np.asarray(own)
+        return given.dtype.kind in "biuf" and given.shape == own.shape
+    if isinstance(own, (list, tuple)):
+        return isinstance(given, list) and len(given) == len(own) and all(map(_is_like, given, own))
+    if isinstance(own, bool):
+        return isinstance(given, bool)
+    if isinstance(own, (int, float)):
+        return isinstance(given, (int, float)) and not isinstance(given, bool) and not math.isnan(given)
+    return given is None or isinstance(given, str if own is None else type(own))
 
 
 def _versions() -> dict[str, str]:

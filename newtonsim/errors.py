@@ -22,6 +22,10 @@ class DeviceError(NewtonsimError):
     """A device was asked for that this machine lacks; the message says which there are."""
 
 
+class CheckError(NewtonsimError):
+    """A checked step (`newtonsim.config.checked`) found what must not be; names step, world and element."""
+
+
 class ImportFileError(NewtonsimError):
     """A robot file cannot be read; the message names file, line and element.
 
@@ -94,6 +98,14 @@ class UnsupportedElementWarning(UserWarning):
 
 class OverlapWarning(UserWarning):
     """Links of a robot lie in each other from the start and do not collide; the message names them."""
+
+
+class InertiaWarning(UserWarning):
+    """Bodies have moments of inertia that no distribution of mass has; the message names both."""
+
+
+class BufferWarning(RuntimeWarning):
+    """Something was left out of a step since a buffer is full; the message says how much room is needed."""
 
 
 class SmallTeamWarning(UserWarning):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.checking import check_simulator, step_once
 from newtonsim.checkpoints import HostPart, Memory, options_of
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.steps import reset as reset_kernels
@@ -21,6 +22,7 @@ from newtonsim.kernels.steps.replay import repeat_launches
 from newtonsim.kernels.trees import tree_state
 from newtonsim.kinematics import check_length, eval_fk
 from newtonsim.runtime.capture import capture_launches, capturing
+from newtonsim.runtime.checked import config
 from newtonsim.runtime.compilation import dry_run, load, load_once
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard, divide, work_of_worlds
@@ -56,6 +58,9 @@ _BLOCK = 32
 
 One at a time costs 15.7 µs instead of 14.9 in the measurement above.
 """
+
+_PIECE = 256
+"""Steps that are replayed at once: Python hears Ctrl-C in between, which it does not during a replay."""
 
 _SHARDS_PER_THREAD = 16
 """Most shards a thread: capturing one takes about 10 ms and 0.2 MB."""
@@ -182,13 +187,18 @@ class Simulator:
         Raises:
             ValueError: n is negative, or dt or substeps have become wrong.
             ModelError: An array of the state or the control was replaced by one that does not fit.
+            CheckError: With `newtonsim.config.checked`: a number is not finite, a quaternion is no rotation,
+                or a buffer is full.
         """
         if n < 1:
             if n < 0:
                 raise ValueError(f"n: expected a number not below 0, got {n}")
             return
-        if _watchers:
+        if _watchers or config.checked:
             self._step_watched(n)
+        elif n > _PIECE:
+            for done in range(0, n, _PIECE):
+                self._step(min(_PIECE, n - done))
         else:
             self._step(n)
 
@@ -212,12 +222,16 @@ class Simulator:
             self.solver.report()
 
     def _step_watched(self, n: int) -> None:
-        """Advance step by step, and show each to all watchers."""
+        """Advance step by step, and show each to all watchers and checks."""
         for number in range(n + 1):
-            if number:
+            if number and config.checked:
+                step_once(self, self._step)
+            elif number:
                 self._step(1)
             for watcher in tuple(_watchers):
                 watcher(self)
+            if config.checked:
+                check_simulator(self)
 
     def recapture(self) -> None:
         """Drop the captured graphs; the next step captures new ones."""

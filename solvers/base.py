@@ -8,9 +8,11 @@ from typing import Any, ClassVar, Self
 
 import warp as wp
 
+from newtonsim.checking import check_arrays
 from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.errors import did_you_mean
 from newtonsim.kernels.steps import integrate
+from newtonsim.runtime.checked import config
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
@@ -116,6 +118,7 @@ class SolverBase(Revised, DifferentiableSolver):
         Raises:
             ModelError: A state, the control or the contacts do not fit the model.
             ValueError: dt is not positive.
+            CheckError: With `newtonsim.config.checked`: the state that the step begins with is spoilt.
         """
         for state in (state_in, state_out):
             model.check_state(state)
@@ -126,6 +129,8 @@ class SolverBase(Revised, DifferentiableSolver):
                 check_contacts(model, buffer)
         if not dt > 0.0:
             raise ValueError(f"dt: expected a positive number, got {dt}")
+        if config.checked and not model.device.is_capturing:
+            check_arrays(model, state_in, control, f"{type(self).__name__}.step")
         return control
 
     steps_on_host = False

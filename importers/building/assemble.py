@@ -13,7 +13,7 @@ from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
-from newtonsim.importers.geometry.massprops import MassProps, ball_of
+from newtonsim.importers.geometry.massprops import MassProps, ball_of, principal_moments
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.scene.enums import JointType
 
@@ -197,7 +197,7 @@ def add_base(
 def check_moments(inertia: np.ndarray, node: Node) -> None:
     """Raise when an inertia (3, 3) of a file has a negative principal moment beyond rounding."""
     size = np.abs(inertia).max()
-    if size > 0.0 and np.linalg.eigvalsh(inertia / size)[0] < -1.0e-6:
+    if size > 0.0 and principal_moments(inertia / size)[0] < -1.0e-6:
         raise node.error("the inertia matrix has a negative principal moment")
 
 
@@ -221,7 +221,7 @@ def usable_mass(
         report.approximated(node, f"the body has no mass and receives {static_mass:g} kg")
         ball = ball_of(static_mass)
         return MassProps(ball.mass, props.com, ball.inertia + props.inertia)
-    moments = np.linalg.eigvalsh(props.inertia)
+    moments = principal_moments(props.inertia).tolist()
     if not moments[0] > 1.0e-12 * moments[2]:
         report.approximated(
             node, "the body has mass but a singular inertia and receives that of a ball of water"

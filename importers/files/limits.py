@@ -24,7 +24,7 @@ class Limits:
     """
 
     text_bytes: int = 64 * 1024 * 1024
-    elements: int = 250_000
+    elements: int = 500_000
     depth: int = 512
     mesh_bytes: int = 512 * 1024 * 1024
     triangles: int = 5_000_000

@@ -114,7 +114,9 @@ class ImportReport:
 
     def count(self, name: str, kind: str) -> None:
         """Count one element of the file."""
-        counts = self.elements.setdefault(name, dict.fromkeys(ELEMENT_KINDS, 0))
+        counts = self.elements.get(name)
+        if counts is None:
+            counts = self.elements[name] = dict.fromkeys(ELEMENT_KINDS, 0)
         counts[kind] += 1
 
     def worst_by_element(self) -> dict[str, str]:
@@ -128,14 +130,18 @@ class ImportReport:
     def count_elements(self, root: Node) -> None:
         """Count all elements of an XML document; what is below a skipped element is skipped with it."""
         worst = self.worst_by_element()
+        lines = {entry.line for entry in self.entries}
         stack = [(child, "modelled") for child in reversed(root.children)]
         while stack:
             node, above = stack.pop()
-            own = worst.get(_key(node.path, node.line, node.label), "modelled")
-            kind = above if above in ("unsupported", "ignored") else own
+            kind = above
+            if above not in ("unsupported", "ignored"):
+                kind = "modelled"
+                if node.line in lines:
+                    kind = worst.get(_key(node.path, node.line, node.label), kind)
             self.count(node.tag, kind)
             if node.tag != "default":  # defaults count where they are used
-                stack.extend((child, kind) for child in reversed(node.children))
+                stack.extend([(child, kind) for child in reversed(node.children)])
 
     def describe(self) -> str:
         """Return a readable summary."""

@@ -59,10 +59,10 @@ def read_tolerantly(source: str | bytes | os.PathLike, faults: Faults) -> tuple[
 
 def _parse_tags(text: str, path: str | None) -> Node:
     stack: list[Node] = []
-    count = 0
+    count, line, counted = 0, 1, 0
     for token in _TOKEN.finditer(text):
         if token["open"]:
-            line = text.count("\n", 0, token.start()) + 1
+            line, counted = line + text.count("\n", counted, token.start()), token.start()
             attributes = {
                 name: unescape(one or other) for name, one, other in _ATTRIBUTE.findall(token["attributes"])
             }

@@ -33,8 +33,11 @@ class MassProps:
 
     def moved(self, pose: Pose) -> "MassProps":
         """The same matter, with its frame placed at `pose` in another frame."""
-        rotation = quat_matrix(pose.q)
-        return MassProps(self.mass, pose.apply(self.com), rotation @ self.inertia @ rotation.T)
+        inertia = self.inertia
+        if pose.q[3] != 1.0:
+            rotation = quat_matrix(pose.q)
+            inertia = rotation @ inertia @ rotation.T
+        return MassProps(self.mass, pose.apply(self.com), inertia)
 
     def times(self, factor: float) -> "MassProps":
         """The same shape with `factor` times the mass."""
@@ -45,6 +48,14 @@ class MassProps:
         return (
             self.times(mass / self.mass) if self.mass > 0.0 else MassProps(0.0, self.com, self.inertia * 0.0)
         )
+
+
+def principal_moments(inertia: np.ndarray) -> np.ndarray:
+    """Eigenvalues (3,) of an inertia (3, 3) in ascending order; of a diagonal one without a solver."""
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = inertia.tolist()
+    if xy == xz == yx == yz == zx == zy == 0.0:
+        return np.array(sorted((xx, yy, zz)))
+    return np.linalg.eigvalsh(inertia)
 
 
 def combine(parts: list[MassProps]) -> MassProps:

@@ -1,5 +1,6 @@
 """Rigid poses for file parsing, in float64 so that the only rounding is the one into device arrays."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,9 +11,11 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
     IDENTITY_QUATERNION,
     as_transform,
+    multiply_one,
     quat_conjugate,
-    quat_multiply,
     quat_rotate,
+    rotate_one,
+    warp_transform,
 )
 
 
@@ -35,7 +38,9 @@ def quat_from_matrix(m: np.ndarray) -> np.ndarray:
 
 def quat_from_axis_angle(axis: np.ndarray, angle: float) -> np.ndarray:
     """Unit quaternion xyzw of a rotation by `angle` [rad] about the unit vector `axis` (3,)."""
-    return np.append(np.asarray(axis, dtype=np.float64) * np.sin(0.5 * angle), np.cos(0.5 * angle))
+    x, y, z = axis
+    sine = math.sin(0.5 * angle)
+    return np.array([x * sine, y * sine, z * sine, math.cos(0.5 * angle)])
 
 
 def quat_from_euler(angles: np.ndarray, sequence: str) -> np.ndarray:
@@ -43,16 +48,26 @@ def quat_from_euler(angles: np.ndarray, sequence: str) -> np.ndarray:
 
     Lower-case letters rotate about the axis that moves along, upper-case ones about the fixed axis.
     """
-    q = IDENTITY_QUATERNION
-    for angle, letter in zip(angles, sequence, strict=True):
-        turn = quat_from_axis_angle(np.eye(3)["xyz".index(letter.lower())], angle)
-        q = quat_multiply(q, turn) if letter.islower() else quat_multiply(turn, q)
-    return q / np.linalg.norm(q)
+    q = (0.0, 0.0, 0.0, 1.0)
+    turns = np.asarray(angles, np.float64).tolist()
+    if not any(turns):
+        return IDENTITY_QUATERNION.copy()
+    for angle, letter in zip(turns, sequence, strict=True):
+        sine = math.sin(0.5 * angle)
+        x, y, z = (sine if letter.lower() == axis else 0.0 for axis in "xyz")
+        turn = (x, y, z, math.cos(0.5 * angle))
+        q = multiply_one(*q, *turn) if letter.islower() else multiply_one(*turn, *q)
+    return _unit(q)
 
 
 def quat_from_rpy(rpy: np.ndarray) -> np.ndarray:
     """URDF's roll, pitch, yaw [rad]: rotations about the fixed axes x, y, z in this order."""
     return quat_from_euler(rpy, "XYZ")
+
+
+def _unit(q: tuple[float, float, float, float]) -> np.ndarray:
+    x, y, z, w = q
+    return np.array(q) / math.sqrt(x * x + y * y + z * z + w * w)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,8 +91,8 @@ class Pose:
         return Pose(row[:3], row[3:])
 
     def __matmul__(self, other: "Pose") -> "Pose":
-        q = quat_multiply(self.q, other.q)
-        return Pose(self.apply(other.p), q / np.linalg.norm(q))
+        q = multiply_one(*self.q.tolist(), *other.q.tolist())
+        return Pose(self.apply(other.p), _unit(q))
 
     def inverse(self) -> "Pose":
         """The inverse transform."""
@@ -86,11 +101,11 @@ class Pose:
 
     def apply(self, point: np.ndarray) -> np.ndarray:
         """Transform a point (3,)."""
-        return self.p + quat_rotate(self.q, point)
+        return self.p + rotate_one(*self.q.tolist(), *np.asarray(point, np.float64).tolist())
 
     def scaled(self, scale: float) -> "Pose":
         """The same rotation with the position multiplied by `scale`."""
-        return Pose(self.p * scale, self.q)
+        return self if scale == 1.0 else Pose(self.p * scale, self.q)
 
     def row(self) -> np.ndarray:
         """The seven numbers (p, q)."""
@@ -98,4 +113,4 @@ class Pose:
 
     def warp(self) -> wp.transform:
         """The transform as wp.transform."""
-        return wp.transform(wp.vec3(*self.p), wp.quat(*self.q))
+        return warp_transform(self.row())

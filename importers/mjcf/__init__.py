@@ -13,6 +13,7 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
 from newtonsim.importers.files.arguments import ContactSettings, check_scale, patterns
+from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.faults import REFUSE
 from newtonsim.importers.files.report import ImportReport, Mend
 from newtonsim.importers.geometry.pose import Pose
@@ -172,48 +173,49 @@ def parse_mjcf(
     check_scale(scale)
     ignore = Ignore(patterns("ignore_names", ignore_names), patterns("ignore_classes", ignore_classes))
     report = ImportReport(format="mjcf")
-    document = read_mjcf(mjcf_filename, report, REFUSE if strict else Mend(report))
-    scene = parse_scene(document, report, ignore, parse_meshes)
-    scale_scene(scene, scale)
-    report.name = scene.name
-    turn = up_rotation(up_axis.upper(), builder.up_vector)
-    contact = ContactSettings(
-        contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
-    )
-    options = MjcfOptions(
-        xform=Pose.of(xform) @ turn,
-        floating=None if floating is AS_IN_FILE else floating,
-        base_joint=base_joint,
-        density=density,
-        stiffness=stiffness,
-        damping=damping,
-        armature=armature,
-        armature_scale=armature_scale,
-        contact=contact,
-        limit_ke=limit_ke,
-        limit_kd=limit_kd,
-        joint_limit_lower=joint_limit_lower,
-        joint_limit_upper=joint_limit_upper,
-        scale=scale,
-        hide_visuals=hide_visuals,
-        parse_visuals_as_colliders=parse_visuals_as_colliders,
-        visual_classes=patterns("visual_classes", visual_classes),
-        collider_classes=patterns("collider_classes", collider_classes),
-        no_class_as_colliders=no_class_as_colliders,
-        force_show_colliders=force_show_colliders,
-        enable_self_collisions=enable_self_collisions,
-        ignore_inertial_definitions=ignore_inertial_definitions,
-        ensure_nonstatic_links=ensure_nonstatic_links,
-        static_link_mass=static_link_mass,
-    )
-    scratch = scratch_builder(builder)
-    SceneBuilder(document, scene, options, scratch, report).build()
-    if keyframe is not None:
-        start_in_keyframe(scratch, keyframe)
-    if scene.timestep is not None:
-        scratch.solver_hint["timestep"] = scene.timestep
-    merge(builder, scratch, report, collapse_fixed_joints, strict)
-    report.count_elements(document.root)
+    with without_collections():
+        document = read_mjcf(mjcf_filename, report, REFUSE if strict else Mend(report))
+        scene = parse_scene(document, report, ignore, parse_meshes)
+        scale_scene(scene, scale)
+        report.name = scene.name
+        turn = up_rotation(up_axis.upper(), builder.up_vector)
+        contact = ContactSettings(
+            contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
+        )
+        options = MjcfOptions(
+            xform=Pose.of(xform) @ turn,
+            floating=None if floating is AS_IN_FILE else floating,
+            base_joint=base_joint,
+            density=density,
+            stiffness=stiffness,
+            damping=damping,
+            armature=armature,
+            armature_scale=armature_scale,
+            contact=contact,
+            limit_ke=limit_ke,
+            limit_kd=limit_kd,
+            joint_limit_lower=joint_limit_lower,
+            joint_limit_upper=joint_limit_upper,
+            scale=scale,
+            hide_visuals=hide_visuals,
+            parse_visuals_as_colliders=parse_visuals_as_colliders,
+            visual_classes=patterns("visual_classes", visual_classes),
+            collider_classes=patterns("collider_classes", collider_classes),
+            no_class_as_colliders=no_class_as_colliders,
+            force_show_colliders=force_show_colliders,
+            enable_self_collisions=enable_self_collisions,
+            ignore_inertial_definitions=ignore_inertial_definitions,
+            ensure_nonstatic_links=ensure_nonstatic_links,
+            static_link_mass=static_link_mass,
+        )
+        scratch = scratch_builder(builder)
+        SceneBuilder(document, scene, options, scratch, report).build()
+        if keyframe is not None:
+            start_in_keyframe(scratch, keyframe)
+        if scene.timestep is not None:
+            scratch.solver_hint["timestep"] = scene.timestep
+        merge(builder, scratch, report, collapse_fixed_joints, strict)
+        report.count_elements(document.root)
     if scene.gravity is not None:
         builder.gravity = signed_gravity(quat_rotate(turn.q, scene.gravity), np.asarray(builder.up_vector))
     if verbose:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_matrix, quat_rotate
+from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import check_moments
 from newtonsim.importers.files.mjcf_names import INERTIA
 from newtonsim.importers.files.report import ImportReport
@@ -286,7 +286,7 @@ def _parse_joint(
         if len(values) == 0:
             raise node.error(f"attribute '{attribute}' is empty")
         setattr(joint, field, _not_negative(node, attribute, float(values[0]), document))
-        if values[1:].any():
+        if len(values) > 1 and values[1:].any():
             report.unsupported(node, f"{attribute} that is not linear")
     if joint.armature is not None:
         joint.armature = _not_negative(node, "armature", joint.armature, document)
@@ -329,7 +329,7 @@ def _largest(values: np.ndarray) -> float:
 def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None:
     if joint.kind in ("ball", "free") and joint.stiffness > 0.0:
         report.unsupported(node, f"stiffness of {joint.kind} joints")
-    if (node.floats("springdamper", default=(0.0,)) > 0.0).any():
+    if "springdamper" in node.attrib and (node.floats("springdamper") > 0.0).any():
         report.unsupported(node, "springdamper")
     if joint.kind == "ball" and (joint.limit is not None or joint.margin != 0.0):
         report.unsupported(node, "solreflimit, solimplimit and margin of ball joints, whose limits are rigid")
@@ -355,8 +355,7 @@ def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
     else:
         inertia = np.diag(diagonal if diagonal is not None else np.zeros(3))
     check_moments(inertia, node)
-    rotation = quat_matrix(pose.q)
-    return MassProps(mass, pose.p, rotation @ inertia @ rotation.T)
+    return MassProps(mass, np.zeros(3), inertia).moved(pose)
 
 
 # -- contacts, keyframes -------------------------------------------------------------------------------------

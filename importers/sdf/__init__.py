@@ -9,6 +9,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
 from newtonsim.importers.files.arguments import ContactSettings, check_scale
+from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.sdf.build import SceneBuilder, SdfOptions
@@ -95,31 +96,32 @@ def parse_sdf(
     """
     check_scale(scale)
     report = ImportReport(format="sdf")
-    document = Document(sdf_filename, package_paths, report)
-    scene = parse_scene(document, report)
-    report.name = scene.name
-    contact = ContactSettings(contact_ke, contact_kd, contact_kf, contact_ka, 1.0, 0.0, contact_thickness)
-    options = SdfOptions(
-        xform=Pose.of(xform),
-        density=density,
-        armature=armature,
-        contact=contact,
-        limit_ke=limit_ke,
-        limit_kd=limit_kd,
-        scale=scale,
-        hide_visuals=hide_visuals,
-        force_show_colliders=force_show_colliders,
-        ensure_nonstatic_links=ensure_nonstatic_links,
-        static_link_mass=static_link_mass,
-        merge_mesh_objects=merge_mesh_objects,
-    )
-    scratch = scratch_builder(builder)
-    SceneBuilder(scene, options, scratch, report).build()
-    if scene.timestep is not None:
-        scratch.solver_hint["timestep"] = scene.timestep
-    merge(builder, scratch, report, collapse_fixed_joints, strict)
-    for root in (document.root, *document.included):
-        report.count_elements(root)
+    with without_collections():
+        document = Document(sdf_filename, package_paths, report)
+        scene = parse_scene(document, report)
+        report.name = scene.name
+        contact = ContactSettings(contact_ke, contact_kd, contact_kf, contact_ka, 1.0, 0.0, contact_thickness)
+        options = SdfOptions(
+            xform=Pose.of(xform),
+            density=density,
+            armature=armature,
+            contact=contact,
+            limit_ke=limit_ke,
+            limit_kd=limit_kd,
+            scale=scale,
+            hide_visuals=hide_visuals,
+            force_show_colliders=force_show_colliders,
+            ensure_nonstatic_links=ensure_nonstatic_links,
+            static_link_mass=static_link_mass,
+            merge_mesh_objects=merge_mesh_objects,
+        )
+        scratch = scratch_builder(builder)
+        SceneBuilder(scene, options, scratch, report).build()
+        if scene.timestep is not None:
+            scratch.solver_hint["timestep"] = scene.timestep
+        merge(builder, scratch, report, collapse_fixed_joints, strict)
+        for root in (document.root, *document.included):
+            report.count_elements(root)
     if scene.gravity is not None:
         vector = quat_rotate(options.xform.q, scene.gravity)
         builder.gravity = signed_gravity(vector, builder.up_vector)

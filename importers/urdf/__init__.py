@@ -8,6 +8,7 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.building.assemble import merge, scratch_builder
 from newtonsim.importers.files.arguments import ContactSettings, check_scale
+from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.faults import REFUSE
 from newtonsim.importers.files.report import ImportReport, Mend
 from newtonsim.importers.files.resolve import FileResolver
@@ -120,40 +121,41 @@ def parse_urdf(
     check_scale(scale)
     report = ImportReport(format="urdf")
     faults = REFUSE if strict else Mend(report)
-    root, folder, notes = read_tolerantly(urdf_filename, faults)
-    report.path = root.path
-    for note in notes:
-        report.ignored(None, note)
-    robot = parse_robot(root, FileResolver(folder, package_paths), report, faults)
-    report.name = robot.name
-    contact = ContactSettings(
-        contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
-    )
-    options = UrdfOptions(
-        xform=Pose.of(xform),
-        floating=floating,
-        base_joint=base_joint,
-        density=density,
-        stiffness=stiffness,
-        damping=damping,
-        armature=armature,
-        contact=contact,
-        limit_ke=limit_ke,
-        limit_kd=limit_kd,
-        joint_limit_lower=joint_limit_lower,
-        joint_limit_upper=joint_limit_upper,
-        scale=scale,
-        hide_visuals=hide_visuals,
-        parse_visuals_as_colliders=parse_visuals_as_colliders,
-        force_show_colliders=force_show_colliders,
-        enable_self_collisions=enable_self_collisions,
-        ignore_inertial_definitions=ignore_inertial_definitions,
-        ensure_nonstatic_links=ensure_nonstatic_links,
-        static_link_mass=static_link_mass,
-        merge_mesh_objects=merge_mesh_objects,
-    )
-    scratch = scratch_builder(builder)
-    RobotBuilder(robot, options, scratch, report, faults).build()
-    merge(builder, scratch, report, collapse_fixed_joints, strict)
-    report.count_elements(root)
+    with without_collections():
+        root, folder, notes = read_tolerantly(urdf_filename, faults)
+        report.path = root.path
+        for note in notes:
+            report.ignored(None, note)
+        robot = parse_robot(root, FileResolver(folder, package_paths), report, faults)
+        report.name = robot.name
+        contact = ContactSettings(
+            contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
+        )
+        options = UrdfOptions(
+            xform=Pose.of(xform),
+            floating=floating,
+            base_joint=base_joint,
+            density=density,
+            stiffness=stiffness,
+            damping=damping,
+            armature=armature,
+            contact=contact,
+            limit_ke=limit_ke,
+            limit_kd=limit_kd,
+            joint_limit_lower=joint_limit_lower,
+            joint_limit_upper=joint_limit_upper,
+            scale=scale,
+            hide_visuals=hide_visuals,
+            parse_visuals_as_colliders=parse_visuals_as_colliders,
+            force_show_colliders=force_show_colliders,
+            enable_self_collisions=enable_self_collisions,
+            ignore_inertial_definitions=ignore_inertial_definitions,
+            ensure_nonstatic_links=ensure_nonstatic_links,
+            static_link_mass=static_link_mass,
+            merge_mesh_objects=merge_mesh_objects,
+        )
+        scratch = scratch_builder(builder)
+        RobotBuilder(robot, options, scratch, report, faults).build()
+        merge(builder, scratch, report, collapse_fixed_joints, strict)
+        report.count_elements(root)
     return report

@@ -185,11 +185,9 @@ class RobotBuilder:
             if not options.ignore_inertial_definitions:
                 return defined
         shapes = link.visuals if options.parse_visuals_as_colliders else link.collisions
-        props = (
-            combine([self.shapes.mass(shape) for shape in shapes])
-            if options.density > 0.0
-            else MassProps.zero()
-        )
+        props = MassProps.zero()
+        if shapes and options.density > 0.0:
+            props = combine([self.shapes.mass(shape) for shape in shapes])
         if props.mass <= 0.0 and defined.mass > 0.0:
             self.report.approximated(
                 link.node, "there is no geometry to compute the mass from; <inertial> is used"

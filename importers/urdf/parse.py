@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.errors import ImportFileError
-from newtonsim.geometry.transforms import quat_matrix
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.resolve import FileResolver
 from newtonsim.importers.files.xml import Node
+from newtonsim.importers.geometry.massprops import MassProps, principal_moments
 from newtonsim.importers.geometry.pose import Pose, quat_from_rpy
 from newtonsim.importers.geometry.shapes import Geometry, Material
 from newtonsim.importers.urdf.elements import (
@@ -198,15 +198,16 @@ def _parse_inertial(node: Node, report: ImportReport, faults: Faults) -> Inertia
     pose, inertia = _pose(given.origin), np.zeros((3, 3))
     if given.inertia is not None:
         inertia = _without_negative_moments(given.inertia, node.find("inertia"), report)
-    rotation = quat_matrix(pose.q)
-    return Inertial(max(given.mass or 0.0, 0.0), pose.p, rotation @ inertia @ rotation.T)
+    props = MassProps(max(given.mass or 0.0, 0.0), np.zeros(3), inertia).moved(pose)
+    return Inertial(props.mass, props.com, props.inertia)
 
 
 def _without_negative_moments(inertia: np.ndarray, node: Node, report: ImportReport) -> np.ndarray:
     """Raise negative principal moments, which published files have, to zero."""
-    moments, axes = np.linalg.eigh(inertia)
-    if moments[0] >= -1.0e-6 * max(moments[2], -moments[0]):
+    least, _, largest = principal_moments(inertia).tolist()
+    if least >= -1.0e-6 * max(largest, -least):
         return inertia
+    moments, axes = np.linalg.eigh(inertia)
     report.unsupported(node, f"a principal moment of {moments[0]:.3g} kg m^2 is raised to zero")
     return axes @ np.diag(np.maximum(moments, 0.0)) @ axes.T
 

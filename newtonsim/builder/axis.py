@@ -3,12 +3,10 @@
 import math
 from collections.abc import Sequence
 
-import numpy as np
 import numpy.typing as npt
-import warp as wp
 
 from newtonsim.errors import ModelError
-from newtonsim.geometry.transforms import as_vector
+from newtonsim.geometry.transforms import as_vector, warp_vector
 from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 
@@ -69,10 +67,10 @@ class JointAxis:
             self.__dict__.update(axis.__dict__)
             return
         vector = as_vector(axis, 3, "joint axis")
-        norm = np.linalg.norm(vector)
+        norm = math.sqrt(vector @ vector)
         if not norm > 1e-12:
             raise ModelError(f"joint axis {vector.tolist()} has no direction")
-        self.axis = wp.vec3(*(vector / norm))
+        self.axis = warp_vector(vector / norm)
         self.limit_lower, self.limit_upper = limit_lower, limit_upper
         self.limit_ke, self.limit_kd = limit_ke, limit_kd
         self.target_ke, self.target_kd = target_ke, target_kd

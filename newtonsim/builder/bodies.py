@@ -9,7 +9,14 @@ import warp as wp
 from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.inertia import combine
-from newtonsim.geometry.transforms import as_transform, as_vector, quat_matrix, transform_point
+from newtonsim.geometry.transforms import (
+    as_transform,
+    as_vector,
+    quat_matrix,
+    transform_point,
+    warp_transform,
+    warp_vector,
+)
 
 
 class BodyMethods(BuilderLists):
@@ -45,10 +52,11 @@ class BodyMethods(BuilderLists):
         if mass < 0.0:
             raise ModelError(f"body '{key}': mass {mass} is negative")
         inertia = np.zeros((3, 3)) if I_m is None else as_vector(I_m, 9, f"body '{key}': I_m").reshape(3, 3)
-        self.body_q.append(wp.transform(*as_transform(origin, f"body '{key}': origin")))
+        self.body_q.append(warp_transform(as_transform(origin, f"body '{key}': origin")))
         self.body_qd.append(wp.spatial_vector())
-        self.body_com.append(wp.vec3() if com is None else wp.vec3(*as_vector(com, 3, f"body '{key}': com")))
-        self.body_inertia.append(inertia + armature * np.eye(3))
+        center = wp.vec3() if com is None else warp_vector(as_vector(com, 3, f"body '{key}': com"))
+        self.body_com.append(center)
+        self.body_inertia.append(inertia + armature * np.eye(3) if armature else inertia.copy())
         self.body_mass.append(float(mass))
         self.body_world.append(-1)
         self.body_key.append(key)

@@ -11,7 +11,13 @@ import warp as wp
 from newtonsim.builder.axis import JointAxis
 from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
-from newtonsim.geometry.transforms import as_transform, transform_inverse, transform_multiply
+from newtonsim.geometry.transforms import (
+    as_transform,
+    transform_inverse,
+    transform_multiply,
+    warp_transform,
+    warp_vector,
+)
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode, JointType
 from newtonsim.scene.joint_types import JOINT_KINDS, JointKind, axes_problem
 
@@ -92,8 +98,8 @@ class JointMethods(BuilderLists):
         self.joint_type.append(int(joint_type))
         self.joint_parent.append(parent)
         self.joint_child.append(child)
-        self.joint_X_p.append(wp.transform(*as_transform(parent_xform, f"joint '{key}': parent_xform")))
-        self.joint_X_c.append(wp.transform(*as_transform(child_xform, f"joint '{key}': child_xform")))
+        self.joint_X_p.append(warp_transform(as_transform(parent_xform, f"joint '{key}': parent_xform")))
+        self.joint_X_c.append(warp_transform(as_transform(child_xform, f"joint '{key}': child_xform")))
         self.joint_axis_start.append(self.joint_axis_count)
         self.joint_axis_dim.append(dim)
         self.joint_linear_compliance.append(linear_compliance)
@@ -123,7 +129,7 @@ class JointMethods(BuilderLists):
 
     def _append_axes(self, axes: list[JointAxis]) -> None:
         for axis in axes:
-            self.joint_axis.append(wp.vec3(*axis.axis))
+            self.joint_axis.append(warp_vector(axis.axis))
             self.joint_axis_mode.append(int(axis.mode))
             self.joint_act.append(axis.action)
             self.joint_target_ke.append(axis.target_ke)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
-import warp as wp
 
 from newtonsim.builder.bodies import BodyMethods
 from newtonsim.errors import ModelError
@@ -14,7 +13,14 @@ from newtonsim.geometry.heightfield import Heightfield
 from newtonsim.geometry.inertia import shape_inertia
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.sdf import SDF
-from newtonsim.geometry.transforms import as_vector, pose, quat_between, quat_multiply
+from newtonsim.geometry.transforms import (
+    as_vector,
+    pose,
+    quat_between,
+    quat_multiply,
+    warp_transform,
+    warp_vector,
+)
 from newtonsim.scene.arrays import SOLIMP, SOLREF
 from newtonsim.scene.enums import GeoType, ShapeFlags
 from newtonsim.scene.shape_types import SIZE_NAMES
@@ -77,11 +83,11 @@ class ShapeMethods(BodyMethods):
             if properties[0] == 0.0 and geo_type != GeoType.PLANE:
                 warnings.warn(f"{name} has no volume and gives its body no mass", stacklevel=3)
             self._add_body_mass(body, *properties, xform)
-        self.shape_transform.append(wp.transform(*xform))
+        self.shape_transform.append(warp_transform(xform))
         self.shape_body.append(body)
         self.shape_flags.append(int(flags))
         self.shape_geo_type.append(int(geo_type))
-        self.shape_geo_scale.append(wp.vec3(*size))
+        self.shape_geo_scale.append(warp_vector(size))
         self.shape_geo_is_solid.append(int(options["is_solid"]))
         self.shape_geo_thickness.append(float(thickness))
         self.shape_geo_src.append(source)
@@ -507,7 +513,7 @@ class ShapeMethods(BodyMethods):
         """
         index = self._count("contact_pair")
         self.contact_pair_shapes.append((first, second))
-        self.contact_pair_friction.append(wp.vec3(*as_vector(friction, 3, "add_contact_pair: friction")))
+        self.contact_pair_friction.append(warp_vector(friction, "add_contact_pair: friction"))
         self.contact_pair_solref.append(tuple(map(float, solref)))
         self.contact_pair_solimp.append(tuple(map(float, solimp)))
         return index

@@ -1,10 +1,11 @@
 """Checks of a builder before anything is allocated. Every error names the element by its key."""
 
 import os
+import warnings
 
 import numpy as np
 
-from newtonsim.errors import ModelError
+from newtonsim.errors import InertiaWarning, ModelError
 from newtonsim.scene.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
 from newtonsim.scene.columns import Column, distinct, to_array
 from newtonsim.scene.enums import ConstraintType, JointMode, JointType, among
@@ -248,6 +249,9 @@ LEAST_MASS, LARGEST_MASS = 1.0e-18, 1.0e20
 """Masses of moving bodies [kg] that single precision can invert, add and multiply by lengths."""
 LEAST_INERTIA, LARGEST_INERTIA = 1.0e-30, 1.0e30
 """Moments of inertia of moving bodies [kg m^2], likewise."""
+INERTIA_TOLERANCE = 1.0e-3
+"""Share by which the largest moment may exceed the sum of the others: files have few digits."""
+_MOST_NAMED = 3
 LARGEST_LENGTH = 1.0e12
 """Largest coordinate or size [m]."""
 _LENGTHS = {
@@ -351,7 +355,8 @@ def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:
         if lopsided.any():
             key = builder.body_key[int(dynamic[np.argmax(lopsided)])]
             raise ModelError(f"body '{key}': its inertia is not symmetric")
-        smallest = np.linalg.eigvalsh(0.5 * (tensors + tensors.transpose(0, 2, 1)))[:, 0]
+        moments = np.linalg.eigvalsh(0.5 * (tensors + tensors.transpose(0, 2, 1)))
+        smallest = moments[:, 0]
         flat = ~(smallest > 1e-9 * scale)
         if flat.any():
             key = builder.body_key[int(dynamic[np.argmax(flat)])]
@@ -364,6 +369,26 @@ def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:
                 f"body '{key}': its moments of inertia are {smallest[at]:g} to "
                 f"{scale[at]:g} kg m^2, expected {LEAST_INERTIA:g} to {LARGEST_INERTIA:g}"
             )
+        _warn_of_impossible([builder.body_key[at] for at in dynamic], moments)
+
+
+def _warn_of_impossible(keys: list[str], moments: np.ndarray) -> None:
+    """Warn of principal moments A <= B <= C (n, 3) with A + B < C, which no positive mass has.
+
+    They are used as they are, and stay stable: an eighth of the robots that come with PyBullet have them.
+    """
+    impossible = moments[:, 2] * (1.0 - INERTIA_TOLERANCE) > moments[:, 0] + moments[:, 1]
+    if not impossible.any():
+        return
+    named = {keys[at]: moments[at] for at in np.flatnonzero(impossible)[::-1]}  # the first of copies
+    texts = [f"'{key}' ({', '.join(f'{moment:.3g}' for moment in m)})" for key, m in reversed(named.items())]
+    more = f" and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else ""
+    text = (
+        "no distribution of mass has the principal moments of inertia [kg m^2] of "
+        f"{', '.join(texts[:_MOST_NAMED])}{more}: the largest is expected to be at most the sum of the "
+        "others; they are used as they are"
+    )
+    warnings.warn(text, InertiaWarning, stacklevel=5)
 
 
 def _check_extents(builder, arrays: dict[str, np.ndarray]) -> None:

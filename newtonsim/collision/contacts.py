@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.plan import CollisionPlan, collision_plan_of
-from newtonsim.errors import ModelError
+from newtonsim.errors import BufferWarning, ModelError
 from newtonsim.kernels.collision import contacts as contact_kernels
 from newtonsim.kernels.collision.contacts import ContactView, HistoryView, OverflowView
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView
@@ -174,7 +174,7 @@ class Contacts:
         warnings.warn(
             f"contact buffers are too small, contacts are missing: a world needs room for "
             f"{' and '.join(lost)}; most in world {int(np.argmax(needed))}",
-            RuntimeWarning,
+            BufferWarning,
             stacklevel=3,
         )
 

@@ -3,6 +3,8 @@
 Quaternions are xyzw; a transform is a row of seven numbers (position, quaternion).
 """
 
+import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +13,8 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.errors import ModelError
+
+_SEVEN_FLOATS, _THREE_FLOATS = ctypes.c_float * 7, ctypes.c_float * 3
 
 IDENTITY_QUATERNION = np.array([0.0, 0.0, 0.0, 1.0])
 IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
@@ -32,7 +36,7 @@ def as_quaternion(value: npt.ArrayLike | None, name: str) -> np.ndarray:
     if value is None:
         return IDENTITY_QUATERNION.copy()
     q = as_vector(value, 4, name)
-    norm = np.linalg.norm(q)
+    norm = math.sqrt(q @ q)  # as `np.linalg.norm`, at a fifth of its time
     if not norm > 1e-12:
         raise ModelError(f"{name}: quaternion {q.tolist()} has no direction")
     return q / norm
@@ -45,14 +49,27 @@ def as_transform(value: Sequence | np.ndarray | wp.transform | None, name: str) 
     if len(value) == 2:
         pair: Any = value
         return pose(pair[0], pair[1], name)
-    row = as_vector(value, 7, name)
-    return np.concatenate([row[:3], as_quaternion(row[3:], name)])
+    px, py, pz, x, y, z, w = as_vector(value, 7, name).tolist()
+    norm = math.sqrt(x * x + y * y + z * z + w * w)
+    if not norm > 1e-12:
+        raise ModelError(f"{name}: quaternion {[x, y, z, w]} has no direction")
+    return np.array([px, py, pz, x / norm, y / norm, z / norm, w / norm])
 
 
 def pose(position: npt.ArrayLike | None, rotation: npt.ArrayLike | None, name: str) -> np.ndarray:
     """Join a position and a quaternion to a transform (7,); None stands for zero and identity."""
     p = np.zeros(3) if position is None else as_vector(position, 3, name)
     return np.concatenate([p, as_quaternion(rotation, name)])
+
+
+def warp_transform(row: npt.ArrayLike) -> wp.transform:
+    """Return a row (7,) as Warp's transform: byte by byte, five times faster than number by number."""
+    return wp.transform.from_buffer_copy(_SEVEN_FLOATS(*np.asarray(row, np.float64).tolist()))
+
+
+def warp_vector(row: npt.ArrayLike) -> wp.vec3:
+    """Return three numbers as Warp's vector, likewise."""
+    return wp.vec3.from_buffer_copy(_THREE_FLOATS(*np.asarray(row, np.float64).tolist()))
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -67,14 +84,14 @@ def quat_multiply(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
     """Return the product a b, the rotation b followed by a."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if a.ndim == 1 and b.ndim == 1:
-        return np.array(_multiply_one(*a.tolist(), *b.tolist()))
+        return np.array(multiply_one(*a.tolist(), *b.tolist()))
     av, aw, bv, bw = a[..., :3], a[..., 3:], b[..., :3], b[..., 3:]
     vector = aw * bv + bw * av + cross(av, bv)
     scalar = aw * bw - np.sum(av * bv, axis=-1, keepdims=True)
     return np.concatenate([vector, scalar], axis=-1)
 
 
-def _multiply_one(
+def multiply_one(
     ax: float, ay: float, az: float, aw: float, bx: float, by: float, bz: float, bw: float
 ) -> tuple[float, float, float, float]:
     """`quat_multiply` of one pair, digit for digit; on single numbers NumPy takes ten times as long."""
@@ -84,7 +101,7 @@ def _multiply_one(
     return x, y, z, aw * bw - (ax * bx + ay * by + az * bz)
 
 
-def _rotate_one(
+def rotate_one(
     x: float, y: float, z: float, w: float, vx: float, vy: float, vz: float
 ) -> tuple[float, float, float]:
     """`quat_rotate` of one vector, likewise."""
@@ -105,7 +122,7 @@ def quat_rotate(q: npt.ArrayLike, v: npt.ArrayLike) -> np.ndarray:
     """Rotate vectors (..., 3) by quaternions (..., 4)."""
     q, v = np.asarray(q, np.float64), np.asarray(v, np.float64)
     if q.ndim == 1 and v.ndim == 1:
-        return np.array(_rotate_one(*q.tolist(), *v.tolist()))
+        return np.array(rotate_one(*q.tolist(), *v.tolist()))
     u, w = q[..., :3], q[..., 3:]
     t = 2.0 * cross(u, v)
     return v + w * t + cross(u, t)
@@ -114,6 +131,14 @@ def quat_rotate(q: npt.ArrayLike, v: npt.ArrayLike) -> np.ndarray:
 def quat_matrix(q: npt.ArrayLike) -> np.ndarray:
     """Return rotation matrices (..., 3, 3) of quaternions (..., 4)."""
     q = np.asarray(q, np.float64)
+    if q.ndim == 1:
+        x, y, z, w = q.tolist()
+        columns = (
+            rotate_one(x, y, z, w, 1.0, 0.0, 0.0),
+            rotate_one(x, y, z, w, 0.0, 1.0, 0.0),
+            rotate_one(x, y, z, w, 0.0, 0.0, 1.0),
+        )
+        return np.array([*zip(*columns)])
     return np.stack([quat_rotate(q, np.broadcast_to(e, (*q.shape[:-1], 3))) for e in np.eye(3)], axis=-1)
 
 

@@ -4,14 +4,19 @@ Where a kernel says `a[i]`, Warp allows for any stride and for indices that coun
 then takes half a dozen instructions more, which is a quarter of the time of a step on the CPU. None of our
 kernels needs either, so their modules are compiled with accesses that rely on contiguous arrays and indices
 from 0 on. Launches and models refuse other arrays (`newtonsim.scene.contiguity`), and Warp's debug mode still
-checks indices.
+checks indices. So does `newtonsim.config.checked`, at a fraction of the cost: what would touch memory beyond
+an array ends the process with the name of the kernel file, the index and what was allowed.
 
 Kernels of users are compiled as Warp does it, with our functions that they call.
 """
 
 from __future__ import annotations
 
+import re
+
 import warp as wp
+
+from newtonsim.runtime.checked import config
 
 _PACKAGE = "newtonsim.kernels."
 _PREAMBLE = """
@@ -52,6 +57,40 @@ inline CUDA_CALLABLE void array_store(const array_t<T>& buf, int i, int j, int k
 """
 
 _OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=_PREAMBLE, extra_cuda_preamble=_PREAMBLE)
+
+_CHECK = """
+#if !defined(__CUDACC__)
+extern "C" int fflush(void*);
+#endif
+namespace wp {
+inline CUDA_CALLABLE void check_index(int i, int size, int dimension)
+{
+    if (i >= 0 && i < size)
+        return;
+    printf("newtonsim: %s: index %d of dimension %d, expected 0 to %d\\n", "FILE", i, dimension, size - 1);
+#if defined(__CUDACC__)
+    __trap();
+#else
+    fflush(nullptr);
+    __builtin_trap();
+#endif
+}
+}
+"""
+_ATOMICS = """
+namespace wp {
+template <typename T> inline CUDA_CALLABLE T atomic_NAME(const array_t<T>& buf, int i, T value)
+{
+    return atomic_NAME(address(buf, i), value);
+}
+template <typename T> inline CUDA_CALLABLE T atomic_NAME(const array_t<T>& buf, int i, int j, T value)
+{
+    return atomic_NAME(address(buf, i, j), value);
+}
+}
+"""
+_ASSERTION = re.compile(r"assert\((.*)\);")
+_IN_BOUNDS = re.compile(r"(\w) < buf\.shape\[(\d)\]")
 _plain: set[wp.Module] = set()
 
 
@@ -60,4 +99,18 @@ def index_plainly(module: wp.Module) -> None:
     if module not in _plain:
         _plain.add(module)
         if module.name.startswith(_PACKAGE):
-            wp.set_module_options({"extra_build_options": _OPTIONS}, module=module)
+            options = _checked_options(module.name) if config.checks_indices else _OPTIONS
+            wp.set_module_options({"extra_build_options": options}, module=module)
+
+
+def _checked_options(name: str) -> wp.ModuleBuildOptions:
+    """Options by which accesses of a kernel file are checked where the plain ones only assert."""
+
+    def checks(assertion: re.Match[str]) -> str:
+        return " ".join(
+            f"check_index({i}, buf.shape[{d}], {d});" for i, d in _IN_BOUNDS.findall(assertion[1])
+        )
+
+    code = _CHECK.replace("FILE", name) + _ASSERTION.sub(checks, _PREAMBLE)
+    code += "".join(_ATOMICS.replace("NAME", operation) for operation in ("add", "min", "max"))
+    return wp.ModuleBuildOptions(extra_cpu_preamble=code, extra_cuda_preamble=code)

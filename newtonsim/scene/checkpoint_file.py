@@ -14,6 +14,7 @@ import math
 import os
 import struct
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -39,24 +40,36 @@ def write_file(path: str | os.PathLike, facts: dict[str, Any], arrays: dict[str,
     Raises:
         CheckpointError: It cannot be written; a file that was there is as before.
     """
-    path = os.fspath(path)
-    held = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    held = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     table, place = {}, 0
     for name, array in held.items():
         table[name] = [array.dtype.newbyteorder("<").str, list(array.shape), place]
         place += array.nbytes
     header = json.dumps({"facts": facts, "arrays": table}).encode()
+    pieces = [_HEAD.pack(MAGIC, VERSION, len(header)), header]
+    pieces += [array.reshape(-1).view(np.uint8).data for array in held.values()]
     digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    write_whole(path, [*pieces, digest.digest()])
+
+
+def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file beside its place, and move it there when it is complete on the disk.
+
+    Args:
+        path: The file; one of that name is replaced.
+        pieces: Its contents.
+
+    Raises:
+        CheckpointError: It cannot be written; a file that was there is as before.
+    """
     part = None
     try:
         folder, name = os.path.split(os.path.abspath(path))
         descriptor, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
         with os.fdopen(descriptor, "wb") as file:
-            for piece in (_HEAD.pack(MAGIC, VERSION, len(header)), header, *held.values()):
-                data = piece if isinstance(piece, bytes) else piece.reshape(-1).view(np.uint8).data
-                digest.update(data)
-                file.write(data)
-            file.write(digest.digest())
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(part, 0o666 & ~_umask())
@@ -65,7 +78,7 @@ def write_file(path: str | os.PathLike, facts: dict[str, Any], arrays: dict[str,
         if part is not None:
             with contextlib.suppress(OSError):
                 os.unlink(part)
-        raise CheckpointError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise CheckpointError(f"{os.fspath(path)}: cannot be written: {error.strerror or error}") from error
 
 
 def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -96,7 +109,7 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.nda
         rest = body[_HEAD.size + length :]
         arrays = {name: _array(rest, *entry) for name, entry in header["arrays"].items()}
         return dict(header["facts"]), arrays
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SyntaxError) as error:
         raise CheckpointError(f"{path}: the header of the file makes no sense: {error}") from error
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.plan import collision_plan_of
-from newtonsim.errors import ModelError
+from newtonsim.errors import BufferWarning, ModelError
 from newtonsim.kernels.particles import contacts as particles_contacts
 from newtonsim.kernels.particles import point_distance
 from newtonsim.kernels.particles.contacts import BLOCK, CONTACTS, FACE_CONTACTS, NEAR
@@ -291,7 +291,7 @@ class ParticleContacts:
             warnings.warn(
                 f"{dropped} contacts of particles with shapes have been left out: a particle keeps the "
                 f"{int(CONTACTS)} deepest, a triangle {int(FACE_CONTACTS)}",
-                RuntimeWarning,
+                BufferWarning,
                 stacklevel=2,
             )
 

@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import warp as wp
 
-from newtonsim.errors import ModelError
+from newtonsim.errors import BufferWarning, ModelError
 from newtonsim.kernels.particles import pairs as particles_pairs
 from newtonsim.kernels.particles.grid import BLOCK_X, BLOCK_Y, BLOCK_Z
 from newtonsim.kernels.particles.pairs import MARGIN
@@ -150,7 +150,7 @@ class ParticlePairs:
             warnings.warn(
                 f"{dropped} contacts between particles have been left out: there is room for "
                 f"{len(self.view.pair)} (ParticlePairs(room=...))",
-                RuntimeWarning,
+                BufferWarning,
                 stacklevel=2,
             )
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import warp as wp
 
+from newtonsim.errors import BufferWarning
 from newtonsim.kernels.particles import surface_pairs as particles_surface_pairs
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
@@ -94,6 +95,6 @@ class SurfacePairs:
             warnings.warn(
                 f"{dropped} contacts between soft surfaces have been left out: there is room for "
                 f"{particles_surface_pairs.NEAR} particles on each triangle",
-                RuntimeWarning,
+                BufferWarning,
                 stacklevel=2,
             )

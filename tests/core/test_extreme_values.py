@@ -1,5 +1,7 @@
 """Numbers that single precision cannot work with are refused by name, with what would be allowed."""
 
+import warnings
+
 import numpy as np
 import pytest
 import warp as wp
@@ -33,6 +35,34 @@ def scene(mass: float = 1.0, inertia: float = 0.1, at: float = 0.0, radius: floa
 def test_extreme_values_are_refused_by_name(values: dict, where: str, allowed: str):
     with pytest.raises(ModelError, match=f"{where}.*expected.*{allowed}"):
         scene(**values).finalize("cpu")
+
+
+def with_moments(moments: list[float], copies: int = 1) -> newtonsim.ModelBuilder:
+    """Bodies with principal moments along turned axes."""
+    axes = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    builder = newtonsim.ModelBuilder()
+    for n in range(copies):
+        builder.add_body(mass=1.0, I_m=axes @ np.diag(moments) @ axes.T, key=f"arm{n}")
+    return builder
+
+
+def test_moments_that_no_mass_has_are_told():
+    """A rod has A + B = C; the bound is that of the integral of x^2 + y^2 against those of its parts."""
+    for fits in ([0.1, 0.2, 0.3], [1e-6, 1.0, 1.0], [0.1, 0.2, 0.3 * 1.0005]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", newtonsim.InertiaWarning)
+            with_moments(fits).finalize("cpu")
+    with pytest.warns(
+        newtonsim.InertiaWarning, match=r"of 'arm0' \(0\.1, 0\.2, 0\.31\): .*at most the sum"
+    ) as told:
+        with_moments([0.1, 0.2, 0.31]).finalize("cpu")
+    assert told[0].filename == __file__
+    with pytest.warns(newtonsim.InertiaWarning, match=r"'arm0' .*'arm1' .*'arm2' .* and 2 more: ") as told:
+        with_moments([0.1, 0.2, 0.4], 5).finalize("cpu")
+    scene = newtonsim.ModelBuilder()
+    scene.replicate(with_moments([0.1, 0.2, 0.4]), 9)
+    with pytest.warns(newtonsim.InertiaWarning, match=r"of 'arm0' \(0\.1, 0\.2, 0\.4\): "):
+        scene.finalize("cpu")
 
 
 @pytest.mark.parametrize(

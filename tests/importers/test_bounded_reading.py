@@ -1,11 +1,14 @@
 """What is read is bounded in time and memory: hostile meshes and archives, and limits that can be raised."""
 
+import contextlib
+import gc
 import gzip
 import io
 import tarfile
 import time
+import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,8 @@ import pytest
 import newtonsim
 from newtonsim.errors import ImportFileError
 from newtonsim.importers import Limits, limits, load_cloth_mesh, parse_mjcf, parse_sdf, parse_urdf
+from newtonsim.importers.files.faults import Forgive
+from newtonsim.importers.files.tolerant_xml import parse_tolerantly
 from newtonsim.importers.geometry.mesh_files import read_parts
 
 CUBE = "".join(f"v {x} {y} {z}\n" for x in (0, 1) for y in (0, 1) for z in (0, 1))
@@ -123,6 +128,72 @@ def test_limits_can_be_lowered_and_raised(name: str, value: int, text: str, tmp_
     builder = newtonsim.ModelBuilder()
     parse_urdf(source, builder)
     assert len(builder.shape_geo_src[0].indices) == 36
+
+
+def seconds_of(parse: Callable, source: str) -> float:
+    builder = newtonsim.ModelBuilder()
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parse(source, builder)
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("shape", ["chain", "star"])
+@pytest.mark.parametrize("kind", ["urdf", "mjcf"])
+def test_time_grows_with_the_number_of_links(kind: str, shape: str):
+    """Four times the links take about four times as long; with anything quadratic they took sixteen."""
+    limits.depth = 10**5
+    parse = parse_urdf if kind == "urdf" else parse_mjcf
+
+    def robot_of(count: int) -> str:
+        if kind == "urdf":
+            mass = '<mass value="1"/><inertia ixx=".1" iyy=".1" izz=".1"/>'
+            links = [f'<link name="l{n}"><inertial>{mass}</inertial></link>\n' for n in range(count)]
+            for n in range(1, count):
+                parent = n - 1 if shape == "chain" else 0
+                ends = f'<parent link="l{parent}"/><child link="l{n}"/><origin xyz="0 0 1" rpy="0 .1 0"/>'
+                links.append(f'<joint name="j{n}" type="continuous">{ends}</joint>\n')
+            return f'<robot name="r">{"".join(links)}</robot>'
+        inertia = '<inertial pos="0 0 0" mass="1" diaginertia=".1 .1 .1"/>'
+        bodies = [f'<body name="b{n}" pos="0 0 1"><joint/>{inertia}\n' for n in range(count)]
+        end = "</body>"
+        if shape == "chain":
+            tree = "".join(bodies) + end * count
+        else:
+            tree = bodies[0] + "".join(body + end for body in bodies[1:]) + end
+        return f"<mujoco><worldbody>{tree}</worldbody></mujoco>"
+
+    seconds_of(parse, robot_of(20))  # loads what it needs
+    small, large = (seconds_of(parse, robot_of(count)) for count in (1_000, 4_000))
+    assert large < 8.0 * small + 0.2
+
+
+def test_text_that_is_not_well_formed_is_read_in_linear_time():
+    """Lines were counted from the beginning for every element: 20,000 links took two and a half minutes."""
+    links = "".join(f'<link name="l{n}"/>\n{" " * 200}\n' for n in range(40_000))
+    joints = "".join(
+        f'<joint name="j{n}" type="fixed"><parent link="l0"/><child link="l{n}"/></joint>\n'
+        for n in range(1, 40_000)
+    )
+    text = f"<robot name='a & b'>{links}{joints}</robot>"
+    start = time.process_time()
+    root, _ = parse_tolerantly(text, None, Forgive())
+    assert time.process_time() - start < 20.0
+    assert root.children[-1].line == text.count("\n")
+
+
+def test_the_collector_runs_again_after_reading_and_after_errors():
+    for source in ('<robot name="r"><link name="a"/></robot>', "<robot/>"):
+        with contextlib.suppress(ImportFileError):
+            parse_urdf(source, newtonsim.ModelBuilder())
+        assert gc.isenabled()
+    gc.disable()
+    try:
+        parse_urdf('<robot name="r"><link name="a"/></robot>', newtonsim.ModelBuilder())
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_limits_hold_for_all_readers(tmp_path: Path):

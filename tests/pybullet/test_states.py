@@ -9,6 +9,7 @@ import warp as wp
 
 import newtonsim.pybullet_compat as p
 from newtonsim.pybullet_compat.bullet_client import BulletClient
+from newtonsim.scene.checkpoint_file import read_file, write_file
 
 
 @pytest.fixture
@@ -85,6 +86,108 @@ def test_states_go_through_files(world, tmp_path):
     other.disconnect()
     with pytest.raises(p.error, match="Couldn't restore state"):
         world.restoreState(fileName=str(tmp_path / "missing.bullet"))
+
+
+def crowd(worlds: int) -> BulletClient:
+    """An arm with motors, a robot, a hanging cube, a pile and something soft."""
+    client = BulletClient(p.DIRECT, num_worlds=worlds) if worlds > 1 else BulletClient(p.DIRECT)
+    client.setGravity(0.0, 0.0, -9.81)
+    client.setAdditionalSearchPath(_data())
+    pile(client)
+    arm = client.loadURDF("kuka_iiwa/model.urdf", [2.0, 0.0, 0.0], useFixedBase=True)
+    for joint in range(7):
+        client.setJointMotorControl2(arm, joint, p.POSITION_CONTROL, 0.2 * joint, force=200.0)
+    client.loadURDF("r2d2.urdf", [0.0, 3.0, 0.6])
+    hung = client.loadURDF("cube_small.urdf", [0.0, 4.0, 1.0])
+    client.createConstraint(hung, -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0.1, 0, 0], [0, 4, 1])
+    client.loadSoftBody("torus.vtk", basePosition=[0, -3, 0.5], mass=1.0, useNeoHookean=1, NeoHookeanMu=400)
+    return client
+
+
+def numbers(client) -> np.ndarray:
+    """All coordinates and velocities."""
+    found = []
+    for body in map(client.getBodyUniqueId, range(client.getNumBodies())):
+        found += [*client.getBasePositionAndOrientation(body), *client.getBaseVelocity(body)]
+        joints = [client.getJointStateMultiDof(body, joint) for joint in range(client.getNumJoints(body))]
+        found += [value for state in joints for value in state[:2]]
+        found += [client.getMeshData(body, -1)[1]] if len(client.getMeshData(body, -1)) > 1 else []
+    return np.concatenate([np.ravel(value) for value in found])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("worlds", [1, 2])
+def test_runs_that_were_cut_are_the_same_to_the_bit(worlds, tmp_path):
+    """Cut before the first step, in flight and in contact; into worlds new and used."""
+    cuts, steps = (0, 9, 41), 60
+    run = crowd(worlds)
+    for step in range(steps):
+        if step in cuts:
+            run.saveBullet(str(tmp_path / f"{step}.bullet"))
+        run.stepSimulation()
+    expected = numbers(run)
+    used = crowd(worlds)
+    for cut in cuts:
+        for _ in range(7):
+            used.stepSimulation()
+        new = crowd(worlds)
+        for client in (new, used):
+            client.restoreState(fileName=str(tmp_path / f"{cut}.bullet"))
+            for _ in range(steps - cut):
+                client.stepSimulation()
+            assert np.array_equal(numbers(client), expected), cut
+        new.disconnect()
+    for client in (run, used):
+        client.disconnect()
+
+
+def test_damaged_files_change_nothing(world, tmp_path):
+    """One bit of the file, its end, something else of that name, and headers that lie with a right hash."""
+    file, bad = tmp_path / "state.bullet", tmp_path / "bad.bullet"
+    boxes = pile(world)
+    for _ in range(20):
+        world.stepSimulation()
+    world.saveBullet(str(file))
+    world.stepSimulation()
+    before, data = poses(world, boxes), file.read_bytes()
+    rng = np.random.default_rng(0)
+    places = [*range(20), *rng.integers(0, len(data), 40).tolist()]
+    damaged = [data[:n] + bytes([data[n] ^ 1 << int(rng.integers(8))]) + data[n + 1 :] for n in places]
+    damaged += [data[:n] for n in (0, 7, 60, len(data) // 2, len(data) - 1)] + [b"PK\3\4" * 99, data + b"\0"]
+    for contents in damaged:
+        bad.write_bytes(contents)
+        for call in (lambda: world.restoreState(fileName=str(bad)), lambda: world.loadBullet(str(bad))):
+            with pytest.raises(p.error, match="Couldn't restore state"):
+                call()
+    facts, arrays = read_file(file)
+    for name, wrong in (("1_q", np.zeros((1, 9))), ("1_base", np.zeros((1, 3))), ("1_u", np.zeros(()))):
+        write_file(bad, facts, {**arrays, name: wrong})
+        with pytest.raises(p.error, match="Couldn't restore state"):
+            world.restoreState(fileName=str(bad))
+    write_file(bad, facts, {name: array for name, array in arrays.items() if name != "2_u"})
+    with pytest.raises(p.error, match="Couldn't restore state"):
+        world.restoreState(fileName=str(bad))
+    assert poses(world, boxes) == before
+    world.restoreState(fileName=str(file))
+    assert poses(world, boxes) != before
+
+
+def test_a_write_that_fails_leaves_the_last_file(world, tmp_path, monkeypatch):
+    pile(world)
+    world.saveBullet(str(tmp_path / "state.bullet"))
+    world.saveWorld(str(tmp_path / "world.py"))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("newtonsim.scene.checkpoint_file.os.fsync", full)
+    for call, name in ((world.saveBullet, "state.bullet"), (world.saveWorld, "world.py")):
+        with pytest.raises(p.error, match=f"Couldn't save .*{name}.*No space left"):
+            call(str(tmp_path / name))
+        with pytest.raises(p.error, match="Couldn't save"):
+            call(str(tmp_path / "none" / name))
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_the_scene_is_written_as_a_script(world, tmp_path):

@@ -30,7 +30,7 @@ kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint
 kernels.penalty
 
 scene checkpoints runtime geometry collision builder kinematics dynamics fields testing queries
-solver_protocol simulator diff
+solver_protocol checking simulator diff
 
 solvers solvers.maximal solvers.particles solvers.xpbd solvers.vbd
 solvers.featherstone solvers.semi_implicit solvers.mujoco

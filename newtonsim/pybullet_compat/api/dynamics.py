@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.builder.validate import LARGEST_INERTIA, LARGEST_MASS, LEAST_INERTIA, LEAST_MASS
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.pybullet_compat.descriptions.kinds import Geom
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
 from newtonsim.pybullet_compat.surface.arguments import finite, rows
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.engine import Engine
 
 MULTI_BODY = 2
+_LARGEST = 1.0e20
+"""Largest friction, stiffness and damping: single precision can multiply it by lengths and masses."""
 _SURFACE = {
     "lateralFriction": "lateral_friction",
     "spinningFriction": "spinning_friction",
@@ -112,16 +116,26 @@ def changeDynamics(
     for name, value in (("mass", mass), ("localInertiaDiagonal", localInertiaDiagonal)):
         if value is not None:
             finite(np.asarray(value, np.float64), name)
-    body.dynamics_infos.clear()
-    place, at = linkIndex + 1, client.chosen
-    given = {
+    surface = {
         "lateralFriction": lateralFriction,
         "spinningFriction": spinningFriction,
         "rollingFriction": rollingFriction,
         "restitution": restitution,
         "collisionMargin": collisionMargin,
     }
-    for name, value in given.items():
+    motion = {"linearDamping": linearDamping, "angularDamping": angularDamping, "jointDamping": jointDamping}
+    contact = {"contactStiffness": contactStiffness, "contactDamping": contactDamping}
+    _check_sizes({**surface, **motion, **contact}, 0.0, _LARGEST)
+    _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
+    _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
+    place, at = linkIndex + 1, client.chosen
+    if _is_meant(mass) and np.max(mass) > 0.0:
+        moment = float(np.max(mass) * _unit_inertia(body, place).max())
+        plane = any(shape.kind == Geom.PLANE for shape in body.links[place].collisions)
+        if moment > LARGEST_INERTIA and not plane:
+            raise error(f"The moments of inertia have to be at most {LARGEST_INERTIA:g} kg m^2.")
+    body.dynamics_infos.clear()
+    for name, value in surface.items():
         if _is_meant(value):
             body.surface[_SURFACE[name]][at, place] = value
             _surface_changed(client, body, _SURFACE[name])
@@ -135,6 +149,17 @@ def changeDynamics(
         _change_mass(client, body, place, mass, localInertiaDiagonal)
     _change_motion(client, body, linearDamping, angularDamping, maxJointVelocity)
     _change_joint(client, body, place, jointDamping, jointLowerLimit, jointUpperLimit)
+
+
+def _check_sizes(given: dict[str, object], least: float, largest: float) -> None:
+    """Raise unless numbers are zero, negative, which means that they stay, or such as the engine can hold."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        sizes = np.asarray(value, np.float64)
+        finite(sizes, name)
+        if (sizes > largest).any() or ((sizes > 0.0) & (sizes < least)).any():
+            raise error(f"{name} has to be 0 or from {least:g} to {largest:g}.")
 
 
 def _is_meant(value: float | np.ndarray | None) -> bool:
@@ -171,9 +196,13 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
 
 def _inertias(body: Body, place: int) -> np.ndarray:
     """Diagonal inertia of a link by its collision shapes and its mass in each world (W, 3)."""
+    return body.mass[:, place, None] * _unit_inertia(body, place)
+
+
+def _unit_inertia(body: Body, place: int) -> np.ndarray:
+    """Diagonal inertia (3,) of a link that weighs 1 kg."""
     link = body.links[place]
-    unit = inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
-    return body.mass[:, place, None] * unit
+    return inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
 
 
 def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> None:

@@ -18,7 +18,7 @@ from newtonsim.pybullet_compat.readers.options import LoadOptions
 from newtonsim.pybullet_compat.readers.search import find
 from newtonsim.pybullet_compat.readers.shapes import is_of_other_count, pose_of
 from newtonsim.pybullet_compat.readers.urdf import read_urdf
-from newtonsim.pybullet_compat.surface.arguments import vectors
+from newtonsim.pybullet_compat.surface.arguments import LARGEST, vectors
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.settings import Settings
 from newtonsim.pybullet_compat.world.shape_table import ShapeTable
@@ -261,7 +261,7 @@ def vectors_of_batch(batch: object) -> np.ndarray:
         array = np.asarray(batch, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.zeros(0)
-    if array.ndim != 2 or array.shape[1] != 3 or not np.isfinite(array).all():
+    if array.ndim != 2 or array.shape[1] != 3 or not (np.abs(array) <= LARGEST).all():
         raise error("Cannot convert batchPositions.")
     return array
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
+from newtonsim.errors import CheckpointError
 from newtonsim.pybullet_compat.clients.saved_states import (
     NO_STATE,
     SavedState,
@@ -17,9 +16,10 @@ from newtonsim.pybullet_compat.clients.saved_states import (
 )
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.scene.checkpoint_file import read_file, write_file, write_whole
 from newtonsim.scene.snapshot import Snapshot
 
-FORMAT = "newtonsim state 2"
+FORMAT = "newtonsim state 3"
 LAST_STEP = "last step "
 
 
@@ -63,14 +63,15 @@ def restoreState(client: Client, stateId: int = -1, fileName: str = "") -> None:
 
 
 def saveBullet(client: Client, bulletFileName: str) -> None:
-    """Write the coordinates of all bodies to a file, in NumPy's format, and the contacts of the last step.
+    """Write the coordinates of all bodies to a file, and the contacts of the last step.
 
-    Restored in the same scene, the world goes on as it would have done.
+    Restored in the same scene, the world goes on to the bit as it would have done. The file is written as a
+    whole or not at all, and a damaged one is refused (`newtonsim.scene.checkpoint_file`).
 
     Raises:
         error: The file cannot be written.
     """
-    arrays = {"format": np.array(FORMAT)}
+    arrays: dict[str, np.ndarray] = {}
     for uid, (q, u, base) in coordinates(client).items():
         arrays |= {f"{uid}_q": q, f"{uid}_u": u, f"{uid}_base": base}
     for uid, (x, v) in soft_points(client).items():
@@ -78,10 +79,9 @@ def saveBullet(client: Client, bulletFileName: str) -> None:
     if client.engine is not None:
         arrays |= {LAST_STEP + name: values for name, values in last_step_of(client.engine).items()}
     try:
-        with Path(bulletFileName).open("wb") as file:
-            np.savez(file, **arrays)  # pyright: ignore[reportArgumentType]
-    except OSError as problem:
-        raise error(f"Couldn't save {bulletFileName}: {problem}") from None
+        write_file(bulletFileName, {"format": FORMAT}, arrays)
+    except (CheckpointError, ValueError) as problem:  # ValueError: a zero byte in the name
+        raise error(f"Couldn't save {problem}") from None
 
 
 def loadBullet(client: Client, bulletFileName: str) -> tuple:
@@ -104,20 +104,18 @@ def loadBullet(client: Client, bulletFileName: str) -> tuple:
 
 def _read(name: str) -> SavedState:
     try:
-        with np.load(name, allow_pickle=False) as file:
-            if str(file["format"]) != FORMAT:
-                raise error(NO_STATE)
-            names = [key for key in file.files if not key.startswith(LAST_STEP)]
-            uids = [int(key[:-2]) for key in names if key.endswith("_q")]
-            bodies = {uid: tuple(file[f"{uid}_{k}"] for k in ("q", "u", "base")) for uid in uids}
-            uids = [int(key[:-2]) for key in names if key.endswith("_x")]
-            soft = {uid: (file[f"{uid}_x"], file[f"{uid}_v"]) for uid in uids}
-            names = [key for key in file.files if key.startswith(LAST_STEP)]
-            return SavedState(
-                bodies, soft=soft, last_step={n.removeprefix(LAST_STEP): file[n] for n in names}
-            )
-    except (OSError, ValueError, KeyError, EOFError):
-        raise error(NO_STATE) from None
+        facts, file = read_file(name)
+        if facts.get("format") != FORMAT:
+            raise error(NO_STATE)
+        names = [key for key in file if not key.startswith(LAST_STEP)]
+        uids = [int(key[:-2]) for key in names if key.endswith("_q")]
+        bodies = {uid: (file[f"{uid}_q"], file[f"{uid}_u"], file[f"{uid}_base"]) for uid in uids}
+        uids = [int(key[:-2]) for key in names if key.endswith("_x")]
+        soft = {uid: (file[f"{uid}_x"], file[f"{uid}_v"]) for uid in uids}
+    except (CheckpointError, ValueError, KeyError) as problem:
+        raise error(NO_STATE) from problem
+    last_step = {key.removeprefix(LAST_STEP): file[key] for key in file if key.startswith(LAST_STEP)}
+    return SavedState(bodies, soft=soft, last_step=last_step)
 
 
 def saveWorld(client: Client, worldFileName: str) -> None:
@@ -144,6 +142,6 @@ def saveWorld(client: Client, worldFileName: str) -> None:
     gravity = ",".join(f"{value:f}" for value in client.settings.gravity)
     lines += [f"p.setGravity({gravity})", "p.stepSimulation()", "p.disconnect()", ""]
     try:
-        Path(worldFileName).write_text("\n".join(lines))
-    except OSError as problem:
-        raise error(f"Couldn't save {worldFileName}: {problem}") from None
+        write_whole(worldFileName, ["\n".join(lines).encode()])
+    except (CheckpointError, ValueError) as problem:
+        raise error(f"Couldn't save {problem}") from None

@@ -10,6 +10,9 @@ from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.settings import Settings
 
+LARGEST_TIME_STEP = 1000.0
+"""Longest step [s]: what falls during one stays within single precision."""
+
 
 def stepSimulation(client: Client) -> tuple:
     """Advance by one time step.
@@ -56,6 +59,8 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
 def setTimeStep(client: Client, timeStep: float) -> None:
     """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
     finite(timeStep, "timeStep")
+    if timeStep > LARGEST_TIME_STEP:
+        raise error(f"timeStep has to be at most {LARGEST_TIME_STEP:g} s.")
     if not timeStep > 0.0 or timeStep == client.settings.time_step:
         return
     client.settings.time_step = float(timeStep)

@@ -107,6 +107,11 @@ def _put_worlds(client: Client, rows: np.ndarray, bodies: Coordinates, soft: Sof
         client.coordinates_written(body)
     for uid, points in soft.items():
         client.soft_bodies[uid].restore(*points, mask)
+    _forget_last_step(client, mask)
+
+
+def _forget_last_step(client: Client, mask: np.ndarray) -> None:
+    """Let the next step of some worlds go on from coordinates alone."""
     engine = client.ensure()
     engine.push()
     device_mask = wp.array(mask, dtype=bool, device=engine.model.device)
@@ -117,13 +122,14 @@ def _put_worlds(client: Client, rows: np.ndarray, bodies: Coordinates, soft: Sof
 def _check_bodies(client: Client, state: SavedState) -> None:
     if len(state.bodies) != len(client.bodies):
         raise error(NO_STATE)
-    for uid, (q, u, _) in state.bodies.items():
+    for uid, values in state.bodies.items():
         body = client.bodies.get(uid)
-        if body is None or body.q.shape != q.shape or body.u.shape != u.shape:
+        own = None if body is None else (body.q, body.u, body.base_pose)
+        if own is None or [a.shape for a in own] != [a.shape for a in values]:
             raise error(NO_STATE)
-    for uid, (x, _) in state.soft.items():
+    for uid, points in state.soft.items():
         soft = client.soft_bodies.get(uid)
-        if soft is None or soft.x.shape != x.shape:
+        if soft is None or any(soft.x.shape != a.shape for a in points):
             raise error(NO_STATE)
 
 
@@ -152,13 +158,13 @@ def restore(client: Client, state: SavedState) -> None:
         client.coordinates_written(body)
     for uid, points in state.soft.items():
         client.soft_bodies[uid].restore(*points)
-    if state.last_step:
-        _put_last_step(client, state.last_step)
     if state.memory is not None and state.engine is client.engine:
         engine = state.engine
         engine.push_coordinates()
         state.memory.restore()
         client.part(ContactPoints).state_restored()
+    elif not _put_last_step(client, state.last_step):
+        _forget_last_step(client, np.ones(client.num_worlds, bool))
 
 
 def last_step_of(engine: Engine) -> dict[str, np.ndarray]:
@@ -180,16 +186,17 @@ def _arrays_of_last_step(engine: Engine) -> dict[str, wp.array]:
     return {".".join(map(str, place)): array for place, array in find_places(*owners) if array.size}
 
 
-def _put_last_step(client: Client, saved: dict[str, np.ndarray]) -> None:
-    """Let the next step go on from a last one; that of other bodies or constraints is left out."""
+def _put_last_step(client: Client, saved: dict[str, np.ndarray]) -> bool:
+    """Let the next step go on from a last one, unless it is that of other bodies or constraints."""
     engine = client.ensure()
     arrays = _arrays_of_last_step(engine)
     shapes = {name: array.numpy().shape for name, array in arrays.items()}
-    if shapes != {name: values.shape for name, values in saved.items() if name != LAST_DT}:
-        return
+    if LAST_DT not in saved or shapes != {n: values.shape for n, values in saved.items() if n != LAST_DT}:
+        return False
     engine.push()
     for name, array in arrays.items():
         array.assign(saved[name])
     stage = engine.solver.constraints
     stage.last_contacts, stage.last_dt = engine.solver.contacts, float(saved[LAST_DT])
     client.part(ContactPoints).state_restored()
+    return True

@@ -20,6 +20,7 @@ from newtonsim.pybullet_compat.readers.heightfields import (
 )
 from newtonsim.pybullet_compat.readers.mesh_files import MeshFile, read_mesh_file
 from newtonsim.pybullet_compat.readers.search import find
+from newtonsim.pybullet_compat.surface.arguments import LARGEST
 
 WHITE = (1.0, 1.0, 1.0, 1.0)
 MAX_VERTICES = 131072
@@ -65,7 +66,7 @@ def vector_or(value: object, default: Sequence[float] | np.ndarray, name: str) -
     """Return as many numbers as the default has, or the default for None and another count, as PyBullet does.
 
     Raises:
-        ValueError: It holds something else than finite numbers, such as vectors for each world.
+        ValueError: It holds something else than numbers up to `LARGEST`, such as vectors for each world.
     """
     if value is None or is_of_other_count(value, len(default)):
         return np.array(default)
@@ -73,8 +74,8 @@ def vector_or(value: object, default: Sequence[float] | np.ndarray, name: str) -
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
         array = np.zeros(0)
-    if array.shape != (len(default),) or not np.isfinite(array).all():
-        raise ValueError(f"{name}: expected {len(default)} finite numbers, got {value!r:.80}")
+    if array.shape != (len(default),) or not (np.abs(array) <= LARGEST).all():
+        raise ValueError(f"{name}: expected {len(default)} numbers up to {LARGEST:g}, got {value!r:.80}")
     return array
 
 
@@ -114,6 +115,8 @@ def _primitive(arguments: ShapeArguments, pose: Pose) -> Geometry:
     if kind in (Geom.SPHERE, Geom.CAPSULE, Geom.CYLINDER):
         if not radius > 0.0 or (kind != Geom.SPHERE and not height >= 0.0):
             raise ValueError(f"radius {radius} and height {height} must be positive")
+        if radius > LARGEST or height > LARGEST:
+            raise ValueError(f"radius {radius:g} and height {height:g} must be at most {LARGEST:g} m")
         return Geometry(kind, pose, radius=radius, height=height)
     if kind == Geom.BOX:
         return Geometry(

@@ -7,13 +7,15 @@ work is called (see `api.functions`); that converts vectors and lists with what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import isfinite
 from operator import index
 from typing import Protocol
 
 import numpy as np
 
 from newtonsim.pybullet_compat.surface.errors import error, not_a_number
+
+LARGEST = 1.0e12
+"""Largest coordinate [m] or component of a velocity that single precision can work with, as in models."""
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -103,7 +105,7 @@ def vec3(value: Sequence[float], name: str) -> tuple[float, float, float]:
     """Return three floats.
 
     Args:
-        value: Any sequence of three finite numbers.
+        value: Any sequence of three numbers up to `LARGEST`.
         name: Parameter that the error names.
 
     Raises:
@@ -113,7 +115,7 @@ def vec3(value: Sequence[float], name: str) -> tuple[float, float, float]:
         x, y, z = map(float, value)
     except (TypeError, ValueError):
         raise error(f"Cannot convert {name}.") from None
-    if not isfinite(x + y + z):
+    if not abs(x) + abs(y) + abs(z) <= LARGEST:
         raise error(f"Cannot convert {name}.")
     return x, y, z
 
@@ -124,7 +126,7 @@ def quat(value: Sequence[float], name: str) -> tuple[float, float, float, float]
         x, y, z, w = map(float, value)
     except (TypeError, ValueError):
         raise error(f"Cannot convert {name}.") from None
-    if not isfinite(x + y + z + w):
+    if not abs(x) + abs(y) + abs(z) + abs(w) <= LARGEST:
         raise error(f"Cannot convert {name}.")
     return x, y, z, w
 
@@ -133,7 +135,7 @@ def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarra
     """Return one vector for every world of a client.
 
     Args:
-        value: One vector (size,) for all worlds, or one for each, (num_worlds, size); of finite numbers.
+        value: One vector (size,) for all worlds, or one for each, (num_worlds, size); up to `LARGEST`.
         size: Length of a vector.
         client: The client.
         name: Parameter that the error names.
@@ -166,7 +168,7 @@ def rows(value: object, size: int, client: HasWorlds, message: str) -> np.ndarra
     except (TypeError, ValueError):
         pass
     else:
-        if array.shape in ((size,), (client.given_worlds, size)) and np.isfinite(array).all():
+        if array.shape in ((size,), (client.given_worlds, size)) and (np.abs(array) <= LARGEST).all():
             return array
         shape = f"{array.shape}" if np.isfinite(array).all() else "numbers that are not finite"
     if client.num_worlds > 1:
