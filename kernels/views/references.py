@@ -186,7 +186,7 @@ def share_of_first(s0: int, s1: int, contact: ContactParameters) -> float:
     return share
 
 
-@wp.func(inline=False)
+@wp.func
 def mixed_parameters(s0: int, s1: int, contact: ContactParameters) -> RowParameters:
     """Parameters of the normal row between two shapes."""
     mixed = RowParameters()
@@ -233,7 +233,7 @@ def higher_priority(s0: int, s1: int, contact: ContactParameters) -> int:
     return decides
 
 
-@wp.func(inline=False)
+@wp.func
 def own_friction(
     s0: int, s1: int, mixed: float, material: ModelShapeMaterials, contact: ContactParameters
 ) -> float:
