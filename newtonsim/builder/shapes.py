@@ -513,7 +513,7 @@ class ShapeMethods(BodyMethods):
         """
         index = self._count("contact_pair")
         self.contact_pair_shapes.append((first, second))
-        self.contact_pair_friction.append(warp_vector(friction, "add_contact_pair: friction"))
+        self.contact_pair_friction.append(warp_vector(as_vector(friction, 3, "add_contact_pair: friction")))
         self.contact_pair_solref.append(tuple(map(float, solref)))
         self.contact_pair_solimp.append(tuple(map(float, solimp)))
         return index
