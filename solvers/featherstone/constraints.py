@@ -252,13 +252,12 @@ class ConstraintStage:
             residual=self.residual,
             passed=self.passed,
             unsolved=self.unsolved.view,
-            reports=buffers.reports,
-            totals=buffers.totals,
         )
+        found = dict(reports=buffers.reports, totals=buffers.totals)
         if buffers.sweeps_first:
-            launch(sweep_stage.sweep_rows, "world team", reads=reads, writes=writes)
+            launch(sweep_stage.sweep_rows, "world team", reads=reads, writes=dict(**writes, **found))
         begun = int(buffers.sweeps_first)
-        launch(solve.solve_rows, "world team", reads=dict(begun=begun, **reads), writes=writes)
+        launch(solve.solve_rows, "world team", reads=dict(begun=begun, **reads, **found), writes=writes)
         launch(
             step_end.remember_impulses,
             "world team",
