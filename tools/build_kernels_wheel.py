@@ -1,11 +1,11 @@
 """Build the wheel `newtonsim-kernels`: compiled kernels, so that a fresh machine compiles nothing.
 
-    python tools/build_kernels_wheel.py dist [--only trees constraints] [--cuda-arch 75]
+    python tools/build_kernels_wheel.py dist [--only trees constraints] [--cuda-arch 80 90]
 
 Objects are for the kind of machine that this runs on, at a common level of its CPUs
 (`newtonsim.runtime.kernels_wheel.CPU_LEVELS`): Warp's compiler generates code for no other kind, so the wheel
-for AArch64 is built on AArch64. PTX can be made anywhere, without a GPU. Files that have gradients are there
-with and without code for the backward pass.
+for AArch64 is built on AArch64. Machine code of GPUs can be made anywhere, without one. Files that have
+gradients are there with and without code for the backward pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pathlib
 import platform
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -38,7 +38,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="where the wheel is written")
     parser.add_argument("--only", nargs="*", help="kernel files or folders, such as trees or steps.reset")
-    parser.add_argument("--cuda-arch", type=int, help="also PTX, for this compute capability and newer ones")
+    parser.add_argument(
+        "--cuda-arch", type=int, nargs="*", default=[], help="also for GPUs of these compute capabilities"
+    )
     options = parser.parse_args()
     names = kernel_module_names()
     if options.only is not None:
@@ -50,13 +52,13 @@ def main() -> None:
     print(f"{path}: {len(content['records'])} modules, {path.stat().st_size / 1e6:.1f} MB")
 
 
-def compile_all(names: list[str], folder: pathlib.Path, cuda_arch: int | None = None) -> dict[str, Any]:
+def compile_all(names: list[str], folder: pathlib.Path, cuda_archs: Sequence[int] = ()) -> dict[str, Any]:
     """Compile kernel files.
 
     Args:
         names: Python names of the files.
         folder: Where the compiled files are written.
-        cuda_arch: Compute capability for PTX; None for CPU objects only.
+        cuda_archs: Compute capabilities of GPUs, such as 90.
 
     Returns:
         The index of the wheel.
@@ -71,10 +73,11 @@ def compile_all(names: list[str], folder: pathlib.Path, cuda_arch: int | None = 
             if differentiable:
                 modules = [module for module in modules if compilation.is_differentiable(module)]
                 compilation.enable_backward(*modules)
-            for arch in [None] if cuda_arch is None else [None, cuda_arch]:
+            for arch in (None, *cuda_archs):
                 compiling = partial(compile_module, folder=folder, arch=arch)
                 for found in workers.map(compiling, modules):
-                    records |= found
+                    for key, record in found.items():
+                        records.setdefault(key, record | {"binaries": []})["binaries"] += record["binaries"]
     _, features = kernels_wheel.CPU_LEVELS[platform.machine()]
     return {
         "newtonsim": newtonsim.__version__,
@@ -87,7 +90,7 @@ def compile_all(names: list[str], folder: pathlib.Path, cuda_arch: int | None = 
 
 
 def compile_module(module: wp.Module, folder: pathlib.Path, arch: int | None) -> dict[str, dict[str, Any]]:
-    """Compile a module as it is now, for CPUs or to PTX; return what the index says of it."""
+    """Compile a module as it is now, for CPUs or a kind of GPU; return what the index says of it."""
     index_plainly(module)
     blocks = 1 if arch is None else compilation.BLOCK_DIM
     module.get_module_hash(blocks)
@@ -98,11 +101,13 @@ def compile_module(module: wp.Module, folder: pathlib.Path, arch: int | None) ->
             if arch is None:
                 (binary,) = wp.compile_aot_module(module, device="cpu", module_dir=built)
             else:
-                (binary,) = wp.compile_aot_module(module, arch=arch, module_dir=built, use_ptx=True)
+                (binary,) = wp.compile_aot_module(module, arch=arch, module_dir=built, use_ptx=False)
+                stem = f"{stem}.sm{arch}"
             (meta,) = pathlib.Path(built).glob("*.meta")
-            record |= {"arch": arch, "binary": stem + pathlib.Path(binary).suffix, "meta": stem + ".meta"}
-            pathlib.Path(binary).rename(folder / record["binary"])
-            meta.rename(folder / record["meta"])
+            files = {"binary": stem + pathlib.Path(binary).suffix, "meta": stem + ".meta"}
+            record["binaries"] = [{"arch": arch, **files}]
+            pathlib.Path(binary).rename(folder / files["binary"])
+            meta.rename(folder / files["meta"])
     return found
 
 

@@ -247,7 +247,7 @@ def _load_from_wheel(module: wp.Module, device: wp.Device) -> bool:
         return False
     try:
         module.load(device, block_dim(device), found.binary, found.arch, found.meta)
-    except Exception as error:  # Warp raises nothing more special; a driver may be older than the wheel's PTX
+    except Exception as error:  # Warp raises nothing more special; a driver may be older than the code
         kernels_wheel.leave_alone(f"{short_name(module)} cannot be loaded: {error}")
         return False
     return True

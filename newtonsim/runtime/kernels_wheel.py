@@ -1,7 +1,8 @@
 """Compiled kernels out of a wheel, `newtonsim-kernels`, for machines that have compiled nothing yet.
 
 `tools/build_kernels_wheel.py` builds it on a machine of the kind that it is for: objects for CPUs of a common
-level, where those of Warp's cache are for the CPU at hand, and PTX. A module is found in it by its hash. It
+level, where those of Warp's cache are for the CPU at hand, and machine code of GPUs; not PTX, which drivers
+older than Warp's compiler do not read. A module is found in it by its hash. It
 is used where Warp's version and the kernel files are those that it was built from and the machine has what
 it was compiled for; otherwise one line says why it is left alone.
 """
@@ -35,9 +36,9 @@ class Compiled:
     """Files of a compiled module.
 
     Attributes:
-        binary: Path of the object or PTX.
+        binary: Path of the object or the GPU's machine code.
         meta: Path of what Warp notes beside it.
-        arch: Compute capability that PTX was made for, such as 75; None on a CPU.
+        arch: Compute capability that machine code was made for, such as 90; None on a CPU.
     """
 
     binary: pathlib.Path
@@ -51,12 +52,24 @@ def records() -> dict[str, dict[str, Any]]:
 
 
 def compiled(record: dict[str, Any], device: wp.Device) -> Compiled | None:
-    """Files for a device of one of the `records`, None if they are for other devices."""
-    arch = record["arch"]
-    if device.is_cpu != (arch is None) or (arch is not None and device.arch < arch):
+    """Files for a device of one of the `records`, None if they are for other devices.
+
+    A GPU runs machine code of its own major compute capability, up to its minor one.
+    """
+    own = None if device.is_cpu else device.arch
+    fitting = [one for one in record["binaries"] if _runs_on(one["arch"], own)]
+    if not fitting:
         return None
+    found = max(fitting, key=lambda one: one["arch"] or 0)
     folder = pathlib.Path(_folder() or "", "compiled")
-    return Compiled(folder / record["binary"], folder / record["meta"], arch)
+    return Compiled(folder / found["binary"], folder / found["meta"], found["arch"])
+
+
+def _runs_on(arch: int | None, own: int | None) -> bool:
+    """Whether code for a compute capability, or for a CPU, runs on a GPU, or on a CPU."""
+    if arch is None or own is None:
+        return arch is own
+    return arch // 10 == own // 10 and arch <= own
 
 
 def machine() -> dict[str, str]:

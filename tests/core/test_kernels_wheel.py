@@ -142,20 +142,32 @@ def test_what_is_built_is_found_by_version_and_content(wheel: pathlib.Path):
     index = json.loads((wheel / kernels_wheel.PACKAGE / "index.json").read_text())
     assert index["fingerprint"] == kernel_sources.fingerprint()
     assert len(index["records"]) == 2  # with and without the backward pass
-    names = {record["binary"] for record in index["records"].values()}
+    names = {one["binary"] for record in index["records"].values() for one in record["binaries"]}
     assert names <= {path.name for path in (wheel / kernels_wheel.PACKAGE / "compiled").iterdir()}
 
 
-def test_ptx_is_for_gpus_that_are_new_enough(monkeypatch: pytest.MonkeyPatch):
+def test_machine_code_is_for_gpus_of_its_kind(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kernels_wheel, "_folder", lambda: "wheel")
-    record = {"arch": 75, "binary": "a.ptx", "meta": "a.meta"}
+    archs = (None, 80, 86, 90)
+    record = {"binaries": [{"arch": arch, "binary": f"{arch}.cubin", "meta": "a.meta"} for arch in archs]}
 
     class Device:
         def __init__(self, arch: int | None):
             self.arch, self.is_cpu = arch, arch is None
 
-    assert kernels_wheel.compiled(record, Device(75)).arch == 75
-    assert kernels_wheel.compiled(record, Device(90)).binary == pathlib.Path("wheel", "compiled", "a.ptx")
-    assert kernels_wheel.compiled(record, Device(70)) is None
-    assert kernels_wheel.compiled(record, Device(None)) is None
-    assert kernels_wheel.compiled(record | {"arch": None}, Device(90)) is None
+    def found(own: int | None) -> str:
+        compiled = kernels_wheel.compiled(record, Device(own))
+        return "" if compiled is None else compiled.binary.stem
+
+    assert [found(own) for own in (None, 80, 86, 89, 90, 75, 100)] == ["None", "80", "86", "86", "90", "", ""]
+
+
+def test_machine_code_needs_no_gpu(tmp_path: pathlib.Path):
+    code = (
+        "import pathlib, sys, build_kernels_wheel as build; names = ['newtonsim.kernels.trees.energy'];"
+        "print(build.compile_all(names, pathlib.Path(sys.argv[1]), (90,))['records'])"
+    )
+    result = start("-c", code, str(tmp_path), path=[os.path.dirname(build_kernels_wheel.__file__)])
+    assert "sm90.cubin" in result.stdout
+    assert all(path.read_bytes()[:4] == b"\x7fELF" for path in tmp_path.glob("*.cubin"))
+    assert {one.suffixes[-2] for one in tmp_path.glob("*.cubin")} == {".sm90"}
