@@ -20,9 +20,10 @@ def inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
     """
     inverse, (block, local) = inverse_inertias(model)
     J = Dynamics(model).jacobian(reference_state(model)).numpy().astype(np.float64)[:, 3:]
-    start = model.articulation_start.numpy()
+    start: np.ndarray = model.articulation_start.numpy()
     of_body = np.full(model.body_count, -1)
-    of_body[model.joint_child.numpy()] = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    child: np.ndarray = model.joint_child.numpy()
+    of_body[child] = np.repeat(np.arange(len(start) - 1), np.diff(start))
     moved = np.flatnonzero(of_body >= 0)
     by_body = np.zeros(model.body_count)
     by_body[moved] = np.einsum("bij,bjk,bik->b", J[moved], inverse[of_body[moved]], J[moved]) / 3.0
@@ -46,7 +47,8 @@ def inverse_inertias(model: Model) -> tuple[np.ndarray, tuple[np.ndarray, np.nda
         Inverses (articulation_count, n, n), block and place in it of every dof (joint_dof_count,).
     """
     M = Dynamics(model).mass_matrix(reference_state(model)).numpy().astype(np.float64)
-    first = model.joint_qd_start.numpy()[model.articulation_start.numpy()]
+    start: np.ndarray = model.articulation_start.numpy()
+    first: np.ndarray = model.joint_qd_start.numpy()[start]
     size = np.diff(first)
     n = np.arange(M.shape[1])
     M[:, n, n] += n[None] >= size[:, None]

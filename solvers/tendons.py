@@ -64,7 +64,8 @@ def _layout(model: Model) -> TendonLayout:
     dof_axis = tree.dof_axis.numpy()
     dof_of_axis = np.full(model.joint_axis_count + 1, -1)
     dof_of_axis[dof_axis[dof_axis >= 0]] = np.flatnonzero(dof_axis >= 0)
-    kind, axis = model.tendon_element_kind.numpy(), model.tendon_element_axis.numpy()
+    kind: np.ndarray = model.tendon_element_kind.numpy()
+    axis: np.ndarray = model.tendon_element_axis.numpy()
     element_dof = np.where(kind == ON_AXIS, dof_of_axis[axis], -1)
     body = np.where(kind == ON_BODY, model.tendon_element_body.numpy(), -1)
     leaf = np.append(tree.body_leaf.numpy(), -1)[body]
@@ -132,9 +133,11 @@ def tendon_worlds(model: Model) -> np.ndarray:
     """Return the world of each tendon, that of what it goes along, int (tendon_count,)."""
     joint_world = model.joint_world.numpy()
     of_axis = np.repeat(joint_world, model.joint_axis_dim.numpy().reshape(-1, 2).sum(axis=1))
-    of_axis = np.append(of_axis, -1)[model.tendon_element_axis.numpy()]
-    of_body = np.append(model.body_world.numpy(), -1)[model.tendon_element_body.numpy()]
-    return np.maximum(np.maximum.reduceat(np.maximum(of_axis, of_body), model.tendon_start.numpy()), 0)
+    axis: np.ndarray = model.tendon_element_axis.numpy()
+    body: np.ndarray = model.tendon_element_body.numpy()
+    start: np.ndarray = model.tendon_start.numpy()
+    world = np.maximum(np.append(of_axis, -1)[axis], np.append(model.body_world.numpy(), -1)[body])
+    return np.maximum(np.maximum.reduceat(world, start), 0)
 
 
 def reference_lengths(model: Model) -> np.ndarray:
@@ -191,7 +194,7 @@ class Tendons:
         self.terms = make(len(layout.row_kind), float)
         self.starts = self._starts(layout)
         self.row_count = 0 if pair is None else len(layout.row_kind)
-        self.rows = rows.TendonRowView() if pair is None else self._make_rows(layout)
+        self.rows = rows.TendonRowView() if pair is None else self._make_rows(layout, pair)
 
     def _starts(self, layout: TendonLayout) -> dict[str, np.ndarray]:
         worlds = np.arange(self.model.world_count + 1)
@@ -292,9 +295,9 @@ class Tendons:
 
     # -- rows ------------------------------------------------------------------------------------------------
 
-    def _make_rows(self, layout: TendonLayout) -> rows.TendonRowView:
+    def _make_rows(self, layout: TendonLayout, pair: PairRowView) -> rows.TendonRowView:
         device = self.model.device
-        kind, index = self.pair.kind.numpy(), self.pair.index.numpy()
+        kind, index = pair.kind.numpy(), pair.index.numpy()
         mine = np.flatnonzero(kind == pair_rows.PAIR_TENDON)
         place = mine[np.argsort(index[mine])]
         start, entry, slot, second = self._parts(layout)

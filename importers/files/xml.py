@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from newtonsim.errors import ImportFileError, LimitError
 from newtonsim.importers.files.faults import REFUSE, Faults
@@ -101,11 +102,31 @@ class Node:
             raise self.error(f"attribute '{name}' is missing")
         return value
 
+    @overload
     def floats(
         self,
         name: str,
         count: int | None = None,
-        default: object = None,
+        default: None = None,
+        at_least: int | None = None,
+        faults: Faults = REFUSE,
+    ) -> np.ndarray | None: ...
+
+    @overload
+    def floats(
+        self,
+        name: str,
+        count: int | None = None,
+        default: ArrayLike = ...,
+        at_least: int | None = None,
+        faults: Faults = REFUSE,
+    ) -> np.ndarray: ...
+
+    def floats(
+        self,
+        name: str,
+        count: int | None = None,
+        default: ArrayLike | None = None,
         at_least: int | None = None,
         faults: Faults = REFUSE,
     ) -> np.ndarray | None:
@@ -141,6 +162,12 @@ class Node:
                 return values
         return np.array([self._number(name, word, faults) for word in words], dtype=np.float64)
 
+    @overload
+    def float(self, name: str, default: "float", faults: Faults = REFUSE) -> "float": ...
+
+    @overload
+    def float(self, name: str, default: "float | None" = None, faults: Faults = REFUSE) -> "float | None": ...
+
     def float(self, name: str, default: "float | None" = None, faults: Faults = REFUSE) -> "float | None":
         """Return an attribute as one finite number, or the default; see `floats` for faults."""
         text = self.attrib.get(name)
@@ -160,6 +187,12 @@ class Node:
             fault = self.error(f"attribute '{name}' must be positive, got {value:g}")
             faults.meet(fault, "the shape is left out")
         return value
+
+    @overload
+    def int(self, name: str, default: "int") -> "int": ...
+
+    @overload
+    def int(self, name: str, default: "int | None" = None) -> "int | None": ...
 
     def int(self, name: str, default: "int | None" = None) -> "int | None":
         """Return an attribute as integer, or the default."""

@@ -29,15 +29,15 @@ def add_pair_parameters(
         report: Receives what is not modelled.
     """
     margins = {geom.name: geom.margin or 0.0 for body in scene.bodies for geom in body.geoms}
-    for node, *names in scene.pairs:
-        if not all(name in shapes for name in names) or not _OWN & set(node.attrib):
+    for node, first, second in scene.pairs:
+        if first not in shapes or second not in shapes or not _OWN & set(node.attrib):
             continue
         solver = solver_parameters(node, "solref", "solimp")
         solref, solimp = (0.0, 0.0), SolverParameters().solimp
         if solver is not None:
             solref, solimp = solver.solref, solver.scaled(scale).solimp
-        builder.add_contact_pair(*(shapes[name] for name in names), _friction(node, report), solref, solimp)
-        if node.float("margin", 0.0) * scale != sum(margins[name] for name in names):
+        builder.add_contact_pair(shapes[first], shapes[second], _friction(node, report), solref, solimp)
+        if node.float("margin", 0.0) * scale != margins[first] + margins[second]:
             report.approximated(node, "the margin of a pair; the sum of those of its geoms counts")
         if differs(node, "solreffriction"):
             report.approximated(node, "solreffriction; friction does not give way")

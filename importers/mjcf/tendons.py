@@ -35,7 +35,7 @@ def parse_tendons(document: Document, scene: Scene, report: ImportReport) -> Non
             general = Node("tendon", node.attrib, node.path, node.line)
             resolved = document.defaults.resolve(general, None)[0].attrib
             node = Node(node.tag, resolved, node.path, node.line, node.children)
-            acts = any(name in node.attrib and node.floats(name).any() for name in _ACTIVE)
+            acts = any(node.floats(name, default=()).any() for name in _ACTIVE)
             if not acts and (not node.text_of("name") or node.text_of("name") not in used):
                 report.ignored(node, "a tendon without stiffness, damping and limits")
                 continue
@@ -80,7 +80,7 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         options["spring_length"] = (float(rest[0]), float(rest[-1]))
     if document.is_limited(node, "limited", "range"):
         node.required("range")
-        lower, upper = (float(x) for x in node.floats("range", 2))
+        lower, upper = (float(x) for x in node.floats("range", 2, (0.0, 0.0)))
         if lower > upper:
             raise node.error(f"attribute 'range' is reversed: {node.text_of('range')!r}")
         options["limit_lower"], options["limit_upper"] = lower, upper

@@ -167,9 +167,13 @@ class ContactPairRecord:
     solimp: np.ndarray
 
 
+TendonElement = tuple[int, int, float] | tuple[int, np.ndarray] | float
+"""Part of a tendon's path: (joint, axis of it, factor), (body, point) or a divisor."""
+
+
 @dataclass(slots=True, eq=False)
 class TendonRecord:
-    """One tendon; elements of its path are (joint, axis of it, factor), (body, point) or a divisor.
+    """One tendon.
 
     `numbers` are those of the model's arrays of tendons, by name without "tendon_"; `length` is that where
     all coordinates are zero.
@@ -177,7 +181,7 @@ class TendonRecord:
 
     key: str
     index: int
-    elements: list[tuple | float]
+    elements: list[TendonElement]
     numbers: dict[str, float]
     limit_solref: np.ndarray
     limit_solimp: np.ndarray

@@ -6,7 +6,7 @@ import numpy as np
 
 from newtonsim.builder.tendons import ON_AXIS, PULLEY
 from newtonsim.geometry.transforms import transform_point
-from newtonsim.importers.writers.records import Scene, TendonEqualityRecord, TendonRecord
+from newtonsim.importers.writers.records import Scene, TendonElement, TendonEqualityRecord, TendonRecord
 from newtonsim.kinematics import eval_fk
 from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import Model
@@ -37,8 +37,9 @@ def read_tendons(model: Model, scene: Scene, body_number: Mapping[int, int]) -> 
     places: dict[int, int] = {}
     for t in range(model.tendon_count):
         span = range(ends[t], ends[t + 1])
-        elements = [_element(path, i, axes, body_number) for i in span]
-        if None in elements:
+        found = [_element(path, i, axes, body_number) for i in span]
+        elements = [one for one in found if one is not None]
+        if len(elements) < len(found):
             continue
         places[t] = len(scene.tendons)
         scene.tendons.append(
@@ -55,7 +56,10 @@ def read_tendons(model: Model, scene: Scene, body_number: Mapping[int, int]) -> 
     _read_equalities(model, scene, places)
 
 
-def _element(path: dict, i: int, axes: Mapping, body_number: Mapping[int, int]) -> tuple | float | None:
+def _element(
+    path: dict, i: int, axes: Mapping[int, tuple[int, int]], body_number: Mapping[int, int]
+) -> TendonElement | None:
+    """An element of a path, None if what it goes along is not in the scene."""
     kind, factor = int(path["kind"][i]), float(path["factor"][i])
     if kind == PULLEY:
         return factor

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from typing import TypedDict
 
 import numpy as np
 import warp as wp
 
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.algebra.block_lu import BlockSkylineView
+from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.maximal.adjoint import contact_terms as contact_terms_adjoint
 from newtonsim.kernels.maximal.adjoint import modes as modes_adjoint
 from newtonsim.kernels.maximal.adjoint import row_terms as row_terms_adjoint
@@ -17,6 +19,7 @@ from newtonsim.kernels.maximal.adjoint import system as system_adjoint
 from newtonsim.kernels.maximal.adjoint.contact_terms import ContactStageView
 from newtonsim.kernels.maximal.adjoint.row_terms import RowGradientView
 from newtonsim.kernels.maximal.adjoint.system import BodySystemView
+from newtonsim.kernels.maximal.contacts import BodyContactView
 from newtonsim.kernels.maximal.moving_bodies import MotionView
 from newtonsim.kernels.maximal.rows import RowView, SpinView
 from newtonsim.kernels.maximal.sweeps import BlockView
@@ -40,6 +43,18 @@ _REASONS = {
     int(system_adjoint.REASON_KICK): "impulses changed a body's turn in a substep by more than 0.2 rad",
     int(system_adjoint.REASON_SINGULAR): "the adjoint system of its bodies is singular",
 }
+
+
+class PositionSystem(TypedDict):
+    """What the adjoint of the sweeps over positions solves, see `kernels.maximal.adjoint.system`."""
+
+    sky: BlockSkylineView
+    block: BlockView
+    rows: RowGradientView
+    contacts: ContactView
+    places: BodyContactView
+    stage: ContactStageView
+    system: BodySystemView
 
 
 class NoParticles:
@@ -633,10 +648,10 @@ class BodyAdjoint:
         bodies = (self.multiplier, self.moving)
         self._solve(launch, self.middle, self.u.grad, self._position, self._contacts.position, bodies)
 
-    def position_system(self) -> dict[str, object]:
+    def position_system(self) -> PositionSystem:
         """What `solve_positions` solves, for a solution together with particles."""
         contacts, places, stage = self._contacts.stage(self._contacts.position)
-        return dict(
+        return PositionSystem(
             sky=self._sky,
             block=self._again._now.block,
             rows=self._position,

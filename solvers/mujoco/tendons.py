@@ -59,7 +59,7 @@ class TendonWriter:
         """
         for t in np.flatnonzero(self.row == 0).tolist():
             self._add(t)
-        equalities = self.host.tendon_equality_tendons.tolist()
+        equalities = np.asarray(self.host.tendon_equality_tendons, np.int64).tolist()
         lengths = reference_lengths(self.host.model) if equalities else np.zeros(0)
         for k, (first, second) in enumerate(equalities):
             if first in self.tendons:

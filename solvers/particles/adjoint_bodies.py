@@ -19,12 +19,12 @@ from newtonsim.kernels.particles.adjoint.contacts import TouchSlopes
 from newtonsim.kernels.particles.contacts import CONTACTS, FACE_CONTACTS
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
-from newtonsim.solvers.maximal.adjoint import BodyAdjoint, NoParticles
+from newtonsim.solvers.maximal.adjoint import BodyAdjoint, NoParticles, PositionSystem
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.particles.adjoint import LARGEST_RESIDUAL, KeptSubstep, ParticleAdjoint
 from newtonsim.solvers.particles.adjoint_contacts import ContactSlopes
 from newtonsim.solvers.particles.adjoint_system import TOLERANCE
-from newtonsim.solvers.particles.system import ParticleStep, starts_of
+from newtonsim.solvers.particles.system import starts_of
 from newtonsim.solvers.step import Step
 
 if TYPE_CHECKING:
@@ -47,9 +47,7 @@ class ParticlesAmongBodies(NoParticles):
     def __init__(self, particles: ParticleAdjoint, contacts: ContactSlopes, bodies: BodyAdjoint):
         model = particles.model
         self._particles, self._contacts, self._model = particles, contacts, model
-        self._step: Step | None = None
-        self._again: ParticleStep | None = None
-        owner = model.particle_world.numpy()
+        owner: np.ndarray = model.particle_world.numpy()
         self._astray = int((owner < 0).sum())
         contacts.meets_bodies = True
         particles.bodies = self
@@ -58,11 +56,12 @@ class ParticlesAmongBodies(NoParticles):
         self._origin = wp.zeros(count, dtype=wp.vec3, device=device, requires_grad=True)
         self._centre = wp.zeros(count, dtype=wp.vec3, device=device, requires_grad=True)
         self._facing = wp.zeros(count, dtype=wp.quat, device=device, requires_grad=True)
-        self._expected = wp.zeros(count, dtype=wp.spatial_vector, device=device, requires_grad=True)
+        self._expected = zeros(count, dtype=wp.spatial_vector, device=device, requires_grad=True)
         self._term = wp.zeros(count, dtype=float, device=device, requires_grad=True)
         self._touched = self._make_touched()
         self._points = self._make_blocks(np.argsort(owner, kind="stable"), owner, int(CONTACTS))
-        corner = model.tri_indices.numpy().reshape(-1, 3)[:, 0] if model.tri_count else np.zeros(0, int)
+        triangles: np.ndarray = model.tri_indices.numpy() if model.tri_count else np.zeros((0, 3), int)
+        corner = triangles.reshape(-1, 3)[:, 0]
         order = np.argsort(owner[corner], kind="stable")
         self._faces = self._make_blocks(order, owner[corner], int(FACE_CONTACTS))
         self._system = coupled_system.BodiesView()
@@ -72,7 +71,7 @@ class ParticlesAmongBodies(NoParticles):
         view, count, device = body_touches.TouchedBodies(), self._model.body_count, self._model.device
         view.origin, view.centre, view.expected = self._origin, self._centre, self._expected
         view.carry = zeros(count, dtype=wp.mat33, device=device)
-        view.impulse = wp.zeros(count, dtype=wp.spatial_vector, device=device, requires_grad=True)
+        view.impulse = zeros(count, dtype=wp.spatial_vector, device=device, requires_grad=True)
         view.own = zeros((count, 4), dtype=wp.mat33d, device=device)
         view.by_turns, view.by_pushes = (zeros(count, dtype=wp.vec3d, device=device) for _ in range(2))
         for name in ("origin", "centre", "turn", "spin", "speed", "expected_spin", "expected_speed"):
@@ -131,7 +130,7 @@ class ParticlesAmongBodies(NoParticles):
     def record_free(self, taped: Launcher, adjoint: BodyAdjoint, dt: float) -> None:
         """See `NoParticles.record_free`."""
         for array in (self._origin, self._centre, self._facing, self._expected):
-            array.grad.zero_()
+            self._particles.sinks.of(array).zero_()
         taped(
             expected_bodies.predict_bodies,
             "body",
@@ -184,7 +183,7 @@ class ParticlesAmongBodies(NoParticles):
         )
         particles.reverse_solution(launch, step, number, dt)
 
-    def _solve_both(self, launch: Launcher, adjoint: BodyAdjoint, given: dict, dt: float) -> None:
+    def _solve_both(self, launch: Launcher, adjoint: BodyAdjoint, given: PositionSystem, dt: float) -> None:
         """Solve for the multipliers of particles and bodies."""
         particles = self._particles
         for name, part in given.items():
@@ -269,7 +268,7 @@ class ParticlesAmongBodies(NoParticles):
 
     def seed(self) -> None:
         """See `NoParticles.seed`."""
-        self._term.grad.fill_(-1.0)
+        self._particles.sinks.of(self._term).fill_(-1.0)
 
     def hand_back(self, launch: Launcher, adjoint: BodyAdjoint) -> None:
         """See `NoParticles.hand_back`."""

@@ -79,7 +79,7 @@ class TendonWriter:
                 attributes["solimplimit"] = numbers(tendon.limit_solimp)
         own = element(section, "fixed" if fixed else "spatial", attributes)
         for one in tendon.elements:
-            if isinstance(one, float):
+            if not isinstance(one, tuple):
                 element(own, "pulley", divisor=number(one))
             elif len(one) == 3:
                 joint, axis, factor = one
