@@ -10,8 +10,8 @@ What a part has measured is written to a file of its own in the folder (`results
 and `parts.json` says after each of them how all have ended. --short does the same with few worlds, so that it
 is known beforehand that everything runs, on a CPU, too; figures of a CPU go to a temporary folder.
 
-On a fresh machine most of the time goes to compiling. A wheel with machine code for the card, built elsewhere by
-`tools/build_kernels_wheel.py dist --cuda-arch 90` and installed, leaves it to what is measured.
+On a fresh machine most of the time goes to compiling. A wheel with machine code for the card, which
+`tools/build_kernels_wheel.py dist --cuda-arch 90` builds anywhere, leaves it to what is measured.
 
 With several devices the parts of the kind `cards` share their worlds out, a process for each card at the same
 time; a file ends with the number of its card, and the rates add up. All other parts run on the first device.
