@@ -445,9 +445,7 @@ class BulletClient:
     def removeState(self, stateUniqueId: int) -> None:
         """Forget a state; unknown ids do nothing."""
     def saveBullet(self, bulletFileName: str) -> None:
-        """Write the coordinates of all bodies to a file, in NumPy's format, and the contacts of the last
-        step.
-        """
+        """Write the coordinates of all bodies to a file, and the contacts of the last step."""
     def loadBullet(self, bulletFileName: str) -> Any:
         """Take the state from a file of saveBullet, for the bodies that the world has."""
     def saveWorld(self, worldFileName: str) -> None:

@@ -11,7 +11,7 @@ from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.descriptions.kinds import Geom
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
-from newtonsim.pybullet_compat.surface.arguments import finite, rows
+from newtonsim.pybullet_compat.surface.arguments import FINITE, finite, rows
 from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -251,7 +251,7 @@ def applyExternalForce(
         posObj: Point of application [m], likewise.
         flags: WORLD_FRAME, or LINK_FRAME for the inertial frame of the link.
     """
-    force = rows(forceObj, 3, client, "force needs a 3 coordinates [x,y,z].")
+    force = rows(forceObj, 3, client, "force needs a 3 coordinates [x,y,z].", FINITE)
     point = rows(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, force, point, None, flags)
@@ -259,7 +259,7 @@ def applyExternalForce(
 
 def applyExternalTorque(client: Client, objectUniqueId: int, linkIndex: int, torqueObj, flags: int) -> None:
     """Apply a torque to a link during the next step, see `applyExternalForce`."""
-    torque = rows(torqueObj, 3, client, "torque needs a 3 coordinates [x,y,z].")
+    torque = rows(torqueObj, 3, client, "torque needs a 3 coordinates [x,y,z].", FINITE)
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, np.zeros(3), None, torque, flags)
 

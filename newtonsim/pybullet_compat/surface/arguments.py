@@ -17,6 +17,9 @@ from newtonsim.pybullet_compat.surface.errors import error, not_a_number
 LARGEST = 1.0e12
 """Largest coordinate [m] or component of a velocity that single precision can work with, as in models."""
 
+FINITE = float(np.finfo(np.float64).max)
+"""Largest size of what may be any number."""
+
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
@@ -150,7 +153,7 @@ def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarra
     return np.array(np.broadcast_to(array, (client.num_worlds, size)))
 
 
-def rows(value: object, size: int, client: HasWorlds, message: str) -> np.ndarray:
+def rows(value: object, size: int, client: HasWorlds, message: str, largest: float = LARGEST) -> np.ndarray:
     """Return one vector (size,), or one for each world that a call is about (n, size), of finite numbers.
 
     Args:
@@ -158,6 +161,7 @@ def rows(value: object, size: int, client: HasWorlds, message: str) -> np.ndarra
         size: Length of a vector.
         client: The client.
         message: Text of the error, as PyBullet has it; with several worlds the shapes are added.
+        largest: Largest size of a number.
 
     Raises:
         error: It is something else.
@@ -168,9 +172,10 @@ def rows(value: object, size: int, client: HasWorlds, message: str) -> np.ndarra
     except (TypeError, ValueError):
         pass
     else:
-        if array.shape in ((size,), (client.given_worlds, size)) and (np.abs(array) <= LARGEST).all():
+        if array.shape in ((size,), (client.given_worlds, size)) and (np.abs(array) <= largest).all():
             return array
-        shape = f"{array.shape}" if np.isfinite(array).all() else "numbers that are not finite"
+        sized = (np.abs(array) <= largest).all()
+        shape = f"{array.shape}" if sized else f"numbers that are not finite or beyond {largest:g}"
     if client.num_worlds > 1:
         message = f"{message} Shapes are ({size},) and ({client.given_worlds}, {size}), not {shape}."
     raise error(message)
