@@ -28,7 +28,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 
 
 def expected_files() -> set[str]:
-    files = {*source_files(), pathlib.Path("newtonsim/py.typed")}
+    stubs = (path.relative_to(ROOT) for path in (ROOT / "newtonsim").rglob("*.pyi"))
+    files = {*source_files(), *stubs, pathlib.Path("newtonsim/py.typed")}
     for folder in (ROOT / "examples" / "assets", ROOT / "newtonsim" / "pybullet_compat" / "data"):
         files |= {p.relative_to(ROOT) for p in folder.rglob("*") if p.is_file()}
     return {"/".join((*ROOMS[file.parts[0]].split("."), *file.parts[1:])) for file in files}
