@@ -211,6 +211,9 @@ class View:
             if spec.name == "gravity":
                 model.gravity = model.gravity if model.world_count > 1 else model.gravity[0]
             follow(model, spec.attribute)
+            if spec.name in ("joints.X_p", "joints.X_c"):
+                state = self._state()
+                eval_fk(model, state.joint_q, state.joint_qd, None, state)
             wake = getattr(self._sim and self._sim.solver, "wake", None)
             if wake is not None:
                 wake()
