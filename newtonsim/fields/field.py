@@ -260,9 +260,12 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             values = values.cpu().numpy()
         try:
             with np.errstate(over="ignore"):
-                numbers = np.asarray(values, np.float64).astype(self._host)
+                given = np.asarray(values, np.float64)
+                numbers = given.astype(self._host)
         except (TypeError, ValueError) as error:
             raise ModelError(f"{self.spec.name}: expected numbers, got {values!r}") from error
+        if self._kind is wp.int32 and np.any(numbers != given):
+            raise NewtonsimError(f"{self.spec.name}: expected whole numbers, got {values!r}")
         self._check_values(numbers)
         whole = self._broadcast(lambda: np.broadcast_to(numbers, shape), numbers.shape, shape)
         whole = self._with_unit_quaternions(whole, np.array)

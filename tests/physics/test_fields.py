@@ -146,6 +146,17 @@ def test_values_without_sense_are_refused_and_change_nothing(device):
     with pytest.raises(ValueError, match="read-only"):
         view.bodies.mass.numpy()[:] = 1.0
     view.joints.limit_upper = np.inf
+    held = robot()
+    held.add_constraint_connect(0, 2, (0.1, 0.0, 0.0))
+    held.add_particle((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 1.0)
+    view = View(held.finalize(device))
+    for value, message in ((0.5, "expected whole numbers, got 0.5"), (7, "expected numbers from 0 to 1")):
+        with pytest.raises(NewtonsimError, match=message):
+            view.constraints.enabled = value
+    view.constraints.enabled = False
+    np.testing.assert_array_equal(view.constraints.enabled, 0)
+    with pytest.raises(NewtonsimError, match="particles have no labels, so none is like 'leg_0'"):
+        _ = View(view.model, "leg_0").particles.q
     still = ModelBuilder(up_vector=UP)
     still.add_body(mass=0.0, key="post")
     with pytest.raises(ModelError, match="'post' has none and stands still"):
