@@ -492,3 +492,5 @@ def test_gradients_take_the_same_names(device):
     for name, array in zip(names, arrays):
         np.testing.assert_array_equal(found[name].numpy(), same[array].numpy())
         assert found[name].numpy().any()
+    with pytest.raises(NewtonsimError, match=r"got 'bodies\.masss'; did you mean 'bodies\.mass'"):
+        diff.rollout(model, solver, model.state(), None, 8, 0.01, loss, ("bodies.masss",))
