@@ -48,13 +48,17 @@ class TendonMethods(BuilderLists):
             The index of the tendon.
 
         Raises:
-            ModelError: There are no axes.
+            ModelError: There are no axes, or the number of one is negative.
         """
         key = self._tendon_key(key)
         if not len(axes):
             raise ModelError(f"tendon '{key}': it goes along no joint axis")
         self.tendon_start.append(self._count("tendon_element"))
         for axis, factor in axes:
+            if axis < 0:
+                raise ModelError(
+                    f"tendon '{key}': axis {axis} is no axis (there are {self.joint_axis_count})"
+                )
             self._add_element(ON_AXIS, axis=axis, factor=factor)
         return self._add_tendon(key, offset, offset, options)
 
@@ -136,7 +140,12 @@ class TendonMethods(BuilderLists):
 
         Returns:
             The index of the equality.
+
+        Raises:
+            ModelError: There are more than five coefficients.
         """
+        if len(coefficients) > 5:
+            raise ModelError(f"tendon equality: expected up to five coefficients, got {len(coefficients)}")
         index = self._count("tendon_equality")
         self.tendon_equality_tendons.append((tendon, other))
         padded = [*map(float, coefficients), 0.0, 0.0, 0.0, 0.0, 0.0]

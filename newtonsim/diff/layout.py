@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
-from newtonsim.fields.table import array_name
+from newtonsim.fields.table import FIELDS, array_name
 from newtonsim.scene.allocation import put
 from newtonsim.scene.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, STATE_ARRAYS, ArraySpec
 
@@ -60,8 +60,9 @@ def find_place(name: str) -> Place:
     specs = _OWNERS.get(owner)
     if specs is None or not attribute:
         raise NewtonsimError(
-            f"wrt: expected names that begin with 'state.', 'control.' or 'model.', got {name!r}"
-            + did_you_mean(name, (n for owner in _OWNERS for n in _names(owner)))
+            "wrt: expected names that begin with 'state.', 'control.' or 'model.', or fields such as "
+            f"'bodies.mass', got {name!r}"
+            + did_you_mean(name, [*FIELDS, *(n for owner in _OWNERS for n in _names(owner))])
         )
     if attribute == "gravity_vec":
         return Place(name, owner, attribute, "world")

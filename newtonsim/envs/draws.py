@@ -223,6 +223,8 @@ def _view_of(
 def _components(spec: FieldSpec, draw: Draw, field: Field) -> tuple[np.ndarray, np.ndarray]:
     """Range of each component."""
     width = field.entry_size
+    if spec.name == "gravity" and draw.how == "set" and not any(map(np.ndim, draw.range)):
+        raise NewtonsimError(f"gravity: range: expected vectors to set it to, got {draw.range!r}")
     try:
         low, high = (np.broadcast_to(end, width) for end in draw.bounds())
     except ValueError:

@@ -48,6 +48,8 @@ class Measured(Sensor):
     latency: float | tuple[float, float] = 0.0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.sensor, Sensor):
+            raise NewtonsimError(f"sensor: expected a sensor such as Imu('trunk'), got {self.sensor!r}")
         for name in ("noise", "bias", "drift"):
             value = getattr(self, name)
             if not all(0.0 <= one < math.inf for one in np.ravel(value)):

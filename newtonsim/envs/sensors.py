@@ -80,6 +80,12 @@ class Site:
             )
         return int(element)
 
+    def indices(self, kind: str, elements: Sequence[Element]) -> list[int]:
+        """Return the numbers of bodies or joints, see `index`."""
+        if isinstance(elements, str):
+            raise NewtonsimError(f"sensor {self.name!r}: expected a list, [{elements!r}], got {elements!r}")
+        return [self.index(kind, element) for element in elements]
+
     def check_noise(self, noise: float | Sequence[float]) -> None:
         """Raise an error unless these are standard deviations."""
         if not all(0.0 <= value < math.inf for value in np.ravel(noise)):
@@ -171,7 +177,7 @@ class ContactSensor(Sensor):
             raise NewtonsimError(
                 f"sensor {site.name!r}: threshold: expected a force from 0 on, got {self.threshold}"
             )
-        bodies = [site.index("body", body) for body in self.bodies]
+        bodies = site.indices("body", self.bodies)
         return _AttachedContacts(site.model, bodies, self.threshold, column, self.noise)
 
 
@@ -199,7 +205,7 @@ class JointSensor(Sensor):
         measured = (axis >= 0) & (coord >= 0)
         starts = site.model.joint_qd_start.numpy()
         every = range(site.world.joint_count)
-        joints = every if self.joints is None else [site.index("joint", joint) for joint in self.joints]
+        joints = every if self.joints is None else site.indices("joint", self.joints)
         dofs: list[int] = []
         for joint in joints:
             own = [d for d in range(starts[joint], starts[joint + 1]) if measured[d]]
@@ -281,6 +287,10 @@ class SensorSet:
         self.size = 0
         self._attached: list[AttachedSensor] = []
         for name, sensor in sensors.items():
+            if not isinstance(sensor, Sensor):
+                raise NewtonsimError(
+                    f"sensor {name!r}: expected a sensor such as Imu('trunk'), got {sensor!r}"
+                )
             attached = sensor.attach(Site(name, world, model, solver, dt), self.size)
             end = self.size + len(attached.deviations)
             self.columns[name], self.size = slice(self.size, end), end

@@ -27,6 +27,10 @@ class FieldOwner(Protocol):
         """Return the array that a field is in now."""
         ...
 
+    def quaternions_of(self, spec: FieldSpec) -> np.ndarray:
+        """Return where in the array of a field quaternions begin, as places of single numbers."""
+        ...
+
     def check_change(self, field: Field, index: np.ndarray) -> None:
         """Raise an error if entries of a field cannot be changed."""
 
@@ -256,11 +260,15 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             values = values.cpu().numpy()
         try:
             with np.errstate(over="ignore"):
-                numbers = np.asarray(values, np.float64).astype(self._host)
+                given = np.asarray(values, np.float64)
+                numbers = given.astype(self._host)
         except (TypeError, ValueError) as error:
             raise ModelError(f"{self.spec.name}: expected numbers, got {values!r}") from error
+        if self._kind is wp.int32 and np.any(numbers != given):
+            raise NewtonsimError(f"{self.spec.name}: expected whole numbers, got {values!r}")
         self._check_values(numbers)
         whole = self._broadcast(lambda: np.broadcast_to(numbers, shape), numbers.shape, shape)
+        whole = self._with_unit_quaternions(whole, np.array)
         flat = np.ascontiguousarray(whole).reshape(-1).view(np.int32)
         return put(flat, dtype=int, device=self.device)
 
@@ -270,6 +278,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         self._check_values(values)
         kind = torch.int32 if self._kind is wp.int32 else torch.float32
         whole = self._broadcast(lambda: values.expand(shape), tuple(values.shape), shape)
+        whole = self._with_unit_quaternions(whole, torch.clone)
         return wp.from_torch(whole.to(kind).contiguous().reshape(-1).view(torch.int32), dtype=wp.int32)
 
     def _broadcast(self, expand: Callable[[], Any], given: tuple[int, ...], shape: tuple[int, ...]) -> Any:
@@ -280,21 +289,53 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
                 f"{self.spec.name}: expected shape {shape}, or one that broadcasts to it, got {given}"
             ) from None
 
+    def _with_unit_quaternions(self, whole: Any, copy: Callable[[Any], Any]) -> Any:
+        """Give quaternions their length, as the builder does; those that have it keep their bits.
+
+        Args:
+            whole: An array or a tensor of as many columns as the field has.
+            copy: What makes a contiguous copy of it.
+        """
+        starts = self.owner.quaternions_of(self.spec)
+        numbers = self._index[:1, :, None] * self._width + np.arange(self._width)
+        at = np.flatnonzero(np.isin(numbers, starts))[:, None] + np.arange(4)
+        if not at.size or not math.prod(whole.shape):
+            return whole
+        rows = copy(whole).reshape(len(whole), -1)
+        quaternions = rows[:, at]
+        length = (quaternions * quaternions).sum(-1)[..., None] ** 0.5
+        if float(length.min()) <= 0.0:
+            raise NewtonsimError(f"{self.spec.name}: a quaternion is zero")
+        rows[:, at] = quaternions / (length + (1.0 - length) * (abs(length - 1.0) < _UNIT))
+        return rows.reshape(whole.shape)
+
     def _check_values(self, values: Any) -> None:
         """Refuse values that make no sense, in an array or a tensor."""
         spec = self.spec
         if not math.prod(values.shape):
             return
+        self._check_entries(values)
         low, high = float(values.min()), float(values.max())
         wrong = math.isnan(low) or low < spec.least or high > spec.most
         wrong = wrong or (spec.positive and low <= spec.least)
         wrong = wrong or (spec.key not in _ENDLESS and math.isinf(max(-low, high)))
-        if spec.key == "inertia" and not wrong and values.ndim > 1:
+        if spec.key == "inertia" and not wrong:
             inertia = on_host(values)
-            moments = np.linalg.eigvalsh(0.5 * (inertia + np.swapaxes(inertia, -1, -2)))
-            wrong = bool(moments.min() <= 0.0)
+            mirrored = np.swapaxes(inertia, -1, -2)
+            moments = np.linalg.eigvalsh(0.5 * (inertia + mirrored))
+            skew = abs(inertia - mirrored).max(axis=(-1, -2))
+            wrong = bool(moments.min() <= 0.0 or np.any(skew > 1e-4 * moments[..., 2]))
         if wrong:
             raise NewtonsimError(f"{spec.name}: expected {spec.allowed()}, got {low:g} to {high:g}")
+
+    def _check_entries(self, values: Any) -> None:
+        """Refuse single numbers where they make no entry: matrices, poses, a gravity that is not zero."""
+        whole = self.spec.key in _WHOLE
+        whole = whole or (self.spec.name == "gravity" and not values.shape and float(values) != 0.0)
+        if whole and tuple(values.shape[-len(self._tail) :]) != self._tail:
+            expected = " x ".join(map(str, self._tail))
+            given = tuple(values.shape) or f"{float(values):g}"
+            raise ModelError(f"{self.spec.name}: expected {expected} numbers for each, got {given}")
 
     def _flat(self) -> wp.array:
         """A copy of the numbers, flat, on the device."""
@@ -317,6 +358,10 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
 
 _ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit", "max_force")
 """Fields that may be infinite."""
+_WHOLE = ("inertia", "X_p", "X_c", "transform")
+"""Fields of matrices and poses, of which one number for all entries makes none."""
+_UNIT = 1e-5
+"""Quaternions whose length is 1 to this are left as they are."""
 
 
 def _tail(dtype: Any) -> tuple[int, ...]:

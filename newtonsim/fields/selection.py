@@ -45,6 +45,10 @@ class Selection:
 
     def __init__(self, model: Model, group: str, pattern: str, worlds: np.ndarray):
         self.model, self.group, self.kind = model, group, KIND[group]
+        if group == "particles" and pattern != "*":
+            raise NewtonsimError(
+                f"particles have no labels, so none is like {pattern!r}; make a View with '*'"
+            )
         keys = labels_of(model, group)
         world = worlds_of_elements(model, self.kind)
         matches = _matches(model, self.kind, keys, pattern)

@@ -104,7 +104,8 @@ _SHAPES = [
 ]
 _CONSTRAINTS = [
     *_of("constraints", "constraint_", "constraint", "X_p", "X_c"),
-    *_of("constraints", "constraint_", "constraint", "enabled", "max_force", "recovery_time", least=0.0),
+    FieldSpec("constraints.enabled", "model", "constraint_enabled", "constraint", 0.0, 1.0),
+    *_of("constraints", "constraint_", "constraint", "max_force", "recovery_time", least=0.0),
     *_of("constraints", "constraint_", "constraint", "linear_compliance", "angular_compliance", least=0.0),
 ]
 

@@ -14,6 +14,7 @@ from newtonsim.fields.table import FIELDS, GROUPS, FieldSpec
 from newtonsim.fields.updates import check_changeable, follow
 from newtonsim.kinematics import eval_fk, eval_ik
 from newtonsim.scene.control import Control
+from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 
@@ -90,6 +91,7 @@ class View:
         self._pattern = pattern
         self._groups: dict[str, Group] = {}
         self._selections: dict[str, Selection] = {}
+        self._quaternions: np.ndarray | None = None
         if pattern != "*":
             self._find_something()
 
@@ -112,8 +114,10 @@ class View:
             self.write(name, value)
         elif name in GROUPS:
             raise AttributeError(f"{name}: assign to one of its fields")
-        else:
+        elif name in ("model", "worlds") or name.startswith("_"):
             object.__setattr__(self, name, value)
+        else:
+            self.__getattr__(name)  # says what there is
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *GROUPS, *(s.name for s in FIELDS.values() if not s.group)})
@@ -177,6 +181,18 @@ class View:
             owner = getattr(owner, part)
         return owner  # pyright: ignore[reportReturnType]
 
+    def quaternions_of(self, spec: FieldSpec) -> np.ndarray:
+        """See `FieldOwner`."""
+        array = self.array_of(spec)
+        if array.dtype is wp.transformf:
+            return 7 * np.arange(array.size) + 3
+        if spec.name != "joints.q":
+            return np.zeros(0, int)
+        if self._quaternions is None:
+            kinds, starts = self.model.joint_type.numpy(), self.model.joint_q_start.numpy()
+            self._quaternions = quaternion_starts(kinds, starts[: len(kinds)])
+        return self._quaternions
+
     def check_change(self, field: Field, index: np.ndarray) -> None:
         """See `FieldOwner`: refuse changes that would not reach what they are meant for."""
         spec, model = field.spec, self.model
@@ -195,6 +211,9 @@ class View:
             if spec.name == "gravity":
                 model.gravity = model.gravity if model.world_count > 1 else model.gravity[0]
             follow(model, spec.attribute)
+            if spec.name in ("joints.X_p", "joints.X_c"):
+                state = self._state()
+                eval_fk(model, state.joint_q, state.joint_qd, None, state)
             wake = getattr(self._sim and self._sim.solver, "wake", None)
             if wake is not None:
                 wake()

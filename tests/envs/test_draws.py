@@ -232,6 +232,7 @@ def test_what_makes_no_sense_is_refused_before_the_first_step(device):
         ({"bodies.inertia": Draw((1.0, 2.0), how="add")}, "bodies.inertia: can be scaled only"),
         ({"bodies.com": Draw(((0.0, 0.0), (1.0, 1.0)))}, "com: range: expected numbers or 3 components"),
         ({"bodies.mass": Draw((0.5, 2.0), select="leg_*")}, "no label is like 'leg_.*are link_0, link_1"),
+        ({"gravity": Draw((-10.0, -9.0), how="set")}, "gravity: range: expected vectors to set it to"),
         ({"joints.q": (0.5, 2.0)}, "joints.q: .*start of an episode"),
         ({"joints.X_p": (0.5, 2.0)}, "joints.X_p: cannot be drawn"),
         ({"bodies.masses": (0.5, 2.0)}, "randomise: there is no 'bodies.masses'; did you mean 'bodies.mass'"),

@@ -345,11 +345,16 @@ def test_wrong_sensors_are_named():
         (envs.Imu("box", noise=(-1.0, 0.0)), "sensor 'a': noise: expected numbers from 0 on"),
         (envs.ContactSensor(["box"], -1.0), "sensor 'a': threshold: expected a force"),
         (envs.JointSensor(["root"]), "sensor 'a': joint 'root' has no angle or length"),
+        (envs.JointSensor("root"), r"sensor 'a': expected a list, \['root'\], got 'root'"),
+        (envs.ContactSensor("box"), r"sensor 'a': expected a list, \['box'\], got 'box'"),
+        ("box", r"sensor 'a': expected a sensor such as Imu\('trunk'\), got 'box'"),
         (envs.HeightScan("box", []), "sensor 'a': expected places x and y"),
         (envs.HeightScan("box", depth=0.0), "sensor 'a': depth: expected a length above 0"),
     ):
         with pytest.raises(NewtonsimError, match=message):
             bench(a=sensor)
+    with pytest.raises(NewtonsimError, match=r"expected a sensor such as Imu\('trunk'\), got 'box'"):
+        envs.Measured("box")
     task = Compliant()
     task.mounted = {"touch": envs.ContactSensor(["box"])}
     with pytest.raises(NewtonsimError, match="sensor 'touch': expected FeatherstoneSolver, got XPBDSolver"):

@@ -6,7 +6,7 @@ import statistics
 
 from newtonsim.pybullet_compat.comparison.lockstep import CallKind, Lockstep
 
-_HEADS = ("call", "calls", "differ", "greatest", "PyBullet [us]", "here [us]", "ratio", "total [ms]", "")
+_HEADS = ("call", "calls", "differ", "worst", "PyBullet [us]", "here [us]", "ratio", "total [ms]", "")
 
 
 def report(run: Lockstep, name: str) -> str:
