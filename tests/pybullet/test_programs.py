@@ -10,6 +10,8 @@ from newtonsim.pybullet_compat.comparison.differences import Tolerances
 from newtonsim.pybullet_compat.comparison.lockstep import Lockstep
 
 Q, ZERO = [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0]
+BREAKING = 0.02
+"""PyBullet's default distance of contacts that are kept [m]."""
 
 
 @pytest.fixture
@@ -21,6 +23,8 @@ def run():
     p.setAdditionalSearchPath(pybullet_data.getDataPath())
     p.setGravity(0, 0, -9.81)
     yield found
+    # PyBullet keeps this one for all worlds of the process
+    p.setPhysicsEngineParameter(contactBreakingThreshold=BREAKING)
     p.disconnect(client)
     assert found.first is None, str(found.first)
 
