@@ -15,6 +15,8 @@ Order of use for world w: `begin_system`, `couple` what has common entries, `lay
 times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`. The layout is the work of one
 lane; the others share rows of blocks, and `sync` has to stand between `add_triple` and `factorize`.
 
+Outer loops are not unrolled on a GPU, where code that does not fit into its cache costs more than a loop.
+
 Stage: linear algebra of the constraint solve
 Called by: kernels/constraints/adjoint/system.py, kernels/constraints/adjoint/unsymmetric.py,
     kernels/constraints/apart.py, kernels/constraints/newton.py

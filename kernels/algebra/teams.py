@@ -180,5 +180,5 @@ def scan_lanes(team: Team, count: int) -> wp.vec2i:
     """
 )
 def from_lane(team: Team, value: float, source: int) -> float:
-    """What one lane brings, the same in all of them, in all of them; it orders no memory."""
+    """The value of lane `source`, in all lanes, which have to agree on the source; it orders no memory."""
     ...
