@@ -341,7 +341,9 @@ def test_wrong_sensors_are_named():
     for sensor, message in (
         (envs.Imu("boxx"), "sensor 'a': there is no body 'boxx'; did you mean 'box'"),
         (envs.Imu(2), r"sensor 'a': body: expected a name or 0\.\.1, got 2"),
-        (envs.Imu("box", (0.0,) * 7), "sensor 'a': pose: expected a position and a quaternion"),
+        (envs.Imu("box", (0.0,) * 7), r"sensor 'a': pose: quaternion .* has no direction"),
+        (envs.Imu("box", (0.0,) * 6), "sensor 'a': pose: expected 7 numbers"),
+        (envs.Imu("box", (math.nan, *POSE[1:])), "sensor 'a': pose: expected finite numbers"),
         (envs.Imu("box", noise=(-1.0, 0.0)), "sensor 'a': noise: expected numbers from 0 on"),
         (envs.ContactSensor(["box"], -1.0), "sensor 'a': threshold: expected a force"),
         (envs.JointSensor(["root"]), "sensor 'a': joint 'root' has no angle or length"),
