@@ -57,6 +57,15 @@ def test_imu_in_free_fall_feels_nothing_but_its_arm():
     np.testing.assert_allclose(env.sensor("off")[0, 3:6], TILT.inv().apply(spin), atol=1e-3)
 
 
+def test_imu_at_rest_feels_the_gravity_of_its_own_world():
+    env = bench(3, imu=envs.Imu("box"))
+    env.reset(seed=0)
+    newtonsim.View(env.sim).gravity = [[0.0, 0.0, -G], [0.0, 0.0, -1.62], [0.0, 0.0, -3.7]]
+    still(env, 40)
+    expected = [[0.0, 0.0, G], [0.0, 0.0, 1.62], [0.0, 0.0, 3.7]]
+    np.testing.assert_allclose(env.sensor("imu")[:, :3], expected, atol=5e-3)
+
+
 def test_imu_on_a_turning_arm_feels_the_centripetal_force():
     env = bench(imu=envs.Imu("arm", (ARM, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)))
     env.reset(seed=0)

@@ -472,6 +472,18 @@ def test_gravity_of_chosen_worlds(device):
     np.testing.assert_allclose(model.gravity, [[0, 0, -19.62], [0, 0, -2.0], [8.0, 0, -19.62]], rtol=1e-6)
 
 
+@pytest.mark.parametrize("make", SOLVERS)
+def test_worlds_fall_by_gravity_of_their_own(device, make):
+    world = ModelBuilder(up_vector=UP)
+    world.add_joint_free(world.add_body(mass=1.0, I_m=np.eye(3), key="loose"))
+    model = worlds_of(world, 3, device)
+    sim = Simulator(model, make(model), DT)
+    gravity = np.array([[0.0, 0.0, -9.81], [0.0, 3.0, -1.62], [-2.0, 0.0, 0.0]])
+    View(sim).gravity = gravity
+    sim.step(60)
+    np.testing.assert_allclose(sim.state.body_qd.numpy()[:, 3:], gravity * sim.time, rtol=1e-3, atol=1e-4)
+
+
 @wp.kernel
 def _weigh(q: wp.array(dtype=float), losses: wp.array(dtype=float)):
     w = wp.tid()
