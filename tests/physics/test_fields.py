@@ -398,6 +398,9 @@ def test_shapes_rest_at_the_height_of_their_size(device, make, kind: str):
     factors = np.array([0.5, 1.0, 4.0])
     view = View(sim)
     view.shapes.scale = factors[:, None, None] * view.shapes.scale
+    farthest = {"sphere": 0.1, "box": 0.1 * np.sqrt(3.0), "capsule": 0.3, "mesh": 0.1 * np.sqrt(3.0)}[kind]
+    radii = model.shape_collision_radius.numpy()[view.shapes.indices[:, 0]]
+    np.testing.assert_allclose(radii, farthest * factors, rtol=1e-5)
     sim.step(480)
     heights = sim.state.body_q.numpy()[:, 2]
     np.testing.assert_allclose(heights, 0.1 * factors, atol=0.01)
