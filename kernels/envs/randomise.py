@@ -26,6 +26,9 @@ class RangeView:
     gains_high: float
     terrain_low: float
     terrain_high: float
+    draws_mass: int  # 1 if mass and inertia are written, 0 if they stay as they are
+    draws_friction: int  # likewise
+    draws_gains: int  # likewise, by gains or strength
     draws_terrain: int
     push_every: int  # steps of the environment between two pushes, 0 for none
     push_force: float  # [N] largest along each horizontal axis
@@ -46,29 +49,36 @@ class RangeView:
 
 @wp.kernel
 def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtype=bool)):
-    """One thread per world: draw all but the pushes for the masked ones."""
+    """One thread per world: draw all but the pushes for the masked ones.
+
+    What has no range stays as it is, as other draws may have changed it for good; its numbers are drawn all
+    the same, so that those of the others do not depend on which there are.
+    """
     w = first + wp.tid()
     if not mask[w]:
         return
     state = random_of(env, w, RANDOMISE)
     env.strength[w] = uniform(ranges.strength_low, ranges.strength_high, wp.randf(state))
     grip = uniform(ranges.friction_low, ranges.friction_high, wp.randf(state))
-    for s in range(ranges.shape_start[w], ranges.shape_start[w + 1]):
-        ranges.mu[s] = grip * ranges.nominal_mu[s]
+    if ranges.draws_friction == 1:
+        for s in range(ranges.shape_start[w], ranges.shape_start[w + 1]):
+            ranges.mu[s] = grip * ranges.nominal_mu[s]
     for k in range(env.bodies):
         b = w * env.bodies + k
         factor = uniform(ranges.mass_low, ranges.mass_high, wp.randf(state))
-        ranges.mass[b] = factor * ranges.nominal_mass[b]
-        ranges.inertia[b] = factor * ranges.nominal_inertia[b]
-        if ranges.mass[b] > 0.0:
-            ranges.inv_mass[b] = 1.0 / ranges.mass[b]
-            ranges.inv_inertia[b] = wp.inverse(ranges.inertia[b])
+        if ranges.draws_mass == 1:
+            ranges.mass[b] = factor * ranges.nominal_mass[b]
+            ranges.inertia[b] = factor * ranges.nominal_inertia[b]
+            if ranges.mass[b] > 0.0:
+                ranges.inv_mass[b] = 1.0 / ranges.mass[b]
+                ranges.inv_inertia[b] = wp.inverse(ranges.inertia[b])
     for k in range(env.axes):
         axis = w * env.axes + k
         stiffness = env.strength[w] * uniform(ranges.gains_low, ranges.gains_high, wp.randf(state))
         damping = env.strength[w] * uniform(ranges.gains_low, ranges.gains_high, wp.randf(state))
-        ranges.ke[axis] = stiffness * ranges.nominal_ke[axis]
-        ranges.kd[axis] = damping * ranges.nominal_kd[axis]
+        if ranges.draws_gains == 1:
+            ranges.ke[axis] = stiffness * ranges.nominal_ke[axis]
+            ranges.kd[axis] = damping * ranges.nominal_kd[axis]
     if ranges.draws_terrain == 1:
         env.terrain[w] = uniform(ranges.terrain_low, ranges.terrain_high, wp.randf(state))
 

@@ -124,7 +124,7 @@ class ActuatorGroup(Revised, ABC):
         coord: Coordinate.
         world: World.
         delay: Delay of each world [s], (world_count,); random ones are drawn anew as worlds start anew.
-        time_constant: Of the activation [s], (count,).
+        time_constant: Of the activation [s], (count,); None without one.
         speeds: Of the torque-speed curve [rad/s or m/s], None without one.
         torques: Of the torque-speed curve [N m or N], None without one.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import warp as wp
 
-from newtonsim.envs.sensors import AttachedSensor, Element, Sensor, Site, over_kind, pose_of
+from newtonsim.envs.sensors import AttachedSensor, Element, Sensor, Site, over_kind
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.envs import frames_between
 from newtonsim.runtime.launcher import Launcher
@@ -51,9 +51,9 @@ class FrameTransform(Sensor):
             raise NewtonsimError(f"sensor {site.name!r}: {error}") from None
         view, device = frames_between.FramesView(), site.model.device
         view.source = -1 if self.source is None else site.index("body", self.source)
-        view.pose, view.column = pose_of(site.name, self.pose), column
+        view.pose, view.column = site.pose("pose", self.pose), column
         view.target = put(targets, dtype=int, device=device)
-        offset = pose_of(site.name, self.target_pose)
+        offset = site.pose("target_pose", self.target_pose)
         view.offset = put([list(offset)] * len(targets), dtype=wp.transform, device=device)
         return _AttachedFrames(view, len(targets), site.model.world_count, self.noise)
 

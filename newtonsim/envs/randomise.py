@@ -104,9 +104,13 @@ class Randomisation:
         """Whether observations have noise."""
         return bool(np.any(np.asarray(self.noise) > 0.0))
 
+    def draws(self, name: str) -> bool:
+        """Whether a range of factors leaves anything to draw."""
+        return tuple(getattr(self, name)) != (1.0, 1.0)
+
     def changes_model(self) -> list[str]:
         """Names of what changes arrays of the model but gravity."""
-        factors = [name for name in ("mass", "friction", "gains") if getattr(self, name) != (1.0, 1.0)]
+        factors = [name for name in ("mass", "friction", "gains") if self.draws(name)]
         return [*factors, *(name for name in self.fields if name != "gravity")]
 
 
@@ -159,11 +163,13 @@ class Randomiser:
         self.late = LateActions(ranges.delay, env.actions, control_dt) if ranges.is_late else None
         self.noise = ObservationNoise(ranges.noise, env.obs) if ranges.is_noisy else None
         view = self._view = RangeView()
-        view.mass_low, view.mass_high = ranges.mass or _NOTHING
-        view.friction_low, view.friction_high = ranges.friction or _NOTHING
-        view.strength_low, view.strength_high = ranges.strength or _NOTHING
-        view.gains_low, view.gains_high = ranges.gains or _NOTHING
+        view.mass_low, view.mass_high = ranges.mass
+        view.friction_low, view.friction_high = ranges.friction
+        view.strength_low, view.strength_high = ranges.strength
+        view.gains_low, view.gains_high = ranges.gains
         view.terrain_low, view.terrain_high = ranges.terrain or _NOTHING
+        view.draws_mass, view.draws_friction = int(ranges.draws("mass")), int(ranges.draws("friction"))
+        view.draws_gains = int(ranges.draws("gains") or ranges.draws("strength"))
         view.draws_terrain = int(ranges.terrain is not None)
         view.push_every = max(1, round(ranges.push_seconds / control_dt)) if ranges.push_seconds else 0
         view.push_force = ranges.push_force

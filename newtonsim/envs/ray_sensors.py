@@ -16,7 +16,6 @@ from newtonsim.envs.sensors import (
     Sensor,
     Site,
     over_kind,
-    pose_of,
     shapes_of_robots,
 )
 from newtonsim.errors import NewtonsimError
@@ -177,7 +176,7 @@ class RayCaster(Sensor):
         _check_range(f"sensor {site.name!r}: max_distance", self.max_distance, math.inf)
         view, device = scanners.ScannerView(), site.model.device
         view.body, view.column = site.index("body", self.body), column
-        view.pose, view.level = pose_of(site.name, self.pose), int(self.level)
+        view.pose, view.level = site.pose("pose", self.pose), int(self.level)
         view.origin = put(self.rays.origins, dtype=wp.vec3, device=device)
         view.direction = put(self.rays.directions, dtype=wp.vec3, device=device)
         view.reach = self.max_distance

@@ -13,6 +13,7 @@ import warp as wp
 
 from newtonsim.actuators import ActuatedSolver
 from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.geometry.transforms import as_transform, warp_transform
 from newtonsim.kernels.envs import heights
 from newtonsim.kernels.envs import sensors as envs_sensors
 from newtonsim.queries.scene_query import SceneQuery
@@ -86,6 +87,18 @@ class Site:
             raise NewtonsimError(f"sensor {self.name!r}: expected a list, [{elements!r}], got {elements!r}")
         return [self.index(kind, element) for element in elements]
 
+    def pose(self, name: str, given: Sequence[float]) -> wp.transform:
+        """Return a pose [m, quaternion xyzw] as a transform, its quaternion of length 1.
+
+        Raises:
+            NewtonsimError: It is none; the error begins with the sensor and the name.
+        """
+        name = f"sensor {self.name!r}: {name}"
+        pose = as_transform(given, name)
+        if not np.isfinite(pose).all():
+            raise NewtonsimError(f"{name}: expected finite numbers, got {given}")
+        return warp_transform(pose)
+
     def check_noise(self, noise: float | Sequence[float]) -> None:
         """Raise an error unless these are standard deviations."""
         if not all(0.0 <= value < math.inf for value in np.ravel(noise)):
@@ -142,7 +155,7 @@ class Imu(Sensor):
         site.check_noise(self.noise)
         view = envs_sensors.ImuView()
         view.body, view.column = site.index("body", self.body), column
-        view.pose = pose_of(site.name, self.pose)
+        view.pose = site.pose("pose", self.pose)
         view.gravity = site.model.gravity_vec
         worlds, device = site.model.world_count, site.model.device
         view.velocity = zeros(worlds, dtype=wp.vec3, device=device)
@@ -403,23 +416,6 @@ class _AttachedScan(AttachedSensor):
             reads=dict(scan=self._view, scene=scene, mask=mask),
             writes=dict(env=env),
         )
-
-
-def pose_of(name: str, given: Sequence[float]) -> wp.transform:
-    """Return a pose of 7 numbers as a transform, its quaternion of length 1.
-
-    Args:
-        name: Of the sensor, for the message.
-        given: Position [m] and quaternion xyzw.
-
-    Raises:
-        NewtonsimError: It is no pose.
-    """
-    pose = np.array(given, float)
-    if pose.shape != (7,) or not np.isfinite(pose).all() or not np.linalg.norm(pose[3:]) > 0.0:
-        raise NewtonsimError(f"sensor {name!r}: pose: expected a position and a quaternion, got {given}")
-    pose[3:] /= np.linalg.norm(pose[3:])
-    return wp.transform(*pose.tolist())
 
 
 def applied_control(sim: Simulator) -> Control:

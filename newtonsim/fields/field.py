@@ -227,19 +227,15 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         if worlds is None:
             return everything, none
         mask = _device_mask(worlds, self.device)
+        host = np.atleast_1d(on_host(worlds)) if mask is None else None
+        if host is not None and host.dtype == bool:
+            mask = put(host, dtype=bool, device=self.device)
         if mask is not None:
             if mask.shape != (self._world_count,):
                 raise NewtonsimError(
                     f"worlds: expected a mask of shape ({self._world_count},), got {tuple(mask.shape)}"
                 )
             return everything, mask
-        host = np.atleast_1d(on_host(worlds))
-        if host.dtype == bool:
-            if host.shape != (self._world_count,):
-                raise NewtonsimError(
-                    f"worlds: expected a mask of shape ({self._world_count},), got {host.shape}"
-                )
-            return everything, put(host, dtype=bool, device=self.device)
         numbers = choose_worlds(self._world_count, host)
         place = np.full(self._world_count, -1)
         place[self._worlds] = everything

@@ -10,7 +10,7 @@ import warp as wp
 from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.fields.field import Field
 from newtonsim.fields.selection import Selection, choose_worlds
-from newtonsim.fields.table import FIELDS, GROUPS, FieldSpec
+from newtonsim.fields.table import FIELDS, GROUPS, FieldSpec, find_field
 from newtonsim.fields.updates import check_changeable, follow
 from newtonsim.kinematics import eval_fk, eval_ik
 from newtonsim.scene.control import Control
@@ -141,9 +141,7 @@ class View:
         Raises:
             NewtonsimError: There is no such field, or nothing that it could be one of.
         """
-        if name not in FIELDS:
-            raise NewtonsimError(f"there is no field {name!r}{did_you_mean(name, FIELDS)}")
-        spec = FIELDS[name]
+        spec = find_field(name)
         if spec.per == "world":
             index, names = self.worlds[:, None], ()
         else:

@@ -168,6 +168,19 @@ def test_pid_removes_what_pd_leaves(device: str):
     assert actuators.driven.joint_f.numpy()[1] == pytest.approx(MASS * G * ARM * math.sin(0.8), abs=1e-3)
 
 
+def test_integral_sums_errors_over_time(device: str):
+    """Effort ki Σ (u - q) dt of the states that steps began with."""
+    sim, actuators = simulate(arm(device), {"*": PID(stiffness=0.0, damping=0.0, integral=40.0)})
+    expected = 0.0
+    for n in range(50):
+        target = math.cos(0.1 * n)
+        expected += 40.0 * DT * (target - sim.state.joint_q.numpy()[0])
+        sim.control.joint_act.fill_(target)
+        sim.step()
+        assert actuators.driven.joint_f.numpy()[0] == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert abs(expected) > 0.1
+
+
 def test_integral_does_not_wind_up(device: str):
     """An integral cut off at 0.5 holds no more than that after a long error: the effort is the rest of it."""
     sim, actuators = simulate(

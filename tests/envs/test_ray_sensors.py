@@ -133,7 +133,11 @@ def test_noise_of_rays_is_normal():
             "sensor 'a': there is no body 'boxx'; did you mean 'box'",
         ),
         (lambda: yard(a=envs.RayCaster("box", RAYS["grid"], max_distance=0.0)), "max_distance"),
-        (lambda: yard(a=envs.RayCaster("box", RAYS["grid"], pose=(0.0,) * 7)), "a position and a quaternion"),
+        (lambda: yard(a=envs.RayCaster("box", RAYS["grid"], pose=(0.0,) * 7)), "a': pose: quaternion"),
+        (
+            lambda: yard(a=envs.FrameTransform("box", target_pose=(0.0,) * 7)),
+            "sensor 'a': target_pose: quaternion",
+        ),
         (
             lambda: yard(a=envs.FrameTransform("foot*")),
             r"sensor 'a': 'foot\*' matches no bodies; there are 'box', 'arm'",

@@ -57,6 +57,15 @@ def test_imu_in_free_fall_feels_nothing_but_its_arm():
     np.testing.assert_allclose(env.sensor("off")[0, 3:6], TILT.inv().apply(spin), atol=1e-3)
 
 
+def test_imu_at_rest_feels_the_gravity_of_its_own_world():
+    env = bench(3, imu=envs.Imu("box"))
+    env.reset(seed=0)
+    newtonsim.View(env.sim).gravity = [[0.0, 0.0, -G], [0.0, 0.0, -1.62], [0.0, 0.0, -3.7]]
+    still(env, 40)
+    expected = [[0.0, 0.0, G], [0.0, 0.0, 1.62], [0.0, 0.0, 3.7]]
+    np.testing.assert_allclose(env.sensor("imu")[:, :3], expected, atol=5e-3)
+
+
 def test_imu_on_a_turning_arm_feels_the_centripetal_force():
     env = bench(imu=envs.Imu("arm", (ARM, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)))
     env.reset(seed=0)
@@ -341,7 +350,9 @@ def test_wrong_sensors_are_named():
     for sensor, message in (
         (envs.Imu("boxx"), "sensor 'a': there is no body 'boxx'; did you mean 'box'"),
         (envs.Imu(2), r"sensor 'a': body: expected a name or 0\.\.1, got 2"),
-        (envs.Imu("box", (0.0,) * 7), "sensor 'a': pose: expected a position and a quaternion"),
+        (envs.Imu("box", (0.0,) * 7), r"sensor 'a': pose: quaternion .* has no direction"),
+        (envs.Imu("box", (0.0,) * 6), "sensor 'a': pose: expected 7 numbers"),
+        (envs.Imu("box", (math.nan, *POSE[1:])), "sensor 'a': pose: expected finite numbers"),
         (envs.Imu("box", noise=(-1.0, 0.0)), "sensor 'a': noise: expected numbers from 0 on"),
         (envs.ContactSensor(["box"], -1.0), "sensor 'a': threshold: expected a force"),
         (envs.JointSensor(["root"]), "sensor 'a': joint 'root' has no angle or length"),

@@ -398,6 +398,9 @@ def test_shapes_rest_at_the_height_of_their_size(device, make, kind: str):
     factors = np.array([0.5, 1.0, 4.0])
     view = View(sim)
     view.shapes.scale = factors[:, None, None] * view.shapes.scale
+    farthest = {"sphere": 0.1, "box": 0.1 * np.sqrt(3.0), "capsule": 0.3, "mesh": 0.1 * np.sqrt(3.0)}[kind]
+    radii = model.shape_collision_radius.numpy()[view.shapes.indices[:, 0]]
+    np.testing.assert_allclose(radii, farthest * factors, rtol=1e-5)
     sim.step(480)
     heights = sim.state.body_q.numpy()[:, 2]
     np.testing.assert_allclose(heights, 0.1 * factors, atol=0.01)
@@ -470,6 +473,18 @@ def test_gravity_of_chosen_worlds(device):
     view.gravity[2, 0] = 4.0
     view.gravity *= 2.0
     np.testing.assert_allclose(model.gravity, [[0, 0, -19.62], [0, 0, -2.0], [8.0, 0, -19.62]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", SOLVERS)
+def test_worlds_fall_by_gravity_of_their_own(device, make):
+    world = ModelBuilder(up_vector=UP)
+    world.add_joint_free(world.add_body(mass=1.0, I_m=np.eye(3), key="loose"))
+    model = worlds_of(world, 3, device)
+    sim = Simulator(model, make(model), DT)
+    gravity = np.array([[0.0, 0.0, -9.81], [0.0, 3.0, -1.62], [-2.0, 0.0, 0.0]])
+    View(sim).gravity = gravity
+    sim.step(60)
+    np.testing.assert_allclose(sim.state.body_qd.numpy()[:, 3:], gravity * sim.time, rtol=1e-3, atol=1e-4)
 
 
 @wp.kernel
