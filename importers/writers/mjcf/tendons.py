@@ -60,10 +60,8 @@ class TendonWriter:
         }
         rest = np.array([given["spring_lower"], given["spring_upper"]]) - offset
         if given["stiffness"] > 0.0:
-            if rest[0] < 0.0:
-                self.report.approximated(
-                    name, "MuJoCo takes a negative rest length for the length at the start"
-                )
+            if (rest == -1.0).all():
+                rest[1] += 1.0e-9  # to MuJoCo, -1 alone stands for the length in the reference pose
             attributes["springlength"] = numbers(rest)
         if given["friction"] > 0.0:
             attributes["frictionloss"] = number(given["friction"])
