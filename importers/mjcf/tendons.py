@@ -238,7 +238,7 @@ def _path(tendon: Tendon, scene: Scene, state: BuildState) -> tuple[list, float]
     for stop in tendon.stops:
         if not isinstance(stop, str):
             path.append(stop)
-            share, before = 1.0 / stop if stop > 0.0 else 0.0, None
+            share, before = 1.0 / stop, None
             continue
         number, pose = sites[stop]
         place = state.places[number]
