@@ -74,9 +74,9 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         if values[1:].any():
             report.unsupported(node, f"{name} that is not linear")
     rest = node.floats("springlength", 2, (-1.0,), at_least=1)
-    if rest[0] >= 0.0:
-        if rest[0] > rest[-1]:
-            raise node.error(f"attribute 'springlength' is reversed: {node.text_of('springlength')!r}")
+    if rest[0] > rest[-1]:
+        raise node.error(f"attribute 'springlength' is reversed: {node.text_of('springlength')!r}")
+    if rest[0] != -1.0 or rest[-1] != -1.0:  # these stand for the length in the reference pose
         options["spring_length"] = (float(rest[0]), float(rest[-1]))
     if document.is_limited(node, "limited", "range"):
         node.required("range")
@@ -238,7 +238,7 @@ def _path(tendon: Tendon, scene: Scene, state: BuildState) -> tuple[list, float]
     for stop in tendon.stops:
         if not isinstance(stop, str):
             path.append(stop)
-            share, before = 1.0 / stop if stop > 0.0 else 0.0, None
+            share, before = 1.0 / stop, None
             continue
         number, pose = sites[stop]
         place = state.places[number]

@@ -154,11 +154,15 @@ class DeformableStage(Revised):
             self.source.reset(state, world_mask)
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
-        """See `SolverBase.reset_worlds`; particles that the state has not are not put back."""
+        """See `SolverBase.reset_worlds`.
+
+        Raises:
+            ModelError: The particles are those of another model, which the state does not hold.
+        """
         if self.state is not None:
-            raise NotImplementedError(
-                "FeatherstoneSolver.reset_worlds: not with deformables of another model, whose state is no "
-                "part of that of the step"
+            raise ModelError(
+                "deformables: worlds do not start anew within a recording with particles of another model, "
+                "whose state is no part of that of the step"
             )
         self.bodies.forget_in(Launcher(shard.model, False, shard), world_mask)
         if isinstance(self.source, SolverBase):

@@ -71,7 +71,10 @@ class TendonWriter:
         self._add_path(t, tendon)
         offset = host.tendon_offset[t]
         tendon.stiffness, tendon.damping = [host.tendon_stiffness[t], 0, 0], [host.tendon_damping[t], 0, 0]
-        tendon.springlength = [host.tendon_spring_lower[t] - offset, host.tendon_spring_upper[t] - offset]
+        rest = np.array([host.tendon_spring_lower[t], host.tendon_spring_upper[t]], np.float64) - offset
+        if (rest == -1.0).all():
+            rest[1] += 1.0e-9  # to MuJoCo, -1 alone stands for the length in the reference pose
+        tendon.springlength = rest
         tendon.frictionloss = host.tendon_friction[t]
         lower, upper = host.tendon_limit_lower[t] - offset, host.tendon_limit_upper[t] - offset
         tendon.limited = bool(np.isfinite([lower, upper]).any())

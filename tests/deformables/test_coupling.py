@@ -8,6 +8,7 @@ from physics.scenes import add_hinge, diagonal_inertia, many, z_up
 import newtonsim
 from newtonsim import JointMode, Simulator
 from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.runtime.launcher import Launcher
 from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, XPBDSolver
 from newtonsim.solvers.xpbd.particles import XPBDParticles
 
@@ -312,6 +313,9 @@ def test_particles_of_another_model(device: str):
     simulator.step(60)
     assert np.array_equal(solver.deformables.state.particle_q.numpy(), here["particle_q"])
     assert np.array_equal(simulator.state.body_q.numpy(), here["body_q"])
+    everyone = wp.ones(rigid.world_count, dtype=bool, device=device)
+    with pytest.raises(ModelError, match="do not start anew within a recording"):
+        simulator.reset_worlds(Launcher(rigid, record_tape=False), everyone)
 
 
 def test_particles_alone(device: str):

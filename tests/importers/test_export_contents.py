@@ -146,6 +146,19 @@ def test_mjcf_holds_drives_limits_and_passive_terms(tmp_path):
     assert twins.again.keyframes[0]["joint_act"] == pytest.approx([0.25] * 3)
 
 
+def test_mujoco_reads_drives_without_effort(tmp_path):
+    """Of a joint and of a tendon, which may not push at all."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(mass=1.0, I_m=np.eye(3) * 0.01)
+    builder.add_joint_revolute(-1, body, axis=(0.0, 1.0, 0.0))
+    builder.joint_effort_limit[0] = 0.0
+    builder.add_tendon_fixed([(0, 1.0)], effort_limit=0.0)
+    written = export_mjcf(builder, tmp_path / "idle.xml", actuated_axes=[0])
+    mj = mujoco.MjModel.from_xml_path(written.path)
+    assert mj.nu == 2
+    np.testing.assert_allclose(mj.actuator_forcerange, 0.0, atol=1.0e-9)
+
+
 def test_mujoco_applies_the_same_efforts(tmp_path):
     """Each actuator's force is the drive's of the model, for ctrl = joint_act."""
     report = export_mjcf(driven(), tmp_path / "out.xml")

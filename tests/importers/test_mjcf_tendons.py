@@ -17,6 +17,8 @@ DEFAULTS = """<default><tendon stiffness="40" springlength=".4" damping=".1"/>
   <equality solref=".05 1"/></default>"""
 MORE = {
     "defaults": (FIXED.format(""), DEFAULTS),
+    "negative rest length": (FIXED.format('stiffness="40" springlength="-.3 -.2"'), ""),
+    "rest length of minus one": (FIXED.format('stiffness="40" springlength="-.9999999999"'), ""),
     "joint references": (FIXED.format('stiffness="40"'), ""),
     "named by an actuator alone": (SPATIAL.format(""), '<actuator><motor tendon="t" gear="-9"/></actuator>'),
     "velocity servo": (FIXED.format(""), '<actuator><velocity tendon="t" kv="3"/></actuator>'),

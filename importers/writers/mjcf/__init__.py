@@ -11,17 +11,18 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
+from newtonsim.importers.writers.mjcf.drives import drive_attributes
 from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
 from newtonsim.importers.writers.mjcf.inertia import InertiaWriter
 from newtonsim.importers.writers.mjcf.joints import joint_motions, keyframe, motion_count
 from newtonsim.importers.writers.mjcf.tendons import TendonWriter
 from newtonsim.importers.writers.names import Names, xml_name
-from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import AxisRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.settings import contact_settings, limit_settings, report_lost
 from newtonsim.importers.writers.xml_text import element, number, numbers, output_path, write_xml
-from newtonsim.scene.enums import JointMode, JointType
+from newtonsim.scene.enums import JointType
 from newtonsim.scene.joint_types import FLOATING
 from newtonsim.scene.model import Model
 
@@ -191,17 +192,8 @@ class _MjcfWriter:
 
     def _write_drive(self, name: str, axis: AxisRecord) -> None:
         """The actuator of an axis; its ctrl is the axis' control input."""
-        attributes = {"name": name, "joint": name}
-        if axis.mode == JointMode.TARGET_POSITION:
-            tag, gains = "position", {"kp": number(axis.target_ke), "kv": number(axis.target_kd)}
-        elif axis.mode == JointMode.TARGET_VELOCITY:
-            tag, gains = "velocity", {"kv": number(axis.target_ke)}
-        else:
-            tag, gains = "motor", {}
-        if axis.effort_limit < NO_LIMIT:
-            reach = axis.effort_limit
-            gains |= {"forcelimited": "true", "forcerange": numbers([-reach, reach])}
-        element(self.actuator, tag, attributes | gains)
+        tag, gains = drive_attributes(axis.mode, axis.target_ke, axis.target_kd, axis.effort_limit)
+        element(self.actuator, tag, {"name": name, "joint": name} | gains)
 
     # -- the rest --------------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from newtonsim.importers.writers.mjcf.drives import drive_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, Scene, TendonRecord
 from newtonsim.importers.writers.report import ExportReport
@@ -59,10 +60,8 @@ class TendonWriter:
         }
         rest = np.array([given["spring_lower"], given["spring_upper"]]) - offset
         if given["stiffness"] > 0.0:
-            if rest[0] < 0.0:
-                self.report.approximated(
-                    name, "MuJoCo takes a negative rest length for the length at the start"
-                )
+            if (rest == -1.0).all():
+                rest[1] += 1.0e-9  # to MuJoCo, -1 alone stands for the length in the reference pose
             attributes["springlength"] = numbers(rest)
         if given["friction"] > 0.0:
             attributes["frictionloss"] = number(given["friction"])
@@ -93,19 +92,11 @@ class TendonWriter:
     def _write_drive(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
         """The actuator of a tendon; its ctrl is the control input, of a position less the offset."""
         given = tendon.numbers
-        mode, reach = int(given["mode"]), given["effort_limit"]
-        attributes = {"name": name, "tendon": name}
-        if mode == JointMode.TARGET_POSITION:
-            tag, gains = "position", {"kp": number(given["target_ke"]), "kv": number(given["target_kd"])}
-            if given["offset"] != 0.0:
-                self.report.approximated(name, f"ctrl is the control input less {given['offset']:g}")
-        elif mode == JointMode.TARGET_VELOCITY:
-            tag, gains = "velocity", {"kv": number(given["target_ke"])}
-        else:
-            tag, gains = "motor", {}
-        if reach < NO_LIMIT:
-            gains |= {"forcelimited": "true", "forcerange": numbers([-reach, reach])}
-        element(section, tag, attributes | gains)
+        mode = int(given["mode"])
+        tag, gains = drive_attributes(mode, given["target_ke"], given["target_kd"], given["effort_limit"])
+        if mode == JointMode.TARGET_POSITION and given["offset"] != 0.0:
+            self.report.approximated(name, f"ctrl is the control input less {given['offset']:g}")
+        element(section, tag, {"name": name, "tendon": name} | gains)
 
     def _write_equalities(self) -> None:
         """Equalities of changes from the lengths that tendons have where coordinates are zero."""
