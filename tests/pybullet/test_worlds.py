@@ -20,7 +20,8 @@ CHOICES = {
     "an array": (np.array([0, 2]), [0, 2]),
     "a mask": (np.array([False, True, True, False]), [1, 2]),
     "a list of booleans": ([True, False, False, True], [0, 3]),
-    "all": (range(W), [0, 1, 2, 3]),
+    "an index of NumPy": (np.int64(1), [1]),
+    "a range": (range(1, W), [1, 2, 3]),
     "none": ([], []),
 }
 
@@ -54,12 +55,11 @@ def single():
 @pytest.mark.parametrize("name", CHOICES)
 def test_worlds_can_be_named_in_several_ways(sim, name):
     worlds, rows = CHOICES[name]
-    worlds = list(worlds) if isinstance(worlds, range) else worlds
     sim.resetJointState(sim.arm, 1, 0.5, worlds=worlds)
     angles = sim.getJointState(sim.arm, 1)[0]
     assert angles.tolist() == [0.5 if row in rows else 0.0 for row in range(W)]
     own = sim.getJointState(sim.arm, 1, worlds=worlds)[0]
-    assert np.array_equal(own, 0.5 if isinstance(worlds, int) else [0.5] * len(rows))
+    assert np.array_equal(own, 0.5 if isinstance(worlds, (int, np.integer)) else [0.5] * len(rows))
 
 
 @pytest.mark.parametrize("worlds", [4, -5, [0, 0], [0, 7], [True], 1.5, [0.0], "a", None, [[0]], [True] * 5])

@@ -53,7 +53,7 @@ def of_worlds(answer: Any, worlds: Worlds, count: int, by_world: bool = False) -
         error: There are no such worlds.
     """
     rows = chosen_worlds(worlds, count)
-    is_one = not isinstance(worlds, (list, tuple, np.ndarray))
+    is_one = np.ndim(worlds) == 0
     if by_world:
         found = tuple(answer[row] for row in rows)
         return found[0] if is_one else found
