@@ -316,6 +316,15 @@ def test_wrong_shapes_are_named(sim, name):
         sim.changeDynamics(sim.box, -1, mass=1.0, worlds=[9])
 
 
+def test_what_is_no_number_is_named(sim):
+    for value in (np.nan, np.float64(np.nan), np.full(W, np.nan)):
+        with pytest.raises(p.error, match="mass is not a number"):
+            sim.changeDynamics(sim.box, -1, mass=value)
+    for name, value in (("mass", np.inf), ("localInertiaDiagonal", [1.0, np.nan, 1.0])):
+        with pytest.raises(p.error, match=f"{name} has to be finite"):
+            sim.changeDynamics(sim.box, -1, **{name: value})
+
+
 @pytest.mark.parametrize("name", FOR_ALL)
 def test_what_cannot_differ_is_named(sim, name):
     with pytest.raises(p.error, match=rf"{name}: expected one number for all worlds, got shape \({W},\)"):
