@@ -265,6 +265,25 @@ def test_some_worlds_are_restored_by_their_indices(sim):
     assert sim.getBasePositionAndOrientation(sim.box, worlds=0)[0][2] == 1.0
 
 
+@pytest.mark.parametrize("steps", [0, 1])
+def test_soft_bodies_are_placed_in_some_worlds(steps):
+    client = BulletClient(p.DIRECT, num_worlds=W)
+    client.setAdditionalSearchPath(getDataPath())
+    client.resetSimulation(p.RESET_USE_DEFORMABLE_WORLD)
+    cloth = client.loadSoftBody("cloth_z_up.obj", basePosition=[0, 0, 1], mass=1.0, useMassSpring=1)
+    for _ in range(steps):
+        client.stepSimulation()
+    client.resetBaseVelocity(cloth, [1, 0, 0], [0, 0, 2])
+    client.resetBasePositionAndOrientation(cloth, [[0, 0, 5], [0, 0, 6]], Q, worlds=[3, 1])
+    assert client.getBasePositionAndOrientation(cloth)[0][:, 2] == pytest.approx([1, 6, 1, 5], abs=1e-5)
+    assert client.getBaseVelocity(cloth)[0][:, 0] == pytest.approx([1, 0, 1, 0], abs=1e-5)  # it stops
+    client.resetBaseVelocity(cloth, [[0, 3, 0], [0, 4, 0]], [0, 0, 7], worlds=[1, 2])
+    linear, angular = client.getBaseVelocity(cloth)
+    assert linear[:, :2] == pytest.approx(np.array([[1, 0], [0, 3], [0, 4], [0, 0]]), abs=1e-5)
+    assert angular[:, 2] == pytest.approx([2, 7, 7, 0], abs=1e-4)
+    client.disconnect()
+
+
 def test_constraints_give_way_at_the_limit_of_their_world(sim):
     """A held box of 1 kg stays where its constraint bears 9.81 N, and falls elsewhere."""
     held = hold(sim)

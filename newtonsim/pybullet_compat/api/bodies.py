@@ -94,7 +94,7 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         if bodyUniqueId in client.soft_bodies:
-            client.soft_bodies[bodyUniqueId].place(position, rotation)
+            client.soft_bodies[bodyUniqueId].place(position, rotation, client.chosen)
         return
     norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
     if not np.all(norm > 0.0):
@@ -150,7 +150,7 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
     body = client.bodies.get(objectUniqueId)
     if body is None:
         if objectUniqueId in client.soft_bodies:
-            client.soft_bodies[objectUniqueId].set_velocity(linear, angular)
+            client.soft_bodies[objectUniqueId].set_velocity(linear, angular, client.chosen)
         return
     client.read_coordinates()
     if not body.floating and len(body.links) > 1:
