@@ -284,6 +284,13 @@ def test_boxes_slide_by_the_friction_of_their_world(sim):
     assert sim.getBaseVelocity(sim.box)[0][:, 0] == pytest.approx(2.0 - friction * 9.81 * 0.1, abs=0.03)
 
 
+def test_a_quaternion_of_zeros_turns_its_own_world_alone(sim):
+    turns = np.array([[0, 0, 0, 0], [2, 0, 0, 0], Q, [0, 0, 3, 4]])
+    sim.resetBasePositionAndOrientation(sim.box, [0, 0, 1], turns)
+    expected = [Q, [1, 0, 0, 0], Q, [0, 0, 0.6, 0.8]]
+    assert sim.getBasePositionAndOrientation(sim.box)[1] == pytest.approx(np.array(expected))
+
+
 @pytest.mark.parametrize("steps", [0, 1])
 def test_soft_bodies_are_placed_in_some_worlds(steps):
     client = BulletClient(p.DIRECT, num_worlds=W)

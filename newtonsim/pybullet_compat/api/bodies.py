@@ -98,8 +98,9 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         return
     norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
     if not np.all(norm > 0.0):
-        rotation = np.array([0.0, 0.0, 0.0, 1.0])
-    elif np.any(np.abs(norm - 1.0) > ROUNDING):
+        rotation = np.where(norm > 0.0, rotation, [0.0, 0.0, 0.0, 1.0])
+        norm = np.where(norm > 0.0, norm, 1.0)
+    if np.any(np.abs(norm - 1.0) > ROUNDING):
         rotation = rotation / norm
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
