@@ -61,7 +61,9 @@ def test_worlds_can_be_named_in_several_ways(sim, name):
     assert np.array_equal(own, 0.5 if isinstance(worlds, (int, np.integer)) else [0.5] * len(rows))
 
 
-@pytest.mark.parametrize("worlds", [4, -5, [0, 0], [0, 7], [True], 1.5, [0.0], "a", None, [[0]], [True] * 5])
+@pytest.mark.parametrize(
+    "worlds", [4, -5, [0, 0], [0, 7], [True], 1.5, [0.0], "a", None, [[0]], [[0], [1, 2]], [True] * 5]
+)
 def test_other_worlds_are_refused(sim, worlds):
     if worlds is None:
         assert sim.getJointState(sim.arm, 1, worlds=None)[0].shape == (W,)

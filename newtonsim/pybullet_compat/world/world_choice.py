@@ -25,7 +25,10 @@ def chosen_worlds(worlds: Worlds, count: int) -> np.ndarray:
     Raises:
         error: It is none of these.
     """
-    array = np.asarray(worlds)
+    try:
+        array = np.asarray(worlds)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(worlds, object)
     if array.dtype == bool and array.shape == (count,):
         return np.flatnonzero(array)
     if array.size == 0 and array.ndim == 1:
