@@ -62,8 +62,8 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run a script or a module with newtonsim under the names pybullet, pybullet_data and pybullet_utils. "
         "Scripts that open a window run without one. With --compare, the script runs under PyBullet and "
-        "newtonsim in lockstep: every call in both, and the script gets PyBullet's answers. The first call "
-        "whose answers differ is told, and what each kind of call takes under both."
+        "newtonsim in lockstep: every call is made in both, and the script gets PyBullet's answers. At the "
+        "end it prints the first call whose answers differ, and the time of each kind of call under both."
     )
     parser.add_argument(
         "--data",

@@ -274,3 +274,29 @@ def test_a_pose_for_each_world_is_refused_in_one_world(client):
     ):
         with pytest.raises(compat.error):
             call()
+
+
+def test_numbers_that_single_precision_cannot_hold_are_refused(client):
+    at = {"physicsClientId": client}
+    ball = compat.createCollisionShape(p.GEOM_SPHERE, radius=1e6, **at)
+    giant = compat.createMultiBody(1.0, ball, -1, [1e7, 0, 0], **at)
+    refused = {
+        "mass has to be 0 or from": [{"mass": 1e21}, {"mass": 1e-19}],
+        "localInertiaDiagonal has to be 0 or from": [{"localInertiaDiagonal": [1.0, 1.0, 1e31]}],
+        "lateralFriction has to be 0 or from": [{"lateralFriction": 1e21}],
+        "jointDamping has to be 0 or from": [{"jointDamping": 1e21}],
+    }
+    for message, cases in refused.items():
+        for wrong in cases:
+            with pytest.raises(compat.error, match=message):
+                compat.changeDynamics(CUBE, -1, **wrong, **at)
+    with pytest.raises(compat.error, match="moments of inertia"):
+        compat.changeDynamics(giant, -1, mass=1e19, **at)
+    with pytest.raises(compat.error, match="moments of inertia"):
+        compat.createMultiBody(1e19, ball, **at)
+    with pytest.raises(compat.error, match="masses have to be 0"):
+        compat.createMultiBody(1e21, ball, **at)
+    with pytest.raises(compat.error, match="timeStep has to be at most"):
+        compat.setTimeStep(1001.0, **at)
+    compat.stepSimulation(**at)
+    assert np.isfinite(compat.getBasePositionAndOrientation(giant, **at)[0]).all()

@@ -158,6 +158,12 @@ def test_numbers_have_tolerances_of_their_vector():
     assert (found.place, found.amount) == ("[1][1]", 1.2)
     assert found.allowed == pytest.approx(1.1)
     assert find_difference("f", np.array([100.0, 0.0]), np.array([100.0, 1.2]), LOOSE).amount == 1.2
+    for at in range(3):  # whichever entry it is
+        ours = [(5.0, 0) if n == at else (1.0, 0) for n in range(3)]
+        assert find_difference("f", ((1.0, 0),) * 3, tuple(ours), LOOSE).place == f"[{at}][0]"
+    for key in "ab":
+        found = find_difference("f", {"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 2.0, key: 9.0}, LOOSE)
+        assert found.place == f"['{key}']"
     assert find_difference("f", float("nan"), float("nan"), LOOSE) is None
     assert find_difference("f", float("nan"), 1.0, LOOSE).structural
     assert find_difference("f", pybullet.error("a"), compat.error("b"), LOOSE) is None
@@ -182,20 +188,32 @@ def test_contact_points_are_compared_by_pairs():
     found = find_difference("getContactPoints", one, four[1:], LOOSE)
     assert found.amount == pytest.approx(2.0)
     assert "bodies 0 and 1" in found.place
+    near, far = point(4.0, -0.3), point(4.0, 0.0)
+    assert find_difference("getContactPoints", (near, far), (far, near), LOOSE) is None
+    assert find_difference("getContactPoints", (near, far), (far, far), LOOSE).amount == 0.3
     assert find_difference("getContactPoints", (), (point(0.0, 0.3),), LOOSE) is None
     assert find_difference("getContactPoints", (), (point(2.0, 0.3),), LOOSE).amount == 2.0
     assert find_difference("getContactPoints", (), (point(0.0, -0.3),), LOOSE).amount == 0.3
     assert find_difference("getContactPoints", one, (point(8.0, 0.0, (0, 2, -1, -1)),), LOOSE).amount == 8.0
 
 
+def test_overlapping_objects_count_in_any_order():
+    assert find_difference("getOverlappingObjects", ((0, -1), (1, 2)), ((1, 2), (0, -1)), LOOSE) is None
+    assert find_difference("getOverlappingObjects", ((0, -1), (1, 2)), ((1, 3), (0, -1)), LOOSE).structural
+    assert find_difference("getOverlappingObjects", None, ((0, -1),), LOOSE).structural
+
+
 def test_pictures_are_compared_by_pixels():
-    def picture(black: int) -> tuple:
+    def picture(black: int, depth: float = 1.0, seen: int = 0) -> tuple:
         colours = np.full((10, 10, 4), 255, np.uint8)
         colours.reshape(-1, 4)[:black] = 0
-        return 10, 10, colours, np.ones((10, 10), np.float32), np.zeros((10, 10), np.int32)
+        return 10, 10, colours, np.full((10, 10), depth, np.float32), np.full((10, 10), seen, np.int32)
 
     assert find_difference("getCameraImage", picture(0), picture(2), Tolerances()) is None
     assert find_difference("getCameraImage", picture(0), picture(9), Tolerances()).amount == 0.09
+    assert find_difference("getCameraImage", picture(0), picture(0, 0.9), Tolerances()).place == "[3].pixels"
+    found = find_difference("getCameraImage", picture(0), picture(0, seen=1), Tolerances())
+    assert (found.place, found.amount) == ("[4].pixels", 1.0)
 
 
 SCRIPT = """

@@ -95,6 +95,11 @@ def test_many_worlds_become_like_one(clients):
     position, _ = many.getBasePositionAndOrientation(cube)
     np.testing.assert_array_equal(position, position[[0, 0, 0]])
     np.testing.assert_allclose(many.getJointState(arm, 2)[0], first.getJointState(arm, 2)[0], atol=1e-5)
+    many.resetWorlds([0, 2])
+    position = many.getBasePositionAndOrientation(cube)[0]
+    assert position[[0, 2]].tolist() == [[0.5, 0.0, 0.1]] * 2  # where it was loaded
+    assert position[1] != pytest.approx([0.5, 0.0, 0.1], abs=1e-3)
+    assert many.getJointState(arm, 2, worlds=[0, 2])[0].tolist() == [0.0, 0.0]
     many.disconnect()
 
 

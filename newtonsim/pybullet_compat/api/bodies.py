@@ -94,12 +94,13 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         if bodyUniqueId in client.soft_bodies:
-            client.soft_bodies[bodyUniqueId].place(position, rotation)
+            client.soft_bodies[bodyUniqueId].place(position, rotation, client.chosen)
         return
     norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
     if not np.all(norm > 0.0):
-        rotation = np.array([0.0, 0.0, 0.0, 1.0])
-    elif np.any(np.abs(norm - 1.0) > ROUNDING):
+        rotation = np.where(norm > 0.0, rotation, [0.0, 0.0, 0.0, 1.0])
+        norm = np.where(norm > 0.0, norm, 1.0)
+    if np.any(np.abs(norm - 1.0) > ROUNDING):
         rotation = rotation / norm
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
@@ -150,7 +151,7 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
     body = client.bodies.get(objectUniqueId)
     if body is None:
         if objectUniqueId in client.soft_bodies:
-            client.soft_bodies[objectUniqueId].set_velocity(linear, angular)
+            client.soft_bodies[objectUniqueId].set_velocity(linear, angular, client.chosen)
         return
     client.read_coordinates()
     if not body.floating and len(body.links) > 1:

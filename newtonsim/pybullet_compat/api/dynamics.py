@@ -113,9 +113,6 @@ def changeDynamics(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
-    for name, value in (("mass", mass), ("localInertiaDiagonal", localInertiaDiagonal)):
-        if value is not None:
-            finite(np.asarray(value, np.float64), name)
     surface = {
         "lateralFriction": lateralFriction,
         "spinningFriction": spinningFriction,

@@ -148,35 +148,39 @@ class SoftBody:
             return tuple(linear[0].tolist()), tuple(angular[0].tolist())
         return linear, angular
 
-    def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
+    def place(self, position: np.ndarray, rotation: np.ndarray, at: slice | np.ndarray) -> None:
         """Move the body rigidly and stop it.
 
         Args:
-            position: Of the centre of mass, (3,) or (W, 3) [m].
-            rotation: Quaternion xyzw (4,) or (W, 4).
+            position: Of the centre of mass, (3,) or (n, 3) [m].
+            rotation: Quaternion xyzw (4,) or (n, 4).
+            at: The n worlds.
         """
-        centre, now = self.poses()
+        centre, now = (pose[at] for pose in self.poses())
         turn = _matrices(np.broadcast_to(rotation, now.shape)) @ _matrices(now).transpose(0, 2, 1)
-        around = np.einsum("wij,wnj->wni", turn, self.x - centre[:, None])
-        self.x = around + np.broadcast_to(position, centre.shape)[:, None]
-        self.v = np.zeros_like(self.x)
+        around = np.einsum("wij,wnj->wni", turn, self.x[at] - centre[:, None])
+        self.x[at] = around + np.broadcast_to(position, centre.shape)[:, None]
+        self.v[at] = 0.0
         self.world.written()
 
-    def set_velocity(self, linear: np.ndarray | None, angular: np.ndarray | None) -> None:
+    def set_velocity(
+        self, linear: np.ndarray | None, angular: np.ndarray | None, at: slice | np.ndarray
+    ) -> None:
         """Give all points the velocity of a rigid motion.
 
         Args:
-            linear: Of the centre of mass (3,) or (W, 3) [m/s], None for none.
-            angular: (3,) or (W, 3) [rad/s], None for none.
+            linear: Of the centre of mass (3,) or (n, 3) [m/s], None for none.
+            angular: (3,) or (n, 3) [rad/s], None for none.
+            at: The n worlds.
         """
         self.world.read()
-        shape = (len(self.x), 1, 3)
-        self.v = np.zeros_like(self.x)
+        x = self.x[at]
+        v = np.zeros_like(x)
         if linear is not None:
-            self.v += np.broadcast_to(np.asarray(linear, np.float64), (len(self.x), 3)).reshape(shape)
+            v += np.reshape(linear, (-1, 1, 3))
         if angular is not None:
-            spin = np.broadcast_to(np.asarray(angular, np.float64), (len(self.x), 3)).reshape(shape)
-            self.v += np.cross(spin, self.x - self.x.mean(axis=1, keepdims=True))
+            v += np.cross(np.reshape(angular, (-1, 1, 3)), x - x.mean(axis=1, keepdims=True))
+        self.v[at] = v
         self.world.written()
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:

@@ -79,7 +79,7 @@ def as_float(
         raise TypeError(f"must be real number, not {type(value).__name__}")
     number = float(value)
     if number != number:
-        raise not_a_number()
+        raise not_a_number(name)
     return number
 
 

@@ -266,6 +266,7 @@ class Body:
         repeats = worlds // self.worlds
         for name in (*_STATE, *_PROPERTIES):
             setattr(twin, name, np.repeat(getattr(self, name), repeats, axis=0))
+        twin.loaded_pose = np.repeat(self.loaded_pose, repeats, axis=0)
         twin.surface = {name: np.repeat(values, repeats, axis=0) for name, values in self.surface.items()}
         servos = {name: np.repeat(getattr(self.servos, name), repeats, axis=0) for name in SERVO_ARRAYS}
         twin.servos = Servos(**servos)

@@ -23,11 +23,13 @@ class SoftBody(Protocol):
         """Linear and angular velocity."""
         ...
 
-    def place(self, position: np.ndarray, rotation: np.ndarray) -> None:
-        """Move the body rigidly."""
+    def place(self, position: np.ndarray, rotation: np.ndarray, at: slice | np.ndarray) -> None:
+        """Move the body rigidly in some worlds."""
 
-    def set_velocity(self, linear: np.ndarray | None, angular: np.ndarray | None) -> None:
-        """Move on rigidly."""
+    def set_velocity(
+        self, linear: np.ndarray | None, angular: np.ndarray | None, at: slice | np.ndarray
+    ) -> None:
+        """Move on rigidly in some worlds."""
 
     def points(self) -> tuple[np.ndarray, np.ndarray]:
         """Positions and velocities of its points."""

@@ -25,7 +25,10 @@ def chosen_worlds(worlds: Worlds, count: int) -> np.ndarray:
     Raises:
         error: It is none of these.
     """
-    array = np.asarray(worlds)
+    try:
+        array = np.asarray(worlds)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(worlds, object)
     if array.dtype == bool and array.shape == (count,):
         return np.flatnonzero(array)
     if array.size == 0 and array.ndim == 1:
@@ -53,7 +56,7 @@ def of_worlds(answer: Any, worlds: Worlds, count: int, by_world: bool = False) -
         error: There are no such worlds.
     """
     rows = chosen_worlds(worlds, count)
-    is_one = not isinstance(worlds, (list, tuple, np.ndarray))
+    is_one = np.ndim(worlds) == 0
     if by_world:
         found = tuple(answer[row] for row in rows)
         return found[0] if is_one else found
