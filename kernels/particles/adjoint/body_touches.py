@@ -29,6 +29,8 @@ from newtonsim.kernels.particles.adjoint.contacts import (
     hard_law,
     hard_row,
     hardness,
+    listed_in,
+    member_of,
     overlap_at,
     soft_law,
     weight_at,
@@ -257,6 +259,42 @@ def soft_touch(
 
 
 @wp.func
+def place_from(
+    start: wp.vec3d,
+    goal: wp.vec3d,
+    d: wp.vec3d,
+    centre: wp.vec3d,
+    spin: wp.vec3d,
+    speed: wp.vec3d,
+    expected_spin: wp.vec3d,
+    expected_speed: wp.vec3d,
+) -> Place:
+    """A place of these parts."""
+    place = Place()
+    place.start = start
+    place.goal = goal
+    place.d = d
+    place.centre = centre
+    place.spin = spin
+    place.speed = speed
+    place.expected_spin = expected_spin
+    place.expected_speed = expected_speed
+    return place
+
+
+@wp.func
+def rates_from(moved: wp.vec3d, turn: wp.vec3d, place: Place, overlap: wp.float64, mu: wp.float64) -> Rates:
+    """Slopes of these parts."""
+    rates = Rates()
+    rates.moved = moved
+    rates.turn = turn
+    rates.place = place
+    rates.overlap = overlap
+    rates.mu = mu
+    return rates
+
+
+@wp.func
 def place_of(
     touch: TouchSlopes,
     i: int,
@@ -267,16 +305,18 @@ def place_of(
     bodies: TouchedBodies,
 ) -> Place:
     """Where contact k of particle or triangle i with body b is."""
-    place = Place()
-    place.start = blend_single(touch, i, k, s.x)
-    place.goal = blend_single(touch, i, k, goal)
-    place.d = blend_single(touch, i, k, s.u)
-    place.centre = wp.vec3d(bodies.centre[b])
-    place.spin = wp.vec3d(wp.spatial_top(bodies.velocity[b]))
-    place.speed = wp.vec3d(wp.spatial_bottom(bodies.velocity[b]))
-    place.expected_spin = wp.vec3d(wp.spatial_top(bodies.expected[b]))
-    place.expected_speed = wp.vec3d(wp.spatial_bottom(bodies.expected[b]))
-    return place
+    velocity = bodies.velocity[b]
+    expected = bodies.expected[b]
+    return place_from(
+        blend_single(touch, i, k, s.x),
+        blend_single(touch, i, k, goal),
+        blend_single(touch, i, k, s.u),
+        wp.vec3d(bodies.centre[b]),
+        wp.vec3d(wp.spatial_top(velocity)),
+        wp.vec3d(wp.spatial_bottom(velocity)),
+        wp.vec3d(wp.spatial_top(expected)),
+        wp.vec3d(wp.spatial_bottom(expected)),
+    )
 
 
 @wp.func
@@ -338,20 +378,8 @@ def soft_rates(
         touch.friction_speed * dt,
         dt,
     )
-    rates = Rates()
-    rates.moved = moved
-    rates.turn = turn
-    rates.place.start = start
-    rates.place.goal = goal
-    rates.place.d = d
-    rates.place.centre = centre
-    rates.place.spin = spin
-    rates.place.speed = speed
-    rates.place.expected_spin = e_spin
-    rates.place.expected_speed = e_speed
-    rates.overlap = overlap
-    rates.mu = mu
-    return rates
+    place = place_from(start, goal, d, centre, spin, speed, e_spin, e_speed)
+    return rates_from(moved, turn, place, overlap, mu)
 
 
 @wp.func
@@ -421,20 +449,8 @@ def hard_rates(
         sticks,
         dt,
     )
-    rates = Rates()
-    rates.moved = moved
-    rates.turn = turn
-    rates.place.start = start
-    rates.place.goal = goal
-    rates.place.d = d
-    rates.place.centre = centre
-    rates.place.spin = spin
-    rates.place.speed = speed
-    rates.place.expected_spin = e_spin
-    rates.place.expected_speed = e_speed
-    rates.overlap = overlap
-    rates.mu = mu
-    return rates
+    place = place_from(start, goal, d, centre, spin, speed, e_spin, e_speed)
+    return rates_from(moved, turn, place, overlap, mu)
 
 
 @wp.func
@@ -632,18 +648,10 @@ def reverse_body_momentum(
     origin = wp.vec3d(s.x[components.particle[components.chunk_start[components.component_start[component]]]])
     turn = wp.vec3d(wp.spatial_top(components.motion[component]))
     move = wp.vec3d(wp.spatial_bottom(components.motion[component]))
-    begin = components.chunk_start[chunk]
-    end = components.chunk_start[chunk + 1]
-    if touch.inside == 1:
-        begin = components.chunk_face[chunk]
-        end = components.chunk_face[chunk + 1]
+    listed = listed_in(touch, components, chunk)
     none = wp.vec3d()
-    for listed in range(begin, end):
-        i = int(0)
-        if touch.inside == 1:
-            i = components.face[listed]
-        else:
-            i = components.particle[listed]
+    for n in range(listed[0], listed[1]):
+        i = member_of(touch, components, n)
         for k in range(touch.contacts.count[i]):
             b = body_touched(touch, i, k)
             if b >= 0:

@@ -514,6 +514,22 @@ def reverse_stops(first: int, touch: TouchSlopes, fastest: wp.float64, s: Subste
             add_slopes(touch, i, last, ONE, moved, wp.vec3d(), ZERO, ZERO, reverse)
 
 
+@wp.func
+def listed_in(touch: TouchSlopes, components: ComponentView, chunk: int) -> wp.vec2i:
+    """First particle or triangle of a chunk in the list of components, and the end."""
+    if touch.inside == 1:
+        return wp.vec2i(components.chunk_face[chunk], components.chunk_face[chunk + 1])
+    return wp.vec2i(components.chunk_start[chunk], components.chunk_start[chunk + 1])
+
+
+@wp.func
+def member_of(touch: TouchSlopes, components: ComponentView, n: int) -> int:
+    """Particle or triangle n of that list."""
+    if touch.inside == 1:
+        return components.face[n]
+    return components.particle[n]
+
+
 @wp.kernel
 def reverse_touches(
     first: int,
@@ -532,17 +548,9 @@ def reverse_touches(
     origin = wp.vec3d(s.x[components.particle[components.chunk_start[components.component_start[component]]]])
     turn = wp.vec3d(wp.spatial_top(components.motion[component]))
     move = wp.vec3d(wp.spatial_bottom(components.motion[component]))
-    begin = components.chunk_start[chunk]
-    end = components.chunk_start[chunk + 1]
-    if touch.inside == 1:
-        begin = components.chunk_face[chunk]
-        end = components.chunk_face[chunk + 1]
-    for place in range(begin, end):
-        i = int(0)
-        if touch.inside == 1:
-            i = components.face[place]
-        else:
-            i = components.particle[place]
+    listed = listed_in(touch, components, chunk)
+    for n in range(listed[0], listed[1]):
+        i = member_of(touch, components, n)
         for k in range(touch.contacts.count[i]):
             push = touch.contacts.push[i, k]
             if push != 0.0 and not is_elsewhere(touch, i, k):
