@@ -34,8 +34,8 @@ class FieldOwner(Protocol):
     def check_change(self, field: Field, index: np.ndarray) -> None:
         """Raise an error if entries of a field cannot be changed."""
 
-    def follow_change(self, spec: FieldSpec) -> None:
-        """Bring up to date what depends on a field."""
+    def follow_change(self, spec: FieldSpec, worlds: np.ndarray, mask: wp.array) -> None:
+        """Bring up to date what depends on a field in some worlds: those that a mask has, if it has any."""
 
 
 class Field(np.lib.mixins.NDArrayOperatorsMixin):
@@ -167,28 +167,12 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         words = self._words(values, shape)
         index = self._index[rows]
         self.owner.check_change(self, index)
-        device, target = self.device, self.owner.array_of(self.spec)
-        if index.size:
-            compilation.launch(
-                field_kernels.write_entries,
-                index.size,
-                reads=dict(
-                    first=0,
-                    index=put(index, dtype=int, device=device),
-                    worlds=put(self._worlds[rows], dtype=int, device=device),
-                    mask=mask,
-                    width=self._width,
-                    values=words,
-                ),
-                writes=dict(target=_words_of(target)),
-                device=device,
-                record_tape=False,
-            )
-        self.update()
+        _write_words(words, self.owner.array_of(self.spec), self._width, index, self._worlds[rows], mask)
+        self.owner.follow_change(self.spec, self._worlds[rows], mask)
 
     def update(self) -> None:
-        """Let what depends on the field follow; `write` does it by itself."""
-        self.owner.follow_change(self.spec)
+        """Let what depends on the field follow in the worlds of the view; `write` does it by itself."""
+        self.owner.follow_change(self.spec, self._worlds, self._rows(None)[1])
 
     def __getitem__(self, key: Any) -> Any:
         return self.numpy()[key]
@@ -335,21 +319,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
 
     def _flat(self) -> wp.array:
         """A copy of the numbers, flat, on the device."""
-        values = wp.empty(self._index.size * self._width, dtype=self._kind, device=self.device)
-        compilation.launch(
-            field_kernels.read_entries,
-            self._index.size,
-            reads=dict(
-                first=0,
-                index=put(self._index, dtype=int, device=self.device),
-                width=self._width,
-                source=_words_of(self.owner.array_of(self.spec)),
-            ),
-            writes=dict(values=_words_of(values)),
-            device=self.device,
-            record_tape=False,
-        )
-        return values
+        return _read_words(self.owner.array_of(self.spec), self._width, self._index, self._kind)
 
 
 _ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit", "max_force")
@@ -371,6 +341,65 @@ def _words_of(array: wp.array, kind: Any = wp.int32) -> wp.array:
     words = wp.array(ptr=array.ptr, dtype=kind, shape=(count,), device=array.device)
     words.memory = array  # pyright: ignore[reportAttributeAccessIssue]
     return words
+
+
+def _write_words(
+    words: wp.array, target: wp.array, width: int, index: np.ndarray, worlds: np.ndarray, mask: wp.array
+) -> None:
+    """Write entries of a target, in those worlds of the rows of an index that a mask has, if it has any."""
+    if not index.size:
+        return
+    device = wp.get_device(str(target.device))
+    compilation.launch(
+        field_kernels.write_entries,
+        index.size,
+        reads=dict(
+            first=0,
+            index=put(index, dtype=int, device=device),
+            worlds=put(worlds, dtype=int, device=device),
+            mask=mask,
+            width=width,
+            values=words,
+        ),
+        writes=dict(target=_words_of(target)),
+        device=device,
+        record_tape=False,
+    )
+
+
+def _read_words(source: wp.array, width: int, index: np.ndarray, kind: Any = wp.int32) -> wp.array:
+    """A copy of entries of a source, flat, on its device."""
+    device = wp.get_device(str(source.device))
+    words = wp.empty(index.size * width, dtype=kind, device=device)
+    compilation.launch(
+        field_kernels.read_entries,
+        index.size,
+        reads=dict(
+            first=0, index=put(index, dtype=int, device=device), width=width, source=_words_of(source)
+        ),
+        writes=dict(values=_words_of(words)),
+        device=device,
+        record_tape=False,
+    )
+    return words
+
+
+def copy_entries(
+    source: wp.array, target: wp.array, world: np.ndarray, worlds: np.ndarray, mask: wp.array
+) -> None:
+    """Copy what belongs to some worlds.
+
+    Args:
+        source: Where from.
+        target: Where to, of the same type and length.
+        world: World of each entry, -1 for the global one.
+        worlds: The worlds.
+        mask: Which of all worlds of the model count, on the device; without entries all.
+    """
+    index = np.flatnonzero(np.isin(world, worlds))[:, None]
+    width = wp.types.type_size_in_bytes(source.dtype) // 4
+    if index.size:
+        _write_words(_read_words(source, width, index), target, width, index, world[index[:, 0]], mask)
 
 
 def _strides(index: np.ndarray) -> tuple[int, int] | None:

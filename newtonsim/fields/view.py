@@ -8,7 +8,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
-from newtonsim.fields.field import Field
+from newtonsim.fields.field import Field, copy_entries
 from newtonsim.fields.selection import Selection, choose_worlds
 from newtonsim.fields.table import FIELDS, GROUPS, FieldSpec, find_field
 from newtonsim.fields.updates import check_changeable, follow
@@ -202,7 +202,7 @@ class View:
                 )
         check_changeable(model, spec, index)
 
-    def follow_change(self, spec: FieldSpec) -> None:
+    def follow_change(self, spec: FieldSpec, worlds: np.ndarray, mask: wp.array) -> None:
         """See `FieldOwner`."""
         model = self.model
         if spec.owner == "model":
@@ -210,17 +210,30 @@ class View:
                 model.gravity = model.gravity if model.world_count > 1 else model.gravity[0]
             follow(model, spec.attribute)
             if spec.name in ("joints.X_p", "joints.X_c"):
-                state = self._state()
-                eval_fk(model, state.joint_q, state.joint_qd, None, state)
+                self._place("joints", worlds, mask)
             wake = getattr(self._sim and self._sim.solver, "wake", None)
             if wake is not None:
                 wake()
         elif spec.name in ("joints.q", "joints.qd", "bodies.q", "bodies.qd") and model.joint_count:
-            state = self._state()
-            if spec.group == "joints":
-                eval_fk(model, state.joint_q, state.joint_qd, None, state)
-            else:
-                eval_ik(model, state, state.joint_q, state.joint_qd)
+            self._place(spec.group, worlds, mask)
+
+    def _place(self, group: str, worlds: np.ndarray, mask: wp.array) -> None:
+        """Let bodies follow the joints or joints follow the bodies, and leave other worlds as they are."""
+        model, state = self.model, self._state()
+        everywhere = not mask.size and len(worlds) == model.world_count
+        found = state if everywhere else state.clone()
+        if group == "joints":
+            eval_fk(model, state.joint_q, state.joint_qd, None, found)
+            world: np.ndarray = model.body_world.numpy()
+            owners = {"body_q": world, "body_qd": world}
+        else:
+            eval_ik(model, state, found.joint_q, found.joint_qd)
+            world = model.joint_world.numpy()
+            starts = {"joint_q": model.joint_q_start, "joint_qd": model.joint_qd_start}
+            owners = {name: _world_by_entry(world, start.numpy()) for name, start in starts.items()}
+        if not everywhere:
+            for name, owner in owners.items():
+                copy_entries(getattr(found, name), getattr(state, name), owner, worlds, mask)
 
     def _state(self) -> State:
         """The state that fields are of; of a model that which states begin with."""
@@ -234,6 +247,11 @@ class View:
             if like is not None:
                 setattr(state, name, wp.zeros_like(like, requires_grad=False))
         return state
+
+
+def _world_by_entry(world: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """World of each coordinate or degree of freedom, from that of each joint."""
+    return np.repeat(world, np.diff(start))
 
 
 class Group:

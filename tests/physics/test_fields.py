@@ -296,7 +296,9 @@ def test_bodies_follow_the_frames_of_their_joints(device, make):
     sim = Simulator(model, make(model), DT)
     sim.step(5)
     before = sim.state.body_q.numpy()[:, :3].copy()
-    View(sim, "hinge_0").joints.X_p.write([[0.0, 0.0, 3.0, 0.0, 0.0, 0.0, 1.0]], worlds=[1])
+    # of both worlds, so that neither keeps by how much penalty joints have given way
+    frames = [[[0.0, 0.0, height, 0.0, 0.0, 0.0, 1.0]] for height in (2.0, 3.0)]
+    View(sim, "hinge_0").joints.X_p.write(frames)
     after = sim.state.body_q.numpy()[:, :3]
     # penalty joints of SemiImplicitSolver give way by 2 mm, which coordinates do not know
     np.testing.assert_allclose(after - before, [[0.0, 0.0, 0.0]] * 3 + [[0.0, 0.0, 1.0]] * 3, atol=3e-3)
@@ -509,3 +511,37 @@ def test_gradients_take_the_same_names(device):
         assert found[name].numpy().any()
     with pytest.raises(NewtonsimError, match=r"got 'bodies\.masss'; did you mean 'bodies\.mass'"):
         diff.rollout(model, solver, model.state(), None, 8, 0.01, loss, ("bodies.masss",))
+
+
+@pytest.mark.parametrize("on_device", [False, True])
+@pytest.mark.parametrize("name", ["q", "X_p"])
+@pytest.mark.parametrize("make", SOLVERS)
+def test_a_write_to_one_world_leaves_the_others_as_they_are(make, name: str, on_device: bool):
+    """Bodies of solvers in maximal coordinates are not quite where the joints say, and have to stay there."""
+    scene = ModelBuilder(up_vector=UP)
+    scene.replicate(robot(), 3)
+    model = scene.finalize("cpu")
+    sim = Simulator(model, make(model), 1.0e-3)
+    sim.step(100)
+    before = [array.numpy().reshape(3, -1).copy() for array in (sim.state.body_q, sim.state.body_qd)]
+    field = getattr(View(sim, "*").joints, name)
+    chosen = wp.array([False, True, False], dtype=bool, device="cpu") if on_device else [1]
+    values = np.array(field.numpy()[[0] if not on_device else slice(None)])
+    values[..., 0] += 0.2
+    field.write(values, worlds=chosen)
+    for old, array in zip(before, (sim.state.body_q, sim.state.body_qd)):
+        now = array.numpy().reshape(3, -1)
+        np.testing.assert_array_equal(now[[0, 2]], old[[0, 2]])
+    assert np.abs(sim.state.body_q.numpy().reshape(3, -1)[1] - before[0][1]).max() > 0.1
+
+
+def test_bodies_written_in_one_world_leave_turns_of_joints_in_others():
+    """Coordinates that are read off the bodies lie within a turn."""
+    scene = ModelBuilder(up_vector=UP)
+    scene.replicate(robot(upper=20.0), 2)
+    sim = Simulator(model := scene.finalize("cpu"), FeatherstoneSolver(model), DT)
+    view = View(sim, "*")
+    view.joints.q = 7.0
+    view.bodies.q.write(view.bodies.q.numpy()[[0]], worlds=[0])
+    np.testing.assert_allclose(view.joints.q[0], 7.0 - 2.0 * np.pi, atol=1e-5)
+    np.testing.assert_array_equal(view.joints.q[1], 7.0)
