@@ -59,10 +59,11 @@ def find_place(name: str) -> Place:
     owner, _, attribute = array_name(str(name)).partition(".")
     specs = _OWNERS.get(owner)
     if specs is None or not attribute:
+        choice = [full for owner in _OWNERS for full in _names(owner)]
+        unowned = [full for full in choice if full.endswith(f".{name}")]
         raise NewtonsimError(
             "wrt: expected names that begin with 'state.', 'control.' or 'model.', or fields such as "
-            f"'bodies.mass', got {name!r}"
-            + did_you_mean(name, [*FIELDS, *(n for owner in _OWNERS for n in _names(owner))])
+            f"'bodies.mass', got {name!r}{did_you_mean(name, unowned or [*FIELDS, *choice])}"
         )
     if attribute == "gravity_vec":
         return Place(name, owner, attribute, "world")
