@@ -201,7 +201,7 @@ def solve_by_newton(
         )
         good = found.residual <= PROMISED
         if rounds == 0:
-            good = found.residual <= FAILED or found.rounded == 1
+            good = found.residual <= wp.max(FAILED, report.tolerance) or found.rounded == 1
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
         if not good:

@@ -158,7 +158,7 @@ class FeatherstoneSolver(LaunchedSolver):
             if not 0.0 < value < math.inf:
                 raise ValueError(f"{name}: expected a positive number, got {value}")
         _check_elements(model, deformables is not None)
-        self.options = ConstraintOptions(**options)
+        self.options = ConstraintOptions.on(model.device, **options)
         self.compliant = contact_mode == "compliant"
         if coriolis not in ("middle", "start"):
             raise ValueError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
