@@ -115,7 +115,9 @@ class ConstraintOptions(Revised):
     @classmethod
     def on(cls, device: wp.Device, **options: Any) -> ConstraintOptions:
         """Return options with the defaults for a device."""
-        return cls(**({} if device.is_cpu else {"iterations": _GPU_SWEEPS}) | options)
+        if not device.is_cpu:
+            options.setdefault("iterations", _GPU_SWEEPS)
+        return cls(**options)
 
     def check(self) -> None:
         """Raise a ValueError that names an option which is out of range."""
