@@ -21,6 +21,8 @@ class Limits:
         mesh_bytes: Files of meshes, fields of heights and soft bodies; contents of a compressed one, too.
         triangles: Triangles of a mesh, cells of a soft body.
         heights: Samples of a field of heights.
+        seconds: Time [s] that reading takes, with all meshes; looked at between elements, prims, bodies and
+            meshes.
     """
 
     text_bytes: int = 64 * 1024 * 1024
@@ -29,6 +31,7 @@ class Limits:
     mesh_bytes: int = 512 * 1024 * 1024
     triangles: int = 5_000_000
     heights: int = 16_000_000
+    seconds: float = 600.0
 
 
 limits = Limits()

@@ -16,11 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from newtonsim.errors import ImportFileError, LimitError
+from newtonsim.importers.files.clock import check_time
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.limits import limits
 
 MAX_NUMBER = 1.0e30
 """Even the fifth power of a length, which an inertia needs, stays finite in double precision."""
+
+CHECK_EVERY = 64
+"""Elements between two looks at the clock."""
 
 _JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
@@ -82,6 +86,10 @@ class Node:
     def limit_error(self, message: str) -> LimitError:
         """Build (not raise) an error of something larger than is read."""
         return LimitError(message, path=self.path, line=self.line, element=self.label)
+
+    def check_time(self) -> None:
+        """Raise a LimitError if reading takes too long already, see `clock.check_time`."""
+        check_time(self.path, self.line, self.label)
 
     # -- attributes ------------------------------------------------------------------------------------------
 
@@ -260,6 +268,8 @@ class _TreeTarget:
         self.count += 1
         if self.count > limits.elements:
             raise node.limit_error(f"more than {limits.elements} elements")
+        if self.count % CHECK_EVERY == 0:
+            node.check_time()
         if len(self.stack) >= limits.depth:
             raise node.limit_error(f"elements nested more than {limits.depth} deep")
         if self.stack:

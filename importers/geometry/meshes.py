@@ -125,6 +125,7 @@ def convex_hull(vertices: np.ndarray, node: Node) -> tuple[np.ndarray, np.ndarra
 
 
 def _read_mesh(path: Path, node: Node) -> Surface:
+    node.check_time()
     if path.suffix.lower() == ".msh":
         return _read_msh(path, node)
     if path.stat().st_size > limits.mesh_bytes:

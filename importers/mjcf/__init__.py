@@ -13,6 +13,7 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
 from newtonsim.importers.files.arguments import ContactSettings, check_scale, patterns
+from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.faults import REFUSE
 from newtonsim.importers.files.report import ImportReport, Mend
@@ -173,7 +174,7 @@ def parse_mjcf(
     check_scale(scale)
     ignore = Ignore(patterns("ignore_names", ignore_names), patterns("ignore_classes", ignore_classes))
     report = ImportReport(format="mjcf")
-    with without_collections():
+    with limited_time(), without_collections():
         document = read_mjcf(mjcf_filename, report, REFUSE if strict else Mend(report))
         scene = parse_scene(document, report, ignore, parse_meshes)
         scale_scene(scene, scale)

@@ -90,6 +90,7 @@ class SceneBuilder:
         return self.scene.bodies[number].name or f"body_{number}"
 
     def _add_body(self, number: int, body: Body, props: MassProps) -> None:
+        body.node.check_time()
         options, parent = self.options, self.state.places[body.parent]
         if body.mocap:
             self._add_mocap_body(number, body, parent)

@@ -9,6 +9,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
 from newtonsim.importers.files.arguments import ContactSettings, check_scale
+from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
@@ -96,7 +97,7 @@ def parse_sdf(
     """
     check_scale(scale)
     report = ImportReport(format="sdf")
-    with without_collections():
+    with limited_time(), without_collections():
         document = Document(sdf_filename, package_paths, report)
         scene = parse_scene(document, report)
         report.name = scene.name

@@ -109,6 +109,7 @@ class SceneBuilder:
 
     def _add_body(self, name: str, joint: Joint | None) -> None:
         link, options = self.scene.links[name], self.options
+        link.node.check_time()
         props = usable_mass(
             self._mass(link), link.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
         )

@@ -8,6 +8,7 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.building.assemble import merge, scratch_builder
 from newtonsim.importers.files.arguments import ContactSettings, check_scale
+from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.faults import REFUSE
 from newtonsim.importers.files.report import ImportReport, Mend
@@ -121,7 +122,7 @@ def parse_urdf(
     check_scale(scale)
     report = ImportReport(format="urdf")
     faults = REFUSE if strict else Mend(report)
-    with without_collections():
+    with limited_time(), without_collections():
         root, folder, notes = read_tolerantly(urdf_filename, faults)
         report.path = root.path
         for note in notes:

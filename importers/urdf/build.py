@@ -162,6 +162,7 @@ class RobotBuilder:
     # -- bodies ----------------------------------------------------------------------------------------------
 
     def _add_body(self, link: Link) -> None:
+        link.node.check_time()
         props = self._mass(link)
         options = self.options
         props = usable_mass(

@@ -7,6 +7,7 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.files.arguments import ContactSettings, patterns
+from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.load import LoadOptions, load
 from newtonsim.importers.usd.scene import Defaults
@@ -132,7 +133,7 @@ def parse_usd(
     )
     ignore = patterns("ignore_paths", ignore_paths)
     report = ImportReport(format="usd")
-    with opened(source) as (stage, path):
+    with limited_time(), opened(source) as (stage, path):
         report.path = path
         with faults_named(path):
             view = view_stage(stage, path, xform, builder.up_vector)

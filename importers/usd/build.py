@@ -8,6 +8,7 @@ import numpy as np
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.geometry import Mesh
 from newtonsim.geometry.transforms import quat_between, quat_conjugate, quat_multiply
+from newtonsim.importers.files.clock import check_time
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.bodies import BodyReader
@@ -107,6 +108,7 @@ class StageBuilder:
             reader.weigh(record, carried.get(label, []))
 
     def _add_body(self, label: str, body: BodyRecord) -> None:
+        check_time(self.report.path, element=label)
         index = self.builder.add_body(
             origin=body.pose.warp(),
             com=body.props.com,

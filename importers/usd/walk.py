@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from newtonsim.importers.files.clock import check_time
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.stage import StageView
@@ -111,6 +112,7 @@ class Walker:
                 continue
             count += 1
             place = self._place(step)
+            check_time(self.view.path, element=step.label)
             if count > MAX_PRIMS:
                 raise place.element.error(f"more than {MAX_PRIMS} prims and instances")
             yield place

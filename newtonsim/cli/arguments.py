@@ -341,6 +341,12 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
         "folder with a --host that other machines reach, else anywhere)",
     )
     parser.add_argument(
+        "--tls",
+        nargs=2,
+        metavar=("CERTIFICATE", "KEY"),
+        help="PEM files: encrypt connections; clients give the option --tls=FILE, with whom they trust",
+    )
+    parser.add_argument(
         "--num-worlds", type=positive_int, default=1, metavar="N", help="copies of the world (default: 1)"
     )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: cpu with one world)")

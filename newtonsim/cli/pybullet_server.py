@@ -6,6 +6,7 @@ import argparse
 import ipaddress
 import os
 import signal
+import ssl
 import sys
 
 from newtonsim.errors import NewtonsimError
@@ -15,14 +16,14 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
     """Serve one world until the process is interrupted or terminated.
 
     Args:
-        arguments: `host`, `port`, `shared_memory_key`, `folder`, `num_worlds` and `device` of the command
-            line.
+        arguments: `host`, `port`, `shared_memory_key`, `folder`, `tls`, `num_worlds` and `device` of the
+            command line.
 
     Returns:
         Exit status 0.
 
     Raises:
-        NewtonsimError: A package is missing.
+        NewtonsimError: A package is missing, or a file of TLS cannot be used.
         OSError: The port or the key is in use.
     """
     from newtonsim.pybullet_compat.clients.table import disconnect
@@ -32,6 +33,7 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
     from newtonsim.pybullet_compat.surface import constants
     from newtonsim.pybullet_compat.surface.errors import error
 
+    tls = _tls(arguments)
     world = open_world(constants.GUI_SERVER, arguments.num_worlds, arguments.device)
     try:
         server = PhysicsServer(world, _folder(arguments))
@@ -39,15 +41,14 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         raise NewtonsimError(str(failure)) from failure
     signal.signal(signal.SIGTERM, lambda *_: server.stop())
     try:
-        port = server.listen_tcp(arguments.host, arguments.port)
+        port = server.listen_tcp(arguments.host, arguments.port, tls)
         if arguments.shared_memory_key >= 0:
             server.listen_local(arguments.shared_memory_key)
         if not _is_loopback(arguments.host):
-            print(
-                f"newtonsim: clients on other machines need {protocol.TOKEN_VARIABLE}={server.token}\n"
-                "newtonsim: warning: the connection is not encrypted",
-                file=sys.stderr,
-            )
+            variable = protocol.TOKEN_VARIABLE
+            print(f"newtonsim: clients on other machines need {variable}={server.token}", file=sys.stderr)
+            if tls is None:
+                print("newtonsim: warning: the connection is not encrypted", file=sys.stderr)
         print(f"physics server on port {port}: {', '.join(server.addresses)}", flush=True)
         server.run()
     except KeyboardInterrupt:
@@ -56,6 +57,18 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         server.close()
         disconnect(world)
     return 0
+
+
+def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
+    """Encryption by the certificate and the key that were named, None without."""
+    from newtonsim.pybullet_compat.server.tls import server_context
+
+    if arguments.tls is None:
+        return None
+    try:
+        return server_context(*arguments.tls)
+    except OSError as failure:
+        raise NewtonsimError(f"--tls {' '.join(arguments.tls)}: {failure}") from failure
 
 
 def _folder(arguments: argparse.Namespace) -> str | None:

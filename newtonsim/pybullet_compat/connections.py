@@ -34,7 +34,8 @@ def connect(
 
     After the method come, by place, key and options, or host name, port and options. Options are words like
     `--num_worlds=4096 --device=cuda:0`; those of PyBullet's windows are accepted. GUI serves a page for web
-    browsers, at `--host=127.0.0.1 --port=8080` by default.
+    browsers, at `--host=127.0.0.1 --port=8080` by default. `--tls` connects by TLS to a server that the
+    system trusts, `--tls=FILE` to one that the certificates of a file vouch for.
 
     Args:
         method: DIRECT, GUI, SHARED_MEMORY, UDP, TCP, ...
@@ -48,7 +49,8 @@ def connect(
         The physicsClientId, -1 if no server answers.
 
     Raises:
-        error: The method is unknown, an option cannot be used, or there are too many clients.
+        error: The method is unknown, an option cannot be used, there are too many clients, or TLS was asked
+            for and cannot be had.
     """
     method = as_int(method)
     if args and isinstance(args[0], str):
@@ -64,7 +66,8 @@ def connect(
     if method in _REMOTE:
         from newtonsim.pybullet_compat.server import remote
 
-        client = remote.connect(method, hostName, DEFAULT_PORTS.get(method, -1) if port < 0 else port, key)
+        port = DEFAULT_PORTS.get(method, -1) if port < 0 else port
+        client = remote.connect(method, hostName, port, key, _authority(options))
         return -1 if client is None else add(client, method)
     number = open_world(method, **parse_options(options))
     if method in _WINDOWS:
@@ -74,6 +77,12 @@ def connect(
 
         share(TABLE[number], key)
     return number
+
+
+def _authority(options: str) -> str | None:
+    """File of certificates that `--tls=FILE` names, "" for `--tls` alone, None without it."""
+    words = (word.lstrip("-").partition("=") for word in shlex.split(options))
+    return next((file for name, _, file in words if name == "tls"), None)
 
 
 def _open_window(number: int, options: str) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import newtonsim
-from newtonsim.errors import ImportFileError
-from newtonsim.importers import Limits, limits, load_cloth_mesh, parse_mjcf, parse_sdf, parse_urdf
+from newtonsim.errors import ImportFileError, LimitError
+from newtonsim.importers import Limits, limits, load_cloth_mesh, parse_mjcf, parse_sdf, parse_urdf, parse_usd
+from newtonsim.importers.files import clock
 from newtonsim.importers.files.faults import Forgive
 from newtonsim.importers.files.tolerant_xml import parse_tolerantly
 from newtonsim.importers.geometry.mesh_files import read_parts
@@ -128,6 +129,58 @@ def test_limits_can_be_lowered_and_raised(name: str, value: int, text: str, tmp_
     builder = newtonsim.ModelBuilder()
     parse_urdf(source, builder)
     assert len(builder.shape_geo_src[0].indices) == 36
+
+
+LINK = '<link name="{0}"/>'
+BODY = '<body name="{0}"><geom size="1"/></body>'
+MODEL = '<model name="{0}"><link name="l"/></model>'
+CUBE_PRIM = 'def Cube "p{0}" (prepend apiSchemas = ["PhysicsRigidBodyAPI"]) {{}}\n'
+SLOW = {
+    "urdf": (parse_urdf, '<robot name="r"><link name="w"/>', LINK, "</robot>"),
+    "mjcf": (parse_mjcf, "<mujoco><worldbody>", BODY, "</worldbody></mujoco>"),
+    "sdf": (parse_sdf, '<sdf version="1.9"><world name="w">', MODEL, "</world></sdf>"),
+    "usd": (parse_usd, "#usda 1.0\n", CUBE_PRIM, ""),
+}
+"""For each kind of file, its reader, and a file with as many bodies as are asked for."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("part", ["reading", "building"])
+@pytest.mark.parametrize("kind", SLOW)
+def test_time_is_bounded(kind: str, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A clock that jumps at each look ends reading, and building after it, with nothing half done."""
+    parse, head, element, tail = SLOW[kind]
+    file = tmp_path / f"many.{'usda' if kind == 'usd' else kind}"
+    file.write_text(head + "".join(element.format(i) for i in range(200)) + tail)
+    looks = iter(range(10**6))
+    monkeypatch.setattr(clock.time, "monotonic", lambda: float(next(looks)))
+    # 200 elements are few looks while they are read, and one for each body that is built
+    limits.seconds = 1.5 if part == "reading" else 100.0
+    builder = newtonsim.ModelBuilder()
+    with pytest.raises(LimitError, match=r"many.*reading takes longer than the limit of"):
+        parse(str(file), builder)
+    assert builder.body_count == builder.joint_count == builder.shape_count == 0
+    limits.seconds = 1e5
+    parse(str(file), builder)
+    assert builder.body_count >= 200
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_time_for_meshes_is_bounded_and_not_forgiven(strict: bool, tmp_path: Path):
+    """A mesh that cannot be read is left out with a warning; one that there is no time for is not."""
+    (tmp_path / "cube.obj").write_text(CUBE)
+    limits.seconds = -1.0
+    with pytest.raises(LimitError, match=r"<mesh>.*longer than the limit of -1 s"):
+        parse_urdf(robot(tmp_path / "cube.obj"), newtonsim.ModelBuilder(), strict=strict)
+
+
+def test_the_clock_begins_anew_with_each_file_and_stops_after_it(tmp_path: Path):
+    (tmp_path / "cube.obj").write_text(CUBE)
+    limits.seconds = 0.3
+    for _ in range(2):
+        parse_urdf(robot(tmp_path / "cube.obj"), newtonsim.ModelBuilder())
+        time.sleep(0.4)
+    assert read_parts(str(tmp_path / "cube.obj"))
 
 
 def seconds_of(parse: Callable, source: str) -> float:

@@ -2,9 +2,11 @@
 
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
+import threading
 import time
 import tracemalloc
 
@@ -13,9 +15,11 @@ import pybullet_data
 import pytest
 
 import newtonsim.pybullet_compat as compat
+from newtonsim.cli.main import main
 from newtonsim.pybullet_compat.clients.table import TABLE
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.protocol import Answer, Call
+from newtonsim.pybullet_compat.server.tls import Relay
 
 zmq = pytest.importorskip("zmq")
 msgpack = pytest.importorskip("msgpack")
@@ -446,3 +450,103 @@ def test_missing_packages_are_named(port, monkeypatch):
         client = compat.connect(compat.SHARED_MEMORY_SERVER)
     compat.stepSimulation(physicsClientId=client)
     compat.disconnect(client)
+
+
+def test_a_slow_client_makes_nobody_else_wait(port, remote):
+    """One sends half a message, one asks for pictures and never fetches the answers: calls stay quick."""
+    with open(protocol.token_path(f"tcp-{port}")) as file:
+        hello = Call(0, protocol.HELLO, {"token": file.read()})
+    question = protocol.encode(Call(1, "getCameraImage", {"width": 640, "height": 480}))
+    greeting = b"\xff" + 8 * b"\0" + b"\x7f\x03\x00NULL" + 48 * b"\0"
+    with (
+        socket.create_connection(("127.0.0.1", port)) as half,
+        zmq.Context() as context,
+        context.socket(zmq.DEALER) as deaf,
+    ):
+        # ZeroMQ's greeting, and the begin of a command of a megabyte
+        half.sendall(greeting + b"\x06" + (1 << 20).to_bytes(8, "big") + b"\x05READY")
+        deaf.setsockopt(zmq.LINGER, 0)
+        deaf.setsockopt(zmq.RCVHWM, 1)
+        deaf.setsockopt(zmq.RCVBUF, 4096)
+        deaf.connect(f"tcp://127.0.0.1:{port}")
+        deaf.send(protocol.encode(hello))
+        for _ in range(40):  # more than wait for a client
+            deaf.send(question)
+        # the first call waits for the pictures that were asked for before
+        compat.getNumBodies(physicsClientId=remote)
+        seconds = []
+        for _ in range(20):
+            start = time.monotonic()
+            compat.stepSimulation(physicsClientId=remote)
+            seconds.append(time.monotonic() - start)
+    assert sorted(seconds)[10] < 0.5
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    """Certificate for localhost that vouches for itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("certificates are made by openssl, which is not installed")
+    folder = tmp_path_factory.mktemp("tls")
+    names = str(folder / "certificate.pem"), str(folder / "key.pem")
+    command = (
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    )
+    command += " -addext subjectAltName=DNS:localhost"
+    subprocess.run([*command.split(), "-out", names[0], "-keyout", names[1]], check=True, capture_output=True)
+    return names
+
+
+def test_a_world_by_tls_is_the_same(certificate, local):
+    """Only those who trust the certificate come in, and what they send cannot be read on the way."""
+    process, port = start_server("--shared-memory-key", "-1", "--tls", *certificate)
+    try:
+        client = compat.connect(compat.TCP, "localhost", port, f"--tls={certificate[0]}")
+        assert build(client) == build(local)
+        picture = compat.getCameraImage(320, 240, physicsClientId=client)[2]  # more than a chunk
+        np.testing.assert_array_equal(picture, compat.getCameraImage(320, 240, physicsClientId=local)[2])
+        with pytest.raises(compat.error, match="certificate verify failed"):
+            compat.connect(compat.TCP, "localhost", port, "--tls")
+        with pytest.raises(compat.error, match="certificate verify failed"):  # it does not name this host
+            compat.connect(compat.TCP, "127.0.0.1", port, f"--tls={certificate[0]}")
+        with pytest.raises(compat.error, match=r"nowhere\.pem|No such file"):
+            compat.connect(compat.TCP, "localhost", port, "--tls=nowhere.pem")
+        assert compat.connect(compat.TCP, "localhost", port) == -1  # without TLS
+        with socket.create_connection(("localhost", port)) as raw:
+            raw.sendall(random.Random(1).randbytes(1000))  # no TLS
+        assert compat.getNumBodies(physicsClientId=client) == 2
+        process.kill()
+        process.wait()
+        with pytest.raises(compat.error, match=r"closed the connection|did not answer"):
+            compat.getNumBodies(physicsClientId=client)
+    finally:
+        stop_server(process)
+
+
+def test_a_relay_passes_all_bytes_on_at_the_pace_of_the_slower_end():
+    """A megabyte comes through both ways, bit by bit; a sender stops when nobody takes what it sends."""
+    data = random.Random(2).randbytes(2**20)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        relay = Relay("127.0.0.1", 0, listener.getsockname())
+        with socket.create_connection(("127.0.0.1", relay.port)) as near:
+            far, _ = listener.accept()
+            for source, sink in ((near, far), (far, near)):
+                sender = threading.Thread(target=source.sendall, args=(data,))
+                sender.start()
+                found = b""
+                while len(found) < len(data):
+                    found += sink.recv(5000)
+                sender.join()
+                assert found == data
+            near.settimeout(1.0)
+            with pytest.raises(TimeoutError):
+                near.sendall(bytes(2**27))
+            far.close()
+        relay.close()
+
+
+def test_files_that_are_no_certificates_are_named(tmp_path, capsys):
+    (tmp_path / "c.pem").write_text("no certificate")
+    files = [str(tmp_path / "c.pem"), str(tmp_path / "k.pem")]
+    assert main(["pybullet-server", "--port", "0", "--tls", *files]) == 2
+    assert "--tls" in capsys.readouterr().err

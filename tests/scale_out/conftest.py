@@ -1,18 +1,20 @@
 """One small Ray cluster for all tests of this folder."""
 
+import os
+
 import pytest
 from rooms import ROOT
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory):
+def cluster():
     """Ray on this machine; its two GPUs are there by name only, for workers that use none.
 
-    Workers find modules of the tests, and keep bytecode for each other: many start, and torch is large.
+    Workers find modules of the tests, beside what the environment already names.
     """
     import ray
 
-    folders = {"PYTHONPATH": ROOT / "tests", "PYTHONPYCACHEPREFIX": tmp_path_factory.mktemp("bytecode")}
+    path = os.pathsep.join(filter(None, (str(ROOT / "tests"), os.environ.get("PYTHONPATH"))))
     ray.init(
         address="local",
         num_cpus=2,
@@ -20,7 +22,7 @@ def cluster(tmp_path_factory):
         include_dashboard=False,
         logging_level="ERROR",
         log_to_driver=False,
-        runtime_env={"env_vars": {**{k: str(v) for k, v in folders.items()}, "PYTHONDONTWRITEBYTECODE": ""}},
+        runtime_env={"env_vars": {"PYTHONPATH": path}},
     )
     yield
     ray.shutdown()

@@ -21,11 +21,14 @@ from newtonsim.pybullet_compat.clients.table import TABLE, get_client
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.file_fence import FileFence
 from newtonsim.pybullet_compat.server.protocol import Answer, Call
+from newtonsim.pybullet_compat.server.tls import Relay
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.surface.implementations import implementation
 from newtonsim.pybullet_compat.surface.signatures import POSITIONAL, SERVED, SIGNATURES
 
 if TYPE_CHECKING:
+    import ssl
+
     import zmq
 
     from newtonsim.pybullet_compat.world.client import Client
@@ -50,7 +53,7 @@ class PhysicsServer:
         folder: Folder outside which clients may neither read nor write files; None for no bounds.
 
     Attributes:
-        addresses: Where it listens, as ZeroMQ writes it.
+        addresses: Where it listens, as ZeroMQ writes it; "tls://host:port" with TLS.
         token: What connections have to begin with.
 
     Raises:
@@ -69,17 +72,19 @@ class PhysicsServer:
         self._stop = threading.Event()
         self._file: str | None = None
         self._token_files: list[str] = []
+        self._relays: list[Relay] = []
         self._known: set[bytes] = set()
         self._fence = None if folder is None else FileFence(folder)
         self.token = secrets.token_hex(32)
         self.addresses: list[str] = []
 
-    def listen_tcp(self, host: str, port: int) -> int:
+    def listen_tcp(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> int:
         """Listen on a port.
 
         Args:
             host: Address of this machine to listen on; 127.0.0.1 lets only this machine connect.
             port: Port, 0 for any free one.
+            tls: Encrypts connections, see `tls.server_context`; None for none.
 
         Returns:
             The port.
@@ -87,6 +92,18 @@ class PhysicsServer:
         Raises:
             OSError: It cannot be listened on.
         """
+        if tls is None:
+            port = self._bind_tcp(host, port)
+        else:
+            relay = Relay(host, port, ("127.0.0.1", self._bind_tcp("127.0.0.1", 0)), inside=tls)
+            self._relays.append(relay)
+            port = relay.port
+            self.addresses[-1] = f"tls://{host}:{port}"
+        self._token_files.append(protocol.write_token(f"tcp-{port}", self.token))
+        return port
+
+    def _bind_tcp(self, host: str, port: int) -> int:
+        """Listen on a port, without encryption; returns it."""
         address = f"tcp://{host}:{port if port else '*'}"
         try:
             self._socket.bind(address)
@@ -94,9 +111,7 @@ class PhysicsServer:
             raise OSError(failure.errno, f"cannot listen on {host}:{port}: {failure.strerror}") from None
         bound = self._socket.getsockopt(self._zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         self.addresses.append(bound)
-        port = int(bound.rsplit(":", 1)[1])
-        self._token_files.append(protocol.write_token(f"tcp-{port}", self.token))
-        return port
+        return int(bound.rsplit(":", 1)[1])
 
     def listen_local(self, key: int) -> None:
         """Listen for connections of this machine and user by a shared memory key.
@@ -132,6 +147,8 @@ class PhysicsServer:
 
     def close(self) -> None:
         """Close the connections."""
+        for relay in self._relays:
+            relay.close()
         self._socket.close()
         self._context.term()
         for path in (self._file, *self._token_files):

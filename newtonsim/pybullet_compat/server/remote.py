@@ -13,6 +13,7 @@ import time
 from newtonsim.pybullet_compat.clients.table import TABLE, disconnect
 from newtonsim.pybullet_compat.server import protocol
 from newtonsim.pybullet_compat.server.protocol import Call
+from newtonsim.pybullet_compat.server.tls import Relay, client_context
 from newtonsim.pybullet_compat.surface.constants import SHARED_MEMORY
 from newtonsim.pybullet_compat.surface.errors import error, not_connected
 
@@ -28,6 +29,7 @@ class RemoteClient:
     Args:
         address: Address of the server as ZeroMQ writes it.
         token: Its token.
+        relay: What leads there, and ends with the connection; None if nothing has to.
 
     Attributes:
         remote: True; clients in this process have False.
@@ -37,11 +39,11 @@ class RemoteClient:
 
     remote = True
 
-    def __init__(self, address: str, token: str = ""):
+    def __init__(self, address: str, token: str = "", relay: Relay | None = None):
         zmq, _ = protocol.load_packages()
         self.num_worlds = 1
         self.timeout = DEFAULT_TIMEOUT
-        self._number, self._token = 0, token
+        self._number, self._token, self._relay = 0, token, relay
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._socket.setsockopt(zmq.MAXMSGSIZE, protocol.MAX_BYTES)
@@ -95,6 +97,8 @@ class RemoteClient:
             self._socket.close()
             self._context.term()
             self._socket = None
+            if self._relay is not None:
+                self._relay.close()
 
     def _ask(self, name: str, arguments: dict[str, object], timeout: float) -> object:
         """Send a call and wait for the answer."""
@@ -131,7 +135,7 @@ class RemoteClient:
         return error(reason)
 
 
-def connect(method: int, hostName: str, port: int, key: int) -> RemoteClient | None:
+def connect(method: int, hostName: str, port: int, key: int, tls: str | None = None) -> RemoteClient | None:
     """Connect to a physics server.
 
     Args:
@@ -139,13 +143,17 @@ def connect(method: int, hostName: str, port: int, key: int) -> RemoteClient | N
         hostName: Host of the server, for TCP and UDP.
         port: Its port.
         key: Its shared memory key, for SHARED_MEMORY.
+        tls: Connect by TLS, for TCP and UDP: the file of certificates that are trusted, "" for those that the
+            system trusts.
 
     Returns:
         A client, or None if no server answers.
 
     Raises:
-        error: There may be one, but the packages for a connection are not installed.
+        error: There may be one, but the packages for a connection are not installed, or it does not speak TLS
+            or has a certificate that is not trusted.
     """
+    relay = None
     if method == SHARED_MEMORY:
         try:
             path = protocol.socket_path(key)
@@ -157,13 +165,30 @@ def connect(method: int, hostName: str, port: int, key: int) -> RemoteClient | N
     else:
         if not _listens(hostName, port):
             return None
-        address = f"tcp://[{hostName}]:{port}" if ":" in hostName else f"tcp://{hostName}:{port}"
         name = f"tcp-{port}" if _is_here(hostName) else None
-    client = RemoteClient(address, protocol.find_token(name))
+        if tls is not None:
+            relay = _relay(hostName, port, tls)
+            hostName, port = "127.0.0.1", relay.port
+        address = f"tcp://[{hostName}]:{port}" if ":" in hostName else f"tcp://{hostName}:{port}"
+    client = RemoteClient(address, protocol.find_token(name), relay)
     if client.greet():
         return client
     client.close()
     return None
+
+
+def _relay(host: str, port: int, authority: str) -> Relay:
+    """Return the way to a server with TLS; its certificate is looked at first, to tell what is wrong."""
+    try:
+        context = client_context(authority)
+        with (
+            socket.create_connection((host, port), CONNECT_TIMEOUT) as plain,
+            context.wrap_socket(plain, server_hostname=host),
+        ):
+            pass
+    except OSError as failure:
+        raise error(f"No TLS connection to {host}:{port}: {failure}") from None
+    return Relay("127.0.0.1", 0, (host, port), outside=context)
 
 
 def _is_here(host: str) -> bool:
