@@ -151,7 +151,8 @@ def test_what_the_file_leaves_out_is_mujocos_if_asked_for():
 def test_what_the_file_says_stays_with_mujocos_defaults():
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     text = """<mujoco><worldbody><body><joint range="0 1" solreflimit=".05 .7"/><joint axis="1 0 0"/>
-      <geom name="a" size=".1" solref=".03 1" friction=".3"/><geom name="b" size=".1"/></body></worldbody></mujoco>"""
+      <geom name="a" size=".1" solref=".03 1" friction=".3"/><geom name="b" size=".1"/></body></worldbody>
+      </mujoco>"""
     parse_mjcf(text, builder, mujoco_defaults=True)
     np.testing.assert_allclose(builder.joint_limit_solref, [(0.05, 0.7), (0.02, 1.0)])
     np.testing.assert_allclose(builder.shape_solref, [(0.03, 1.0), (0.02, 1.0)])
