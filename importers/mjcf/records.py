@@ -249,7 +249,7 @@ class Scene:
 
 
 def assume_mujocos_defaults(scene: Scene) -> None:
-    """Give geoms and limits of hinges and slides what MuJoCo assumes where the file says nothing, in place."""
+    """Give geoms, hinges and slides what MuJoCo assumes where the file says nothing, in place."""
     for body in scene.bodies:
         for joint in body.joints:
             if joint.kind in ("hinge", "slide") and joint.limit is None:
