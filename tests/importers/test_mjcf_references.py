@@ -114,7 +114,7 @@ WRONG = {
 def test_wrong_numbers_name_file_and_line(message: str):
     text = f"<mujoco><worldbody><body>\n{WRONG[message]}</body></worldbody></mujoco>"
     with pytest.raises(newtonsim.ImportFileError, match=message) as error:
-        parse_mjcf(text, newtonsim.ModelBuilder())
+        parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
     assert error.value.line == 2
     assert error.value.element == "geom"
 
