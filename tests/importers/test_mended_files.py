@@ -216,3 +216,26 @@ def test_an_arm_without_its_mesh_files_has_the_masses_of_pinocchio():
     oracle = pinocchio.buildModelFromUrdf(str(path))
     assert len(oracle.inertias) > 7
     assert sum(builder.body_mass) == pytest.approx(sum(inertia.mass for inertia in oracle.inertias))
+
+
+HEAVY = {
+    parse_urdf: """<robot name="r"><link name="a"><inertial><mass value="5"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+    <collision><geometry><box size="1 1 1"/></geometry></collision></link></robot>""",
+    parse_mjcf: """<mujoco><worldbody><body name="a"><freejoint/>
+    <inertial pos="0 0 0" mass="5" diaginertia="1 1 1"/><geom type="box" size=".5 .5 .5"/></body></worldbody>
+    </mujoco>""",
+}
+
+
+@pytest.mark.parametrize("parse", HEAVY, ids=lambda parse: parse.__name__)
+def test_masses_that_the_default_leaves_out_are_told(parse):
+    """The interface's default computes masses from the geometry; the report says so for each body."""
+    builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=True)
+    assert builder.body_mass == pytest.approx([1000.0])
+    (entry,) = report.of_kind("approximated")
+    assert "<inertial> with 5 kg is left out, and the geometry gives 1000 kg" in entry.message
+    assert "ignore_inertial_definitions" in entry.message
+    builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=False)
+    assert builder.body_mass == pytest.approx([5.0])
+    assert not report.of_kind("approximated")
