@@ -1,10 +1,12 @@
 """Robot files of published packages, imported by newtonsim and read by the engines they were written for.
 
-MJCF files are compared with MuJoCo's own compile, URDF files with pinocchio's and PyBullet's reading.
+MJCF files are compared with MuJoCo's own compile and motion, URDF files with pinocchio and PyBullet.
 
 python benchmarks/import_fidelity.py                               # packages that are installed here
 python benchmarks/import_fidelity.py --folder ~/wheels/dm_control  # and unpacked wheels, one folder a package
+python benchmarks/import_fidelity.py --folder ... --log done.jsonl # goes on where it was cut off
 python benchmarks/import_fidelity.py --folder ... --write          # docs/import_fidelity.md and results/
+python benchmarks/import_fidelity.py --installed --write           # the page anew, from the results
 
 Wheels come by `pip download --no-deps NAME`. Nothing of them is kept here but the figures.
 """
@@ -14,14 +16,18 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import multiprocessing
 import queue
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from engines import import_facts
+
+from newtonsim.fidelity import compare_with_oracle
 
 OUT = Path(__file__).parents[1] / "docs" / "import_fidelity.md"
 RESULTS = Path(__file__).parent / "results" / "import_fidelity.json"
@@ -66,6 +72,10 @@ class Row:
         refused: Why others refuse it, by their name.
         differences: What newtonsim reads differently, by the name of the other.
         unsupported: Elements that newtonsim reads but does not model.
+        items: What `newtonsim.fidelity.compare_with_oracle` finds, by name: error, where, unit, tolerance,
+            remark.
+        remarks: What the importer mended, approximates or does not model.
+        uncompared: Why that could not be compared, "" if it could.
     """
 
     package: str
@@ -75,6 +85,9 @@ class Row:
     refused: dict[str, str] = field(default_factory=dict)
     differences: dict[str, list[str]] = field(default_factory=dict)
     unsupported: int = 0
+    items: dict[str, list] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+    uncompared: str = ""
 
     @property
     def verdict(self) -> str:
@@ -101,13 +114,19 @@ def main() -> None:
         default=INSTALLED,
         help="of the installed ones only these",
     )
+    parser.add_argument(
+        "--log", type=Path, help="file with a line for each file done, which is not done again"
+    )
     parser.add_argument("--write", action="store_true", help="write the page and the results")
     arguments = parser.parse_args()
     rows = []
     chosen = [*installed(arguments.installed), *((path.name, path) for path in arguments.folder)]
+    done = read_log(arguments.log)
     for package, folder in chosen:
-        for row in compare_package(package, folder):
+        for row in compare_package(package, folder, done):
             rows.append(row)
+            if (package, row.file) not in done:
+                write_log(arguments.log, row)
             if row.verdict != "agrees":
                 print(f"{row.package}/{row.file}: {row.verdict}", row.error or row.differences or row.refused)
     print("\n".join(summary(rows)))
@@ -115,6 +134,21 @@ def main() -> None:
         rows = sorted([*_kept({name for name, _ in chosen}), *rows], key=lambda row: row.package.lower())
         RESULTS.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
         OUT.write_text(page(rows))
+
+
+def read_log(path: Path | None) -> dict[tuple[str, str], Row]:
+    """Rows that an earlier run wrote, by package and file."""
+    if path is None or not path.exists():
+        return {}
+    rows = [Row(**json.loads(line)) for line in path.read_text().splitlines()]
+    return {(row.package, row.file): row for row in rows}
+
+
+def write_log(path: Path | None, row: Row) -> None:
+    """Append a row to a log."""
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps(asdict(row)) + "\n")
 
 
 def _kept(measured: set[str]) -> list[Row]:
@@ -129,23 +163,35 @@ def installed(names: Iterable[str]) -> list[tuple[str, Path]]:
     return [(name, Path(spec.origin).parent) for name, spec in specs if spec is not None]
 
 
-def compare_package(package: str, folder: Path) -> Iterator[Row]:
+def compare_package(package: str, folder: Path, done: dict[tuple[str, str], Row]) -> Iterator[Row]:
     """Compare every file of a folder, each in a process of its own: some crash their engine."""
     context = multiprocessing.get_context("fork")
     for kind, path in import_facts.find_models(folder):
         if any(part in LEFT_OUT for part in path.parts):
             continue
         row = Row(package, str(path.relative_to(folder)), kind)
+        if (package, row.file) in done:
+            yield done[package, row.file]
+            continue
         answers = context.Queue()
         worker = context.Process(target=_work, args=(row, path, folder, answers))
         worker.start()
+        yield _answer(worker, answers) or replace(row, error=f"no answer within {SECONDS:g} s, or a crash")
+
+
+def _answer(worker: multiprocessing.Process, answers: multiprocessing.Queue) -> Row | None:
+    """What a process finds out; None if it ends without a word or takes too long."""
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        alive = worker.is_alive()
         try:
-            row = answers.get(timeout=SECONDS)
+            return answers.get(timeout=1.0)
         except queue.Empty:
-            row.error = f"no answer within {SECONDS:g} s, or a crash"
-            worker.kill()
-        worker.join()
-        yield row
+            if not alive:
+                break
+    worker.kill()
+    worker.join()
+    return None
 
 
 def _work(row: Row, path: Path, folder: Path, answers: multiprocessing.Queue) -> None:
@@ -168,7 +214,20 @@ def compare_file(row: Row, path: Path, folder: Path) -> Row:
             continue
         if ours is not None:
             row.differences[name] = import_facts.differences(ours, theirs)
+    if ours is not None and not row.refused.keys() & {"MuJoCo", "pinocchio"}:
+        try:
+            _compare_with_oracle(row, path)
+        except Exception as error:  # likewise
+            row.uncompared = _text(error, folder)
     return row
+
+
+def _compare_with_oracle(row: Row, path: Path) -> None:
+    found = compare_with_oracle(path)
+    row.remarks = found.remarks
+    for item in found.items:
+        error = float(f"{item.error:.2e}") if math.isfinite(item.error) else None
+        row.items[item.name] = [error, item.where, item.unit, item.tolerance, item.remark]
 
 
 def _readers(kind: str, path: Path, ours: import_facts.Facts | None) -> dict[str, Callable]:

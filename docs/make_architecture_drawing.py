@@ -69,7 +69,11 @@ HOUSE = Plan(
                 "adapters": "rsl-rl, stable-baselines3",
                 "bullet_world": "objects, reasoning",
             },
-            {"envs": "tasks behind gymnasium", "pybullet_compat": "PyBullet's functions"},
+            {
+                "envs": "tasks behind gymnasium",
+                "pybullet_compat": "PyBullet's functions",
+                "fidelity": "files beside their oracle",
+            },
         ),
         "around a simulation": (
             {

@@ -49,6 +49,10 @@ class LimitError(ImportFileError):
     """A file is larger than `newtonsim.importers.limits` allows, or an archive; no reader mends that."""
 
 
+class OracleError(NewtonsimError):
+    """The engine that a file is compared with is not installed, or refuses it; the message says which."""
+
+
 class RecordingError(NewtonsimError):
     """A recording cannot be written or read; the message names the file."""
 

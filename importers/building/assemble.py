@@ -209,6 +209,14 @@ def signed_gravity(vector: np.ndarray, up: np.ndarray) -> float | np.ndarray:
     return vector
 
 
+def left_out(defined: float, computed: float) -> str:
+    """Say that `ignore_inertial_definitions` replaces a mass of the file [kg] by that of the geometry."""
+    return (
+        f"<inertial> with {defined:g} kg is left out, and the geometry gives {computed:g} kg, as "
+        "`ignore_inertial_definitions` says, which is on by default"
+    )
+
+
 def usable_mass(
     props: MassProps, node: Node, report: ImportReport, ensure_nonstatic: bool, static_mass: float
 ) -> MassProps:

@@ -23,7 +23,7 @@ from newtonsim.importers.mjcf.compose import read_mjcf
 from newtonsim.importers.mjcf.keyframes import start_in_keyframe
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
-from newtonsim.importers.mjcf.records import scale_scene
+from newtonsim.importers.mjcf.records import assume_mujocos_defaults, scale_scene
 
 
 class _Unsaid(int):
@@ -79,6 +79,7 @@ def parse_mjcf(
     *,
     strict: bool = False,
     keyframe: str | int | None = None,
+    mujoco_defaults: bool = False,
 ) -> ImportReport:
     """Add the contents of an MJCF file to a builder.
 
@@ -98,7 +99,7 @@ def parse_mjcf(
 
     solref, solimp, solmix, priority and condim of geoms, solreflimit, solimplimit and margin of hinges and
     slides, and the parameters of pairs go into the arrays of the same names; where the file gives none,
-    limits and contacts are as rigid as the solver makes them.
+    limits and contacts are as rigid as the solver makes them, unless `mujoco_defaults` is given.
 
     Note:
         The interface that this function follows gives `floating` the default False, made for robots whose
@@ -161,6 +162,10 @@ def parse_mjcf(
             "mended" of the report say where.
         keyframe: Name or number of the keyframe to start in; None for the reference pose. All keyframes are
             in `builder.keyframes` in any case.
+        mujoco_defaults: Read what the file leaves out as MuJoCo does: solref and solimp of geoms, pairs and
+            limits of hinges and slides are its defaults, and friction is (1, 0.005, 0.0001), whatever
+            `contact_mu` says. Contacts and limits give way then as the file was tuned for; friction of two
+            geoms is MuJoCo's with `FeatherstoneSolver(model, friction_combine="max")`.
 
     Returns:
         What became of each body, joint and actuator, and what was ignored or approximated.
@@ -177,6 +182,8 @@ def parse_mjcf(
     with limited_time(), without_collections():
         document = read_mjcf(mjcf_filename, report, REFUSE if strict else Mend(report))
         scene = parse_scene(document, report, ignore, parse_meshes)
+        if mujoco_defaults:
+            assume_mujocos_defaults(scene)
         scale_scene(scene, scale)
         report.name = scene.name
         turn = up_rotation(up_axis.upper(), builder.up_vector)

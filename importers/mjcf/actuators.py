@@ -126,6 +126,14 @@ def _add_on_tendon(node: Node, document: Document, scene: Scene, report: ImportR
 
 def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:
     """Gain and bias (b0, b1, b2) of an actuator, None when it is not affine."""
+    found = _affine_law(node, report)
+    if found is not None and max(found[1][1:]) > 0.0:
+        report.unsupported(node, f"actuators that push away from their target{_UNLESS}")
+        return None
+    return found
+
+
+def _affine_law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:
     if node.tag == "motor":
         return 1.0, (0.0, 0.0, 0.0)
     if node.tag == "position":
@@ -146,9 +154,6 @@ def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, f
         or (gain_type == "affine" and gain[1:3].any())
     ):
         report.unsupported(node, f"actuators with gain {gain_type!r} and bias {bias_type!r}{_UNLESS}")
-        return None
-    if bias[1] > 0.0 or bias[2] > 0.0:
-        report.unsupported(node, f"actuators that push away from their target{_UNLESS}")
         return None
     return (float(gain[0]) if len(gain) else 1.0), (float(bias[0]), float(bias[1]), float(bias[2]))
 

@@ -483,7 +483,14 @@ class SceneBuilder:
             if first in self.geom_shapes and second in self.geom_shapes
         )
         self.builder.shape_collision_filter_pairs |= self.rules.blocked()
-        add_pair_parameters(self.scene, self.geom_shapes, self.options.scale, self.builder, self.report)
+        add_pair_parameters(
+            self.scene,
+            self.geom_shapes,
+            self.options.scale,
+            self.builder,
+            self.report,
+            self.document.faults,
+        )
 
 
 def up_rotation(up_axis: str, up_vector: np.ndarray) -> Pose:

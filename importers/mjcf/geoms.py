@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry import massprops
@@ -61,7 +62,7 @@ def parse_geom(
     if kind == "hfield":
         geom.heights = assets.heights(node.required("hfield"), node)
     _read_mass(geom)
-    _read_contact(geom, report)
+    _read_contact(geom, report, document.faults)
     geom.group = node.int("group", 0)
     geom.material = _material(node, assets)
     if node.text_of("fluidshape", "none") != "none":
@@ -78,7 +79,7 @@ def _read_mass(geom: Geom) -> None:
     geom.shell = node.bool("shellinertia", False)
 
 
-def _read_contact(geom: Geom, report: ImportReport) -> None:
+def _read_contact(geom: Geom, report: ImportReport, faults: Faults) -> None:
     node = geom.node
     geom.contype, geom.conaffinity = node.int("contype", 1), node.int("conaffinity", 1)
     geom.condim = node.int("condim", 3)
@@ -97,14 +98,18 @@ def _read_contact(geom: Geom, report: ImportReport) -> None:
         geom.margin = None
     if node.float("gap", 0.0) != 0.0:
         report.ignored(node, "gap, by which MuJoCo finds contacts before they do anything")
-    geom.solver = solver_parameters(node, "solref", "solimp")
+    geom.solver = solver_parameters(node, "solref", "solimp", faults)
     geom.priority, geom.solmix = node.int("priority", 0), node.float("solmix", 1.0)
     if geom.solmix < 0.0:
         raise node.error(f"attribute 'solmix' must not be negative, got {geom.solmix:g}")
 
 
-def solver_parameters(node: Node, ref: str, imp: str) -> SolverParameters | None:
-    """Read parameters of MuJoCo's constraint solver; None where those are given that hold anyway."""
+def solver_parameters(node: Node, ref: str, imp: str, faults: Faults) -> SolverParameters | None:
+    """Read parameters of MuJoCo's constraint solver; None where those are given that hold anyway.
+
+    MuJoCo compiles parameters out of their range, and steps with the nearest ones in it; in place of a solref
+    of one positive and one negative number it takes its default.
+    """
     if not (differs(node, ref) or differs(node, imp)):
         return None
     found = []
@@ -115,11 +120,18 @@ def solver_parameters(node: Node, ref: str, imp: str) -> SolverParameters | None
         found.append((*map(float, values), *usual[len(values) :]))
     (first, second), (low, high, width, middle, power) = found
     if (first > 0.0) != (second > 0.0):
-        raise node.error(f"attribute '{ref}': expected two positive numbers, or two that are not")
-    # MuJoCo moves what is out of range into it
-    imp_values = (min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), max(width, 0.0))
-    imp_values += (min(max(middle, 1.0e-4), 0.9999), max(power, 1.0))
-    return SolverParameters((first, second), imp_values)
+        fault = node.error(f"attribute '{ref}': expected two positive numbers, or two that are not")
+        faults.meet(fault, "MuJoCo's default is taken")
+        first, second = SOLREF
+    inside = (min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), max(width, 0.0))
+    inside += (min(max(middle, 0.0), 1.0), max(power, 1.0))
+    if inside != (low, high, width, middle, power):
+        given = " ".join(f"{value:g}" for value in (low, high, width, middle, power))
+        fault = node.error(f"attribute '{imp}' is out of range: {given}")
+        faults.meet(fault, " ".join(f"{value:g}" for value in inside) + " is taken")
+    # no impedance is wholly 0 or 1, and so no middle
+    middle = min(max(middle, 1.0e-4), 0.9999)
+    return SolverParameters((first, second), (*inside[:3], middle, inside[4]))
 
 
 def differs(node: Node, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from newtonsim.importers.building.assemble import left_out
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.mjcf.document import Compiler
@@ -61,6 +62,8 @@ def _body_mass(
     if props.mass <= 0.0 and own is not None and rule != "true":
         report.approximated(body.node, "there is no geometry to compute the mass from; <inertial> is used")
         return own
+    if own is not None and rule != "true":
+        report.approximated(body.node, left_out(own.mass, props.mass))
     return props
 
 

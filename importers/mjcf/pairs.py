@@ -7,6 +7,7 @@ Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#contact-pai
 """
 
 from newtonsim.builder import ModelBuilder
+from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.geoms import differs, solver_parameters
@@ -17,7 +18,12 @@ _FRICTION = (1.0, 1.0, 0.005, 0.0001, 0.0001)
 
 
 def add_pair_parameters(
-    scene: Scene, shapes: dict[str, int], scale: float, builder: ModelBuilder, report: ImportReport
+    scene: Scene,
+    shapes: dict[str, int],
+    scale: float,
+    builder: ModelBuilder,
+    report: ImportReport,
+    faults: Faults,
 ) -> None:
     """Give pairs of shapes the parameters of the file's pairs.
 
@@ -27,12 +33,13 @@ def add_pair_parameters(
         scale: Factor on all lengths.
         builder: Receives the pairs.
         report: Receives what is not modelled.
+        faults: Decides about parameters out of their range.
     """
     margins = {geom.name: geom.margin or 0.0 for body in scene.bodies for geom in body.geoms}
     for node, first, second in scene.pairs:
         if first not in shapes or second not in shapes or not _OWN & set(node.attrib):
             continue
-        solver = solver_parameters(node, "solref", "solimp")
+        solver = solver_parameters(node, "solref", "solimp", faults)
         solref, solimp = (0.0, 0.0), SolverParameters().solimp
         if solver is not None:
             solref, solimp = solver.solref, solver.scaled(scale).solimp

@@ -291,7 +291,7 @@ def _parse_joint(
     if joint.armature is not None:
         joint.armature = _not_negative(node, "armature", joint.armature, document)
     _read_range(node, joint, document, report)
-    joint.limit = solver_parameters(node, "solreflimit", "solimplimit")
+    joint.limit = solver_parameters(node, "solreflimit", "solimplimit", document.faults)
     joint.margin = node.float("margin", 0.0)
     _check_joint_support(node, joint, report)
     return joint

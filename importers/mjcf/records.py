@@ -248,6 +248,18 @@ class Scene:
     ignored_names: set[str] = field(default_factory=set)
 
 
+def assume_mujocos_defaults(scene: Scene) -> None:
+    """Give geoms, hinges and slides what MuJoCo assumes where the file says nothing, in place."""
+    for body in scene.bodies:
+        for joint in body.joints:
+            if joint.kind in ("hinge", "slide") and joint.limit is None:
+                joint.limit = SolverParameters()
+        for geom in body.geoms:
+            geom.solver = geom.solver or SolverParameters()
+            if geom.friction is None:
+                geom.friction = np.array(DEFAULT_FRICTION)
+
+
 def scale_scene(scene: Scene, scale: float) -> None:
     """Multiply all lengths of bodies, joints, geoms and sites, in place.
 

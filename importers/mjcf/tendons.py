@@ -84,7 +84,8 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         if lower > upper:
             raise node.error(f"attribute 'range' is reversed: {node.text_of('range')!r}")
         options["limit_lower"], options["limit_upper"] = lower, upper
-        limit = solver_parameters(node, "solreflimit", "solimplimit") or SolverParameters()
+        given = solver_parameters(node, "solreflimit", "solimplimit", document.faults)
+        limit = given or SolverParameters()
         options["limit_solref"], options["limit_solimp"] = limit.solref, limit.solimp
         options["limit_margin"] = node.float("margin", 0.0)
     for name in ("solreffriction", "solimpfriction"):
@@ -138,7 +139,7 @@ def _parse_equality(node: Node, document: Document, scene: Scene, report: Import
     given = node.floats("polycoef", 5, (0.0, 1.0, 0.0, 0.0, 0.0), at_least=1)
     coefficients[: len(given)] = given
     active = bool(node.bool("active", True)) and scene.equalities_enabled
-    solver = solver_parameters(node, "solref", "solimp") or SolverParameters()
+    solver = solver_parameters(node, "solref", "solimp", document.faults) or SolverParameters()
     scene.tendon_equalities.append(TendonEquality(node, ends, coefficients, active, solver))
 
 

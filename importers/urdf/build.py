@@ -7,7 +7,7 @@ import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.errors import ImportFileError
-from newtonsim.importers.building.assemble import add_base, usable_mass
+from newtonsim.importers.building.assemble import add_base, left_out, usable_mass
 from newtonsim.importers.building.filters import TouchRules
 from newtonsim.importers.files.arguments import ContactSettings
 from newtonsim.importers.files.faults import REFUSE, Faults
@@ -194,6 +194,8 @@ class RobotBuilder:
                 link.node, "there is no geometry to compute the mass from; <inertial> is used"
             )
             return defined
+        if defined.mass > 0.0:
+            self.report.approximated(link.node, left_out(defined.mass, props.mass))
         return props
 
     # -- joints ----------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ class GeneralGroup(EffortGroup):
         return p.room["effort"]
 
 
-def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[tuple[str, ...], General]:
+def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[str | tuple[str, ...], Actuator]:
     """Return the actuators of an MJCF file for `Actuators`, joints of the same law together.
 
     They act as MuJoCo's, with all that drives leave out: activation dynamics, gains that depend on position

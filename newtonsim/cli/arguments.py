@@ -296,6 +296,12 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
         help="print instead, for each kind of element, how many are modelled, approximated, not modelled or "
         "without effect, and why",
     )
+    parser.add_argument(
+        "--oracle",
+        action="store_true",
+        help="compare instead with MuJoCo (MJCF) or pinocchio (URDF): masses, M(q), bias forces, frames, and "
+        "for MJCF a second of motion without contacts; one line each, with the largest error and where it is",
+    )
 
 
 def _add_warmup(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,12 @@ _COLUMNS = {
 
 
 def info(arguments: argparse.Namespace) -> int:
-    """Print what a robot file holds and what was not understood of it."""
+    """Print what a robot file holds and what was not understood of it, or how it compares with its oracle."""
+    if arguments.oracle:
+        from newtonsim.fidelity import compare_with_oracle
+
+        print("\n".join(compare_with_oracle(arguments.file).lines()))
+        return 0
     robot = load_robot(arguments.file, arguments.base)
     print("\n".join(fidelity(robot) if arguments.report else describe(robot)))
     return 0

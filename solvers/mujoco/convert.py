@@ -20,7 +20,7 @@ from newtonsim.solvers.mujoco.options import MujocoOptions
 from newtonsim.solvers.mujoco.shapes import GeomWriter, SurfaceOptions
 from newtonsim.solvers.mujoco.source import HostModel, Selection, select
 from newtonsim.solvers.mujoco.spec import BodyWriter, DriveOptions, Names
-from newtonsim.solvers.mujoco.tendons import TendonWriter, check_tendon_worlds
+from newtonsim.solvers.mujoco.tendons import TendonWriter
 
 if TYPE_CHECKING:
     import mujoco
@@ -115,7 +115,6 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     constraints = ConstraintWriter(host, chosen, spec, names, trees)
     constraints.write()
     tendons = TendonWriter(host, chosen, spec, names, trees)
-    check_tendon_worlds(host, tendons.row)
     tendons.write()
     if options.add_axes:
         _add_axes(spec, names)

@@ -6,23 +6,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newtonsim.builder.tendons import ON_BODY
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
     IDENTITY,
     quat_rotate,
     transform_inverse,
     transform_multiply,
+    transform_point,
 )
 from newtonsim.scene.arrays import COUNTS, SPECS
 from newtonsim.scene.columns import INTEGER_TYPES, element_shape
 from newtonsim.scene.enums import ConstraintType, GeoType, JointType
 from newtonsim.scene.model import Model
+from newtonsim.solvers.tendons import tendon_worlds
 
 _STRUCTS = {"shape_material_": "shape_materials", "shape_geo_": "shape_geo"}
 _PLACE_TOLERANCE = 1.0e-5
 """How far places in worlds that are moved copies may differ [m], and components of rotations."""
 _MEMBERS = ("body", "joint", "axis", "shape", "constraint")
-_INITIAL = frozenset(("body_q", "body_qd", "joint_q", "joint_qd", "joint_act", "constraint_enabled"))
+_INITIAL = frozenset(
+    ("body_q", "body_qd", "joint_q", "joint_qd", "joint_act", "tendon_act", "constraint_enabled")
+)
 """Arrays that a state or control replaces, or that steps read anew."""
 
 
@@ -158,6 +163,7 @@ class _WorldComparison:
         self.host, self.rows = host, rows
         owners = {"body": host.body_world, "joint": host.joint_world, "shape": host.shape_world}
         owners["constraint"] = constraint_row
+        owners |= _tendon_owners(host)
         self.members = {kind: self._members(kind, world) for kind, world in owners.items()}
         spread = {
             "axis": ("joint", host.joint_axis_dim.sum(axis=1), host.joint_axis_start),
@@ -255,6 +261,7 @@ class _WorldComparison:
             "constraint_X_p": host.constraint_parent < 0,
             "constraint_X_c": host.constraint_child < 0,
             "shape_transform": host.shape_body < 0,
+            "tendon_element_point": host.tendon_element_body < 0,
         }
 
     def origins(self) -> np.ndarray:
@@ -265,6 +272,7 @@ class _WorldComparison:
         """
         placed = self._placed()
         placed["joint_X_p"] = placed["joint_X_p"] & (self.host.joint_type != JointType.FREE)
+        points = self._fixed_points(placed.pop("tendon_element_point"))
         kinds = {"joint_X_p": "joint", "shape_transform": "shape"}
         groups = []
         for name, where in placed.items():
@@ -273,12 +281,35 @@ class _WorldComparison:
                 groups.append(getattr(self.host, name)[members[:, where[members[0]]]])
         places = np.concatenate(groups, axis=1) if groups else np.zeros((self.rows, 0, 7))
         if not places.shape[1]:
-            return np.tile(IDENTITY, (self.rows, 1))
+            origin = np.tile(IDENTITY, (self.rows, 1))
+            if points.shape[1]:
+                origin[:, :3] = points[:, 0] - points[0, 0]
+            self._check_origins(origin, places, points)
+            return origin
         origin = transform_multiply(places[:, 0], transform_inverse(places[0, 0]))
         origin[origin[:, 6] < 0.0, 3:] *= -1.0
-        error = transform_multiply(transform_inverse(transform_multiply(origin[:, None], places[0])), places)
-        error = np.abs(error[..., :6]).max(axis=(1, 2))
-        if error.max() > _PLACE_TOLERANCE * max(1.0, np.abs(places[..., :3]).max()):
+        self._check_origins(origin, places, points)
+        return origin
+
+    def _fixed_points(self, fixed: np.ndarray) -> np.ndarray:
+        """Points of tendons that are fixed in the worlds (rows, n, 3) [m]."""
+        members = self.members["tendon_element"]
+        if not members.size:
+            return np.zeros((self.rows, 0, 3))
+        path = fixed[members[0]] & (self.host.tendon_element_kind[members[0]] == ON_BODY)
+        return self.host.tendon_element_point[members[:, path]]
+
+    def _check_origins(self, origin: np.ndarray, places: np.ndarray, points: np.ndarray) -> None:
+        """Raise ModelError unless what holds each world is that of the first, moved by its origin."""
+        error = np.zeros(self.rows)
+        if places.shape[1]:
+            off = transform_inverse(transform_multiply(origin[:, None], places[0]))
+            error = np.abs(transform_multiply(off, places)[..., :6]).max(axis=(1, 2))
+        if points.shape[1]:
+            off = np.abs(transform_point(origin[:, None], points[0]) - points).max(axis=(1, 2))
+            error = np.maximum(error, off)
+        reach = max([1.0, *(float(np.abs(x[..., :3]).max()) for x in (places, points) if x.size)])
+        if error.max() > _PLACE_TOLERANCE * reach:
             raise ModelError(
                 f"world {int(np.argmax(error))} is not world 0 moved as a whole, "
                 "and worlds that MuJoCo steps separately have to be copies of each other"
@@ -287,7 +318,19 @@ class _WorldComparison:
         turned = np.abs(quat_rotate(origin[:, 3:], gravity) - gravity).max(axis=1)
         if turned.max() > _PLACE_TOLERANCE * max(1.0, np.abs(gravity).max()):
             raise ModelError(f"world {int(np.argmax(turned))} is turned against gravity")
-        return origin
+
+
+def _tendon_owners(host: HostModel) -> dict[str, np.ndarray]:
+    """World of each tendon, of each element of a path, and of each equality between tendons."""
+    model = host.model
+    tendon = tendon_worlds(model) if model.tendon_count else np.zeros(0, np.int64)
+    sizes = np.diff(np.append(host.tendon_start, model.tendon_element_count)).astype(np.int64)
+    first = host.tendon_equality_tendons.reshape(-1, 2)[:, 0].astype(np.int64)
+    return {
+        "tendon": tendon,
+        "tendon_element": np.repeat(tendon, sizes) if model.tendon_count else tendon,
+        "tendon_equality": tendon[first] if len(first) else first,
+    }
 
 
 def _lengths(starts) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newtonsim.builder.tendons import ON_AXIS, PULLEY
-from newtonsim.errors import ModelError
 from newtonsim.scene.enums import JointMode
 from newtonsim.solvers.mujoco.source import HostModel, Selection
 from newtonsim.solvers.mujoco.spec import BodyWriter, Names
@@ -148,18 +147,3 @@ class TendonWriter:
         equality.data[:5] = coefficients
         if host.tendon_equality_solref[k].any():
             equality.solref, equality.solimp = host.tendon_equality_solref[k], host.tendon_equality_solimp[k]
-
-
-def check_tendon_worlds(host: HostModel, row: np.ndarray) -> None:
-    """Raise ModelError unless all of MuJoCo's worlds have the same tendons."""
-    counts = np.bincount(row) if len(row) else np.zeros(1)
-    if (counts != counts[0]).any():
-        other = int(np.argmax(counts != counts[0]))
-        raise ModelError(
-            f"world {other} has {counts[other]} tendons, world 0 has {counts[0]}: worlds that MuJoCo steps "
-            "separately have to be copies of each other"
-        )
-    for name in ("stiffness", "damping", "target_ke", "limit_lower", "limit_upper"):
-        values = getattr(host, f"tendon_{name}").reshape(len(counts), -1)
-        if (values != values[0]).any():
-            raise ModelError(f"tendon_{name} differs between worlds that MuJoCo steps separately")

@@ -135,6 +135,35 @@ def test_mjcf_with_a_negative_number_that_mujoco_compiles(attribute):
         parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
 
 
+OUT_OF_RANGE = {
+    'solimp="1.2 .9 .01"': ("is out of range: 1.2 0.9 0.01 0.5 2; 1 0.9 0.01 0.5 2 is taken", 1.0),
+    'solimp="-.1 .9 -.01 2 .5"': ("range: -0.1 0.9 -0.01 2 0.5; 0 0.9 0 1 1 is taken", 0.0),
+    'solref="-1 1"': ("two that are not; MuJoCo's default is taken", 0.9),
+}
+
+
+@pytest.mark.parametrize("attribute", OUT_OF_RANGE)
+@pytest.mark.parametrize("of", ["geom", "joint"])
+def test_mjcf_with_parameters_of_the_solver_out_of_range(attribute, of):
+    """MuJoCo compiles them, and steps with others."""
+    text = MJCF.format(head="", joint='range="-1 1"')
+    if of == "geom":
+        text = text.replace("<geom", f"<geom {attribute}")
+    else:
+        text = text.replace("<joint", "<joint " + attribute.replace("=", "limit="))
+    mujoco.MjModel.from_xml_string(text)
+    builder, report, told = read(parse_mjcf, text)
+    (entry,) = report.of_kind("mended")
+    message, first = OUT_OF_RANGE[attribute]
+    assert message in entry.message
+    assert entry.line == (2 if of == "joint" else 3)
+    assert len(told) == 1
+    imp = builder.shape_solimp if of == "geom" else builder.joint_limit_solimp
+    assert imp[0][0] == first
+    with pytest.raises(newtonsim.ImportFileError, match=r"out of range|two that are not"):
+        parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
+
+
 @pytest.mark.parametrize("head", ["<!-- a -- b -->", "<!--  -->"])
 def test_mjcf_that_is_not_well_formed(head, tmp_path):
     text = MJCF.format(head=head, joint="")
@@ -187,3 +216,26 @@ def test_an_arm_without_its_mesh_files_has_the_masses_of_pinocchio():
     oracle = pinocchio.buildModelFromUrdf(str(path))
     assert len(oracle.inertias) > 7
     assert sum(builder.body_mass) == pytest.approx(sum(inertia.mass for inertia in oracle.inertias))
+
+
+HEAVY = {
+    parse_urdf: """<robot name="r"><link name="a"><inertial><mass value="5"/>
+    <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>
+    <collision><geometry><box size="1 1 1"/></geometry></collision></link></robot>""",
+    parse_mjcf: """<mujoco><worldbody><body name="a"><freejoint/>
+    <inertial pos="0 0 0" mass="5" diaginertia="1 1 1"/><geom type="box" size=".5 .5 .5"/></body></worldbody>
+    </mujoco>""",
+}
+
+
+@pytest.mark.parametrize("parse", HEAVY, ids=lambda parse: parse.__name__)
+def test_masses_that_the_default_leaves_out_are_told(parse):
+    """The interface's default computes masses from the geometry; the report says so for each body."""
+    builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=True)
+    assert builder.body_mass == pytest.approx([1000.0])
+    (entry,) = report.of_kind("approximated")
+    assert "<inertial> with 5 kg is left out, and the geometry gives 1000 kg" in entry.message
+    assert "ignore_inertial_definitions" in entry.message
+    builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=False)
+    assert builder.body_mass == pytest.approx([5.0])
+    assert not report.of_kind("approximated")

@@ -125,3 +125,19 @@ def test_plain_motors_do_not_warn(z_up):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         parse_mjcf(TEXT.format(defaults="", actuators=CASES["motor"]), z_up, strict=True)
+
+
+@pytest.mark.parametrize("servo", ['<position joint="j" kp="-30"/>', '<velocity joint="j" kv="-2"/>'])
+def test_a_servo_that_pushes_away_is_told_and_its_law_kept(servo, z_up):
+    """MuJoCo compiles negative gains and is driven away by them; no drive is, but the general actuator."""
+    text = f"""<mujoco><worldbody><body><joint name="j" axis="0 1 0"/><geom size=".1" pos="0 0 -.3"/></body>
+    </worldbody><actuator>{servo}</actuator></mujoco>"""
+    law = mujoco.MjModel.from_xml_string(text)
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="push away from their target"):
+        report = parse_mjcf(text, z_up)
+    (one,) = report.actuators
+    assert one["axis"] is None
+    np.testing.assert_allclose(one["law"]["bias"], law.actuator_biasprm[0][:3])
+    np.testing.assert_allclose(one["law"]["gain"][0], law.actuator_gainprm[0][0])
+    with pytest.raises(newtonsim.ImportFileError, match="push away"):
+        parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)

@@ -114,6 +114,46 @@ WRONG = {
 def test_wrong_numbers_name_file_and_line(message: str):
     text = f"<mujoco><worldbody><body>\n{WRONG[message]}</body></worldbody></mujoco>"
     with pytest.raises(newtonsim.ImportFileError, match=message) as error:
-        parse_mjcf(text, newtonsim.ModelBuilder())
+        parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
     assert error.value.line == 2
     assert error.value.element == "geom"
+
+
+FALLING = """<mujoco><option timestep=".002" cone="elliptic"/><worldbody><geom type="plane" size="1 1 1"/>
+  <body pos="0 0 .3"><freejoint/><geom size=".1"/></body>
+  <body pos="1 0 1"><joint axis="0 1 0" range="-40 10" damping=".05"/>
+    <geom type="capsule" fromto="0 0 0 .3 0 0" size=".03"/></body></worldbody></mujoco>"""
+
+
+def furthest(**options) -> float:
+    """Largest difference from MuJoCo of a coordinate of `FALLING` over half a second."""
+    mj = mujoco.MjModel.from_xml_string(FALLING)
+    data = mujoco.MjData(mj)
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_mjcf(FALLING, builder, floating=None, stiffness=0.0, damping=0.0, **options)
+    model = builder.finalize("cpu")
+    solver, state = newtonsim.FeatherstoneSolver(model, coriolis="start"), model.state()
+    found = 0.0
+    for _ in range(250):
+        mujoco.mj_step(mj, data)
+        solver.step(model, state, state, None, None, 0.002)
+        q = state.joint_q.numpy()
+        found = max(found, abs(q[2] - data.qpos[2]), abs(q[7] - data.qpos[7]))
+    return found
+
+
+def test_what_the_file_leaves_out_is_mujocos_if_asked_for():
+    """A ball meets the ground and an arm its limit: both give way as MuJoCo's defaults say, or are rigid."""
+    assert furthest() > 5.0e-3
+    assert furthest(mujoco_defaults=True) < 2.0e-4
+
+
+def test_what_the_file_says_stays_with_mujocos_defaults():
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    text = """<mujoco><worldbody><body><joint range="0 1" solreflimit=".05 .7"/><joint axis="1 0 0"/>
+      <geom name="a" size=".1" solref=".03 1" friction=".3"/><geom name="b" size=".1"/></body></worldbody>
+      </mujoco>"""
+    parse_mjcf(text, builder, mujoco_defaults=True)
+    np.testing.assert_allclose(builder.joint_limit_solref, [(0.05, 0.7), (0.02, 1.0)])
+    np.testing.assert_allclose(builder.shape_solref, [(0.03, 1.0), (0.02, 1.0)])
+    np.testing.assert_allclose(builder.shape_material_mu, [0.3, 1.0])

@@ -247,3 +247,19 @@ def test_merged_bodies_keep_their_points():
                 builder.collapse_fixed_joints()
         found.append(run(builder, 50, 0.005)[-1])
     np.testing.assert_allclose(found[1], found[0], atol=1.0e-5)
+
+
+def test_a_limit_on_damped_joints_differs_from_mujoco_by_the_step():
+    """MuJoCo's force of a limit knows of damping at the start of the step, ours at its end."""
+    text = """<mujoco><compiler angle="radian"/><worldbody><body pos="0 0 1">
+      <joint name="a" axis="0 1 0" damping=".5"/>
+      <geom type="capsule" fromto="0 0 0 .3 0 0" size=".03" mass="1"/></body></worldbody><tendon>
+      <fixed limited="true" range="-.2 .3"><joint joint="a" coef=".7"/></fixed></tendon></mujoco>"""
+    errors = []
+    for dt in (0.004, 0.001):
+        builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        parse_mjcf(text, builder, floating=None, stiffness=0.0, damping=0.0)
+        steps = round(0.6 / dt)
+        errors.append(np.abs(run(builder, steps, dt) - run_mujoco(text, steps, dt, 0.0)).max())
+    assert errors[0] < 2.0e-3
+    assert 3.0 < errors[0] / errors[1] < 5.0

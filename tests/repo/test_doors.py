@@ -41,6 +41,8 @@ importers.files importers.geometry importers.building importers.soft_meshes
 importers.urdf importers.mjcf importers.sdf importers.usd
 importers.writers importers.writers.mjcf importers.writers.usd importers.writers.urdf
 
+fidelity
+
 render render.recordings render.camera render.films render.sim_renderer render.viewer
 utils
 examples.assets examples.scenes

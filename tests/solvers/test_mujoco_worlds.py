@@ -94,6 +94,66 @@ def test_worlds_that_are_no_copies(change, message):
         MuJoCoSolver(different(change).finalize(device="cpu"), use_mujoco=True)
 
 
+def with_tendons() -> ModelBuilder:
+    """Two worlds, 3 m apart, of a free body on a rope from the world and of a pendulum with two tendons."""
+    part = ModelBuilder(up_vector=(0, 0, 1))
+    body = part.add_body(origin=((0, 0, 1), (0, 0, 0, 1)), mass=1.0, I_m=np.eye(3) * 0.01)
+    part.add_joint_free(body)
+    part.add_tendon_spatial([(-1, (0.2, 0, 2)), (-1, (0, 0, 2)), (body, (0, 0, 0.1))], stiffness=50.0)
+    arm = part.add_body(mass=1.0, com=(0.3, 0, 0), I_m=np.eye(3) * 0.01)
+    part.add_joint_revolute(body, arm, axis=(0, 1, 0))
+    part.add_tendon_fixed([(0, 0.7)], limit_upper=1.0)
+    part.add_tendon_equality(1, 0)
+    builder = ModelBuilder(up_vector=(0, 0, 1))
+    builder.replicate(part, 2, spacing=(3.0, 0.0, 0.0))
+    return builder
+
+
+CHANGED = {
+    "tendon_damping": 1.0,
+    "tendon_friction": 1.0,
+    "tendon_spring_upper": 3.0,
+    "tendon_limit_margin": 0.1,
+    "tendon_limit_solref": (0.1, 1.0),
+    "tendon_target_kd": 1.0,
+    "tendon_effort_limit": 3.0,
+    "tendon_mode": 1,
+    "tendon_offset": 0.1,
+    "tendon_element_factor": 0.3,
+    "tendon_equality_coefficients": (0.0, 2.0, 0.0, 0.0, 0.0),
+    "tendon_equality_enabled": 0,
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_worlds_whose_tendons_differ_are_refused(name):
+    builder = with_tendons()
+    getattr(builder, name)[-1] = CHANGED[name]
+    with pytest.raises(ModelError, match=f"{name}: world 1 differs from world 0"):
+        MuJoCoSolver(builder.finalize("cpu"), use_mujoco=True)
+
+
+def test_worlds_whose_ropes_hang_elsewhere_are_refused():
+    builder = with_tendons()
+    builder.tendon_element_point[5] = wp.vec3(9.0, 0.0, 2.0)
+    with pytest.raises(ModelError, match="world 1 is not world 0 moved"):
+        MuJoCoSolver(builder.finalize("cpu"), use_mujoco=True)
+
+
+def test_worlds_with_ropes_move_as_in_one():
+    """The rope hangs where its world is, though nothing else is fixed there."""
+    found = []
+    for apart in (True, False):
+        model = with_tendons().finalize("cpu")
+        solver = MuJoCoSolver(model, use_mujoco=True, separate_envs_to_worlds=apart)
+        state = model.state()
+        for _ in range(50):
+            solver.step(model, state, state, None, None, 0.004)
+        found.append(state.body_q.numpy())
+    assert abs(found[1][0, 2] - 1.0) > 0.05
+    np.testing.assert_allclose(found[0], found[1], atol=1.0e-4)
+
+
 def test_state_is_read_every_so_often():
     model = robot(False).finalize(device="cpu")
     state = model.state()

@@ -1,0 +1,242 @@
+"""What is compared of a file, how far apart it is, and where."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from newtonsim import dynamics
+from newtonsim.fidelity import motion, ours
+from newtonsim.fidelity.mujoco_oracle import MujocoOracle, Placed
+from newtonsim.fidelity.ours import Reading
+from newtonsim.fidelity.pinocchio_oracle import PinocchioOracle
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
+from newtonsim.testing import random_state
+
+MASSES = 1.0e-5
+INERTIA = 1.0e-4
+BIAS = 1.0e-3
+PLACES = 1.0e-5
+ANGLES = 1.0e-4
+MOTION = 1.0e-3
+
+
+@dataclass(frozen=True)
+class Item:
+    """One comparison.
+
+    Attributes:
+        name: What is compared.
+        error: Largest difference; infinite where one side lacks something.
+        unit: Its unit; "" for differences relative to the oracle's number.
+        where: Where it is, "" where there is one place.
+        tolerance: Largest difference that counts as agreement.
+        remark: What is to be said besides.
+    """
+
+    name: str
+    error: float
+    unit: str
+    where: str
+    tolerance: float
+    remark: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the difference is within the tolerance."""
+        return self.error <= self.tolerance
+
+    def __str__(self) -> str:
+        size = "missing" if np.isinf(self.error) else f"{self.error:.1e} {self.unit}".strip()
+        place = f" at {self.where}" if self.where else ""
+        remark = f"; {self.remark}" if self.remark else ""
+        verdict = "agrees" if self.agrees else f"differs by more than {self.tolerance:g}"
+        return f"{self.name}: {size}{place}, {verdict}{remark}"
+
+
+@dataclass
+class Comparison:
+    """A file compared with its oracle.
+
+    Attributes:
+        path: The file.
+        oracle: Name of the engine.
+        items: What was compared.
+        remarks: What the importer mended, approximates or does not model, which may be why something differs.
+    """
+
+    path: str
+    oracle: str
+    items: list[Item] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all of it agrees."""
+        return all(item.agrees for item in self.items)
+
+    def lines(self) -> list[str]:
+        """Return one line for each item."""
+        return [f"compared with {self.oracle}:", *(f"- {item}" for item in self.items)]
+
+
+def compare_with_oracle(
+    path: str | os.PathLike, states: int = 4, seconds: float = 1.0, seed: int = 0
+) -> Comparison:
+    """Compare a robot file as it is read here with MuJoCo (MJCF) or pinocchio (URDF).
+
+    Compared are masses in all and of each body, the joint-space inertia M(q), the forces without acceleration
+    and the frames of all bodies in random states, and for MJCF the motion from the reference pose at equal
+    time step, by semi-implicit Euler on both sides (`FeatherstoneSolver(coriolis="start")`, MuJoCo's
+    "Euler"), without contacts, actuators as `general_actuators` makes them under a tenth of their largest
+    control. The file is read with `mujoco_defaults`, `floating=None` and its own inertias.
+
+    Errors of M(q) are those of entries after scaling each degree of freedom to unit inertia, those of forces
+    likewise, relative to the largest force.
+
+    Example:
+        >>> from newtonsim.examples import asset_path
+        >>> from newtonsim.fidelity import compare_with_oracle
+        >>> compare_with_oracle(asset_path("humanoid.xml"), seconds=0.0).agrees
+        True
+
+    Args:
+        path: The file, MJCF or URDF.
+        states: Number of random states.
+        seconds: Length of the motion [s]; 0 for none.
+        seed: Of the random states and controls.
+
+    Returns:
+        What was found.
+
+    Raises:
+        ImportFileError: We cannot read the file.
+        OracleError: The oracle is not installed, or refuses the file.
+        NewtonsimError: The file is neither MJCF nor URDF.
+    """
+    path = os.fspath(path)
+    kind = ours.kind_of(path)
+    oracle = MujocoOracle(path) if kind == "mjcf" else PinocchioOracle(path)
+    reading = ours.read(path, kind)
+    remarks = [entry.message for entry in reading.report.entries if entry.kind != "ignored"]
+    found = Comparison(path, oracle.name, remarks=list(dict.fromkeys(remarks)))
+    if isinstance(oracle, MujocoOracle):
+        found.items += _mass_items(reading, oracle)
+    else:
+        found.items += _group_items(reading, oracle)
+    missing = abs(reading.model.joint_dof_count - oracle.dof_count)
+    remark = f"there are {oracle.dof_count}"
+    found.items.append(Item("degrees of freedom", float(missing), "", "", 0.0, remark))
+    if not missing:
+        found.items += _state_items(reading, oracle, states, seed)
+        if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.body_count:
+            apart = motion.compare(reading, oracle, seconds, seed, MOTION)
+            where = f"{apart.body} after {apart.time:.2g} s"
+            found.items.append(Item("motion", apart.distance, "m", where, MOTION, apart.remark))
+    return found
+
+
+def _total(name: str, mine: float, other: float) -> Item:
+    return Item(
+        name, abs(mine - other) / max(other, 1.0e-6), "", "", MASSES, f"{mine:.6g} and {other:.6g} kg"
+    )
+
+
+def _mass_items(reading: Reading, oracle: MujocoOracle) -> list[Item]:
+    """Masses, centres of mass and inertias of bodies."""
+    mine, theirs = ours.masses(reading), oracle.masses()
+    total = _total("total mass", sum(m for m, *_ in mine.values()), sum(m for m, *_ in theirs.values()))
+    worst = {"mass": (0.0, ""), "centre of mass": (0.0, ""), "inertia": (0.0, "")}
+    for name, (mass, com, inertia) in theirs.items():
+        if name not in mine:
+            worst["mass"] = (np.inf, name)
+            continue
+        own_mass, own_com, own_inertia = mine[name]
+        away = float(np.linalg.norm(own_com - com)) if mass > 0.0 else 0.0
+        turned = float(np.abs(own_inertia - inertia).max() / max(np.abs(inertia).max(), 1.0e-12))
+        for key, error in (
+            ("mass", abs(own_mass - mass) / max(mass, 1.0e-6)),
+            ("centre of mass", away),
+            ("inertia", turned),
+        ):
+            worst[key] = max(worst[key], (error, name))
+    (mass, at), (away, there), (turned, body) = worst.values()
+    return [
+        total,
+        Item("masses of bodies", mass, "", at, MASSES),
+        Item("centres of mass", away, "m", there, PLACES),
+        Item("inertias of bodies", turned, "", body, INERTIA),
+    ]
+
+
+def _group_items(reading: Reading, oracle: PinocchioOracle) -> list[Item]:
+    """Masses of what moves together."""
+    theirs, groups = oracle.masses(), oracle.groups()
+    mine = dict.fromkeys(theirs, 0.0)
+    own = ours.masses(reading)
+    for link, (mass, *_) in own.items():
+        if link in groups:
+            mine[groups[link]] += mass
+    error, name = max((abs(mine[name] - mass) / max(mass, 1.0e-6), name) for name, mass in theirs.items())
+    total = _total("total mass", sum(m for m, *_ in own.values()), sum(theirs.values()))
+    return [total, Item("masses of bodies", error, "", name, MASSES)]
+
+
+def _state_items(
+    reading: Reading, oracle: MujocoOracle | PinocchioOracle, states: int, seed: int
+) -> list[Item]:
+    """Inertia, bias and frames in random states."""
+    found = {"M(q)": (0.0, ""), "bias": (0.0, ""), "place": (0.0, ""), "angle": (0.0, "")}
+    for number in range(states if reading.model.joint_dof_count else 1):
+        state = random_state(reading.model, seed + number)
+        for name, (error, where) in _state_errors(reading, state, oracle.place(reading, state)).items():
+            found[name] = max(found[name], (error, f"{where}, state {number}"))
+    units = {"M(q)": ("", INERTIA), "bias": ("", BIAS), "place": ("m", PLACES), "angle": ("rad", ANGLES)}
+    names = {"M(q)": "M(q)", "bias": "bias forces", "place": "frames, places", "angle": "frames, angles"}
+    items = []
+    for name, (unit, tolerance) in units.items():
+        items.append(Item(names[name], found[name][0], unit, found[name][1], tolerance))
+    return items if reading.model.joint_dof_count else items[2:]
+
+
+def _state_errors(reading: Reading, state, placed: Placed) -> dict[str, tuple[float, str]]:
+    found = {}
+    if reading.model.joint_dof_count:
+        names = reading.dof_names
+        scale = np.sqrt(np.maximum(np.diag(placed.M), 1.0e-9 * np.diag(placed.M).max()))
+        off = np.abs(_joint_space_inertia(reading, state) - placed.M) / np.outer(scale, scale)
+        i, j = np.unravel_index(int(off.argmax()), off.shape)
+        place = names[i] if i == j else f"{names[i]} and {names[j]}"
+        found["M(q)"] = float(off[i, j]), place
+        bias = dynamics.bias(reading.model, state).numpy()
+        off = np.abs((bias - placed.bias) / scale) / max(np.abs(placed.bias / scale).max(), 1.0e-9)
+        found["bias"] = float(off.max()), names[int(off.argmax())]
+    poses = state.body_q.numpy().astype(np.float64)
+    found["place"] = found["angle"] = (0.0, "")
+    for name, body in reading.report.bodies.items():
+        if body >= 0 and name in placed.poses:
+            away, turn = _apart(poses[body], placed.poses[name])
+            found["place"] = max(found["place"], (away, name))
+            found["angle"] = max(found["angle"], (turn, name))
+    return found
+
+
+def _joint_space_inertia(reading: Reading, state) -> np.ndarray:
+    """M(q) over all degrees of freedom (n, n), from the blocks of articulations."""
+    model = reading.model
+    blocks = dynamics.mass_matrix(model, state).numpy().astype(np.float64)
+    M, start = np.zeros((model.joint_dof_count,) * 2), model.joint_qd_start.numpy()
+    first = model.articulation_start.numpy()
+    for number, block in enumerate(blocks):
+        low, high = start[first[number]], start[first[number + 1]]
+        M[low:high, low:high] = block[: high - low, : high - low]
+    return M
+
+
+def _apart(pose: np.ndarray, other: np.ndarray) -> tuple[float, float]:
+    """Distance of two poses [m], relative for those further than a metre from the origin, and angle [rad]."""
+    away = float(np.linalg.norm(pose[:3] - other[:3])) / max(1.0, float(np.linalg.norm(other[:3])))
+    turn = quat_multiply(pose[3:], quat_conjugate(other[3:]))
+    return away, 2.0 * float(np.arctan2(np.linalg.norm(turn[:3]), abs(turn[3])))

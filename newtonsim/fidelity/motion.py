@@ -1,0 +1,169 @@
+"""A file that moves for a while here and in MuJoCo, without contacts, at equal time step and integrator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from newtonsim.actuators import ActuatedSolver, Actuators, general_actuators
+from newtonsim.simulator import Simulator
+from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers.featherstone.stages import GravityCompensation
+
+if TYPE_CHECKING:
+    from newtonsim.fidelity.mujoco_oracle import MujocoOracle
+    from newtonsim.fidelity.ours import Reading
+
+SAMPLES = 25
+CONTROL = 0.1
+"""Largest control, as a share of what an actuator may be given."""
+
+NEARBY = 1.0e-6
+"""How far away [m or rad] MuJoCo is started once more, to see how much that matters."""
+
+
+FINER = 4
+"""How much shorter steps are that tell what comes of the length of steps."""
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far apart two motions are.
+
+    Attributes:
+        distance: Largest distance of the origins of a body [m].
+        body: Which one.
+        time: When [s].
+        nearby: How far MuJoCo is from itself [m] when it starts `NEARBY` beside.
+        finer: The largest distance [m] with steps of a quarter of the length; None where it is not wanted.
+    """
+
+    distance: float
+    body: str
+    time: float
+    nearby: float
+    finer: float | None
+
+    @property
+    def remark(self) -> str:
+        """What tells why they are apart."""
+        parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {NEARBY:g} beside"]
+        if self.finer is not None:
+            parts.append(f"with a {FINER}th of the time step it is {self.finer:.1e} m")
+        return ", ".join(parts)
+
+
+def compare(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, tolerance: float) -> Apart:
+    """Move a file from its reference pose.
+
+    Args:
+        reading: The file here.
+        oracle: The file in MuJoCo.
+        seconds: How long [s].
+        seed: Of the controls.
+        tolerance: Distance [m] beyond which shorter steps are tried, too.
+    """
+    model = oracle.model
+    ctrl = _controls(oracle, np.random.default_rng(seed))
+    shift = NEARBY * np.random.default_rng(seed).standard_normal(model.nv)
+    dt = float(model.opt.timestep)
+    every = max(1, round(seconds / dt / SAMPLES))
+    theirs = _move_theirs(oracle, ctrl, dt, every)
+    nearby = _move_theirs(oracle, ctrl, dt, every, shift)
+    apart = _distances(_move_ours(reading, oracle, ctrl, dt, every), theirs)
+    sample, body = np.unravel_index(int(apart.argmax()), apart.shape)
+    finer = None
+    if apart.max() > tolerance:
+        fine, often = dt / FINER, FINER * every
+        mine = _move_ours(reading, oracle, ctrl, fine, often)
+        finer = float(_distances(mine, _move_theirs(oracle, ctrl, fine, often)).max())
+    return Apart(
+        float(apart[sample, body]),
+        oracle.bodies[int(body) + 1],
+        (int(sample) + 1) * every * dt,
+        float(_distances(nearby, theirs).max()),
+        finer,
+    )
+
+
+def _distances(places: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Distances of all bodies at all samples; infinite where one is lost."""
+    apart = np.linalg.norm(places - others, axis=2)
+    apart[~np.isfinite(apart)] = np.inf
+    return apart
+
+
+def _controls(oracle: MujocoOracle, rng: np.random.Generator) -> np.ndarray:
+    """A control for each actuator, within a tenth of its range."""
+    model = oracle.model
+    ctrl = np.zeros(model.nu)
+    for i, number in enumerate(rng.uniform(-CONTROL, CONTROL, model.nu)):
+        low, high = model.actuator_ctrlrange[i] if model.actuator_ctrllimited[i] else (-1.0, 1.0)
+        ctrl[i] = min(max(0.0, low), high) + number * 0.5 * (high - low)
+        ctrl[i] = min(max(ctrl[i], low), high)
+    return ctrl
+
+
+def _move_theirs(
+    oracle: MujocoOracle, ctrl: np.ndarray, dt: float, every: int, shift: np.ndarray | None = None
+) -> np.ndarray:
+    """Origins of all bodies at each sample (samples, bodies, 3)."""
+    mujoco, model = oracle.mujoco, oracle.model
+    kept = int(model.opt.disableflags), int(model.opt.integrator), float(model.opt.timestep)
+    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    model.opt.integrator, model.opt.timestep = int(mujoco.mjtIntegrator.mjINT_EULER), dt
+    data: Any = mujoco.MjData(model)
+    data.ctrl[:] = ctrl
+    if shift is not None:
+        mujoco.mj_integratePos(model, data.qpos, shift, 1.0)
+    places = []
+    for _ in range(SAMPLES):
+        mujoco.mj_step(model, data, every)
+        mujoco.mj_kinematics(model, data)
+        places.append(data.xpos[1:].copy())
+    model.opt.disableflags, model.opt.integrator, model.opt.timestep = kept
+    return np.array(places)
+
+
+def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: float, every: int) -> np.ndarray:
+    """The same by our solver; bodies that are not in our model are nowhere."""
+    model, report = reading.model, reading.report
+    solver: Any = FeatherstoneSolver(model, coriolis="start")
+    if report.gravcomp:
+        solver.before_step = (GravityCompensation(model, report.gravcomp),)
+    count = Counter(entry["key"] for entry in report.actuators)
+    whole = [one for one in report.actuators if one["law"] is not None and count[one["key"]] == 1]
+    if whole:
+        solver = ActuatedSolver(solver, Actuators(model, general_actuators(whole), dt=dt))
+    simulator = Simulator(model, solver, dt=dt)
+    _give(simulator, report.actuators, {id(one) for one in whole}, ctrl)
+    body = [report.bodies.get(name, -1) for name in oracle.bodies[1:]]
+    places = []
+    for _ in range(SAMPLES):
+        simulator.step(every)
+        q = simulator.state.body_q.numpy().astype(np.float64)
+        places.append([q[b, :3] if b >= 0 else (np.nan,) * 3 for b in body])
+    return np.array(places)
+
+
+def _give(simulator: Simulator, actuators: list[dict], whole: set[int], ctrl: np.ndarray) -> None:
+    """Write controls of the file to the inputs of axes and tendons."""
+    model, control = simulator.model, simulator.control
+    arrays = {"axis": control.joint_act, "tendon": control.tendon_act}
+    inputs = {name: array.numpy().copy() for name, array in arrays.items() if array is not None}
+    for name, values in inputs.items():
+        # what the builder starts with belongs to controls of zero
+        values[[one[name] for one in actuators if one[name] is not None]] = 0.0
+    starts = model.joint_axis_start.numpy()
+    for one, value in zip(actuators, ctrl, strict=True):
+        if id(one) in whole:
+            inputs["axis"][starts[model.joint_key.index(one["key"])]] = value
+            continue
+        for name, values in inputs.items():
+            if one[name] is not None:
+                values[one[name]] += one["scale"] * value + one["offset"]
+    for name, values in inputs.items():
+        arrays[name].assign(values)

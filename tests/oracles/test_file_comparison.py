@@ -1,0 +1,89 @@
+"""`compare_with_oracle` and `newtonsim info --oracle` find that a file is the same, and what is not."""
+
+import sys
+
+import pytest
+
+from newtonsim.cli.main import main
+from newtonsim.errors import NewtonsimError, OracleError
+from newtonsim.examples import asset_path
+from newtonsim.fidelity import Comparison, compare_with_oracle, ours
+
+TREE = """<mujoco><compiler angle="radian"/><option timestep=".002"/><worldbody>
+  <body name="base" pos="0 0 1" quat="1 .2 .1 0"><freejoint/><geom size=".1" pos=".05 0 0"/>
+    <body pos=".2 0 0"><joint name="turn" type="ball" damping=".02"/>
+      <geom type="capsule" fromto="0 0 0 .3 0 0" size=".03"/>
+      <body name="tip" pos=".3 0 0"><joint axis="0 1 0" ref=".3" stiffness="{stiffness}" springref=".5"/>
+        <joint name="out" type="slide" axis="1 0 0" range="-.1 .05" damping="1"/>
+        <joint name="twist" axis="1 0 0" pos=".1 0 0"/>
+        <geom type="box" size=".05 .03 {size}" pos="0 {pos} .02"/></body></body></body>
+  </worldbody><actuator><position joint="out" kp="30" kv="1" ctrlrange="-1 1" ctrllimited="true"/></actuator>
+  </mujoco>"""
+
+
+def write(folder, **changes) -> str:
+    path = folder / f"tree{len(list(folder.iterdir()))}.xml"
+    path.write_text(TREE.format(**{"stiffness": 0.4, "size": 0.04, "pos": 0.01, **changes}))
+    return str(path)
+
+
+def differing(found: Comparison) -> set[str]:
+    return {item.name for item in found.items if not item.agrees}
+
+
+def test_a_file_is_the_same_in_mujoco(tmp_path):
+    found = compare_with_oracle(write(tmp_path))
+    assert [item.name for item in found.items] == [
+        *("total mass", "masses of bodies", "centres of mass", "inertias of bodies", "degrees of freedom"),
+        *("M(q)", "bias forces", "frames, places", "frames, angles", "motion"),
+    ]
+    assert found.agrees, found.lines()
+
+
+CHANGES = {
+    "size": (0.05, {"total mass", "masses of bodies", "inertias of bodies", "M(q)", "bias forces", "motion"}),
+    "pos": (0.02, {"centres of mass", "M(q)", "bias forces", "motion"}),
+    "stiffness": (4.0, {"motion"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_read_differently_is_found(change, tmp_path, monkeypatch):
+    """Our reading is that of a file that differs in one number."""
+    value, wanted = CHANGES[change]
+    other, read = write(tmp_path, **{change: value}), ours.read
+    monkeypatch.setattr(ours, "read", lambda path, kind: read(other, kind))
+    found = compare_with_oracle(write(tmp_path))
+    assert differing(found) == wanted
+    if "masses of bodies" in wanted:
+        assert next(item for item in found.items if item.name == "masses of bodies").where == "tip"
+
+
+def test_a_file_is_the_same_in_pinocchio(capsys):
+    path = str(asset_path("arm7.urdf"))
+    assert compare_with_oracle(path).agrees
+    assert main(["info", path, "--oracle"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "compared with pinocchio:"
+    assert all(line.startswith("- ") and ", agrees" in line for line in lines[1:])
+
+
+def test_missing_and_refusing_oracles_are_named(tmp_path, monkeypatch, capsys):
+    broken = tmp_path / "broken.xml"
+    broken.write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
+    with pytest.raises(OracleError, match=r"MuJoCo refuses .*broken\.xml: .*mass and inertia"):
+        compare_with_oracle(broken)
+    path = write(tmp_path)
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(OracleError, match="MuJoCo is not installed: pip install"):
+        compare_with_oracle(path)
+    assert main(["info", path, "--oracle"]) == 2
+    error = capsys.readouterr().err
+    assert error == "newtonsim: error: MuJoCo is not installed: pip install 'newtonsim[mujoco]'\n"
+
+
+def test_formats_without_an_oracle_are_named(tmp_path):
+    path = tmp_path / "yard.sdf"
+    path.write_text('<sdf version="1.9"><world name="yard"/></sdf>')
+    with pytest.raises(NewtonsimError, match="an oracle for MJCF and URDF, and its root is <sdf>"):
+        compare_with_oracle(path)
