@@ -14,6 +14,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import Content
 from newtonsim.importers.usd.stage import Units
+from newtonsim.importers.usd.vendors import parameters
 from newtonsim.importers.usd.walk import Place
 from newtonsim.scene.enums import JointMode
 
@@ -44,10 +45,19 @@ class ActuatorReader:
         builder: Holds the joints.
         report: Says which joint is which; receives remarks, constraints and actuators.
         units: Units of the stage.
+        axes: By joint of one axis that axis, and whether it is one of rotation.
     """
 
-    def __init__(self, content: Content, builder: ModelBuilder, report: ImportReport, units: Units):
+    def __init__(
+        self,
+        content: Content,
+        builder: ModelBuilder,
+        report: ImportReport,
+        units: Units,
+        axes: dict[str, tuple[int, bool]],
+    ):
         self.content, self.builder, self.report, self.units = content, builder, report, units
+        self.axes = axes
         self._sums: dict[int, _Sum] = {}
 
     def add(self) -> None:
@@ -120,22 +130,17 @@ class ActuatorReader:
             axis = self._only_axis(label)
             if axis is not None and self.builder.joint_axis_mode[axis] == JointMode.FORCE:
                 return label, axis
-        why = (
-            "which has a drive already"
-            if label and self._only_axis(label) is not None
-            else ("which is no joint of a tree with one axis")
-        )
-        self.report.unsupported(element, f"its effort acts on {label or 'nothing'}, {why}")
+            if axis is not None:
+                self.report.unsupported(element, "its effort acts on an axis that has a drive already")
+                return label, None
+        self.report.unsupported(element, "its effort acts on no joint of a tree with one axis")
         return label, None
 
     def _only_axis(self, label: str) -> int | None:
-        joint = self.report.joints.get(label)
-        if joint is None or sum(self.builder.joint_axis_dim[joint]) != 1:
-            return None
-        return self.builder.joint_axis_start[joint]
+        return self.axes[label][0] if label in self.axes else None
 
     def _is_angular(self, label: str) -> bool:
-        return self.builder.joint_axis_dim[self.report.joints[label]][1] == 1
+        return self.axes[label][1]
 
     def _control(self, element: Element, axis: int, offset: float) -> tuple[float, float] | None:
         """The range of an actuator's control."""
@@ -186,6 +191,10 @@ class ActuatorReader:
 
     def _add_couplings(self, place: Place) -> None:
         element, schemas = place.element, place.element.schemas
+        if any(name.startswith("MjcEquality") for name in schemas) and parameters(
+            element, "mjc:solref", "mjc:solimp", 1.0
+        ):
+            self.report.unsupported(element, "'mjc:solref' and 'mjc:solimp' of equalities: they are rigid")
         if "NewtonMimicAPI" in schemas:
             unit = self._unit(element.label)
             numbers = [element.number(f"newton:mimicCoef{k}", float(k)) for k in (0, 1)]
@@ -226,6 +235,7 @@ class ActuatorReader:
             report.unsupported(element, f"'{relation}' couples it with no joint of a tree with one axis")
             return
         joints = [report.joints[label] for label in labels]
+        axes = [self.axes[label][0] - self.builder.joint_axis_start[report.joints[label]] for label in labels]
         if relative:
             starts = [self.builder.joint_q[report.joint_coords[label]] for label in labels]
             shift = np.polynomial.Polynomial([-starts[1] if targets else 0.0, 1.0])
@@ -233,7 +243,7 @@ class ActuatorReader:
             numbers[0] += starts[0]
         key = f"{element.label}_mimic"
         report.constraints[key] = self.builder.add_constraint_coupling(
-            joints[0], joints[1] if targets else -1, numbers, key=key, enabled=enabled
+            joints[0], joints[1] if targets else -1, numbers, *axes, key=key, enabled=enabled
         )
 
 

@@ -1,6 +1,7 @@
 """Records of a stage to builder content."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from newtonsim.importers.usd.coordinates import Placed, place
 from newtonsim.importers.usd.effective import resisting_inertia
 from newtonsim.importers.usd.exact import add_couplings, constraint_options, read_shape, write_exact
 from newtonsim.importers.usd.filters import Groups, blocked_pairs, crossed, named_pairs, shapes_below
-from newtonsim.importers.usd.forest import Forest, Tree, grow
+from newtonsim.importers.usd.forest import Forest, Tree, grow, merge_stacked
 from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.joints import JointReader
 from newtonsim.importers.usd.materials import Materials
@@ -60,13 +61,14 @@ class StageBuilder:
         self.bodies: dict[str, BodyRecord] = {}
         self.colliders: list[Collider] = []
         self.scales: dict[str, np.ndarray] = {}
+        self.axes: dict[str, tuple[int, bool]] = {}
         self._meshes: dict[object, Mesh] = {}
         self._colliding: dict[str, list[int]] = {}
 
     def build(self) -> None:
         """Add bodies, joints, constraints, shapes and filters."""
         self._read_bodies()
-        joints = self._read_joints()
+        joints = merge_stacked(self._read_joints(), self._adds_mobility())
         anchors = {None, *(label for label, body in self.bodies.items() if body.kinematic)}
         holding = [joint for joint in joints if not anchors.issuperset(joint.bodies)]
         for joint in joints:
@@ -87,7 +89,7 @@ class StageBuilder:
             self._add_constraint(joint)
         add_couplings(self.content, self.builder, self.report)
         units = self.readers.walker.view.units
-        ActuatorReader(self.content, self.builder, self.report, units).add()
+        ActuatorReader(self.content, self.builder, self.report, units, self.axes).add()
         self._add_shapes()
         self._add_filters(forest, free, joints)
 
@@ -145,6 +147,13 @@ class StageBuilder:
         self.report.ignored(element, "the joint is not enabled")
         return False
 
+    def _adds_mobility(self) -> Callable[[JointRecord], bool]:
+        """Whether a joint adds to what others allow: MuJoCo's do, and those that Newton's schema names."""
+        roots = [place.element for place in self.content.roots]
+        if any(root.flag("newton:jointsAddMobility", False) for root in roots):
+            return lambda joint: True
+        return lambda joint: "MjcJointAPI" in joint.element.schemas
+
     def _preferred_roots(self) -> set[str]:
         """Bodies that ArticulationRootAPI names."""
         return {where.element.label for where in self.content.roots if where.body == where.element.label}
@@ -197,13 +206,19 @@ class StageBuilder:
         builder.joint_swing_limit[index] = joint.cone
         for name, value in joint.rotor.items():
             getattr(builder, f"joint_{name}")[dof:] = [value] * (builder.joint_dof_count - dof)
-        if joint.offset != 0.0:
-            report.joint_refs[label] = joint.offset
         if joint.exact is not None and not placed.edge.turned:
             write_exact(joint.exact, builder, index, coord, dof, builder.joint_axis_start[index])
         report.joints[label] = index
         if builder.joint_dof_count > dof:
             report.joint_coords[label], report.joint_dofs[label] = coord, dof
+        for number, record in enumerate(records):
+            if record.label:
+                report.joints[record.label] = index
+                report.joint_coords[record.label] = coord + number
+                report.joint_dofs[record.label] = dof + number
+                self.axes[record.label] = (builder.joint_axis_start[index] + number, record.angular)
+                if record.offset != 0.0:
+                    report.joint_refs[record.label] = record.offset
 
     def _axis(
         self, joint: JointRecord, record: AxisRecord, direction: np.ndarray, inertia: float | None

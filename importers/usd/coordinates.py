@@ -52,6 +52,8 @@ def place(edge: Edge, bodies: dict[str, BodyRecord], report: ImportReport) -> Pl
     count = len(joint.linear)
     if joint.exact is not None and len(joint.exact.q) and not edge.turned:
         placed.q = joint.exact.q.tolist()
+    elif joint.stacked:  # their frames meet where all coordinates are zero
+        placed.q = [0.0] * len(directions)
     elif joint.kind == "ball":
         placed.q = relative.q.tolist()
     else:

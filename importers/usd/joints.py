@@ -91,9 +91,9 @@ class JointReader:
         self._check_drives(record)
         if len(record.axes) == 1:
             axis = record.axes[0]
-            record.offset = self.numbers.offset(element, axis.angular)
+            axis.label, axis.offset = element.label, self.numbers.offset(element, axis.angular)
             if "stiffness" in axis.numbers:
-                axis.numbers["spring_ref"] = axis.numbers.get("spring_ref", 0.0) - record.offset
+                axis.numbers["spring_ref"] = axis.numbers.get("spring_ref", 0.0) - axis.offset
         read_exact(record)
         return record
 

@@ -148,6 +148,8 @@ class AxisRecord:
         drive: Its drive.
         numbers: More arguments of `JointAxis`.
         start: Coordinate and velocity that the stage states, None for what it does not.
+        label: Joint that it is the only axis of, empty for one of several axes.
+        offset: MuJoCo's coordinate where ours is zero [rad or m].
     """
 
     direction: np.ndarray
@@ -157,6 +159,8 @@ class AxisRecord:
     drive: Drive | None = None
     numbers: dict[str, Any] = field(default_factory=dict)
     start: tuple[float | None, float | None] = (None, None)
+    label: str = ""
+    offset: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -203,7 +207,7 @@ class JointRecord:
         limit_kd: Damping of the limits.
         exact: What `export_usd` has added, None for other files.
         rotor: Armature, damping and friction of a ball joint, by name.
-        offset: MuJoCo's coordinate where ours is zero [rad or m].
+        stacked: Whether it stands for several joints of one body.
     """
 
     element: Element
@@ -222,7 +226,7 @@ class JointRecord:
     limit_kd: float
     exact: ExactJoint | None = None
     rotor: dict[str, float] = field(default_factory=dict)
-    offset: float = 0.0
+    stacked: bool = False
 
     @property
     def axes(self) -> list[AxisRecord]:

@@ -205,6 +205,10 @@ PHYSX = (
     ),
     _entry("PhysicsJointStateAPI", "approximated", "state:<i>:physics:", "position", "the poses count"),
     _entry(
+        "PhysicsJointStateAPI", "ignored", "state:<i>:physics:", "appliedForce", "what a simulation wrote"
+    ),
+    _entry("(Omniverse)", "ignored", "physics:", "tensor:* newton:* engine", "what a simulation wrote"),
+    _entry(
         "PhysxDrivePerformanceEnvelopeAPI",
         "unsupported",
         "physxDrivePerformanceEnvelope:<i>:",
@@ -253,10 +257,10 @@ NEWTON = (
     _entry("NewtonArticulationRootAPI", "modelled", "newton:", "selfCollisionEnabled", "who touches whom"),
     _entry(
         "NewtonArticulationRootAPI",
-        "unsupported",
+        "modelled",
         "newton:",
         "jointsAddMobility",
-        "several joints of one body hold each other",
+        "joints of the same bodies are one of several axes",
     ),
     _entry("NewtonMassAPI", "modelled", "newton:", "inertia", "inertia"),
     _entry("NewtonMassAPI", "unsupported", "newton:", "massModel", "shapes are solid", ("solid",)),
@@ -410,7 +414,7 @@ MUJOCO = (
     _entry(
         "MjcEqualityJointAPI", "modelled", "mjc:", "coef0 coef1 coef2 coef3 coef4", "coupling of two axes"
     ),
-    _entry("MjcEqualityWeldAPI", "unsupported", "mjc:", "torqueScale", "welds are joints here", (1.0,)),
+    _entry("MjcEqualityWeldAPI", "ignored", "mjc:", "torqueScale", "welds are rigid", (1.0,)),
     _entry(
         "MjcTendon",
         "unsupported",
@@ -424,16 +428,15 @@ MUJOCO = (
 
 VOCABULARY = (*USD_PHYSICS, *PHYSX, *NEWTON, *MUJOCO)
 
-NOT_MODELLED = (
-    *("NewtonMPMMaterialAPI", "NewtonPointsDeformableSimAPI", "NewtonNeuralControlAPI"),
-    *("MjcEqualityConnectAPI", "MjcEqualityWeldAPI"),
-)
+NOT_MODELLED = (*("NewtonMPMMaterialAPI", "NewtonPointsDeformableSimAPI", "NewtonNeuralControlAPI"),)
 """Schemas that are told as a whole."""
 
 _MADE = ("ignored", "unsupported", "approximated", "modelled")
-SCHEMAS = {name: "ignored" for name in ("NewtonSiteAPI", "MjcEqualityAPI")} | dict.fromkeys(
-    NOT_MODELLED, "unsupported"
-)
+SCHEMAS = {
+    "NewtonSiteAPI": "ignored",
+    "MjcEqualityAPI": "modelled",
+    "MjcEqualityConnectAPI": "modelled",
+} | dict.fromkeys(NOT_MODELLED, "unsupported")
 """Schemas of which each attribute is told by itself, with the best that is made of one."""
 for _known in VOCABULARY:
     for _name in _known.schema.split(", "):
@@ -448,9 +451,12 @@ _SEVERAL = (
 )
 """Namespaces in which the name of an instance follows."""
 
+_NAMED = 8
+"""Unknown properties that are named."""
+
 _SPACES = ("physics", "drive", "limit", "state", "newton", "mjc")
-_OWN = ("physics", "drive", "limit", "collection")
-"""Namespaces of UsdPhysics, whose readers tell what they make of them."""
+_TOLD = frozenset(USD_PHYSICS)
+"""What the readers tell of themselves."""
 
 
 @cache
@@ -484,13 +490,18 @@ def report_properties(places: list[Place], report: ImportReport) -> None:
         for name in map(str, place.element.prim.GetAuthoredPropertyNames()):
             if is_for_engines(name) and _asks(place, name):
                 found.setdefault(name, []).append(place)
+    unknown = [name for name in found if look_up(name) is None]
     for name, owners in found.items():
         entry = look_up(name)
-        made, words = ("unsupported", "is not known") if entry is None else (entry.made, entry.words)
-        count = f", of {len(owners)} prims," if len(owners) > 1 else ""
-        verb = {"unsupported": " is not modelled" if entry else "", "ignored": " is left out"}[made]
-        message = f"'{name}'{count}{verb}: {words}" if entry else f"'{name}'{count} {words}"
-        report.add(made, owners[0].element, message)
+        if entry is not None:
+            count = f", of {len(owners)} prims," if len(owners) > 1 else ""
+            verb = "modelled" if entry.made == "unsupported" else "read"
+            message = f"'{name}'{count} is not {verb}: {entry.words}"
+            report.add(entry.made, owners[0].element, message)
+    if unknown:
+        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
+        names = ", ".join(f"'{name}'" for name in unknown[:_NAMED])
+        report.unsupported(found[unknown[0]][0].element, f"no schema knows {names}{more}")
 
 
 def _asks(place: Place, name: str) -> bool:
@@ -498,7 +509,7 @@ def _asks(place: Place, name: str) -> bool:
     entry = look_up(name)
     if entry is None:
         return True
-    if entry.made not in ("unsupported", "ignored") or name.partition(":")[0] in _OWN:
+    if entry.made not in ("unsupported", "ignored") or entry in _TOLD:
         return False
     prim = place.element.prim
     relationship = prim.GetRelationship(name)

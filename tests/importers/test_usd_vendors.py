@@ -1,5 +1,8 @@
 """Schemas of PhysX, Newton and MuJoCo: what each attribute becomes; nothing is dropped in silence."""
 
+import importlib.util
+from pathlib import Path
+
 import mujoco
 import numpy as np
 import pytest
@@ -7,6 +10,7 @@ from pxr import Tf, Usd
 from usd_text import BODY, MASS, SOLID, ops, prim, read, remarks, run, stage_of
 
 import newtonsim
+from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers import parse_usd
 from newtonsim.importers.usd.vocabulary import MUJOCO, NEWTON, PHYSX, VOCABULARY, look_up
 from newtonsim.scene.enums import JointMode
@@ -66,6 +70,7 @@ KIND = 'token mjc:biasType = "affine"\n'
 AFFINE = BIAS + KIND
 STRONG = AFFINE + "double mjc:forceRange:max = 5\n"
 FAR = AFFINE + "double mjc:ctrlRange:max = 5\n"
+SECOND = prim("PhysicsRevoluteJoint", "j2", inside=HINGE.replace('"Y"', '"X"'))
 
 
 def newton_actuator(inside: str) -> dict[str, str]:
@@ -97,6 +102,7 @@ EFFECTS = {
     "newton:gravityEnabled": ({}, "scene", "bool", "0"),
     "newton:timeStepsPerSecond": ({}, "scene", "int", "50"),
     "newton:selfCollisionEnabled": ({}, "a", "bool", "0"),
+    "newton:jointsAddMobility": ({"more": SECOND}, "a", "bool", "1"),
     "newton:inertia": ({}, "b", "double[]", "[1, 2, 2.5, 0.1, 0.1, 0.1]"),
     "newton:armature": ({}, "j", "float", "0.5"),
     "newton:damping": ({}, "j", "float", "0.5"),
@@ -250,7 +256,7 @@ def test_unknown_attributes_are_warned_about():
     """A word that no schema has, and one of UsdPhysics that is misspelt."""
     text = prim("Cube", "box", BODY, SOLID, MASS, inside="float physics:masss = 3\nfloat newton:magic = 1\n")
     with pytest.warns(
-        newtonsim.UnsupportedElementWarning, match=r"/box.*'newton:magic' is not known.*'physics:masss'"
+        newtonsim.UnsupportedElementWarning, match=r"/box.*no schema knows 'newton:magic', 'physics:masss'"
     ):
         parse_usd(stage_of(text), newtonsim.ModelBuilder())
     with pytest.raises(newtonsim.ImportFileError, match=r"newton:magic"):
@@ -272,12 +278,12 @@ def test_one_warning_for_each_kind_with_a_count():
 def test_types_and_schemas_that_are_not_modelled():
     """Tendons, welds by MuJoCo's schema and gear joints of PhysX."""
     text = prim("MjcTendon", "cord") + prim("PhysxPhysicsGearJoint", "gear") + prim("MjcKeyframe", "home")
-    text += prim("Xform", "spot", "MjcEqualityWeldAPI")
+    text += prim("Xform", "spot", "NewtonMPMMaterialAPI")
     _, result = read(text)
     assert remarks(result, "unsupported", "/cord")
     assert remarks(result, "unsupported", "/gear")
     assert remarks(result, "ignored", "/home")
-    assert remarks(result, "unsupported", "/spot MjcEqualityWeldAPI")
+    assert remarks(result, "unsupported", "/spot NewtonMPMMaterialAPI")
 
 
 # -- units and precedence ------------------------------------------------------------------------------------
@@ -500,6 +506,80 @@ def test_followers_follow(schema, lines, law):
     coords = result["report"].joint_coords
     assert q[coords["/j"]] == pytest.approx(0.4, abs=0.05)
     assert q[coords["/k"]] == pytest.approx(law(q[coords["/j"]]), abs=2.0e-3)
+
+
+STACK = """<mujoco><option timestep="0.0005"/><worldbody><body name="a" pos="0.3 0 1">
+<joint name="slide" type="slide" axis="0 0.6 0.8" stiffness="500" damping="3"/>
+<joint name="tilt" axis="1 0 0.5" pos="0.1 0 0" armature="0.02"/>
+<joint name="turn" axis="0 1 0" pos="0.1 0 0" damping="0.1"/>
+<geom type="box" size="0.1 0.2 0.3" pos="0.1 0.2 -0.3" mass="2"/></body></worldbody>
+<actuator><position joint="turn" kp="4"/><motor joint="tilt" gear="2"/></actuator></mujoco>"""
+SLIDE = (0.0, 0.6, 0.8)
+TILT = (1.0 / 1.25**0.5, 0.0, 0.5 / 1.25**0.5)
+
+
+def stacked(name: str, kind: str, axis: tuple, at: float, inside: str) -> str:
+    """One of several joints of a body that stands at (0.3, 0, 1)."""
+    q = quat_between((1.0, 0.0, 0.0), axis)
+    turn = f"({q[3]}, {q[0]}, {q[1]}, {q[2]})"
+    ends = f"point3f physics:localPos0 = ({0.3 + at}, 0, 1)\npoint3f physics:localPos1 = ({at}, 0, 0)\n"
+    ends += f"quatf physics:localRot0 = {turn}\nquatf physics:localRot1 = {turn}\n"
+    return prim(kind, name, "MjcJointAPI", inside="rel physics:body1 = </a>\n" + ends + inside)
+
+
+def test_several_joints_of_one_body_move_as_in_mujoco():
+    """A slide and two hinges with skew axes, a spring and a drive: half a second against the MJCF."""
+    geom = prim("Cube", "box", SOLID, MASS, inside=ops(
+        translate=(0.1, 0.2, -0.3), scale=(0.1, 0.2, 0.3)) + "float physics:mass = 2\n")  # fmt: skip
+    text = prim("PhysicsScene", "scene", inside="float physics:gravityMagnitude = 9.81\n")
+    text += prim("Xform", "a", BODY, inside=ops(translate=(0.3, 0, 1)) + geom)
+    spring = "double mjc:stiffness = 500\ndouble mjc:damping = 3\n"
+    text += stacked("slide", "PhysicsPrismaticJoint", SLIDE, 0.0, spring)
+    text += stacked("tilt", "PhysicsRevoluteJoint", TILT, 0.1, "double mjc:armature = 0.02\n")
+    text += stacked("turn", "PhysicsRevoluteJoint", (0, 1, 0), 0.1, "double mjc:damping = 0.1\n")
+    gains = KIND + "double[] mjc:gainPrm = [4]\ndouble[] mjc:biasPrm = [0, -4, 0]\n"
+    text += prim("MjcActuator", "hold", inside="rel mjc:target = </turn>\n" + gains)
+    text += prim("MjcActuator", "push", inside="rel mjc:target = </tilt>\ndouble[] mjc:gear = [2]\n")
+    builder, result = read(text)
+    report = result["report"]
+    assert not report.of_kind("unsupported")
+    assert builder.joint_count == 1
+    names = ("/slide", "/tilt", "/turn")
+    assert [report.joint_coords[name] for name in names] == [0, 1, 2]
+    assert [entry["axis"] for entry in report.actuators] == [2, 1]
+    oracle = mujoco.MjModel.from_xml_string(STACK)
+    data = mujoco.MjData(oracle)
+    model = builder.finalize("cpu")
+    solver, state, control = FeatherstoneSolver(model), model.state(), model.control()
+    act = control.joint_act.numpy()
+    for entry, ctrl in zip(report.actuators, (0.5, 1.5)):
+        act[entry["axis"]] += entry["scale"] * ctrl
+    control.joint_act.assign(act)
+    data.ctrl[:] = (0.5, 1.5)
+    for _ in range(1000):
+        solver.step(model, state, state, control, None, 0.0005)
+        mujoco.mj_step(oracle, data)
+    assert np.abs(data.qpos).min() > 0.01
+    np.testing.assert_allclose(state.joint_q.numpy(), data.qpos, atol=0.01 * np.abs(data.qpos).max())
+
+
+def test_a_stack_that_turns_about_two_points_is_told():
+    """No joint has such axes: the second one closes a loop, with a warning."""
+    text = prim("Cube", "a", BODY, SOLID, inside=ops(translate=(0.3, 0, 1)))
+    text += stacked("tilt", "PhysicsRevoluteJoint", (1, 0, 0), 0.1, "")
+    text += stacked("turn", "PhysicsRevoluteJoint", (0, 1, 0), 0.2, "")
+    _, result = read(text)
+    assert "hold each other" in remarks(result, "unsupported", "/turn")[0]
+
+
+def test_the_humanoid_of_mujocos_converter_has_all_its_joints():
+    """Of Newton's wheel: 21 hinges in stacks of up to three, with all their drives."""
+    assets = Path(importlib.util.find_spec("newton").origin).parent / "tests" / "assets"
+    builder, result = read(Usd.Stage.Open(str(assets / "humanoid_mjc.usda")))
+    assert builder.joint_dof_count == 21 + 6
+    assert builder.constraint_count == 0
+    assert not result["report"].of_kind("unsupported")
+    assert all(entry["axis"] is not None for entry in result["report"].actuators)
 
 
 def test_equalities_count_from_the_start():
