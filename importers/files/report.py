@@ -169,10 +169,12 @@ class ImportReport:
 
     def _warning_text(self, entries: list[ReportEntry], what: str) -> str:
         groups: dict[tuple[str, str], list[ReportEntry]] = {}
-        for entry in entries:
-            groups.setdefault((entry.element.split(" ")[0], entry.message), []).append(entry)
+        for entry in entries:  # prims have names of their own, elements of XML those of their kind
+            kind = "" if self.format == "usd" else entry.element.split(" ")[0]
+            groups.setdefault((kind, entry.message), []).append(entry)
         parts = []
-        for (tag, message), members in groups.items():
+        for (_, message), members in groups.items():
+            tag = members[0].element.split(" ")[0]
             lines = ", ".join(str(entry.line) for entry in members[:5] if entry.line is not None)
             times = f" ({len(members)} times)" if len(members) > 1 else ""
             where = (

@@ -14,6 +14,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry import massprops
 from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.usd import vendors
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import Frame, inverse_rigid, split
@@ -38,13 +39,15 @@ class BodyReader:
     def collider(self, place: Place, body_place: Place | None, body: Pose) -> Collider:
         """Read a collider on a body, or on the world with the identity as pose."""
         element = place.element
-        enabled = element.flag("physics:collisionEnabled", True)
+        enabled = element.flag("physics:collisionEnabled", True) and not vendors.is_trigger(element)
         shapes = self.shapes.shapes(place, body, collides=True)
         material = self.materials.surface(element)
         props = MassProps.zero()
         if body_place is not None and enabled and shapes:
             props = self._collider_mass(element, place, body_place.element, body, shapes, material.density)
-        return Collider(place, shapes, material, enabled, props)
+        thickness = vendors.thickness(element, self.units, self.report)
+        fields = vendors.contact_fields(element, material.spin, self.units)
+        return Collider(place, shapes, material, enabled, props, thickness, fields)
 
     def _collider_mass(
         self,
@@ -99,6 +102,9 @@ class BodyReader:
 
     def _inertia(self, element: Element) -> np.ndarray | None:
         """Inertia (3, 3) in the prim's axes; None where it says nothing."""
+        stated = vendors.stated_inertia(element, self.units)
+        if stated is not None:
+            return stated
         diagonal = element.vector("physics:diagonalInertia", (0.0, 0.0, 0.0))
         if diagonal.min() < 0.0:
             raise element.error(
@@ -128,8 +134,6 @@ class BodyReader:
             self.report.ignored(element, "bodies start awake; a solver puts to sleep what rests")
         if kinematic and (angular.any() or linear.any()):
             self.report.unsupported(element, "the velocity of a kinematic body is not modelled")
-        if element.flag("physxRigidBody:disableGravity", False):
-            self.report.unsupported(element, "a body without gravity is not modelled")
         return BodyRecord(
             place,
             frame.pose,
@@ -137,6 +141,7 @@ class BodyReader:
             quat_rotate(frame.pose.q, angular),
             frame.matrix @ linear,
             MassProps.zero(),
+            carried=vendors.carried_weight(element),
         )
 
     def _report_animation(self, element: Element, kinematic: bool) -> None:

@@ -1,6 +1,7 @@
 """Records of a stage to builder content."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +12,14 @@ from newtonsim.geometry.transforms import quat_between, quat_conjugate, quat_mul
 from newtonsim.importers.files.clock import check_time
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.usd.actuators import ActuatorReader
 from newtonsim.importers.usd.bodies import BodyReader
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.coordinates import Placed, place
 from newtonsim.importers.usd.effective import resisting_inertia
 from newtonsim.importers.usd.exact import add_couplings, constraint_options, read_shape, write_exact
 from newtonsim.importers.usd.filters import Groups, blocked_pairs, crossed, named_pairs, shapes_below
-from newtonsim.importers.usd.forest import Forest, Tree, grow
+from newtonsim.importers.usd.forest import Forest, Tree, grow, merge_stacked
 from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.joints import JointReader
 from newtonsim.importers.usd.materials import Materials
@@ -33,6 +35,9 @@ _TYPES = {
     "ball": JointType.BALL,
     "d6": JointType.D6,
 }
+
+_SELF_COLLISIONS = ("physxArticulation:enabledSelfCollisions", "newton:selfCollisionEnabled")
+_PASSIVE = {"armature", "damping", "friction", "stiffness"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +62,14 @@ class StageBuilder:
         self.bodies: dict[str, BodyRecord] = {}
         self.colliders: list[Collider] = []
         self.scales: dict[str, np.ndarray] = {}
+        self.axes: dict[str, tuple[int, bool]] = {}
         self._meshes: dict[object, Mesh] = {}
         self._colliding: dict[str, list[int]] = {}
 
     def build(self) -> None:
         """Add bodies, joints, constraints, shapes and filters."""
         self._read_bodies()
-        joints = self._read_joints()
+        joints = merge_stacked(self._read_joints(), self._adds_mobility())
         anchors = {None, *(label for label, body in self.bodies.items() if body.kinematic)}
         holding = [joint for joint in joints if not anchors.issuperset(joint.bodies)]
         for joint in joints:
@@ -83,6 +89,8 @@ class StageBuilder:
         for joint in forest.loops:
             self._add_constraint(joint)
         add_couplings(self.content, self.builder, self.report)
+        units = self.readers.walker.view.units
+        ActuatorReader(self.content, self.builder, self.report, units, self.axes).add()
         self._add_shapes()
         self._add_filters(forest, free, joints)
 
@@ -119,12 +127,15 @@ class StageBuilder:
         if not body.kinematic:
             self.builder.body_qd[index] = (*body.angular.tolist(), *body.linear.tolist())
         self.report.bodies[label] = index
+        if body.carried != 0.0:
+            self.report.gravcomp[index] = (body.carried, tuple(body.props.com.tolist()))
 
     # -- joints ----------------------------------------------------------------------------------------------
 
     def _read_joints(self) -> list[JointRecord]:
         poses = {label: body.pose for label, body in self.bodies.items()}
-        reader = JointReader(self.readers.walker, self.content, poses, self.report)
+        angle = self.readers.scenes.reference_angle
+        reader = JointReader(self.readers.walker, self.content, poses, self.report, angle)
         return [
             record
             for where in self.content.joints
@@ -137,6 +148,13 @@ class StageBuilder:
             return True
         self.report.ignored(element, "the joint is not enabled")
         return False
+
+    def _adds_mobility(self) -> Callable[[JointRecord], bool]:
+        """Whether a joint adds to what others allow: MuJoCo's do, and those that Newton's schema names."""
+        roots = [place.element for place in self.content.roots]
+        if any(root.flag("newton:jointsAddMobility", False) for root in roots):
+            return lambda joint: True
+        return lambda joint: "MjcJointAPI" in joint.element.schemas
 
     def _preferred_roots(self) -> set[str]:
         """Bodies that ArticulationRootAPI names."""
@@ -188,11 +206,21 @@ class StageBuilder:
         builder.joint_q[coord:] = placed.q
         builder.joint_qd[dof:] = placed.qd
         builder.joint_swing_limit[index] = joint.cone
+        for name, value in joint.rotor.items():
+            getattr(builder, f"joint_{name}")[dof:] = [value] * (builder.joint_dof_count - dof)
         if joint.exact is not None and not placed.edge.turned:
             write_exact(joint.exact, builder, index, coord, dof, builder.joint_axis_start[index])
         report.joints[label] = index
         if builder.joint_dof_count > dof:
             report.joint_coords[label], report.joint_dofs[label] = coord, dof
+        for number, record in enumerate(records):
+            if record.label:
+                report.joints[record.label] = index
+                report.joint_coords[record.label] = coord + number
+                report.joint_dofs[record.label] = dof + number
+                self.axes[record.label] = (builder.joint_axis_start[index] + number, record.angular)
+                if record.offset != 0.0:
+                    report.joint_refs[record.label] = record.offset
 
     def _axis(
         self, joint: JointRecord, record: AxisRecord, direction: np.ndarray, inertia: float | None
@@ -207,15 +235,13 @@ class StageBuilder:
                     f"the acceleration drive has the gains for {inertia:.4g}, the inertia at the start",
                 )
             options = _drive_options(drive.stiffness * factor, drive.damping * factor, drive)
+        efforts = (options.get("effort_limit", math.inf), record.numbers.get("effort_limit", math.inf))
+        limits = {"limit_ke": joint.limit_ke, "limit_kd": joint.limit_kd}
         return JointAxis(
             direction,
             limit_lower=record.lower,
             limit_upper=record.upper,
-            limit_ke=joint.limit_ke,
-            limit_kd=joint.limit_kd,
-            armature=record.armature,
-            velocity_limit=record.max_velocity,
-            **options,
+            **(limits | record.numbers | options | {"effort_limit": min(efforts)}),
         )
 
     # -- constraints -----------------------------------------------------------------------------------------
@@ -237,6 +263,11 @@ class StageBuilder:
             return
         if joint.is_driven:
             report.unsupported(joint.element, "the drive of a joint that closes a loop is not modelled")
+        if joint.rotor or any(not _PASSIVE.isdisjoint(axis.numbers) for axis in joint.axes):
+            report.unsupported(
+                joint.element,
+                "armature, damping, friction and springs of a joint that closes a loop are not modelled",
+            )
         if joint.kind == "ball" and math.isfinite(joint.cone):
             report.unsupported(joint.element, "the cone of a joint that closes a loop is not modelled")
         is_limited = any(math.isfinite(axis.lower) or math.isfinite(axis.upper) for axis in joint.angular)
@@ -287,8 +318,12 @@ class StageBuilder:
         contact = self.defaults.on(element).contact
         material = collider.material if collider is not None else None
         arguments = contact.arguments(material.friction if material is not None else None)
+        fields = {} if collider is None or material is None else material.fields | collider.fields
         if material is not None and material.restitution is not None:
             arguments["restitution"] = material.restitution
+        if collider is not None and collider.thickness is not None:
+            arguments["thickness"] = collider.thickness
+        arguments |= {name: fields[name] for name in ("ke", "kd", "kf", "ka") if name in fields}
         rotation = shape.pose.q
         if self.readers.invert_rotations:
             rotation = quat_conjugate(rotation)
@@ -302,6 +337,8 @@ class StageBuilder:
             key=element.label if number == 0 else f"{element.label}_{number}",
         )
         index = self._add_geometry(shape, arguments)
+        for name in fields.keys() - arguments.keys():
+            getattr(builder, f"shape_{name}")[index] = fields[name]
         read_shape(element, builder, index)
         appearance = self.readers.materials.appearance(element)
         builder.shape_color[index], builder.shape_texture[index] = appearance.color, appearance.texture
@@ -361,7 +398,7 @@ class StageBuilder:
         labels = [
             where.element.label
             for where in self.content.roots
-            if not where.element.flag("physxArticulation:enabledSelfCollisions", True)
+            if not all(where.element.flag(name, True) for name in _SELF_COLLISIONS)
         ]
         closed: dict[str, int] = {}
         for number, tree in enumerate(forest.trees):

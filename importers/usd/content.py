@@ -6,6 +6,7 @@ from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.joints import KINDS
 from newtonsim.importers.usd.records import Content
 from newtonsim.importers.usd.scene import Scenes
+from newtonsim.importers.usd.vocabulary import NOT_MODELLED, SCHEMAS, TYPES, report_properties
 from newtonsim.importers.usd.walk import Place, Walker
 
 _SILENT = ("MaterialBindingAPI", "GeomModelAPI", "ShapingAPI", "ShadowAPI", "SkelBindingAPI")
@@ -44,6 +45,7 @@ def collect(walker: Walker, root_path: str, report: ImportReport) -> Content:
             content.bodies[label] = place
         _sort(place, content, report)
         _report_foreign(place, report)
+    report_properties(list(content.places.values()), report)
     return content
 
 
@@ -54,8 +56,12 @@ def _sort(place: Place, content: Content, report: ImportReport) -> None:
     kind = prim.GetTypeName()
     if kind in KINDS:
         content.joints.append(place)
-    elif kind.startswith("Physics") and kind.endswith("Joint"):
+    elif kind.startswith("Phys") and kind.endswith("Joint"):
         report.unsupported(element, f"a joint of type {kind} is not modelled")
+    elif kind in ("MjcActuator", "NewtonActuator"):
+        content.actuators.append(place)
+    elif TYPES.get(kind):
+        report.add(TYPES[kind], element, f"a prim of type {kind} is not read")
     elif element.has_api("PhysicsCollisionAPI"):
         content.colliders.append(place)
     elif kind == "Camera":
@@ -77,14 +83,15 @@ def _sort(place: Place, content: Content, report: ImportReport) -> None:
 
 
 def _report_foreign(place: Place, report: ImportReport) -> None:
-    """Name the API schemas that OpenUSD does not know."""
+    """Name the API schemas that neither OpenUSD nor the vocabulary knows, and those that are not modelled."""
     known = place.element.prim.GetAppliedSchemas()
     for name in place.element.schemas:
-        if name in known or name.startswith(_SILENT):
+        base = name.partition(":")[0]
+        whole = base in NOT_MODELLED
+        if not whole and (base in SCHEMAS or name in known or name.startswith(_SILENT)):
             continue
-        kind, words = (
-            ("unsupported", "modelled") if any(part in name for part in _MOVING) else ("ignored", "read")
-        )
+        moving = whole or any(part in name for part in _MOVING)
+        kind, words = ("unsupported", "modelled") if moving else ("ignored", "read")
         element = _schema_label(place, name)
         report.add(kind, place.element, f"the schema {name} is not {words}", element)
 
@@ -102,8 +109,9 @@ def count_prims(content: Content, report: ImportReport) -> None:
         known = id(place) in read or place.body == label or kind in _READ_TYPES
         report.count(kind or "(no type)", worst.get(label, "modelled" if known else "ignored"))
         for schema in place.element.schemas:
-            made = "modelled" if schema.startswith(_READ_APIS) else "ignored"
-            report.count(schema.partition(":")[0], worst.get(_schema_label(place, schema), made))
+            base = schema.partition(":")[0]
+            made = SCHEMAS.get(base, "modelled" if schema.startswith(_READ_APIS) else "ignored")
+            report.count(base, worst.get(_schema_label(place, schema), made))
 
 
 def keep_owned(content: Content, scenes: Scenes, walker: Walker) -> None:

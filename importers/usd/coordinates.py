@@ -52,12 +52,15 @@ def place(edge: Edge, bodies: dict[str, BodyRecord], report: ImportReport) -> Pl
     count = len(joint.linear)
     if joint.exact is not None and len(joint.exact.q) and not edge.turned:
         placed.q = joint.exact.q.tolist()
+    elif joint.stacked:  # their frames meet where all coordinates are zero
+        placed.q = [0.0] * len(directions)
     elif joint.kind == "ball":
         placed.q = relative.q.tolist()
     else:
         placed.q = [float(direction @ relative.p) for direction in directions[:count]]
         angles = _angles(relative.q, directions[count:])
         placed.q += [_nearest_turn(angle, axis) for angle, axis in zip(angles, angular)]
+    _compare_start(joint.element, placed, report)
     slides = placed.q[:count]
     turn = np.array(placed.q) if joint.kind == "ball" else _turn(directions[count:], placed.q[count:])
     moved = sum((d * s for d, s in zip(directions, slides)), np.zeros(3))
@@ -66,6 +69,15 @@ def place(edge: Edge, bodies: dict[str, BodyRecord], report: ImportReport) -> Pl
     child.pose = pose
     _set_velocities(placed, anchor, parent, child)
     return placed
+
+
+def _compare_start(element: object, placed: Placed, report: ImportReport) -> None:
+    """Tell where a stated coordinate is not that of the poses."""
+    for axis, q in zip((*placed.linear, *placed.angular), placed.q):
+        stated = axis.start[0]
+        if stated is not None and abs(stated - q) > _APART:
+            message = f"its bodies stand at {q:.4g}, not at {stated:.4g} as its state says"
+            report.approximated(element, message)
 
 
 def _commute(linear: list[AxisRecord], angular: list[AxisRecord]) -> bool:
@@ -120,7 +132,9 @@ def _set_velocities(placed: Placed, anchor: Pose, parent: BodyRecord | None, chi
     omega, linear = (none, none) if parent is None else (parent.angular, parent.linear)
     kind = placed.edge.joint.kind
     placed.qd = [0.0] * (3 if kind == "ball" else len(placed.directions))
-    if not any(vector.any() for vector in (omega, linear, child.angular, child.linear)):
+    stated = [axis.start[1] for axis in (*placed.linear, *placed.angular)]
+    moving = any(vector.any() for vector in (omega, linear, child.angular, child.linear))
+    if not moving and not any(stated):
         return
     point = child.pose.apply(placed.frames[1].p)
     arm = point - child.pose.apply(child.props.com)
@@ -138,9 +152,9 @@ def _set_velocities(placed: Placed, anchor: Pose, parent: BodyRecord | None, chi
         rates = [float(direction @ slide) for direction in placed.directions[:count]]
         columns = np.array(axes_now(placed.directions[count:], placed.q[count:])).T
         turns = np.linalg.lstsq(columns, spin, rcond=None)[0] if columns.size else np.zeros(0)
-        moved = sum((d * rate for d, rate in zip(placed.directions, rates)), moved)
-        spin = columns @ turns if columns.size else none
-        placed.qd = [*rates, *turns.tolist()]
+        placed.qd = [own if rate is None else rate for own, rate in zip((*rates, *turns.tolist()), stated)]
+        moved = sum((d * rate for d, rate in zip(placed.directions, placed.qd[:count])), moved)
+        spin = columns @ np.array(placed.qd[count:]) if columns.size else none
     child.angular = omega + quat_rotate(anchor.q, spin)
     child.linear = carried + quat_rotate(anchor.q, moved) - np.cross(child.angular, arm)
 

@@ -40,7 +40,9 @@ def resisting_inertia(
         paths[joint.edge.child] = paths.get(joint.edge.parent, []) + [
             (count + number, column) for number, column in enumerate(columns)
         ]
-        armature += [axis.armature or 0.0 for axis in (*joint.linear, *joint.angular)] or [0.0] * len(columns)
+        numbers = [axis.numbers for axis in (*joint.linear, *joint.angular)]
+        own = joint.edge.joint.rotor.get("armature", 0.0)
+        armature += [one.get("armature", 0.0) for one in numbers] or [own] * len(columns)
         count += len(columns)
     inertia = np.diag(np.array(armature, dtype=np.float64))
     for label, path in paths.items():

@@ -12,6 +12,15 @@ from newtonsim.errors import ImportFileError
 MAX_NUMBER = 1.0e30
 """Even the fifth power of a length, which an inertia needs, stays finite in double precision."""
 
+_INCLUDED_IN = {
+    "PhysicsCollisionAPI": {"NewtonCollisionAPI", "NewtonMeshCollisionAPI", "NewtonSDFCollisionAPI"},
+    "PhysicsMeshCollisionAPI": {"NewtonMeshCollisionAPI"},
+    "PhysicsArticulationRootAPI": {"NewtonArticulationRootAPI"},
+    "PhysicsMassAPI": {"NewtonMassAPI"},
+    "PhysicsMaterialAPI": {"NewtonMaterialAPI"},
+}
+"""Schemas of Newton that apply those of UsdPhysics, whether or not OpenUSD knows them."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Element:
@@ -45,7 +54,9 @@ class Element:
 
     def has_api(self, name: str) -> bool:
         """Whether an API schema is applied."""
-        return name in self.prim.GetAppliedSchemas()
+        if name in self.prim.GetAppliedSchemas():
+            return True
+        return name in _INCLUDED_IN and not _INCLUDED_IN[name].isdisjoint(self.schemas)
 
     def instances_of(self, api: str) -> list[str]:
         """Names under which a schema is applied that can be applied several times."""

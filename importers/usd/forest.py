@@ -4,11 +4,18 @@ The world and kinematic bodies carry trees. A joint that would connect two bodie
 closes a loop; joints with drives come first into the trees, as drives of loops are not simulated.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import cast
 
-from newtonsim.importers.usd.records import JointRecord
+import numpy as np
+
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.usd.records import AxisRecord, JointRecord
+
+_TOGETHER = 1.0e-5
+"""Distance [m] up to which the anchors of stacked hinges are one point."""
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +89,61 @@ def grow(
     order = {body: number for number, body in enumerate(bodies)}
     forest.trees.sort(key=lambda tree: order[tree.root or tree.edges[0].child])
     return forest
+
+
+def merge_stacked(
+    joints: list[JointRecord], adds_mobility: Callable[[JointRecord], bool]
+) -> list[JointRecord]:
+    """Make one joint of those that each add an axis between the same two bodies, as in MuJoCo.
+
+    The first moves the body and the others with it. A stack becomes one joint if its slides come before its
+    hinges and these turn about one point; others stay as they are.
+
+    Args:
+        joints: All joints.
+        adds_mobility: Whether a joint may be one of several of its body.
+    """
+    stacks: dict[tuple[str | None, str | None], list[JointRecord]] = {}
+    for joint in joints:
+        if len(joint.axes) == 1 and not joint.excluded and adds_mobility(joint):
+            stacks.setdefault(joint.bodies, []).append(joint)
+    merged = {id(stack[0]): _merged(stack) for stack in stacks.values() if len(stack) > 1}
+    gone = {
+        id(joint)
+        for stack in stacks.values()
+        if len(stack) > 1 and merged[id(stack[0])] is not None
+        for joint in stack[1:]
+    }
+    return [merged.get(id(joint)) or joint for joint in joints if id(joint) not in gone]
+
+
+def _merged(stack: list[JointRecord]) -> JointRecord | None:
+    """A joint with the axes of several, in the frame of its last hinge; None if no joint has them."""
+    slides = [joint for joint in stack if joint.linear]
+    hinges = stack[len(slides) :]
+    if any(joint.linear for joint in hinges) or max(len(slides), len(hinges)) > 3:
+        return None
+    last = stack[-1]
+    frame = last.frames[1]
+    if any(np.linalg.norm(joint.frames[1].p - frame.p) > _TOGETHER for joint in hinges):
+        return None
+    axes = [_turned_axis(joint, frame) for joint in stack]
+    closed = stack[0].frames[0] @ stack[0].frames[1].inverse()
+    return replace(
+        stack[0],
+        kind="d6",
+        frames=(closed @ frame, frame),
+        linear=axes[: len(slides)],
+        angular=axes[len(slides) :],
+        stacked=True,
+    )
+
+
+def _turned_axis(joint: JointRecord, frame: Pose) -> AxisRecord:
+    """The axis of a joint in another frame of its second body."""
+    turn = quat_multiply(quat_conjugate(frame.q), joint.frames[1].q)
+    (axis,) = joint.axes
+    return replace(axis, direction=quat_rotate(turn, axis.direction))
 
 
 def _spanning(joints: list[JointRecord], anchors: set[str | None]) -> list[bool]:

@@ -16,6 +16,7 @@ from newtonsim.importers.usd.frames import split
 from newtonsim.importers.usd.records import AxisRecord, Content, Drive, JointRecord
 from newtonsim.importers.usd.scene import Defaults
 from newtonsim.importers.usd.stage import Units
+from newtonsim.importers.usd.vendors import AxisNumbers
 from newtonsim.importers.usd.walk import Place, Walker
 
 KINDS = {
@@ -32,11 +33,27 @@ _ANGULAR = ("rotX", "rotY", "rotZ")
 
 
 class JointReader:
-    """Reads joints."""
+    """Reads joints.
 
-    def __init__(self, walker: Walker, content: Content, poses: dict[str, Pose], report: ImportReport):
+    Args:
+        walker: Where prims are.
+        content: The prims.
+        poses: Pose of each body.
+        report: Receives remarks.
+        reference: What one unit of MuJoCo's reference angles is [rad].
+    """
+
+    def __init__(
+        self,
+        walker: Walker,
+        content: Content,
+        poses: dict[str, Pose],
+        report: ImportReport,
+        reference: float,
+    ):
         self.walker, self.content, self.poses, self.report = walker, content, poses, report
         self.units: Units = walker.view.units
+        self.numbers = AxisNumbers(self.units, reference, report)
 
     def read(self, place: Place, defaults: Defaults) -> JointRecord | None:
         """Read a joint; None, with a remark, for one that connects nothing that moves."""
@@ -72,6 +89,11 @@ class JointReader:
         )
         getattr(self, f"_read_{kind}")(record, defaults.joint_drive_gains_scaling)
         self._check_drives(record)
+        if len(record.axes) == 1:
+            axis = record.axes[0]
+            axis.label, axis.offset = element.label, self.numbers.offset(element, axis.angular)
+            if "stiffness" in axis.numbers:
+                axis.numbers["spring_ref"] = axis.numbers.get("spring_ref", 0.0) - axis.offset
         read_exact(record)
         return record
 
@@ -153,16 +175,13 @@ class JointReader:
         gain: float,
     ) -> AxisRecord:
         drive = self._drive(element, instance, angular, gain)
-        units = self.units
-        armature = element.number("physxJoint:armature", least=0.0)
-        speed = element.number("physxJoint:maxJointVelocity", math.inf, endless=True)
         return AxisRecord(
             np.eye(3)[number],
             angular,
             *limits,
             drive,
-            None if armature is None else armature * (units.torque if angular else units.mass),
-            speed * (math.pi / 180.0 if angular else units.length),
+            self.numbers.read(element, instance, angular),
+            self.numbers.start(element, instance, angular),
         )
 
     def _read_ball(self, record: JointRecord, gain: float) -> None:
@@ -171,6 +190,7 @@ class JointReader:
         letter = element.token("physics:axis", "X", _LETTERS)
         turn = Pose(np.zeros(3), quat_between((1.0, 0.0, 0.0), np.eye(3)[_LETTERS.index(letter)]))
         record.frames = (record.frames[0] @ turn, record.frames[1] @ turn)
+        record.rotor = self.numbers.rotor(element)
         cones = [element.number(f"physics:coneAngle{k}Limit", -1.0, endless=True) for k in (0, 1)]
         limited = [cone for cone in cones if 0.0 <= cone < math.inf]
         if len(limited) == 1:
@@ -222,7 +242,7 @@ class JointReader:
         )
         simple = {(0, 0): "fixed", (0, 1): "revolute", (1, 0): "prismatic"}
         if (linear, angular) == (0, 3) and free:
-            record.kind, record.angular = "ball", []
+            record.kind, record.angular, record.rotor = "ball", [], self.numbers.rotor(record.element)
         elif (
             (linear, angular) == (3, 3)
             and free

@@ -75,6 +75,8 @@ def load(
     for one in (main, copied):
         if one is not None:
             one.remap = finish(one.scratch, one.report, defaults.collapse_fixed_joints)
+    if scenes.timestep is not None:
+        main.scratch.solver_hint["timestep"] = scenes.timestep
     append(builder, main.scratch, report)
     if copied is not None:
         _append_copies(builder, main, copied, clones)

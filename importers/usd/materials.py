@@ -6,6 +6,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import SurfaceMaterial
 from newtonsim.importers.usd.stage import StageView
+from newtonsim.importers.usd.vendors import material_fields, spin_friction
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class Materials:
         if restitution is not None and restitution > 1.0:
             raise element.error(f"attribute 'physics:restitution' is {restitution:g}, expected 0 to 1")
         density = element.number("physics:density", 0.0, least=0.0) * self.view.units.density
-        return SurfaceMaterial(friction, restitution, density or None)
+        fields = material_fields(element, self.view.units, self.report)
+        spin = spin_friction(element, self.view.units)
+        return SurfaceMaterial(friction, restitution, density or None, fields, spin)
 
     def appearance(self, element: Element) -> Appearance:
         """Colour of a prim: of its bound material, otherwise its display colour."""

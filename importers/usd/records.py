@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,7 @@ class Content:
         colliders: Geometry that collides.
         visuals: Geometry that is only seen.
         joints: Joints.
+        actuators: Actuators of MuJoCo and Newton.
         roots: Prims with ArticulationRootAPI.
         filtered: Prims with FilteredPairsAPI.
         cameras: Cameras.
@@ -33,6 +35,7 @@ class Content:
     colliders: list[Place] = field(default_factory=list)
     visuals: list[Place] = field(default_factory=list)
     joints: list[Place] = field(default_factory=list)
+    actuators: list[Place] = field(default_factory=list)
     roots: list[Place] = field(default_factory=list)
     filtered: list[Place] = field(default_factory=list)
     cameras: list[Place] = field(default_factory=list)
@@ -71,27 +74,45 @@ class Geometry:
 
 @dataclass(frozen=True, slots=True)
 class SurfaceMaterial:
-    """A physics material in SI units; None for what it leaves open."""
+    """A physics material in SI units; None for what it leaves open.
+
+    Attributes:
+        friction: Coefficient of friction.
+        restitution: Coefficient of restitution.
+        density: Density [kg/m^3].
+        fields: More values of the shapes made of it, by name: ke, kd, kf, ka, mu_torsion, mu_rolling.
+        spin: Torsional and rolling friction [m] as MuJoCo has them, which count by the shape's condim.
+    """
 
     friction: float | None = None
     restitution: float | None = None
     density: float | None = None
+    fields: dict[str, float] = field(default_factory=dict)
+    spin: tuple[float | None, float | None] = (None, None)
 
 
 @dataclass(slots=True, eq=False)
 class Collider:
-    """A collider and what it is made of; several geometries where a mesh was taken apart."""
+    """A collider and what it is made of; several geometries where a mesh was taken apart.
+
+    `thickness` [m] is None where nothing says; `fields` are values of its shapes beside the material's.
+    """
 
     place: Place
     shapes: list[Geometry]
     material: SurfaceMaterial
     enabled: bool
     props: MassProps
+    thickness: float | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class BodyRecord:
-    """A rigid body: pose in the world, velocities in world axes [rad/s, m/s] and mass properties."""
+    """A rigid body: pose in the world, velocities in world axes [rad/s, m/s] and mass properties.
+
+    `carried` is the share of its weight that it does not feel.
+    """
 
     place: Place
     pose: Pose
@@ -100,6 +121,7 @@ class BodyRecord:
     linear: np.ndarray
     props: MassProps
     armature: float = 0.0
+    carried: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +138,29 @@ class Drive:
 
 @dataclass(slots=True, eq=False)
 class AxisRecord:
-    """A free axis of a joint: unit vector in the joint frame, limits [rad or m], drive."""
+    """A free axis of a joint.
+
+    Attributes:
+        direction: Unit vector in the joint frame.
+        angular: Whether it is one of rotation.
+        lower: Lower limit [rad or m].
+        upper: Upper limit [rad or m].
+        drive: Its drive.
+        numbers: More arguments of `JointAxis`.
+        start: Coordinate and velocity that the stage states, None for what it does not.
+        label: Joint that it is the only axis of, empty for one of several axes.
+        offset: MuJoCo's coordinate where ours is zero [rad or m].
+    """
 
     direction: np.ndarray
     angular: bool
     lower: float = -math.inf
     upper: float = math.inf
     drive: Drive | None = None
-    armature: float | None = None
-    max_velocity: float = math.inf
+    numbers: dict[str, Any] = field(default_factory=dict)
+    start: tuple[float | None, float | None] = (None, None)
+    label: str = ""
+    offset: float = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -170,6 +206,8 @@ class JointRecord:
         limit_ke: Stiffness of the limits.
         limit_kd: Damping of the limits.
         exact: What `export_usd` has added, None for other files.
+        rotor: Armature, damping and friction of a ball joint, by name.
+        stacked: Whether it stands for several joints of one body.
     """
 
     element: Element
@@ -187,6 +225,8 @@ class JointRecord:
     limit_ke: float
     limit_kd: float
     exact: ExactJoint | None = None
+    rotor: dict[str, float] = field(default_factory=dict)
+    stacked: bool = False
 
     @property
     def axes(self) -> list[AxisRecord]:

@@ -16,6 +16,8 @@ EARTH_GRAVITY = 9.81
 """[m/s^2], what a negative magnitude stands for."""
 
 _WARP_SCHEMA = "warpsceneapi"
+_RATES = ("newton:timeStepsPerSecond", "physxScene:timeStepsPerSecond")
+"""Attributes with a number of steps in a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,24 @@ class Scenes:
             raise element.error(f"relationship '{name}' names {targets[0]}, which is no PhysicsScene")
         return targets[0] if targets else next(iter(self.paths), None)
 
+    @property
+    def reference_angle(self) -> float:
+        """What one unit of MuJoCo's reference angles is [rad]."""
+        if self.chosen is None:
+            return np.pi / 180.0
+        unit = self.chosen.token("mjc:compiler:angle", "degree", ("degree", "radian"))
+        return 1.0 if unit == "radian" else np.pi / 180.0
+
+    @property
+    def timestep(self) -> float | None:
+        """Step that the scene is made for [s], None if it does not say."""
+        if self.chosen is None:
+            return None
+        rates = [self.chosen.number(name) for name in _RATES]
+        step = self.chosen.number("mjc:option:timestep")
+        found = [step, *(1.0 / rate for rate in rates if rate)]
+        return next((one for one in found if one is not None and one > 0.0), None)
+
     def attributes(self) -> dict[str, object]:
         """Values of all attributes of the chosen scene."""
         if self.chosen is None:
@@ -127,6 +147,8 @@ def _gravity(element: Element, view: StageView) -> np.ndarray:
     if not np.any(direction):
         direction = -np.eye(3)["XYZ".index(view.up_axis)]
     magnitude = element.number("physics:gravityMagnitude", -np.inf, endless=True)
+    if not all(element.flag(name, True) for name in ("newton:gravityEnabled", "mjc:flag:gravity")):
+        magnitude = 0.0
     if magnitude == np.inf:
         raise element.error("attribute 'physics:gravityMagnitude' is infinite")
     size = EARTH_GRAVITY if magnitude < 0.0 else magnitude * view.units.length
