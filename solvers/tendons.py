@@ -13,6 +13,7 @@ from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.tendons import forces, paths, rows
 from newtonsim.kernels.views.model import KinematicsView
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put, zeros
@@ -399,7 +400,7 @@ class Tendons:
         motion = self.motion
         found = (motion.part, motion.along, motion.end, motion.J, motion.length, motion.rate)
         for array in (*found, self.force, self.joint_f):
-            array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+            fill(array.grad)
 
     def add_terms(
         self,

@@ -3,9 +3,10 @@
 For the CPU, where a kernel is a function with an address; see `newtonsim.runtime.capture`.
 
 Stage: all, in place of their launches
-Called by: newtonsim/kernel_warmup.py, newtonsim/runtime/capture.py, newtonsim/simulator.py
-Reads: table
-Writes: nothing, its functions return what they find
+Called by: newtonsim/kernel_warmup.py, newtonsim/runtime/capture.py, newtonsim/runtime/copies.py,
+    newtonsim/simulator.py
+Reads: source, table
+Writes: target
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -15,14 +16,33 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func_native("""
     typedef void (*entry_t)(void*, void*);
-    ((entry_t)entry)((void*)bounds, (void*)arguments);
+    typedef void (*reverse_t)(void*, void*, void*);
+    if (adjoints) ((reverse_t)entry)((void*)bounds, (void*)arguments, (void*)adjoints);
+    else ((entry_t)entry)((void*)bounds, (void*)arguments);
 """)
-def call_entry(entry: wp.uint64, bounds: wp.uint64, arguments: wp.uint64): ...
+def call_entry(entry: wp.uint64, bounds: wp.uint64, arguments: wp.uint64, adjoints: wp.uint64): ...
 
 
 @wp.kernel
 def repeat_launches(table: wp.array2d(dtype=wp.uint64), count: int, repeats: int):
-    """One thread in all: make the launches in the rows of a table (entry point, bounds, arguments)."""
+    """One thread in all: make the launches in the rows of a table (entry point, bounds, arguments, adjoints).
+
+    Adjoints are the arguments that receive gradients, 0 for a kernel that runs forward.
+    """
     for _ in range(repeats):
         for i in range(count):
-            call_entry(table[i, 0], table[i, 1], table[i, 2])
+            call_entry(table[i, 0], table[i, 1], table[i, 2], table[i, 3])
+
+
+@wp.kernel
+def copy_words(source: wp.array(dtype=float), target: wp.array(dtype=float)):
+    """One thread in all: copy an array."""
+    for i in range(target.shape[0]):
+        target[i] = source[i]
+
+
+@wp.kernel
+def fill_words(value: float, target: wp.array(dtype=float)):
+    """One thread in all: fill an array."""
+    for i in range(target.shape[0]):
+        target[i] = value

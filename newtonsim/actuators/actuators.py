@@ -25,7 +25,9 @@ from newtonsim.actuators.network_group import NetworkGroup
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import commands, episodes
 from newtonsim.kernels.actuators import delay as delays
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.tapes import Tape
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
@@ -267,12 +269,12 @@ class RecordedPass:
         """Launch it once more on a tape, and run that back."""
         for arrays in self._room:
             for array in arrays.values():
-                array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
-        with wp.Tape() as tape:
+                fill(array.grad)
+        with Tape() as tape:
             self._run(Launcher(self._model, record_tape=True))
         tape.backward()
         for array in (self.driven.joint_act, self.driven.joint_f):
-            array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+            fill(array.grad)
 
 
 def _over(launch: Launcher, group: ActuatorGroup) -> Launcher:

@@ -13,8 +13,10 @@ from newtonsim.diff.layout import Place, as_floats, find_array
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.steps import rollouts
 from newtonsim.runtime.capture import capture_launches, capturing
+from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.tapes import Tape
 from newtonsim.scene.control import Control
 from newtonsim.scene.state import State
 
@@ -250,10 +252,10 @@ class Passes:
         """Record a step and the losses on tapes, run them back once, and capture that."""
         p = self.problem
         self._first_step()
-        with wp.Tape() as loss_tape:
+        with Tape() as loss_tape:
             if p.loss is not None:
                 p.loss(self.state_out, p.losses)
-        with wp.Tape() as running_tape:
+        with Tape() as running_tape:
             self._running_loss()
         for name, tape in (("loss", loss_tape), ("running", running_tape)):
             if getattr(p, name) is not None and not tape.launches:
@@ -261,11 +263,11 @@ class Passes:
                     f"{name}: it launched nothing that the tape records; compute it by wp.launch, with "
                     "kernels that have gradients, from the state that it is given"
                 )
-        with wp.Tape() as tape:
+        with Tape() as tape:
             self._step_once()
             self._running_loss()
         self._tapes = (tape, loss_tape)
-        self.values_out.grad.zero_()
+        fill(self.values_out.grad)
         self._final_back()
         try:
             self._one_backward()
@@ -278,7 +280,7 @@ class Passes:
             self._final_backward = self._recorded(self._final_back)
 
     def _final_back(self) -> None:
-        wp.copy(self.problem.losses.grad, self.seeds)
+        copy(self.problem.losses.grad, self.seeds)
         self._tapes[1].backward()
 
     def _one_backward(self) -> None:
@@ -297,7 +299,7 @@ class Passes:
                 writes=dict(values=self._memory.values),
             )
         inputs.load(launch, self._step, -1)
-        wp.copy(self.problem.losses.grad, self.seeds)
+        copy(self.problem.losses.grad, self.seeds)
         self._tapes[0].backward()
         inputs.store_gradients(launch, self._step, -1)
         launch(

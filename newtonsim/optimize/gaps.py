@@ -15,7 +15,7 @@ from newtonsim.kernels.optimize import runs
 from newtonsim.optimize.checks import check_count, check_share, read_numbers, warn_of_costs
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
-from newtonsim.optimize.riccati import Step, sweep
+from newtonsim.optimize.riccati import BackwardSweep, Step
 from newtonsim.optimize.runs import Runs
 from newtonsim.runtime.progress import OptimizationProgress
 from newtonsim.scene.allocation import put, zeros
@@ -127,6 +127,7 @@ class GapClosing(ABC):
         self._arrays = {
             name: zeros(shape, dtype=float, device=model.device) for name, shape in shapes.items()
         }
+        self._backward = BackwardSweep(horizon, 2 * dofs + problem.memory, inputs)
         self._runs = Runs(problem, worlds, self._act, move=(self._find, self._place))
         self.controls = problem.read_controls(None)
         self._states: tuple[np.ndarray, np.ndarray] | None = None
@@ -255,7 +256,7 @@ class GapClosing(ABC):
         total, first, expected = float(np.abs(best.gaps).sum()), None, np.inf
         while self._damping <= _MOST_DAMPING:
             try:
-                step = sweep(A, B, expansion, low, high, self._damping, gaps)
+                step = self._backward(A, B, expansion, low, high, self._damping, gaps)
             except LinAlgError:
                 self._damping *= 10.0
                 continue
@@ -405,7 +406,7 @@ class GapClosing(ABC):
 
 
 def linear_course(A: np.ndarray, B: np.ndarray, expansion: Expansion, gaps: np.ndarray, step: Step) -> Course:
-    """Follow a whole step through the linear models; arguments as in `riccati.sweep`."""
+    """Follow a whole step through the linear models; arguments as in `riccati.BackwardSweep`."""
     horizon, count, inputs = B.shape
     states, x = np.zeros((horizon, count)), np.zeros(count)
     slope = curvature = 0.0

@@ -13,11 +13,11 @@ from newtonsim.kernels.optimize import runs
 from newtonsim.optimize.checks import check_count, check_share, warn_of_costs
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
-from newtonsim.optimize.riccati import Step, sweep
+from newtonsim.optimize.riccati import BackwardSweep, Step
 from newtonsim.optimize.runs import Runs
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.progress import OptimizationProgress
-from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.allocation import put, write, zeros
 
 if TYPE_CHECKING:
     from newtonsim.optimize.problem import Problem, Start
@@ -27,6 +27,8 @@ _LENGTHS = 0.5 ** np.arange(8)
 _LEAST_DAMPING, _FIRST_DAMPING, _MOST_DAMPING = 1e-8, 1e-6, 1e8
 _PART = 1e-3
 """Share of the expected decrease that has to come true."""
+_GOOD_PART = 0.5
+"""Share with which a whole step is taken without trying shorter ones."""
 
 
 class _Trajectory(NamedTuple):
@@ -73,6 +75,9 @@ class ILQR:
         }
         self._difference = zeros((len(_LENGTHS), 2 * dofs), dtype=float, device=device)
         self._runs = Runs(problem, len(_LENGTHS), self._follow)
+        # which a GPU runs in no less time than all of them
+        self._whole = Runs(problem, 1, self._follow) if device.is_cpu else self._runs
+        self._backward = BackwardSweep(horizon, 2 * dofs + problem.memory, inputs)
         self.controls = problem.read_controls(None)
         self._damping = _FIRST_DAMPING
 
@@ -184,12 +189,12 @@ class ILQR:
         return best, first, np.inf if first is None else first.decrease
 
     def _sweep(self, A: np.ndarray, B: np.ndarray, expansion: Expansion, controls: np.ndarray) -> Step:
-        """See `riccati.sweep`."""
+        """See `riccati.BackwardSweep`."""
         low, high = self.problem.low - controls, self.problem.high - controls
-        return sweep(A, B, expansion, low, high, self._damping)
+        return self._backward(A, B, expansion, low, high, self._damping)
 
     def _run(self, about: _Trajectory, step: Step) -> _Trajectory:
-        """Follow a step from a trajectory with all lengths, and return the best."""
+        """Follow a step from a trajectory, with all lengths unless the whole is good, and return the best."""
         values = {
             "controls": about.controls,
             "change": step.change,
@@ -198,11 +203,18 @@ class ILQR:
             "qd": about.qd[:-1],
         }
         for name, array in self._reference.items():
-            array.assign(values[name].astype(np.float32))
-        costs = self._runs.run(about.q[0], about.qd[0])
+            write(array, values[name])
+        whole = self._best_of(self._whole, about)
+        if np.isnan(about.cost) or about.cost - whole.cost > _GOOD_PART * step.decrease:
+            return whole
+        return self._best_of(self._runs, about) if self._runs is not self._whole else whole
+
+    def _best_of(self, runs: Runs, about: _Trajectory) -> _Trajectory:
+        """Run worlds from the start of a trajectory, and return the best."""
+        costs = runs.run(about.q[0], about.qd[0])
         costs = np.where(np.isfinite(costs), costs, np.inf)
         world = int(np.argmin(costs))
-        return _Trajectory(float(costs[world]), self._runs.controls(world), *self._runs.states(world))
+        return _Trajectory(float(costs[world]), runs.controls(world), *runs.states(world))
 
     def _follow(self, launch: Launcher, view: Any) -> None:
         launch(

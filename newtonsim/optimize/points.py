@@ -10,12 +10,13 @@ import warp as wp
 from newtonsim.diff import Linearizer
 from newtonsim.diff.coordinates import coordinate_rates
 from newtonsim.dynamics import Dynamics
+from newtonsim.dynamics.recordings import Recordings
 from newtonsim.kernels.optimize import expansions
 from newtonsim.kernels.optimize.views import ExpansionView
 from newtonsim.kinematics import eval_fk
 from newtonsim.optimize.runs import cost_view
-from newtonsim.runtime.launcher import Launcher
-from newtonsim.scene.allocation import put, zeros
+from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.scene.allocation import put, write, zeros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,6 +93,7 @@ class Points:
         self.expansion = view
         self.rows = zeros((horizon, 6, self.view.dofs), dtype=float, device=device)
         self._dynamics = Dynamics(model)
+        self._motion, self._recordings = Motion(model), Recordings(model)
         self._sum: Expansion
 
     def jacobian(self) -> wp.array:
@@ -106,7 +108,7 @@ class Points:
             qd: Velocities, (horizon + 1, N).
             controls: Shape (horizon, M).
         """
-        self._place(q[:-1], qd[:-1], controls)
+        self._write(q[:-1], qd[:-1], controls)
         A, B = self._linearizer(self._state, self._control)
         B = B[:, :, self.problem.entries]
         return remember_controls(A, B) if self.problem.memory else (A, B)
@@ -115,7 +117,10 @@ class Points:
         """Return the quadratic models of the costs at the states after the controls; see `linearize`."""
         horizon, states = self.problem.horizon, self._states
         count = states + self._inputs
-        self._place(q[1:], qd[1:], controls)
+        self._write(q[1:], qd[1:], controls)
+        state = self._state
+        arrays = (state.joint_q, state.joint_qd, state.body_q, state.body_qd)
+        self._recordings.run("place", arrays, self._place)
         self._sum = Expansion(np.zeros((horizon, count)), np.zeros((horizon, count, count)))
         self.launch(expansions.clear_expansion, "world", writes=dict(expansion=self.expansion))
         for cost in self.problem.costs:
@@ -189,11 +194,16 @@ class Points:
             array.grad.zero_()
         return slope
 
-    def _place(self, q: np.ndarray, qd: np.ndarray, controls: np.ndarray) -> None:
+    def _write(self, q: np.ndarray, qd: np.ndarray, controls: np.ndarray) -> None:
+        """Put coordinates, velocities and controls into the worlds."""
         state, array = self._state, self.view.control
-        state.joint_q.assign(q.astype(np.float32).reshape(-1))
-        state.joint_qd.assign(qd.astype(np.float32).reshape(-1))
+        write(state.joint_q, q)
+        write(state.joint_qd, qd)
         inputs = array.numpy().reshape(self.problem.horizon, -1).copy()
         inputs[:, self.problem.entries] = controls
-        array.assign(inputs.reshape(-1))
-        eval_fk(self.model, state.joint_q, state.joint_qd, None, state)
+        write(array, inputs)
+
+    def _place(self) -> None:
+        """Put the bodies where the joints are."""
+        state, launch = self._state, Launcher(self.model, record_tape=False)
+        launch.place(self._motion, state.joint_q, state.joint_qd, state.body_q, state.body_qd)

@@ -13,7 +13,7 @@ from newtonsim.kernels.optimize import runs
 from newtonsim.kernels.optimize.views import CostView, RunView
 from newtonsim.runtime.capture import capture_launches, capturing
 from newtonsim.runtime.launcher import Launcher
-from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.allocation import put, write, zeros
 from newtonsim.simulator import Simulator
 
 if TYPE_CHECKING:
@@ -126,8 +126,8 @@ class Runs:
         Returns:
             Cost of each world, (worlds,), float64.
         """
-        self.view.start_q.assign(q)
-        self.view.start_qd.assign(qd)
+        write(self.view.start_q, q)
+        write(self.view.start_qd, qd)
         self._start(1)
         self.sim.step(self.problem.horizon)
         return self.view.losses.numpy().astype(np.float64)

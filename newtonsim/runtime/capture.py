@@ -2,8 +2,9 @@
 
 Warp's graphs serve every device. On the CPU their replay finds each kernel by its name and each array by its
 address again, which takes 0.2 to 0.5 µs a launch, more than the physics of a small world takes. Where all of
-the work is done by `Launcher`, the entry points of the kernels and their packed arguments are kept instead,
-and one kernel calls them in turn: 0.01 to 0.03 µs a launch, and as many repetitions as wanted in one call.
+the work is done by `Launcher`, `tapes.Tape` and `copies`, the entry points of the kernels and their packed
+arguments are kept instead, and one kernel calls them in turn: 0.01 to 0.03 µs a launch, and as many
+repetitions as wanted in one call.
 """
 
 from __future__ import annotations
@@ -104,10 +105,11 @@ class LaunchList:
     """
 
     def __init__(self, launches: Sequence[wp.Launch]):
-        self._kept = [(launch, _packed(launch)) for launch in launches]
-        self._arrays = _arrays_of(argument for launch in launches for argument in launch.fwd_args)
-        rows = [_addresses(launch, packed) for launch, packed in self._kept]
-        self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 3), dtype=wp.uint64, device="cpu")
+        self._kept = [(launch, _packed(launch), _packed_adjoints(launch)) for launch in launches]
+        arguments = (a for launch in launches for a in (*launch.fwd_args, *(launch.adj_args or ())))
+        self._arrays = _arrays_of(arguments)
+        rows = [_addresses(*kept) for kept in self._kept]
+        self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 4), dtype=wp.uint64, device="cpu")
         reads = dict(table=self._table, count=len(rows), repeats=0)
         self._caller = compilation.launch(repeat_launches, 1, reads=reads, device="cpu", record_cmd=True)
         self._arguments = _packed(self._caller)
@@ -121,8 +123,21 @@ class LaunchList:
 
 def _packed(launch: wp.Launch) -> ctypes.Structure:
     """Return the arguments of a launch as its kernel reads them."""
-    names = tuple(argument.label for argument in launch.kernel.adj.args)
-    values = launch.params[1:]
+    names = _names(launch)
+    return _packed_as(names, launch.params[1 : 1 + len(names)])
+
+
+def _packed_adjoints(launch: wp.Launch) -> ctypes.Structure | None:
+    """Return what receives the gradients of the arguments, if the launch runs backward."""
+    names = _names(launch)
+    return _packed_as(names, launch.params[1 + len(names) :]) if launch.adjoint else None
+
+
+def _names(launch: wp.Launch) -> tuple[str, ...]:
+    return tuple(argument.label for argument in launch.kernel.adj.args)
+
+
+def _packed_as(names: tuple[str, ...], values: Sequence[object]) -> ctypes.Structure:
     return _structure(tuple(zip(names, map(type, values))))(*values)
 
 
@@ -133,12 +148,16 @@ def _structure(fields: tuple[tuple[str, type], ...]) -> type[ctypes.Structure]:
 
 def _entry(launch: wp.Launch) -> int:
     """Address of the function of a kernel."""
-    return ctypes.cast(launch.hooks.forward, ctypes.c_void_p).value
+    hook = launch.hooks.backward if launch.adjoint else launch.hooks.forward
+    return ctypes.cast(hook, ctypes.c_void_p).value
 
 
-def _addresses(launch: wp.Launch, packed: ctypes.Structure) -> tuple[int, int, int]:
-    """Addresses of entry point, bounds and packed arguments."""
-    return _entry(launch), ctypes.addressof(launch.bounds), ctypes.addressof(packed)
+def _addresses(
+    launch: wp.Launch, packed: ctypes.Structure, adjoints: ctypes.Structure | None
+) -> tuple[int, int, int, int]:
+    """Addresses of entry point, bounds, packed arguments and adjoints, which are 0 if there are none."""
+    last = 0 if adjoints is None else ctypes.addressof(adjoints)
+    return _entry(launch), ctypes.addressof(launch.bounds), ctypes.addressof(packed), last
 
 
 def _arrays_of(arguments: Iterable[object]) -> list[wp.array]:

@@ -13,6 +13,7 @@ from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views.model import BodyView, DriveView, ForceView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.residents import resident_views
 from newtonsim.runtime.shards import Shard
 from newtonsim.runtime.teams import lanes_of, teams_from
@@ -117,7 +118,7 @@ class Motion:
     def zero_grad(self) -> None:
         """Clear the gradients of all own arrays."""
         for array in self.arrays:
-            array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+            fill(array.grad)
 
 
 class Launcher:
@@ -236,10 +237,15 @@ class Launcher:
         options = {"device": device, "record_tape": record_tape, "block_dim": compilation.block_dim(device)}
         if recorded is not None:
             options["record_cmd"] = True
+        tape: Any = active_tape() if on_tape else None
         for first, count in threads:
             command: Any = wp.launch(kernel, count, [first, *inputs], outputs, **options)
             if recorded is not None:
                 recorded.append(command)
+                if tape is not None:  # which Warp forgets in launches that it only returns
+                    tape.record_launch(
+                        kernel, count, 0, [first, *inputs], outputs, device, options["block_dim"]
+                    )
 
     def _threads(self, kind: str, on_tape: bool) -> Sequence[tuple[object, int]]:
         """First argument and number of threads of every launch over a kind of index."""

@@ -49,6 +49,21 @@ def put(values: Any, dtype: Any, device: wp.Device, requires_grad: bool = False)
     return wp.array(values, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+def write(array: wp.array, values: np.ndarray) -> None:
+    """Fill an array from NumPy, as `array.assign` does, which takes four times as long for a few numbers.
+
+    Args:
+        array: The array.
+        values: As many numbers, of any type and shape.
+    """
+    device: Any = array.device
+    if device.is_cpu:
+        memory = array.numpy()
+        memory[...] = values.reshape(memory.shape)
+    else:
+        array.assign(values)
+
+
 @cache
 def _layout(dtype: Any) -> tuple[np.dtype, tuple[int, ...]]:
     """Scalar type and shape of an entry in NumPy."""

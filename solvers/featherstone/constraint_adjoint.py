@@ -25,6 +25,7 @@ from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.adjoint.modes import RowAdjointView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.trees.point_motion import BodyStateView
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import zeros
@@ -259,8 +260,8 @@ class ConstraintAdjoint:
         """Put the masses that softened contacts and limits bear on the tape."""
         if self.stage.options.smoothing == 0.0:
             return
-        self.mass.zero_()
-        self.mass.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+        fill(self.mass)
+        fill(self.mass.grad)
         launch(
             row_terms_adjoint.add_up_masses,
             "body",
@@ -372,9 +373,9 @@ class ConstraintAdjoint:
     def seed_terms(self) -> None:
         """Ask for the gradient of -S; reverse passes clear what they have used."""
         for terms in (self.dof_terms, self.pair_terms):
-            terms.grad.fill_(-1.0)
+            fill(terms.grad, -1.0)
         if self.stage.tendons is not None:
-            self.stage.tendons.terms.grad.fill_(-1.0)
+            fill(self.stage.tendons.terms.grad, -1.0)
 
     def check(self) -> None:
         """Raise if a world had no gradient since the last call, and forget it.

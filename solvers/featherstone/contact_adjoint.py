@@ -19,6 +19,7 @@ from newtonsim.kernels.penalty import feature_contacts
 from newtonsim.kernels.trees import masked_dynamics
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.kernels.views.references import ContactParameters
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -126,8 +127,8 @@ class ContactAdjoint:
         """Clear gradients that worlds without rebounds leave, and ask for the gradient of -S."""
         for name in self._names[2:]:
             getattr(self._fields, name).zero_grad()
-            getattr(self._motion, name).grad.zero_()
-        self.terms.grad.fill_(-1.0)  # pyright: ignore[reportOptionalMemberAccess]
+            fill(getattr(self._motion, name).grad)
+        fill(self.terms.grad, -1.0)
 
     def add_terms(
         self,

@@ -14,6 +14,7 @@ from newtonsim.kernels.constraints.adjoint.impacts import ImpactRoundsView
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.rows import ImpulseView
 from newtonsim.kernels.trees import masked_dynamics
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -211,4 +212,4 @@ class ImpactAdjoint:
             ),
             writes=dict(out=self._terms),
         )
-        self._terms.grad.fill_(-1.0)  # pyright: ignore[reportOptionalMemberAccess]
+        fill(self._terms.grad, -1.0)

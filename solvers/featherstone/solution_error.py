@@ -9,6 +9,7 @@ import warp as wp
 from newtonsim.collision.contacts import Contacts
 from newtonsim.kernels.constraints.adjoint import solution_error as solution_error_adjoint
 from newtonsim.kernels.constraints.adjoint.solution_error import ErrorView
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -77,7 +78,7 @@ class SolutionError:
     def clear(self) -> None:
         """Forget all steps."""
         for name in ("sums", "worst", "steps", "worst_step"):
-            getattr(self.errors, name).zero_()
+            fill(getattr(self.errors, name))
 
     def warn(self) -> None:
         """Warn if the steps so far are too far from their solutions, and again when it gets twice as bad."""

@@ -27,8 +27,10 @@ from newtonsim.kernels.tendons import paths, row_terms
 from newtonsim.kernels.trees import forward_kinematics, joint_forces, masked_dynamics, middle_velocity, rnea
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime import compilation
+from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.tapes import Tape
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
@@ -151,16 +153,16 @@ class FeatherstoneAdjoint:
         self._recompute(launch, step)
         self._reverse_positions(launch, step)
         # the reverse of a store clears the gradient that it has used; what is added to has to be cleared
-        self.body_f.grad.zero_()
+        fill(self.body_f.grad)
         if self.tendons is not None:
             self.tendons.clear_gradients()
         poses = self._record_poses(step)
-        wp.copy(self.v_bias, self.smooth.v_mid)
+        copy(self.v_bias, self.smooth.v_mid)
         if self._rebounds:
-            wp.copy(self.contact_terms.v_free, self.smooth.v_free)
-            self.contact_terms.v_free.grad.zero_()
+            copy(self.contact_terms.v_free, self.smooth.v_free)
+            fill(self.contact_terms.v_free.grad)
             self.impacts.write_outcome(launch, self.smooth.L, self.contact_terms.v_outcome)
-            self.contact_terms.v_outcome.grad.zero_()
+            fill(self.contact_terms.v_outcome.grad)
         if self._pushes:
             self._reverse_end(launch, step, pushing=True)
         self._reverse_end(launch, step, pushing=False)
@@ -217,7 +219,7 @@ class FeatherstoneAdjoint:
         if self.impacts is not None:
             self.impacts.follow(launch, self.constraints, contacts, dt)
         self.constraints.resolve(launch, smooth, contacts, dt, step.state_out.joint_qd)
-        wp.copy(self.body_f, smooth.body_f)
+        copy(self.body_f, smooth.body_f)
 
     def _rigid_contacts(self) -> Contacts:
         return self.contact_mode.constrained(self.contacts)
@@ -225,7 +227,7 @@ class FeatherstoneAdjoint:
     def _record_poses(self, step: FeatherstoneStep) -> wp.Tape:
         """Poses at the start of the step, through which all later reverse passes go in the end."""
         state = step.state_in
-        with wp.Tape() as tape:
+        with Tape() as tape:
             launch = self._launcher(record_tape=True)
             v = launch.views
             launch.poses(self.poses, state.joint_q)
@@ -259,23 +261,23 @@ class FeatherstoneAdjoint:
             ),
             writes=dict(moving=self.moving),
         )
-        self.moving.grad.zero_()
+        fill(self.moving.grad)
         for name, own in (
             ("joint_q", self.q_out),
             ("joint_qd", self.qd_out),
             ("body_q", self.body_q_out),
             ("body_qd", self.body_qd_out),
         ):
-            wp.copy(own.grad, getattr(state_out, name).grad)
-        wp.copy(self.qd_out, state_out.joint_qd)
-        self.followed.zero_()
+            copy(own.grad, getattr(state_out, name).grad)
+        copy(self.qd_out, state_out.joint_qd)
+        fill(self.followed)
         launch(
             worlds_adjoint.find_followed_worlds,
             "body",
             reads=dict(tree=launch.views.tree, slope_q=self.body_q_out.grad, slope_qd=self.body_qd_out.grad),
             writes=dict(followed=self.followed),
         )
-        with wp.Tape() as tape:
+        with Tape() as tape:
             record = self._launcher(record_tape=True)
             record(
                 joint_forces.integrate_joints,
@@ -380,7 +382,7 @@ class FeatherstoneAdjoint:
                 writes=dict(mask=self.pushed),
             )
         else:
-            wp.copy(self.v_end, step.state_out.joint_qd)
+            copy(self.v_end, step.state_out.joint_qd)
         mask = self.pushed if pushing else None
         self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing, mask)
 
@@ -391,19 +393,19 @@ class FeatherstoneAdjoint:
         rounds = range(impacts.number_of_rounds())
         for r in rounds:
             impacts.select(launch, r)
-            wp.copy(constraints.multiplier, impacts.forces[r])
-            wp.copy(self.v_end, impacts.velocities[r])
+            copy(constraints.multiplier, impacts.forces[r])
+            copy(self.v_end, impacts.velocities[r])
             self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
         constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
-        wp.copy(self.v_end, self.smooth.v_free)
+        copy(self.v_end, self.smooth.v_free)
         self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
 
     def _reverse_prediction(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the middle velocity, at which bias forces were taken, through the predicted one."""
         state, dt = step.state_in, step.dt
-        wp.copy(self.v_end, self.smooth.v_predicted)
-        self.v_end.grad.zero_()
-        with wp.Tape() as tape:
+        copy(self.v_end, self.smooth.v_predicted)
+        fill(self.v_end.grad)
+        with Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
             record.backward_only(
@@ -449,7 +451,7 @@ class FeatherstoneAdjoint:
         """
         state, control, dt = step.state_in, step.control, step.dt
         joint_f = control.joint_f if self.tendons is None else self.tendons.joint_f
-        with wp.Tape() as tape:
+        with Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
             record(
@@ -597,7 +599,7 @@ class FeatherstoneAdjoint:
         if self.tendons is None:
             return
         state = step.state_in
-        with wp.Tape() as tape:
+        with Tape() as tape:
             record = self._launcher(record_tape=True)
             self.tendons.measure(record, self.poses.kin, self.body_q, state.joint_q, state.joint_qd)
             self.tendons.pull(record, step.control, step.control.joint_f)
@@ -606,7 +608,7 @@ class FeatherstoneAdjoint:
     def _reverse_forces(self, step: FeatherstoneStep) -> None:
         """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
         state = step.state_in
-        with wp.Tape() as tape:
+        with Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
             record.backward_only(

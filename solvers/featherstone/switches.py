@@ -7,6 +7,7 @@ import numpy as np
 from newtonsim.collision.contacts import Contacts
 from newtonsim.kernels.constraints.adjoint import switches as switches_adjoint
 from newtonsim.kernels.constraints.adjoint.switches import SwitchView
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -58,7 +59,7 @@ class Switches:
 
     def clear(self) -> None:
         """Forget all steps."""
-        self.view.size.zero_()
+        fill(self.view.size)
 
     def found(self) -> np.ndarray:
         """Worlds in which something was about to switch, bool (world_count,); waits for the device."""

@@ -23,8 +23,10 @@ from newtonsim.kernels.maximal.contacts import BodyContactView
 from newtonsim.kernels.maximal.moving_bodies import MotionView
 from newtonsim.kernels.maximal.rows import RowView, SpinView
 from newtonsim.kernels.maximal.sweeps import BlockView
+from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.tapes import Tape
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.arrays import MODEL_ARRAYS
 from newtonsim.scene.model import Model
@@ -323,8 +325,8 @@ class BodyAdjoint:
         self.make_room(substeps)
         self.among.begin(step, substeps, self.iterations)
         for number in range(substeps):
-            for copy, array in zip(self._starts[number], self._memory()):
-                wp.copy(copy, array)
+            for kept, array in zip(self._starts[number], self._memory()):
+                copy(kept, array)
             self._substep(launch, number, step.dt / substeps, fresh=True)
 
     def _memory(self) -> tuple[wp.array, ...]:
@@ -333,8 +335,8 @@ class BodyAdjoint:
 
     def _restore(self, number: int) -> None:
         """Return to the start of a substep."""
-        for copy, array in zip(self._starts[number], self._memory()):
-            wp.copy(array, copy)
+        for kept, array in zip(self._starts[number], self._memory()):
+            copy(array, kept)
         self._again._now.substep = number
 
     def _substep(self, launch: Launcher, number: int, dt: float, fresh: bool) -> None:
@@ -342,8 +344,8 @@ class BodyAdjoint:
         again, bodies, system, among = self._again, self._bodies, self._system, self.among
         bodies.begin_substep(launch, 0.0, dt)
         among.begin_substep(number, dt, bodies, fresh)
-        wp.copy(self.x0, bodies.view.origin)
-        wp.copy(self.u0, bodies.view.velocity)
+        copy(self.x0, bodies.view.origin)
+        copy(self.u0, bodies.view.velocity)
         again.begin_substep(launch, dt, bodies)
         launch(
             system_adjoint.find_half_way,
@@ -354,15 +356,15 @@ class BodyAdjoint:
         for sweep in range(self.iterations):
             among.sweep(dt, bodies)
             again.sweep(launch, dt, bodies, last=sweep == self.iterations - 1)
-        wp.copy(self.u, bodies.view.velocity)
-        wp.copy(self.shift, again._spin.shift)
+        copy(self.u, bodies.view.velocity)
+        copy(self.shift, again._spin.shift)
         self._decide(launch, dt)
         self._contacts.decide(launch, self.u)
         among.end_substep(number, dt, bodies)
         again.end_substep(launch, dt, bodies)
-        wp.copy(self.x1, bodies.view.origin)
-        wp.copy(self.u2, bodies.view.velocity)
-        wp.copy(self.center1, again._spin.com)
+        copy(self.x1, bodies.view.origin)
+        copy(self.u2, bodies.view.velocity)
+        copy(self.center1, again._spin.com)
         self._contacts.decide_relaxed(launch, self.u2, int(system_adjoint.REASON_FEATURES))
         if self._row_count:
             launch(
@@ -401,13 +403,13 @@ class BodyAdjoint:
     def _reverse_end(self, launch: Launcher, step: Step) -> None:
         """From the state at the end to poses and velocities of the bodies after the last substep."""
         model, out = self.model, step.state_out
-        wp.copy(self.x2, out.body_q)  # gradients are copied, too
-        self.x2.grad.zero_()
-        self.u2.grad.zero_()
+        copy(self.x2, out.body_q)  # gradients are copied, too
+        fill(self.x2.grad)
+        fill(self.u2.grad)
         if model.joint_count:
-            wp.copy(self.q.grad, out.joint_q.grad)
-            wp.copy(self.qd.grad, out.joint_qd.grad)
-            with wp.Tape() as tape:
+            copy(self.q.grad, out.joint_q.grad)
+            copy(self.qd.grad, out.joint_qd.grad)
+            with Tape() as tape:
                 taped = Launcher(model, record_tape=True, shard=self._shard)
                 taped(
                     substep.read_coordinates,
@@ -439,16 +441,16 @@ class BodyAdjoint:
         """From x2.grad and u2.grad, gradients at the end, to those at the start: the same arrays."""
         contacts = self._contacts
         for array in (self.x1, self.u1, self.center1, self.turned, self.x0, self.u0, self.center0):
-            array.grad.zero_()
+            fill(array.grad)
         for array in (self.free, self.kick, self.middle, self.u, self.shift):
-            array.grad.zero_()
-        self.kick.zero_()
-        wp.copy(self.x1.grad, self.x2.grad)
+            fill(array.grad)
+        fill(self.kick)
+        copy(self.x1.grad, self.x2.grad)
         taped = Launcher(self.model, record_tape=True, shard=self._shard)
-        with wp.Tape() as free_tape:
+        with Tape() as free_tape:
             self._record_free(taped, step, dt)
             self.among.record_free(taped, self, dt)
-        with wp.Tape() as end_tape:
+        with Tape() as end_tape:
             self._record_end(taped, dt)
             bodies = (self.multiplier, self.moving)
             self._solve(launch, self.turned, self.u2.grad, self._velocity, contacts.velocity, bodies)
@@ -461,7 +463,7 @@ class BodyAdjoint:
             contacts.hand_to_shifts(launch)
             bodies = (self.drift, self.drifting)
             self._solve(launch, self.middle, self.shift.grad, self._idle, contacts.shift, bodies)
-        with wp.Tape() as tape:
+        with Tape() as tape:
             self._weigh_impulses(taped, dt)
             self.among.weigh(taped, self)
             if self.model.shape_count:
@@ -471,8 +473,8 @@ class BodyAdjoint:
         tape.backward()
         self.among.hand_back(launch, self)
         free_tape.backward()
-        wp.copy(self.x2.grad, self.x0.grad)
-        wp.copy(self.u2.grad, self.u0.grad)
+        copy(self.x2.grad, self.x0.grad)
+        copy(self.u2.grad, self.u0.grad)
 
     def _record_free(self, taped: Launcher, step: Step, dt: float) -> None:
         """Put the motion without rows on the tape."""
@@ -703,15 +705,15 @@ class BodyAdjoint:
 
     def _seed_terms(self) -> None:
         """Gradients are those of the negative Lagrangian; a reverse pass takes the seeds away."""
-        self.body_term.grad.fill_(-1.0)
-        self.row_term.grad.fill_(-1.0)
-        self.shift_term.grad.fill_(-1.0)
+        fill(self.body_term.grad, -1.0)
+        fill(self.row_term.grad, -1.0)
+        fill(self.shift_term.grad, -1.0)
         self._contacts.seed()
 
     def _reverse_start(self, step: Step) -> None:
         """From poses and velocities at the start of the first substep to the state."""
         model, state = self.model, step.state_in
-        with wp.Tape() as tape:
+        with Tape() as tape:
             taped = Launcher(model, record_tape=True, shard=self._shard)
             taped(
                 substep.kick_bodies,

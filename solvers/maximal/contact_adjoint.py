@@ -10,6 +10,7 @@ from newtonsim.kernels.maximal.adjoint import contact_system
 from newtonsim.kernels.maximal.adjoint import contact_terms as contact_terms_adjoint
 from newtonsim.kernels.maximal.adjoint.contact_terms import ContactStageView
 from newtonsim.kernels.maximal.adjoint.substep import BodySystemView
+from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.solvers.contact_features import features_of
@@ -57,8 +58,8 @@ class BodyContactTerms:
 
     def begin(self, launch: Launcher, body_q: wp.array) -> None:
         """Find the features in contact at the start of a step."""
-        wp.copy(self.start, body_q)
-        self.start.grad.zero_()
+        copy(self.start, body_q)
+        fill(self.start.grad)
         if self._count:
             plan = collision_plan_of(self.model)
             launch(
@@ -164,7 +165,7 @@ class BodyContactTerms:
             return
         model, sweeps, role = self.model, self._sweeps, self._system.role
         for array in (self._started, self._foreseen, self._motion_before_impact):
-            array.grad.zero_()
+            fill(array.grad)
         record(
             contact_terms_adjoint.start_bodies,
             "body",
@@ -254,7 +255,7 @@ class BodyContactTerms:
     def seed(self) -> None:
         """Ask for the gradient of the negative terms; a reverse pass takes the seeds away."""
         for term in self._terms.values():
-            term.grad.fill_(-1.0)
+            fill(term.grad, -1.0)
 
 
 def _stage_of(count: int, device: wp.Device) -> ContactStageView:

@@ -22,6 +22,7 @@ from newtonsim.kernels.maximal.contacts import BodyContactView, BodySettings
 from newtonsim.kernels.maximal.rows import SpinView
 from newtonsim.kernels.maximal.sweeps import BlockView
 from newtonsim.kernels.trees import inverse_kinematics
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
@@ -393,7 +394,7 @@ class BodySweeps(Revised):
         """Forget what earlier steps left of the masked worlds, bool, shape (world_count,), or of all."""
         if world_mask is None:
             for array in self._memory():
-                array.zero_()
+                fill(array)
             return
         self.forget(Launcher(self.model, record_tape=False), world_mask)
 

@@ -30,6 +30,7 @@ from newtonsim.kernels.particles.adjoint import unsupported as unsupported_adjoi
 from newtonsim.kernels.particles.adjoint.elements import SubstepView
 from newtonsim.kernels.particles.adjoint.steps import ReverseView
 from newtonsim.runtime import compilation
+from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import zeros
@@ -217,10 +218,10 @@ class ParticleAdjoint(ABC):
     def start_again(self, launch: Launcher, step: Step) -> ParticleStep:
         """Go back to the start of a step."""
         particles, state = self.particles, step.state_in
-        wp.copy(self.x, state.particle_q)
-        wp.copy(self.v, state.particle_qd)
+        copy(self.x, state.particle_q)
+        copy(self.v, state.particle_qd)
         particles.reset()
-        self.reason.zero_()
+        fill(self.reason)
         again = ParticleStep(self.x, self.v, state.particle_f, step.control, step.dt)
         particles.begin(launch, again)
         return again
@@ -230,7 +231,7 @@ class ParticleAdjoint(ABC):
         kept = self._kept[number]
         pairs = ((kept.x, self.x), (kept.v, self.v))
         for array, now in pairs:
-            wp.copy(array, now) if fresh else wp.copy(now, array)
+            copy(array, now) if fresh else copy(now, array)
         if self.contacts is not None:
             self.contacts.use(kept.contacts)
 

@@ -17,6 +17,7 @@ from newtonsim.kernels.particles.adjoint import (
 from newtonsim.kernels.particles.adjoint import system as particle_system_adjoint
 from newtonsim.kernels.particles.adjoint.contacts import TouchSlopes
 from newtonsim.kernels.particles.contacts import CONTACTS, FACE_CONTACTS
+from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.solvers.maximal.adjoint import BodyAdjoint, NoParticles, PositionSystem
@@ -130,7 +131,7 @@ class ParticlesAmongBodies(NoParticles):
     def record_free(self, taped: Launcher, adjoint: BodyAdjoint, dt: float) -> None:
         """See `NoParticles.record_free`."""
         for array in (self._origin, self._centre, self._facing, self._expected):
-            self._particles.sinks.of(array).zero_()
+            fill(self._particles.sinks.of(array))
         taped(
             expected_bodies.predict_bodies,
             "body",
@@ -268,7 +269,7 @@ class ParticlesAmongBodies(NoParticles):
 
     def seed(self) -> None:
         """See `NoParticles.seed`."""
-        self._particles.sinks.of(self._term).fill_(-1.0)
+        fill(self._particles.sinks.of(self._term), -1.0)
 
     def hand_back(self, launch: Launcher, adjoint: BodyAdjoint) -> None:
         """See `NoParticles.hand_back`."""

@@ -17,8 +17,10 @@ from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.collision import contact_features
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.penalty import unsupported as penalty_unsupported
+from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.tapes import Tape
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
@@ -111,14 +113,14 @@ class SemiImplicitAdjoint:
             launch, step.state_in, None, step.dt, curved=True, buffer=self._contacts
         )
         for array in self._scratch:
-            array.grad.zero_()  # pyright: ignore[reportOptionalMemberAccess]
+            fill(array.grad)
         for name in _MOVED:
             array = getattr(self._end, name)
             if array is not None:
-                wp.copy(array.grad, getattr(step.state_out, name).grad)
+                copy(array.grad, getattr(step.state_out, name).grad)
         if self._features is not None:
             self._find_features(launch, step.state_in)
-        with wp.Tape() as tape:
+        with Tape() as tape:
             recorded = Launcher(model, record_tape=True, shard=shard)
             end, inputs = self._end, (step.control, contacts, step.dt)
             solver.advance(recorded, step.state_in, end, *inputs, features=self._features)

@@ -8,6 +8,7 @@ from newtonsim.kernels.particles.adjoint import components as components_adjoint
 from newtonsim.kernels.particles.adjoint import contacts as contacts_adjoint
 from newtonsim.kernels.particles.adjoint import steps as steps_adjoint
 from newtonsim.kernels.particles.vbd import components as vbd_components
+from newtonsim.runtime.copies import copy
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.solvers.particles.adjoint import KeptSubstep, ParticleAdjoint
@@ -42,7 +43,7 @@ class VBDParticleAdjoint(ParticleAdjoint):
         particles, right = self.particles, self.system.view.right
         descent, stencils, components = particles.descent, particles.stencils.view, particles.components.view
         for array, value in ((stencils.x, kept.x), (stencils.u, kept.u), (descent.goal, kept.goal)):
-            wp.copy(array, value)
+            copy(array, value)
         launch(
             vbd_components.weigh_lost,
             "vbd chunk",

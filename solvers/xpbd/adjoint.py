@@ -9,6 +9,7 @@ from newtonsim.kernels.particles.adjoint import damping as damping_adjoint
 from newtonsim.kernels.particles.adjoint import steps as steps_adjoint
 from newtonsim.kernels.particles.adjoint import unsupported as unsupported_adjoint
 from newtonsim.kernels.particles.xpbd import tetrahedra as xpbd_tetrahedra
+from newtonsim.runtime.copies import copy
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.solvers.particles.adjoint import KeptSubstep, ParticleAdjoint
@@ -67,7 +68,7 @@ class XPBDParticleAdjoint(ParticleAdjoint):
         tetrahedra, v = self.particles.tetrahedra, kept.v
         if self.model.tet_count:
             v = self._damped
-            wp.copy(v, kept.v)
+            copy(v, kept.v)
             for kind, base in tetrahedra.runs:
                 launch(
                     damping_adjoint.note_before,

@@ -16,7 +16,7 @@ from newtonsim.importers import parse_urdf
 from newtonsim.optimize.box import minimise
 from newtonsim.optimize.costs import Changes
 from newtonsim.optimize.points import Expansion
-from newtonsim.optimize.riccati import sweep
+from newtonsim.optimize.riccati import BackwardSweep
 
 COSTS = (4.0, 1.0, 20.0, 5.0)
 """Of position and velocity of the cart, along the way and at the horizon."""
@@ -254,6 +254,7 @@ def test_a_sweep_leaves_the_costs_of_changes_alone():
     before = changes.change.copy()
     bounds = np.full((2, horizon, inputs), np.inf)
     given = (A, B, Expansion(slope, curvature, [changes]), -bounds[0], bounds[1], 1e-3)
+    sweep = BackwardSweep(horizon, states, inputs)
     first, second = sweep(*given), sweep(*given)
     np.testing.assert_array_equal(changes.change, before)
     np.testing.assert_array_equal(first.change, second.change)

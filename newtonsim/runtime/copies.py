@@ -1,0 +1,72 @@
+"""Copies and fills of whole arrays, which recordings of launches hold as well.
+
+Warp's own would make a graph of a recording on the CPU, whose replay takes ten times as long, see
+`newtonsim.runtime.capture`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+from newtonsim.kernels.steps import replay
+from newtonsim.runtime import capture, compilation
+
+
+def copy(target: wp.array, source: wp.array) -> None:
+    """Copy an array to one of its size and type, and its gradient if both have one, as `wp.copy` does."""
+    recorded = capture.collected()
+    if recorded is None or not _has_words(target):
+        wp.copy(target, source)
+        return
+    pairs = [(target, source)]
+    if target.grad is not None and source.grad is not None:
+        pairs.append((target.grad, source.grad))
+    for to, of in pairs:
+        compilation.load([replay.copy_words.module], target.device)
+        launch = compilation.launch(
+            replay.copy_words,
+            1,
+            reads=dict(source=_words(of)),
+            writes=dict(target=_words(to)),
+            device=target.device,
+            record_cmd=True,
+        )
+        recorded.append(launch)
+
+
+def fill(target: wp.array | None, value: float = 0.0) -> None:
+    """Fill an array of floats, or one of any type with zeros; None, where there is no gradient, is left."""
+    recorded = capture.collected()
+    if target is None:
+        return
+    if recorded is None or not _has_words(target):
+        target.fill_(value) if value else target.zero_()
+        return
+    compilation.load([replay.fill_words.module], target.device)
+    launch = compilation.launch(
+        replay.fill_words,
+        1,
+        reads=dict(value=value),
+        writes=dict(target=_words(target)),
+        device=target.device,
+        record_cmd=True,
+    )
+    recorded.append(launch)
+
+
+def _bytes(array: wp.array) -> int:
+    return array.size * wp.types.type_size_in_bytes(array.dtype)
+
+
+def _has_words(array: wp.array) -> bool:
+    """Whether the memory of an array is a number of floats; one of single bytes may not be."""
+    return array.size > 0 and _bytes(array) % 4 == 0
+
+
+def _words(array: wp.array) -> wp.array:
+    """The memory of an array as floats."""
+    words: Any = wp.array(ptr=array.ptr, dtype=float, shape=_bytes(array) // 4, device=array.device)
+    words.memory = array
+    return words
