@@ -168,7 +168,7 @@ class FeatherstoneEngine:
             self.write_damping(body)
             link_properties.write_differences(self, body)
         for constraint in self.client.constraints.values():
-            if isinstance(constraint.max_force, np.ndarray):
+            if constraint.differs:
                 constraint.tell(self)
 
     def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:

@@ -67,6 +67,7 @@ class Client:
         surroundings: Links of other clients that stand around all worlds, see `surround`.
         chosen: The worlds that a setter is about, all but in `choosing`; to index axes of worlds with.
         given_worlds: How many they are.
+        chooses: Whether a setter is about worlds that were named.
     """
 
     remote = False
@@ -97,6 +98,7 @@ class Client:
         self.room = Room()
         self.chosen: slice | np.ndarray = slice(None)
         self.given_worlds = num_worlds
+        self.chooses = False
         self.hooked_steps = False
         self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
@@ -135,11 +137,11 @@ class Client:
         Args:
             worlds: Their indices (n,).
         """
-        self.chosen, self.given_worlds = worlds, len(worlds)
+        self.chosen, self.given_worlds, self.chooses = worlds, len(worlds), True
         try:
             yield
         finally:
-            self.chosen, self.given_worlds = slice(None), self.num_worlds
+            self.chosen, self.given_worlds, self.chooses = slice(None), self.num_worlds, False
 
     def spread(self, values: npt.ArrayLike, size: int = 0) -> np.ndarray:
         """Return values of the chosen worlds with zeros for the others.
