@@ -178,6 +178,8 @@ def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarra
     Raises:
         error: "Cannot convert <name>."
     """
+    if isinstance(value, np.ndarray) and value.shape == (1, size):
+        value = value[0]
     array = rows(value, size, client, f"Cannot convert {name}.")
     return np.array(np.broadcast_to(array, (client.num_worlds, size)))
 
