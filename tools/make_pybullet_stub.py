@@ -15,7 +15,14 @@ from newtonsim.pybullet_compat import bullet_client, connections
 from newtonsim.pybullet_compat.clients.local_client import LocalClient
 from newtonsim.pybullet_compat.surface import constants
 from newtonsim.pybullet_compat.surface.implementations import implementation
-from newtonsim.pybullet_compat.surface.signatures import ALIASES, PER_WORLD, SIGNATURES, Signature
+from newtonsim.pybullet_compat.surface.signatures import (
+    ALIASES,
+    GETTERS,
+    PER_WORLD,
+    SETTERS,
+    SIGNATURES,
+    Signature,
+)
 
 PATH = Path(bullet_client.__file__).with_suffix(".pyi")
 HEAD = '''"""A client as an object, for editors and type checkers; written by tools/make_pybullet_stub.py."""
@@ -33,10 +40,6 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
-
-SETTERS: frozenset[str]
-BY_WORLD: frozenset[str]
-GETTERS: frozenset[str]
 
 class BulletClient:
 '''
@@ -78,7 +81,7 @@ def method(signature: Signature) -> str:
     if name in ALIASES:
         parts = [part if "=" in part or part == "self" else f"{part} = ..." for part in parts]
         keywords.append(f"{ALIASES[name]}: int = ...")
-    if name in bullet_client.SETTERS | bullet_client.GETTERS:
+    if name in SETTERS | GETTERS:
         keywords.append("worlds: Worlds | None = None")
     parts += ["*", *keywords] if keywords else []
     function = implementation(name)

@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from newtonsim.envs import BatchedEnv
+from newtonsim.envs.script_env import ScriptEnv
 from newtonsim.errors import NewtonsimError
 
 try:
@@ -29,11 +30,11 @@ class Sb3Env(VecEnv):
     by the limit of steps and nothing else), "failed" (ended because the world became NaN or infinite) and
     "episode" with return "r", length "l" and seconds "t" since this object was made, as `Monitor` gives them.
 
-    All worlds are one environment, so attributes and methods are those of the `BatchedEnv`: the same value
-    for each world that is asked for, and no value set nor method called for some of the worlds alone.
+    All worlds are one environment, so attributes and methods are those of it: the same value for each world
+    that is asked for, and no value set nor method called for some of the worlds alone.
 
     Args:
-        env: The environment, made with `output="numpy"`.
+        env: A `BatchedEnv` made with `output="numpy"`, or a `ScriptEnv`.
 
     Attributes:
         env: The environment.
@@ -43,7 +44,7 @@ class Sb3Env(VecEnv):
             the same step.
     """
 
-    def __init__(self, env: BatchedEnv):
+    def __init__(self, env: BatchedEnv | ScriptEnv):
         if env.output != "numpy" or not env.copy:
             raise NewtonsimError(
                 "env: expected one with output='numpy' and copy=True, "
@@ -91,8 +92,7 @@ class Sb3Env(VecEnv):
                 info["is_success"] = reached
         if "final_obs" in of_batch:
             # not from the infos: whether these have "episode" is up to whoever made the environment
-            episodes = self.env.buffers.episodes
-            returns, lengths = episodes.final_return.numpy(), episodes.final_length.numpy()
+            returns, lengths = self.env.ended_episodes()
             seconds = round(time.time() - self._start, 6)
             for w in np.flatnonzero(of_batch["_final_obs"]).tolist():
                 info = infos[w]

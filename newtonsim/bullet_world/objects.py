@@ -283,7 +283,7 @@ class Object:
             base = Pose(*self.client.getBasePositionAndOrientation(self.id))
             inertial = self.inertial_frame(None)
             return base if inertial == IDENTITY else base @ inertial.inverse()
-        return Pose(*self.client.getLinkState(self.id, index)[4:6])
+        return Pose(*self.client.getLinkState(self.id, index, computeForwardKinematics=1)[4:6])
 
     def inertial_frame(self, link: str | None) -> Pose:
         """Inertial frame of a link in its link frame, of the root for None."""

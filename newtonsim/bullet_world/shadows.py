@@ -116,7 +116,7 @@ class Trials:
         """Poses of a link in the world, of the root for None, shape (count, 7)."""
         index = -1 if link is None else item.get_link_id(link)
         if index >= 0:
-            state = self.client.getLinkState(self.id_of(item), index)
+            state = self.client.getLinkState(self.id_of(item), index, computeForwardKinematics=1)
             return np.concatenate([self._rows(state[4]), self._rows(state[5])], axis=1)
         base = self.client.getBasePositionAndOrientation(self.id_of(item))
         rows = np.concatenate([self._rows(x) for x in base], axis=1)

@@ -286,6 +286,11 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self._go_on()
         return self._exchange.results()
 
+    def ended_episodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return and length of the last episode of each world that ended, (num_envs,) each; waits."""
+        episodes = self.buffers.episodes
+        return episodes.final_return.numpy(), episodes.final_length.numpy()
+
     def save(self, path: str | os.PathLike) -> None:
         """Write all that the next step reads to a file, as a whole or not at all, see `Simulator.save`.
 

@@ -5,82 +5,20 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import newtonsim.pybullet_compat as module
 from newtonsim.pybullet_compat.clients.table import TABLE, disconnect, get_client
 from newtonsim.pybullet_compat.connections import connect
-from newtonsim.pybullet_compat.world.world_choice import Worlds, chosen_worlds, of_worlds
-
-if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.world.client import Client
-
-SETTERS = frozenset(
-    [
-        "resetBasePositionAndOrientation",
-        "resetBaseVelocity",
-        "resetJointState",
-        "resetJointStateMultiDof",
-        "resetJointStatesMultiDof",
-        "setJointMotorControl2",
-        "setJointMotorControlArray",
-        "setJointMotorControlMultiDof",
-        "setJointMotorControlMultiDofArray",
-        "applyExternalForce",
-        "applyExternalTorque",
-        "changeDynamics",
-        "changeConstraint",
-    ]
-)
-"""Functions that take `worlds` in clients of several: values are those of these worlds, others stay."""
-BY_WORLD = frozenset(["getContactPoints", "getClosestPoints", "getOverlappingObjects"])
-"""Functions that return a tuple with an item for each world."""
-GETTERS = BY_WORLD | frozenset(
-    [
-        "getBasePositionAndOrientation",
-        "getBaseVelocity",
-        "getLinkState",
-        "getLinkStates",
-        "getJointState",
-        "getJointStates",
-        "getJointStateMultiDof",
-        "getJointStatesMultiDof",
-        "getDynamicsInfo",
-        "getAABB",
-        "getConstraintInfo",
-        "getConstraintState",
-        "rayTest",
-        "rayTestBatch",
-    ]
-)
-"""Functions that take `worlds` likewise, and return the part of these worlds."""
-
-
-def _of_worlds(
-    client: Client,
-    name: str,
-    function: Callable[..., Any],
-    *args: Any,
-    worlds: Worlds | None = None,
-    **keywords: Any,
-) -> Any:
-    """Call a function for some worlds of a client, or for all."""
-    if worlds is None:
-        return function(*args, **keywords)
-    if name in GETTERS:
-        return of_worlds(function(*args, **keywords), worlds, client.num_worlds, name in BY_WORLD)
-    with client.choosing(chosen_worlds(worlds, client.num_worlds)):
-        return function(*args, **keywords)
 
 
 class BulletClient:
     """A connection whose methods are the functions of the module.
 
     What the module does not have is looked up in the world itself: `client.model`, `client.num_worlds`, ...
-    With several worlds, setters and getters take `worlds=`: an index, a list of indices, or a mask of
-    booleans. Setters then take values of these worlds and leave the others as they are; getters return what
-    belongs to these worlds, an index without an axis of worlds.
+    Setters and getters take `worlds=`: an index, a list of indices, or a mask of booleans. Setters then take
+    values of these worlds and leave the others as they are; getters return what belongs to these worlds, an
+    index without an axis of worlds.
 
     Args:
         connection_mode: DIRECT, GUI, SHARED_MEMORY, ...; None takes a running server if there is one, and
@@ -125,17 +63,8 @@ class BulletClient:
             return getattr(get_client(self._client), name)
         if inspect.isbuiltin(found):
             found = functools.partial(found, physicsClientId=self._client)
-            if name in SETTERS or name in GETTERS:
-                found = self._with_worlds(name, found)
             self.__dict__[name] = found  # the next call finds it at once
         return found
-
-    def _with_worlds(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that takes `worlds` as well if there are several in this process."""
-        client: Any = TABLE.get(self._client)
-        if client is None or client.num_worlds == 1 or not hasattr(client, "choosing"):
-            return function
-        return functools.partial(_of_worlds, client, name, function)
 
     def __dir__(self) -> list[str]:
         """Names of the module's functions and constants, and of what the world can do besides."""

@@ -14,10 +14,6 @@ from newtonsim.scene.state import State
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
 
-SETTERS: frozenset[str]
-BY_WORLD: frozenset[str]
-GETTERS: frozenset[str]
-
 class BulletClient:
     def __init__(
         self,
@@ -256,8 +252,15 @@ class BulletClient:
         """Advance by one time step."""
     def resetSimulation(self, flags: int = ...) -> None:
         """Remove everything; time step, substeps and search path stay."""
-    def setGravity(self, gravX: float, gravY: float, gravZ: float) -> None:
-        """Set the gravity of all worlds [m/s²], the same in each."""
+    def setGravity(
+        self,
+        gravX: float | npt.ArrayLike,
+        gravY: float | npt.ArrayLike,
+        gravZ: float | npt.ArrayLike,
+        *,
+        worlds: Worlds | None = None,
+    ) -> None:
+        """Set the gravity [m/s²], of each world its own where numbers come as arrays (W,)."""
     def setTimeStep(self, timeStep: float) -> None:
         """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
     def setDefaultContactERP(self, defaultContactERP: float) -> None:
@@ -299,8 +302,8 @@ class BulletClient:
         numNonContactInnerIterations: int | None = ...,
     ) -> None:
         """Set parameters of the physics engine; those that are None or not given stay."""
-    def getPhysicsEngineParameters(self) -> dict[str, float | int]:
-        """Return the parameters that PyBullet reports."""
+    def getPhysicsEngineParameters(self, *, worlds: Worlds | None = None) -> dict[str, float | int]:
+        """Return the parameters that PyBullet reports; gravity as arrays (W,) where worlds have their own."""
     def loadURDF(
         self,
         fileName: str,

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 pybullet = pytest.importorskip("pybullet")
+from newtonsim.pybullet_compat.clients.table import get_client  # noqa: E402
+
 p = pybullet
 
 
@@ -460,3 +462,21 @@ def test_turning_static_bodies(both):
     both.resetBaseVelocity(table, [0.0, 0.0, 0.0], [0.0, 0.0, 1.0])
     both.step(100)
     both.same("getBasePositionAndOrientation", table, tolerance=1e-3)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_fixed_base_with_a_mass_moves_as_it_is_told(both):
+    """Nothing becomes NaN, which the solver would warn of; another body lies on it and is carried along."""
+    block = both.load("cube_small.urdf", [0.0, 0.0, 1.0], useFixedBase=True)
+    rider = both.load("cube_small.urdf", [0.0, 0.0, 1.05])
+    both.resetBaseVelocity(block, [0.2, 0.0, 0.0])
+    both.step(48)
+    both.same("getBasePositionAndOrientation", block, tolerance=1e-5)
+    both.same("getBaseVelocity", block, tolerance=1e-5)
+    both.same("getDynamicsInfo", block, -1)
+    real, ours = both.getBasePositionAndOrientation(rider)
+    assert real[0][0] > 0.02
+    assert np.allclose(real[0], ours[0], atol=3e-3)
+    both.changeDynamics(block, -1, lateralFriction=0.3)
+    both.step(5)
+    assert np.isfinite(get_client(both.ids[1]).state.joint_q.numpy()).all()

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import newtonsim.pybullet_compat as p
-from newtonsim.pybullet_compat.bullet_client import BY_WORLD, GETTERS, SETTERS, BulletClient
+from newtonsim.pybullet_compat.bullet_client import BulletClient
 from newtonsim.pybullet_compat.stand_ins.pybullet_data import getDataPath
+from newtonsim.pybullet_compat.surface.signatures import BY_WORLD, GETTERS, SETTERS
 
 W = 4
 Q = [0.0, 0.0, 0.0, 1.0]
@@ -80,6 +81,7 @@ def test_other_worlds_are_refused(sim, worlds):
 
 
 SET = {
+    "setGravity": lambda s, v, **k: s.setGravity(v, 0.0, -30 * v, **k),
     "resetBasePositionAndOrientation": lambda s, v, **k: s.resetBasePositionAndOrientation(
         s.box, np.stack([v, 0 * v, 1 + v], -1), np.stack([0 * v, 0 * v, np.sin(v), np.cos(v)], -1), **k
     ),
@@ -126,6 +128,10 @@ SET = {
         s.arm, 1, jointLowerLimit=-v, jointUpperLimit=v / 90, **k
     ),
     "changeConstraint": lambda s, v, **k: s.changeConstraint(hold(s), maxForce=20 * v, **k),
+    "pivot": lambda s, v, **k: s.changeConstraint(hold(s), np.stack([v, v, 1 + 0 * v], -1), **k),
+    "frame": lambda s, v, **k: s.changeConstraint(
+        fix(s), None, np.stack([0 * v, 0 * v, np.sin(v), np.cos(v)], -1), **k
+    ),
 }
 """Setters with a number (or one for each world) in an argument."""
 
@@ -135,6 +141,17 @@ def hold(sim) -> int:
     if not sim.getNumConstraints():
         sim.createConstraint(2, -1, -1, -1, p.JOINT_POINT2POINT, [0] * 3, [0] * 3, [0, 0, 1])
     return sim.getConstraintUniqueId(0)
+
+
+def fix(sim) -> int:
+    """A constraint that holds the box and its axes, the same in later calls."""
+    if not sim.getNumConstraints():
+        sim.createConstraint(2, -1, -1, -1, p.JOINT_FIXED, [0] * 3, [0] * 3, [0, 0, 1])
+    return sim.getConstraintUniqueId(0)
+
+
+HOLDS = {"changeConstraint": hold, "pivot": hold, "frame": fix}
+"""What has to be there in worlds that are not named as well."""
 
 
 def push(sim) -> None:
@@ -157,8 +174,7 @@ def test_setters_reach_the_worlds_that_are_named(sim, name):
     """Each world goes as a client of its own goes that was given its value, or none."""
     rows, values = [3, 1], np.array([0.3, 0.45])
     push(sim)
-    if name == "changeConstraint":
-        hold(sim)
+    HOLDS.get(name, push)(sim)
     for _ in range(2):
         SET[name](sim, values, worlds=rows)
         for _ in range(3):
@@ -169,8 +185,7 @@ def test_setters_reach_the_worlds_that_are_named(sim, name):
         client = single()
         client.arm, client.box = 1, 2
         push(client)
-        if name == "changeConstraint":
-            hold(client)
+        HOLDS.get(name, push)(client)
         for _ in range(2):
             if value is not None:
                 SET[name](client, np.float64(value))
@@ -203,12 +218,16 @@ def test_getters_return_what_belongs_to_worlds(sim):
         "rayTestBatch": ([[0, 0, 5]], [[0, 0, 0]]),
         "getConstraintState": (hold(sim),),
         "getConstraintInfo": (hold(sim),),
+        "getPhysicsEngineParameters": (),
     }
+    sim.setGravity([0, 0, -3.0], worlds=3)
     assert set(calls) == GETTERS
 
     def rows(answer, row):
         if isinstance(answer, tuple):
             return tuple(rows(part, row) for part in answer)
+        if isinstance(answer, dict):
+            return {key: rows(part, row) for key, part in answer.items()}
         return answer[row] if isinstance(answer, np.ndarray) and len(answer) == W else answer
 
     for name, args in calls.items():
@@ -332,12 +351,97 @@ def test_constraints_give_way_at_the_limit_of_their_world(sim):
     assert sim.getConstraintInfo(held)[10].tolist() == [0.0, 5.0, 20.0, 0.0]
 
 
+def test_boxes_fall_by_the_gravity_of_their_world(sim):
+    """Without damping v = g n dt; what is told of two worlds leaves the others, and a vector is for all."""
+    gravity = np.array([[0, 0, -9.81], [0, 0, -3.7], [1.0, 0, -1.6], [0, 2.0, 0]])
+    sim.changeDynamics(sim.box, -1, linearDamping=0.0)
+    sim.stepSimulation()  # gravity changes in a model that steps
+
+    def fall(g):
+        sim.resetBaseVelocity(sim.box, [0, 0, 0])
+        for _ in range(12):
+            sim.stepSimulation()
+        assert sim.getBaseVelocity(sim.box)[0] == pytest.approx(g / 20, abs=1e-4)
+
+    sim.setGravity(gravity)
+    fall(gravity)
+    told = sim.getPhysicsEngineParameters()
+    assert [told[f"gravityAcceleration{axis}"].tolist() for axis in "XYZ"] == gravity.T.tolist()
+    assert sim.getPhysicsEngineParameters(worlds=1)["gravityAccelerationZ"] == -3.7
+    sim.setGravity(0, 0, [-5.0, -6.0], worlds=[3, 0])
+    gravity[[3, 0]] = [[0, 0, -5.0], [0, 0, -6.0]]
+    sim.loadURDF("cube_small.urdf", [5, 5, 5])  # the model is built anew
+    fall(gravity)
+    q = np.zeros((W, 7))
+    torque = sim.calculateInverseDynamics(sim.arm, q + 0.5, q, q)
+    for row, g in enumerate(gravity):
+        sim.setGravity(*g)
+        assert torque[row] == pytest.approx(sim.calculateInverseDynamics(sim.arm, q + 0.5, q, q)[0], abs=1e-9)
+    sim.setGravity([0, 0, -9.81])
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationZ"] == -9.81
+    fall(np.tile([0, 0, -9.81], (W, 1)))
+    sim.setGravity(gravity)
+    sim.resetSimulation()
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationZ"] == 0.0
+
+
+def test_negative_numbers_leave_their_own_world(sim):
+    sim.changeDynamics(sim.box, -1, mass=[2.0, -1, 3.0, -1], lateralFriction=[-1, 0.1, -1, 0.2])
+    info = sim.getDynamicsInfo(sim.box, -1)
+    assert info[0].tolist() == [2.0, 1.0, 3.0, 1.0]
+    assert info[1].tolist() == [0.5, 0.1, 0.5, 0.2]
+    sim.changeDynamics(sim.box, -1, localInertiaDiagonal=np.ones((2, 3)), worlds=[1, 2])
+    assert sim.getDynamicsInfo(sim.box, -1)[2][:, 0] == pytest.approx([2 / 150, 1.0, 1.0, 1 / 150])
+
+
+def test_one_world_can_be_named():
+    """A client of one world takes worlds=0 and [0], answers as it does without, and refuses others."""
+    client = single()
+    for worlds in (0, [0], -1, [True]):
+        client.resetBaseVelocity(2, [1.0, 2.0, 3.0], worlds=worlds)
+        client.resetJointState(1, 1, 0.25, worlds=worlds)
+        client.changeDynamics(2, -1, mass=3.0, worlds=worlds)
+        client.setGravity(0.0, 0.0, -1.0, worlds=worlds)
+        assert client.getBaseVelocity(2, worlds=worlds) == ((1.0, 2.0, 3.0), (0.0, 0.0, 0.0))
+        assert client.getJointState(1, 1, worlds=worlds) == client.getJointState(1, 1)
+    assert client.getDynamicsInfo(2, -1, worlds=0)[0] == 3.0
+    assert client.getPhysicsEngineParameters(worlds=0)["gravityAccelerationZ"] == -1.0
+    client.resetBaseVelocity(2, [[4.0, 5.0, 6.0]], worlds=[0])  # a row for each named world
+    client.resetJointState(1, 1, [0.5], worlds=[0])
+    client.resetJointState(1, 1, 9.0, worlds=[])
+    assert p.getBaseVelocity(2, worlds=0, physicsClientId=client._client)[0] == (4.0, 5.0, 6.0)
+    assert client.getJointState(1, 1)[0] == 0.5
+    for worlds in (1, [0, 0], -2, [1], "a", 0.0):
+        for call in (client.getJointState, lambda *a, **k: client.resetJointState(*a, 0.5, **k)):
+            with pytest.raises(p.error, match="worlds: expected an index or indices of the only world, 0"):
+                call(1, 1, worlds=worlds)
+    with pytest.raises(p.error, match="linearVelocity"):
+        client.resetBaseVelocity(2, [[4.0, 5.0, 6.0]])
+    client.disconnect()
+
+
 THREE = np.ones(3)
 REFUSED = {
     "targetPosition": lambda s: s.setJointMotorControl2(s.arm, 1, p.POSITION_CONTROL, targetPosition=THREE),
     "targetValue": lambda s: s.resetJointState(s.arm, 1, THREE),
     "mass": lambda s: s.changeDynamics(s.box, -1, mass=THREE),
     "maxForce": lambda s: s.changeConstraint(hold(s), maxForce=THREE),
+    "jointChildPivot": lambda s: s.changeConstraint(hold(s), np.ones((3, 3))),
+    "jointChildFrameOrientation": lambda s: s.changeConstraint(hold(s), None, np.ones((3, 4))),
+    "localInertiaDiagonal": lambda s: s.changeDynamics(s.box, -1, localInertiaDiagonal=np.ones((3, 3))),
+    "lateralFriction": lambda s: s.changeDynamics(s.box, -1, lateralFriction=[1.0, [2.0]]),
+    "gravZ": lambda s: s.setGravity(0, 0, THREE),
+    "gravX": lambda s: s.setGravity(np.ones((3, 3))),
+    "targetPosition of a link": lambda s: s.calculateInverseKinematics(s.arm, 6, np.ones((3, 3))),
+    "targetOrientation": lambda s: s.calculateInverseKinematics(s.arm, 6, np.ones((W, 3)), np.ones((3, 4))),
+    "targetPositions": lambda s: s.calculateInverseKinematics2(s.arm, [6], np.ones((3, 1, 3))),
+    "restPoses": lambda s: s.calculateInverseKinematics(
+        s.arm, 6, [0.5, 0, 0.5], None, [-1] * 7, [1] * 7, [2] * 7, np.ones((3, 7))
+    ),
+    "objPositions": lambda s: s.calculateInverseDynamics(s.arm, np.ones((3, 7)), [0] * 7, [0] * 7),
+    "objVelocities": lambda s: s.calculateJacobian(s.arm, 6, [0] * 3, [0] * 7, np.ones((3, 7)), [0] * 7),
+    "targetVelocity": lambda s: s.resetJointStateMultiDof(s.arm, 1, [0.5], np.ones((3, 1))),
+    "targetValues": lambda s: s.resetJointStatesMultiDof(s.arm, [1, 2], [[0.5], np.ones((3, 1))]),
     "position": lambda s: s.resetBasePositionAndOrientation(s.box, np.ones((3, 3)), Q),
     "linearVelocity": lambda s: s.resetBaseVelocity(s.box, np.ones((5, 3))),
     "force": lambda s: s.applyExternalForce(s.box, -1, np.ones((3, 2)), [0, 0, 0], 1),
@@ -349,15 +453,15 @@ FOR_ALL = {
     "globalScaling": lambda s: s.loadURDF("cube_small.urdf", globalScaling=np.ones(W)),
     "radius": lambda s: s.createCollisionShape(p.GEOM_SPHERE, radius=np.ones(W)),
     "baseMass": lambda s: s.createMultiBody(np.ones(W)),
-    "gravZ": lambda s: s.setGravity(0, 0, -np.ones(W)),
     "timeStep": lambda s: s.setTimeStep(np.ones(W)),
+    "gearRatio": lambda s: s.changeConstraint(hold(s), gearRatio=np.ones(W)),
     "relativePositionTarget": lambda s: s.changeConstraint(hold(s), relativePositionTarget=np.ones(W)),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_wrong_shapes_are_named(sim, name):
-    with pytest.raises(p.error, match=rf"{name}.*\({W},"):
+    with pytest.raises(p.error, match=rf"{name.split()[0]}.*\({W},"):
         REFUSED[name](sim)
     with pytest.raises(p.error, match=r"worlds"):
         sim.changeDynamics(sim.box, -1, mass=1.0, worlds=[9])
@@ -370,6 +474,35 @@ def test_what_is_no_number_is_named(sim):
     for name, value in (("mass", np.inf), ("localInertiaDiagonal", [1.0, np.nan, 1.0])):
         with pytest.raises(p.error, match=f"{name} has to be finite"):
             sim.changeDynamics(sim.box, -1, **{name: value})
+
+
+def test_what_cannot_differ_so_is_refused(sim):
+    with pytest.raises(
+        p.error, match=r"frictionAnchor: expected one integer for all worlds, got shape \(4,\)"
+    ):
+        sim.changeDynamics(sim.box, -1, frictionAnchor=np.ones(W, int))
+    with pytest.raises(p.error, match="mass: a base stands still, with mass 0, in all worlds or in none"):
+        sim.changeDynamics(sim.box, -1, mass=[0.0, 1.0, 1.0, 1.0])
+    with pytest.raises(p.error, match="mass: a base stands still"):
+        sim.changeDynamics(sim.box, -1, mass=0.0, worlds=2)
+    with pytest.raises(p.error, match="erp: gears are the same in all worlds"):
+        sim.changeConstraint(hold(sim), erp=0.5, worlds=2)
+    assert sim.getDynamicsInfo(sim.box, -1)[0].tolist() == [1.0] * W
+
+
+VECTORS_FOR_ALL = {
+    "halfExtents": lambda s, v: s.createCollisionShape(p.GEOM_BOX, halfExtents=v),
+    "meshScale": lambda s, v: s.createCollisionShape(p.GEOM_MESH, fileName="duck.obj", meshScale=v),
+    "jointAxis": lambda s, v: s.createConstraint(2, -1, -1, -1, p.JOINT_PRISMATIC, v, [0] * 3, [0] * 3),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", VECTORS_FOR_ALL)
+def test_vectors_that_cannot_differ_are_named(sim, name):
+    with pytest.raises(p.error, match=rf"{name}.*3.*the same in all worlds") as refusal:
+        VECTORS_FOR_ALL[name](sim, np.ones((W, 3)))
+    assert name != "jointAxis" or f"({W}, 3)" in str(refusal.value)
 
 
 @pytest.mark.parametrize("name", FOR_ALL)

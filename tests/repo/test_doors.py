@@ -54,7 +54,7 @@ pybullet_compat.server pybullet_compat.gui pybullet_compat pybullet_compat.compa
 pybullet_compat.stand_ins.startup pybullet_compat.stand_ins pybullet_compat.stand_ins.pybullet_utils
 bullet_world
 
-envs envs.tasks adapters learn cli examples __main__
+envs envs.tasks adapters learn cli examples.learning examples __main__
 """
 FLOORS = HOUSE.split()
 """Rooms from the ground up: a room imports rooms that stand before it, never one that stands after it."""

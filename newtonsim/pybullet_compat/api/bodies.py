@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from newtonsim.geometry.transforms import transform_multiply
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate, transform_multiply
 from newtonsim.pybullet_compat.surface.arguments import rows
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.driven_bodies import DrivenBodies
-from newtonsim.pybullet_compat.world.plain_kinematics import compose
+from newtonsim.pybullet_compat.world.plain_kinematics import compose, turned_back
 
 NO_LINK_STATE = "getLinkState failed."
 ROUNDING = 1.0e-6
@@ -177,7 +177,11 @@ def getLinkState(
     Returns:
         World position and rotation of the inertial frame, inertial frame in the link frame, world position
         and rotation of the link frame, and with computeLinkVelocity the linear and angular velocity of the
-        centre of mass; poses always agree with the coordinates. None for a link that does not exist.
+        centre of mass. None for a link that does not exist.
+
+        As in PyBullet, poses are those at the start of the last step (see `Client.lagging_poses`) unless
+        computeForwardKinematics asks for the present ones, and velocities the present ones, found in the axes
+        of the link and turned as these were then.
     """
     body = client.bodies.get(bodyUniqueId)
     if body is None:
@@ -186,10 +190,11 @@ def getLinkState(
         raise error("getLinkState failed; invalid linkIndex")
     if linkIndex >= len(body.links) - 1:
         return None
-    client.read_poses(body)
-    if computeForwardKinematics:
-        client.links_placed(body)
-    return _link_state(client, body, linkIndex + 1, computeLinkVelocity)
+    if computeForwardKinematics or computeLinkVelocity:
+        lagging = _lagging(client, body, computeLinkVelocity, computeForwardKinematics)
+    elif (lagging := client.lagging_poses(body)) is None:
+        client.read_poses(body)
+    return _link_state(client, body, linkIndex + 1, computeLinkVelocity, lagging)
 
 
 def getLinkStates(
@@ -207,29 +212,46 @@ def getLinkStates(
         indices = list(linkIndices)
     except TypeError:
         raise error("expected a sequence of joint indices") from None
-    client.read_poses(body)
-    if computeForwardKinematics:
-        client.links_placed(body)
+    lagging = _lagging(client, body, computeLinkVelocity, computeForwardKinematics)
     found = []
     for index in indices:
         if index < 0:
             raise error("getLinkState failed; invalid linkIndex")
         inside = index < len(body.links) - 1
-        found.append(_link_state(client, body, index + 1, computeLinkVelocity) if inside else None)
+        place = index + 1
+        found.append(_link_state(client, body, place, computeLinkVelocity, lagging) if inside else None)
     return tuple(found)
 
 
-def _link_state(client: Client, body: Body, place: int, velocity: int) -> tuple:
+def _lagging(client: Client, body: Body, velocity: int, forward: int) -> np.ndarray | None:
+    """Poses (W, links, 7) that the links of a body are told to have, None for those of the body.
+
+    What is read of the body agrees with its coordinates then.
+    """
+    lagging = None if forward else client.lagging_poses(body)
+    if lagging is None or velocity:
+        client.read_poses(body)
+    if forward:
+        client.links_placed(body)
+    return lagging
+
+
+def _link_state(client: Client, body: Body, place: int, velocity: int, lagging: np.ndarray | None) -> tuple:
     local_position, local_rotation = body.inertial_tuples[place]
+    poses = body.pose if lagging is None else lagging
     if client.num_worlds > 1:
-        pose = body.pose[:, place]
+        pose = poses[:, place].astype(np.float64)
         frame = transform_multiply(pose, body.inverse_inertial[place])
-        state = (pose[:, :3].copy(), canonical_rows(pose[:, 3:]), local_position, local_rotation)
+        state = (pose[:, :3], canonical_rows(pose[:, 3:]), local_position, local_rotation)
         state += (frame[:, :3], canonical_rows(frame[:, 3:]))
         if velocity:
-            state += (body.twist[:, place, 3:].copy(), body.twist[:, place, :3].copy())
+            turned = body.twist[:, place].copy().reshape(-1, 2, 3)
+            if lagging is not None:
+                turn = quat_multiply(pose[:, 3:], quat_conjugate(body.pose[:, place, 3:]))
+                turned = quat_rotate(turn[:, None], turned)
+            state += (turned[:, 1], turned[:, 0])
         return state
-    x, y, z, a, b, c, d = body.pose[0, place].tolist()
+    x, y, z, a, b, c, d = poses[0, place].tolist()
     position, rotation = (x, y, z), canonical(a, b, c, d) if d < 0.5 else (a, b, c, d)
     if body.centred[place]:
         frame_position, frame_rotation = position, rotation
@@ -240,5 +262,10 @@ def _link_state(client: Client, body: Body, place: int, velocity: int) -> tuple:
     state = (position, rotation, local_position, local_rotation, frame_position, frame_rotation)
     if velocity:
         wx, wy, wz, vx, vy, vz = body.twist[0, place].tolist()
-        state += ((vx, vy, vz), (wx, wy, wz))
+        if lagging is None:
+            return (*state, (vx, vy, vz), (wx, wy, wz))
+        present = body.pose[0, place, 3:].tolist()
+        if present == [a, b, c, d]:  # most links of a scene do not turn
+            return (*state, (vx, vy, vz), (wx, wy, wz))
+        return state + turned_back((a, b, c, d), present, (vx, vy, vz), (wx, wy, wz))
     return state

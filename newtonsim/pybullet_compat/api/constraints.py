@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.pybullet_compat.surface.arguments import quat, vec3
+from newtonsim.pybullet_compat.engine.link_properties import differs
+from newtonsim.pybullet_compat.surface.arguments import quat, rows, vec3
 from newtonsim.pybullet_compat.surface.constants import (
     JOINT_FIXED,
     JOINT_GEAR,
@@ -86,19 +87,22 @@ def changeConstraint(
 ) -> None:
     """Change the child's frame, the greatest force or a gear; unknown constraints do nothing.
 
+    Of several worlds jointChildPivot may be (W, 3), jointChildFrameOrientation (W, 4) and maxForce (W,).
+
     A gear holds from the first ratio on that is not zero: q_parent + ratio q_child keeps its rate, and with
     an erp it goes to relativePositionTarget. gearAuxLink is kept and reported alone.
     """
     constraint = client.constraints.get(userConstraintUniqueId)
     if constraint is None:
         return
-    p, q = constraint.child_frame.p, constraint.child_frame.q
-    if jointChildPivot is not None:
-        p = np.array(vec3(jointChildPivot, "jointChildPivot"))
-    if jointChildFrameOrientation is not None:
-        q = np.array(quat(jointChildFrameOrientation, "jointChildFrameOrientation"))
-        q /= np.linalg.norm(q)
-    constraint.child_frame = Pose(p, q)
+    gears = {"gearRatio": gearRatio, "gearAuxLink": gearAuxLink, "erp": erp}
+    gears["relativePositionTarget"] = relativePositionTarget
+    for name, value in gears.items():
+        if value is not None and client.given_worlds < client.num_worlds:
+            raise error(f"{name}: gears are the same in all worlds, expected no worlds.")
+    if jointChildPivot is not None or jointChildFrameOrientation is not None:
+        move = _move_child if client.num_worlds == 1 else _move_children
+        move(client, constraint, jointChildPivot, jointChildFrameOrientation)
     if maxForce is not None and np.all(np.asarray(maxForce) >= 0.0):
         constraint.max_force = _limit(client, constraint.max_force, maxForce)
     if gearAuxLink is not None:
@@ -113,6 +117,38 @@ def changeConstraint(
     if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
         client.structure_changed()
     constraint.tell(client.engine)
+
+
+def _move_child(client: Client, constraint: Constraint, pivot, orientation) -> None:
+    """Put the child's frame of the only world elsewhere; a pivot or orientation of None stays."""
+    p, q = constraint.child_frame.p, constraint.child_frame.q
+    if pivot is not None:
+        p = np.array(vec3(pivot, "jointChildPivot"))
+    if orientation is not None:
+        q = np.array(quat(orientation, "jointChildFrameOrientation"))
+        norm = np.linalg.norm(q)
+        if norm == 0.0:
+            raise error("Cannot convert jointChildFrameOrientation.")
+        q /= norm
+    constraint.child_frame = Pose(p, q)
+
+
+def _move_children(client: Client, constraint: Constraint, pivot, orientation) -> None:
+    """Do what `_move_child` does for the chosen ones of several worlds."""
+    every = np.array(np.broadcast_to(constraint.frame_rows(), (client.num_worlds, 7)))
+    for value, columns, name in (
+        (pivot, slice(0, 3), "jointChildPivot"),
+        (orientation, slice(3, 7), "jointChildFrameOrientation"),
+    ):
+        if value is not None:
+            size = columns.stop - columns.start
+            every[client.chosen, columns] = rows(value, size, client, f"Cannot convert {name}.")
+    norm = np.linalg.norm(every[:, 3:], axis=1, keepdims=True)
+    if not norm.all():
+        raise error("Cannot convert jointChildFrameOrientation.")
+    every[:, 3:] /= norm
+    constraint.child_frame = Pose(every[0, :3], every[0, 3:])
+    constraint.child_rows = every if differs(every) else None
 
 
 def _limit(client: Client, known: float | np.ndarray, given: float | np.ndarray) -> float | np.ndarray:
@@ -147,6 +183,9 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
     if constraint is None:
         raise error("Couldn't get user constraint info")
     parent, child = constraint.parent_frame, constraint.child_frame
+    position, rotation = tuple(child.p.tolist()), tuple(child.q.tolist())
+    if constraint.child_rows is not None:
+        position, rotation = constraint.child_rows[:, :3].copy(), constraint.child_rows[:, 3:].copy()
     return (
         constraint.parent_body,
         constraint.parent_link,
@@ -155,9 +194,9 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
         constraint.kind,
         tuple(constraint.axis.tolist()),
         tuple(parent.p.tolist()),
-        tuple(child.p.tolist()),
+        position,
         tuple(parent.q.tolist()),
-        tuple(child.q.tolist()),
+        rotation,
         constraint.max_force.copy() if isinstance(constraint.max_force, np.ndarray) else constraint.max_force,
         constraint.gear_ratio,
         constraint.gear_aux_link,

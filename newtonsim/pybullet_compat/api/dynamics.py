@@ -105,6 +105,9 @@ def changeDynamics(
 ) -> None:
     """Change properties of a link; what is None or negative stays, unknown bodies and links do nothing.
 
+    Numbers of several worlds come as arrays (W,), localInertiaDiagonal as (3,) or (W, 3); what is negative
+    stays in its own world alone. A base stands still, with mass 0, in all worlds or in none.
+
     A new mass gives the inertia that the collision shapes have with it. Damping and maxJointVelocity hold for
     the whole body, whichever link is named. Continuous collision detection is always on here, islands do not
     sleep and friction is isotropic: ccdSweptSphereRadius, contactProcessingThreshold, activationState,
@@ -125,20 +128,19 @@ def changeDynamics(
     _check_sizes({**surface, **motion, **contact}, 0.0, _LARGEST)
     _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
     _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
+    if localInertiaDiagonal is not None:
+        localInertiaDiagonal = rows(localInertiaDiagonal, 3, client, "localInertiaDiagonal needs 3 numbers.")
     place, at = linkIndex + 1, client.chosen
-    if _is_meant(mass) and np.max(mass) > 0.0:
-        moment = float(np.max(mass) * _unit_inertia(body, place).max())
-        plane = any(shape.kind == Geom.PLANE for shape in body.links[place].collisions)
-        if moment > LARGEST_INERTIA and not plane:
-            raise error(f"The moments of inertia have to be at most {LARGEST_INERTIA:g} kg m^2.")
+    if _is_meant(mass):
+        _check_mass(client, body, place, mass)
     body.dynamics_infos.clear()
     for name, value in surface.items():
         if _is_meant(value):
-            body.surface[_SURFACE[name]][at, place] = value
+            _put(body.surface[_SURFACE[name]][:, place], at, value)
             _surface_changed(client, body, _SURFACE[name])
     if _is_meant(contactStiffness) and _is_meant(contactDamping):
         for name, value in (("contact_stiffness", contactStiffness), ("contact_damping", contactDamping)):
-            body.surface[name][at, place] = value
+            _put(body.surface[name][:, place], at, value)
             _surface_changed(client, body, name)
     if frictionAnchor is not None:
         body.surface["friction_anchor"][at, place] = float(bool(frictionAnchor))
@@ -159,8 +161,27 @@ def _check_sizes(given: dict[str, object], least: float, largest: float) -> None
             raise error(f"{name} has to be 0 or from {least:g} to {largest:g}.")
 
 
+def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray) -> None:
+    """Raise for masses whose moments are too large, and for a base that would float in some worlds alone."""
+    largest = float(np.max(mass))
+    moment = largest * float(_unit_inertia(body, place).max()) if largest > 0.0 else 0.0
+    plane = any(shape.kind == Geom.PLANE for shape in body.links[place].collisions)
+    if moment > LARGEST_INERTIA and not plane:
+        raise error(f"The moments of inertia have to be at most {LARGEST_INERTIA:g} kg m^2.")
+    masses = body.mass[:, place].copy()
+    _put(masses, client.chosen, mass)
+    if place == 0 and len(set((masses > 0.0).tolist())) > 1:
+        raise error(f"mass: a base stands still, with mass 0, in all worlds or in none, got {mass}.")
+
+
 def _is_meant(value: float | np.ndarray | None) -> bool:
-    return value is not None and bool(np.all(np.asarray(value) >= 0.0))
+    """Whether a property is to change, in some world at least."""
+    return value is not None and bool(np.any(np.asarray(value) >= 0.0))
+
+
+def _put(known: np.ndarray, at: slice | np.ndarray, value: float | np.ndarray) -> None:
+    """Write a number, or one for each of some worlds, over those of all worlds; negative ones leave them."""
+    known[at] = np.where(np.asarray(value) >= 0.0, value, known[at])
 
 
 def _surface_changed(client: Client, body: Body, name: str) -> None:
@@ -174,7 +195,7 @@ def _surface_changed(client: Client, body: Body, name: str) -> None:
 def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
     at = client.chosen
     if _is_meant(mass):
-        body.mass[at, place] = mass
+        _put(body.mass[:, place], at, mass)
         body.held &= bool(place) or not np.any(body.mass[:, 0] > 0.0)
         body.inertia[at, place] = _inertias(body, place)[at]
     if inertia is not None:
@@ -210,7 +231,7 @@ def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> No
         (body.max_joint_velocity, top_speed),
     ):
         if _is_meant(value):
-            values[client.chosen] = np.reshape(value, (-1, 1))
+            _put(values, client.chosen, np.reshape(value, (-1, 1)))
             changed = True
     if changed and client.engine is not None:
         client.engine.write_damping(body)
@@ -219,7 +240,7 @@ def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> No
 def _change_joint(client: Client, body: Body, place: int, damping, lower, upper) -> None:
     engine = client.engine
     if _is_meant(damping):
-        body.joint_damping[client.chosen, place] = damping
+        _put(body.joint_damping[:, place], client.chosen, damping)
         body.revision += 1
         if engine is None:
             client.structure_changed()

@@ -13,27 +13,34 @@ import inspect
 import types
 from collections.abc import Callable
 from numbers import Real
+from typing import Any
+
+import numpy as np
 
 from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.surface import maths
 from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str
-from newtonsim.pybullet_compat.surface.errors import not_a_number, not_connected, refused
+from newtonsim.pybullet_compat.surface.errors import error, not_a_number, not_connected, refused
 from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
 from newtonsim.pybullet_compat.surface.signatures import (
     ALIASES,
+    BY_WORLD,
+    GETTERS,
     PER_WORLD,
     POSITIONAL,
+    SETTERS,
     SIGNATURES,
     Parameter,
     Signature,
 )
+from newtonsim.pybullet_compat.world.world_choice import Worlds, chosen_worlds, of_worlds
 
 MISSING = object()
 REFUSALS = (ValueError, IndexError)
 """What engine and NumPy raise for values that a function has not looked at: `error` to scripts."""
 _DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
-    "i": "if {0}.__class__ is not int: {0} = as_int({0})",
+    "i": 'if {0}.__class__ is not int: {0} = as_int({0}, client, "{0}")',
     "d": """if {0}.__class__ is not float: {0} = as_float({0}, client, "{0}", {2})
     elif {0} != {0}: raise not_a_number("{0}")""",
     "s": "if {0}.__class__ is not str or '\\0' in {0}: {0} = as_str({0}, {1})",
@@ -119,15 +126,21 @@ def _source(function: Signature) -> str:
         heads.append(parameter.name if default is None else f"{parameter.name}={default}")
         checks += _check(name, parameter, position)
     heads.append("physicsClientId=0")
+    takes_worlds = name in SETTERS or name in GETTERS
+    heads += ["*"] if alias or takes_worlds else []
+    heads += ["worlds=None"] if takes_worlds else []
+    names = [parameter.name for parameter in parameters]
+    if takes_worlds:
+        given = ", ".join([*names, "physicsClientId"])
+        checks.insert(0, f"if worlds is not None: return for_worlds({name}, client, worlds, ({given},))")
     if alias:
-        heads += ["*", f"{alias}=MISSING"]
+        heads.append(f"{alias}=MISSING")
         required = [p.name for p in parameters if p.default is None]
         checks = [
             f"if {alias} is not MISSING: {required[0]} = {alias}",
             *(f"if {r} is MISSING: raise missing({r!r}, {i})" for i, r in enumerate(required, 1)),
             *checks,
         ]
-    names = [parameter.name for parameter in parameters]
     lines = [
         "try: client = clients[physicsClientId]",
         "except KeyError: raise not_connected() from None",
@@ -137,6 +150,26 @@ def _source(function: Signature) -> str:
         f"except REFUSALS as problem: raise refused({name!r}, problem) from problem",
     ]
     return f"def {name}({', '.join(heads)}):\n" + "".join(f"    {line}\n" for line in lines)
+
+
+def _for_worlds(function: Callable, client: Any, worlds: Worlds, arguments: tuple) -> object:
+    """Call a function for some worlds of a client.
+
+    Args:
+        function: The generated function.
+        client: The client.
+        worlds: The worlds.
+        arguments: Its arguments, up to physicsClientId.
+    """
+    name = function.__name__
+    if not hasattr(client, "choosing"):
+        raise error(f"worlds: {name} can choose among worlds of this process alone.")
+    count = client.num_worlds
+    chosen = chosen_worlds(worlds, count)
+    if name in GETTERS:
+        return of_worlds(function(*arguments), worlds, count, name in BY_WORLD)
+    with client.choosing(chosen):
+        return function(*arguments) if len(chosen) else None
 
 
 def _missing(name: str, position: int) -> TypeError:
@@ -166,6 +199,24 @@ def _load_urdf(generated: Callable) -> Callable:
     return loadURDF
 
 
+def _set_gravity(generated: Callable) -> Callable:
+    """Return setGravity that takes vectors of several worlds too, (3,) or (n, 3) in one argument."""
+
+    def setGravity(*args: Any, **keywords: Any) -> object:
+        client = table.TABLE.get(keywords.get("physicsClientId", 0))
+        if len(args) == 1 and np.ndim(args[0]) and client is not None and client.num_worlds > 1:
+            vectors = np.asarray(args[0], np.float64)
+            if vectors.shape[-1] != 3 or vectors.ndim > 2:
+                raise error(
+                    "gravX: expected a number, one for each world, or vectors in shape (3,) or "
+                    f"({client.given_worlds}, 3), got shape {vectors.shape}."
+                )
+            args = tuple(vectors.T)
+        return generated(*args, **keywords)
+
+    return setGravity
+
+
 def _build() -> dict[str, Function]:
     """Return all functions but connect by name."""
     namespace = {
@@ -178,6 +229,7 @@ def _build() -> dict[str, Function]:
         "refused": refused,
         "REFUSALS": REFUSALS,
         "missing": _missing,
+        "for_worlds": _for_worlds,
         "MISSING": MISSING,
     }
     made = [function for function in SIGNATURES.values() if function.module not in _DIRECT]
@@ -195,6 +247,7 @@ def _build() -> dict[str, Function]:
     for name in found:
         namespace[f"call_{name}"] = _first_call(namespace, name)
     found["loadURDF"] = _load_urdf(found["loadURDF"])
+    found["setGravity"] = _set_gravity(found["setGravity"])
     for function in SIGNATURES.values():
         if function.module in _DIRECT:
             found[function.name] = getattr(_DIRECT[function.module], function.name)

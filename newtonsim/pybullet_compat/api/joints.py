@@ -10,7 +10,7 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.pybullet_compat.api.bodies import canonical
 from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, is_empty, joint_group, joint_list
-from newtonsim.pybullet_compat.surface.arguments import finite
+from newtonsim.pybullet_compat.surface.arguments import check_rows, finite
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -267,25 +267,28 @@ def resetJointStatesMultiDof(
         return
     if len(targetValues) != len(joints) or len(velocities) != len(joints):
         raise error("Number of targetValues and targetVelocities needs to match number of indices.")
-    for value in (*targetValues, *velocities):
-        _coordinates(value)
+    for value, velocity in zip(targetValues, velocities):
+        _coordinates(value, client, "targetValues")
+        _coordinates(velocity, client, "targetVelocities")
     for joint, value, velocity in zip(joints, targetValues, velocities):
         _reset_multi_dof(client, body, joint + 1, value, velocity)
 
 
-def _coordinates(value: object) -> np.ndarray | None:
+def _coordinates(value: object, client: Client, name: str) -> np.ndarray | None:
     """Finite coordinates (n,) or (W, n), None for None."""
     if value is None:
         return None
     array = np.atleast_1d(np.asarray(value, np.float64))
     finite(array, "coordinates")
+    check_rows(array, client, name)
     return array
 
 
 def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) -> None:
     columns, dofs = body.columns(place)
     size = body.q_count[place]
-    value, velocity = _coordinates(value), _coordinates(velocity)
+    value = _coordinates(value, client, "targetValue")
+    velocity = _coordinates(velocity, client, "targetVelocity")
     if not size or value is None or value.shape not in ((size,), (client.given_worlds, size)):
         return
     client.read_coordinates()

@@ -46,6 +46,8 @@ from newtonsim.pybullet_compat.world.client import Client
 STATE_LAYOUT = 1
 """The flag that asks for the layout of the state."""
 
+COORDINATES = ("objPositions", "objVelocities", "objAccelerations")
+
 FORCES_FAILED = "Error in calculateInverseDynamics, please check arguments."
 FORCES_SIZES = (
     "calculateInverseDynamics numDofs needs to be positive and [joint velocities] and[joint accelerations] "
@@ -94,7 +96,7 @@ def calculateInverseDynamics(
     """
     name = "calculateInverseDynamics"
     q, qd, qdd = (numbers(x, name) for x in (objPositions, objVelocities, objAccelerations))
-    sizes = [length(x, client) for x in (q, qd, qdd)]
+    sizes = [length(x, client, name) for x, name in zip((q, qd, qdd), COORDINATES, strict=True)]
     if sizes[1] != sizes[2]:
         raise error(FORCES_SIZES)
     chains = chains_of(client, bodyUniqueId)
@@ -129,11 +131,12 @@ def _forces(
 
 
 def _gravity_at_base(gravity: np.ndarray, orientation: np.ndarray) -> np.ndarray:
-    """Gravity along the axes of a base, (3,) or (W, 3); see the module for the orientation."""
+    """Gravity (3,) or (W, 3) along the axes of a base, likewise; see the module for the orientation."""
     rows = orientation.reshape(-1, 4).tolist()
     euler = np.array([getEulerFromQuaternion(row) for row in rows])
     # rotations about moving axes x, y, z are those about fixed axes of the opposite angles, undone
-    return quat_rotate(quaternions_of_angles(-euler), gravity).reshape(*orientation.shape[:-1], 3)
+    turned = quat_rotate(quaternions_of_angles(-euler), gravity)
+    return turned.reshape(turned.shape if gravity.ndim == 2 else (*orientation.shape[:-1], 3))
 
 
 def _forces_of_state(client: Client, chains: BodyChains, q: np.ndarray, qd: np.ndarray) -> np.ndarray | None:
@@ -200,8 +203,8 @@ def calculateJacobian(
         raise error(JACOBIAN_SIZES)
     if chains.chain.balls:
         raise error(NO_SPHERICAL)
-    sizes = [length(x, client) for x in (q, qd, qdd)]
-    if chains.nv == 0 or length(point, client) != 3 or sizes != [chains.nv] * 3:
+    sizes = [length(x, client, name) for x, name in zip((q, qd, qdd), COORDINATES, strict=True)]
+    if chains.nv == 0 or length(point, client, "localPosition") != 3 or sizes != [chains.nv] * 3:
         raise error(JACOBIAN_SIZES)
     chain = chains.chain
     place = linkIndex + 1
@@ -240,7 +243,7 @@ def calculateMassMatrix(
     """
     name = "calculateMassMatrix"
     q = numbers(objPositions, name)
-    size = length(q, client)
+    size = length(q, client, COORDINATES[0])
     if size < 0:
         raise error(MATRIX_SIZES)
     chains = chains_of(client, bodyUniqueId)

@@ -24,13 +24,17 @@ MAX_SHAPES = 16
 """Most shapes of one call of createCollisionShapeArray or createVisualShapeArray."""
 
 
-def _made(make: Callable, message: str) -> object:
-    """Call `make`; what it complains about becomes a warning and the error of the API."""
+def _made(client: Client, make: Callable, message: str) -> object:
+    """Call `make`; what it complains about becomes a warning and the error of the API.
+
+    Of several worlds the error says it as well: shapes are the same in all of them.
+    """
     try:
         return make()
     except ValueError as reason:
         warnings.warn(f"{message} {reason}", stacklevel=4)
-        raise error(message) from reason
+        several = f" {reason}; shapes are the same in all worlds" if client.num_worlds > 1 else ""
+        raise error(message + several) from reason
 
 
 def createCollisionShape(
@@ -109,7 +113,7 @@ def createCollisionShape(
         if count != numHeightfieldRows * numHeightfieldColumns:
             raise error("Size of heightfieldData doesn't match numHeightfieldColumns*numHeightfieldRows")
     search_path = client.settings.search_path
-    record = _made(lambda: collision_shape(arguments, search_path), "createCollisionShape failed.")
+    record = _made(client, lambda: collision_shape(arguments, search_path), "createCollisionShape failed.")
     table = client.part(ShapeTable)
     if shapeType == Geom.HEIGHTFIELD and replaceHeightfieldIndex in table.collisions:
         return _replace_heightfield(client, table, replaceHeightfieldIndex, record)
@@ -177,7 +181,9 @@ def createCollisionShapeArray(
     )
     search_path = client.settings.search_path
     message = "createCollisionShapeArray failed."
-    records = [_made(lambda entry=entry: collision_shape(entry, search_path), message) for entry in entries]
+    records = [
+        _made(client, lambda entry=entry: collision_shape(entry, search_path), message) for entry in entries
+    ]
     return client.part(ShapeTable).add_collision(
         ShapeRecord(
             [shape for record in records for shape in record.collisions],
@@ -293,7 +299,9 @@ def createVisualShape(
     )
     search_path = client.settings.search_path
     visual = _made(
-        lambda: visual_shape(arguments, rgbaColor, specularColor, search_path), "createVisualShape failed."
+        client,
+        lambda: visual_shape(arguments, rgbaColor, specularColor, search_path),
+        "createVisualShape failed.",
     )
     return client.part(ShapeTable).add_visual([visual])
 
@@ -343,7 +351,7 @@ def createVisualShapeArray(
     search_path = client.settings.search_path
     message = "createVisualShapeArray failed."
     visuals = [
-        _made(lambda entry=entry, color=color: visual_shape(entry, color, None, search_path), message)
+        _made(client, lambda entry=entry, color=color: visual_shape(entry, color, None, search_path), message)
         for entry, color in zip(entries, colors, strict=False)
     ]
     return client.part(ShapeTable).add_visual(visuals)

@@ -139,7 +139,7 @@ def saveWorld(client: Client, worldFileName: str) -> None:
         lines += [f"jointPositions=[ {', '.join(f'{v:f}' for v in values)} ]"]
         lines += ["for jointIndex in range (p.getNumJoints(ob)):"]
         lines += ["\tp.resetJointState(ob,jointIndex,jointPositions[jointIndex])", ""]
-    gravity = ",".join(f"{value:f}" for value in client.settings.gravity)
+    gravity = ",".join(f"{value:f}" for value in np.atleast_2d(client.settings.gravity)[0])
     lines += [f"p.setGravity({gravity})", "p.stepSimulation()", "p.disconnect()", ""]
     try:
         write_whole(worldFileName, ["\n".join(lines).encode()])

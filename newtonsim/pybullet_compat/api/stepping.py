@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.pybullet_compat.clients.real_time import RealTimeClock
+from newtonsim.pybullet_compat.engine.link_properties import differs
 from newtonsim.pybullet_compat.surface.arguments import finite
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
@@ -46,14 +47,20 @@ def resetSimulation(client: Client, flags: int = 0) -> None:
 
 
 def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None:
-    """Set the gravity of all worlds [m/s²], the same in each."""
-    if np.ndim(gravX) or np.ndim(gravY) or np.ndim(gravZ):
-        raise error("Gravity is the same in all worlds: expected three numbers.")
-    gravity = np.array([gravX, gravY, gravZ])
+    """Set the gravity [m/s²], of each world its own where numbers come as arrays (W,).
+
+    Clients of several worlds take vectors (3,) or (W, 3) in place of the three numbers as well.
+    """
+    gravity = np.stack(np.broadcast_arrays(gravX, gravY, gravZ), axis=-1)
     finite(gravity, "gravity")
-    client.settings.gravity = gravity
+    settings = client.settings
+    if client.chooses:
+        every = np.array(np.broadcast_to(settings.gravity, (client.num_worlds, 3)))
+        every[client.chosen] = gravity
+        gravity = every
+    settings.gravity = gravity[0] if gravity.ndim == 2 and not differs(gravity) else gravity
     if client.engine is not None:
-        client.engine.model.gravity = client.settings.gravity
+        client.engine.model.gravity = settings.gravity
 
 
 def setTimeStep(client: Client, timeStep: float) -> None:
@@ -162,9 +169,9 @@ PARAMETERS = (
 
 
 def getPhysicsEngineParameters(client: Client) -> dict[str, float | int]:
-    """Return the parameters that PyBullet reports."""
+    """Return the parameters that PyBullet reports; gravity as arrays (W,) where worlds have their own."""
     settings = client.settings
-    x, y, z = settings.gravity.tolist()
+    x, y, z = settings.gravity.tolist() if settings.gravity.ndim == 1 else settings.gravity.T.copy()
     return {
         "fixedTimeStep": settings.time_step,
         "numSubSteps": settings.substeps,

@@ -175,7 +175,11 @@ class Mirror:
             self._take_structure(source, bodies)
             client.structure = source.structure if whole else client.structure
         for uid, body in bodies.items():
-            client.bodies[uid].take(body)
+            twin, lagging = client.bodies[uid], source.lagging_poses(body)
+            twin.take(body)
+            twin.start_pose = None if lagging is None else np.repeat(lagging, client.num_worlds, axis=0)
+            if not whole:  # the steps of the other one's engine are not counted here
+                twin.placed_at = 0 if client.engine is None else client.engine.steps
         self._take_settings(source)
         self._take_records(source)
         self._take_appearances(source)

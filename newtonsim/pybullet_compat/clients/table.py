@@ -21,10 +21,12 @@ class StandIn(Protocol):
     Attributes:
         remote: True; worlds of this process have False.
         num_worlds: Copies of the world.
+        chooses: Whether a call names its worlds.
     """
 
     remote: bool
     num_worlds: int
+    chooses: bool
 
     @property
     def given_worlds(self) -> int:

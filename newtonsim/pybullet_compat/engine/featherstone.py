@@ -119,11 +119,11 @@ class FeatherstoneEngine:
         self._torque = HostArray(self.simulator.control.joint_f, worlds)
         self._applied = HostArray(self.solver.servos.applied, worlds)
         self._start_pose = HostArray(self.solver.smooth.body_q, worlds)
-        self._applied_of, self._torque_of, self._torque_row = {}, {}, {}
+        self._applied_of, self._torque_of, self._torque_row, self._start_of = {}, {}, {}, {}
         self.forces_set = self.torques_set = False
         self.q, self.u = np.zeros(self._q.host.shape), np.zeros(self._u.host.shape)
         self.pose, self.twist = np.zeros(self._pose.host.shape), np.zeros(self._twist.host.shape)
-        self.unread_coordinates = self.unread_poses = self._unread_applied = False
+        self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = False
         self.written: set[Body] = set()
         self.columns: dict[int, tuple[slice, slice]] = {}
         for slot in self.content.slots:
@@ -136,6 +136,7 @@ class FeatherstoneEngine:
         """Let coordinates and poses of a body be views of this engine's."""
         self.columns[body.uid] = (slot.q, slot.u)
         self._applied_of[body.uid] = self._applied.host[:, slot.u]
+        self._start_of[body.uid] = self._start_pose.host[:, slot.rows]
         torques = self._torque_of[body.uid] = self._torque.host[:, slot.u]
         self._torque_row[body.uid] = memoryview(torques[0])  # single numbers are written faster so
         for name, places in (("q", slot.q), ("u", slot.u), ("pose", slot.rows), ("twist", slot.rows)):
@@ -168,7 +169,7 @@ class FeatherstoneEngine:
             self.write_damping(body)
             link_properties.write_differences(self, body)
         for constraint in self.client.constraints.values():
-            if isinstance(constraint.max_force, np.ndarray):
+            if constraint.differs:
                 constraint.tell(self)
 
     def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:
@@ -289,7 +290,7 @@ class FeatherstoneEngine:
         """Let a body go, and its slot be empty."""
         self.written.discard(body)
         self._give_back(body)
-        for known in (self.columns, self._applied_of, self._torque_of, self._torque_row):
+        for known in (self.columns, self._applied_of, self._torque_of, self._torque_row, self._start_of):
             del known[body.uid]
         self.rest(slot)
 
@@ -429,7 +430,10 @@ class FeatherstoneEngine:
         """Poses of the links of a body at the start of the last step (W, links, 7)."""
         if body.driven:
             return body.pose
-        return self._start_pose.pull()[:, body.first_row : body.first_row + len(body.links)]
+        if self._unread_start:
+            self._unread_start = False
+            self._start_pose.pull()
+        return self._start_of[body.uid]
 
     def refresh(self, body: Body) -> None:
         """Find the poses of a body from its coordinates on the device."""
@@ -516,7 +520,7 @@ class FeatherstoneEngine:
                 array.push()
         self.simulator.step(count)
         self.steps += count
-        self.unread_coordinates = self.unread_poses = self._unread_applied = True
+        self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
         self._reactions = None
         if self.forces_set:
             self._force.clear()
@@ -530,7 +534,7 @@ class FeatherstoneEngine:
     def state_replaced(self) -> None:
         """Note that the arrays on the device were written, and that the host knows what they hold."""
         self.unread_coordinates = self.unread_poses = False
-        self._unread_applied, self._reactions = True, None
+        self._unread_applied, self._unread_start, self._reactions = True, True, None
 
     def forget(self) -> None:
         """Be as if just built, with the bodies as they are now."""

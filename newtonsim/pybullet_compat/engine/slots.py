@@ -251,7 +251,7 @@ class Slots:
         engine.write("constraint_parent", slot.index, bodies + parent)
         engine.write("constraint_child", slot.index, bodies + child if child >= 0 else -1)
         engine.write("constraint_X_p", slot.index, constraint.parent_frame.row())
-        engine.write("constraint_X_c", slot.index, constraint.child_frame.row())
+        engine.write("constraint_X_c", slot.index, constraint.frame_rows())
         engine.write("constraint_max_force", slot.index, constraint.max_force)
         recovery = client.settings.time_step / ERROR_SHARE[constraint.kind]
         engine.write("constraint_recovery_time", slot.index, recovery)

@@ -12,6 +12,7 @@ from newtonsim.pybullet_compat.descriptions.description import Geometry, Link
 from newtonsim.pybullet_compat.descriptions.mass import MARGIN, box_inertia, local_box
 from newtonsim.pybullet_compat.kinematics.chains import BASE_DOFS, Chain
 from newtonsim.pybullet_compat.kinematics.reach import Reach
+from newtonsim.pybullet_compat.surface.arguments import check_rows
 from newtonsim.pybullet_compat.surface.constants import GEOM_CAPSULE, GEOM_SPHERE
 from newtonsim.pybullet_compat.surface.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.world.body import Body
@@ -198,8 +199,13 @@ def numbers(value: object, function: str) -> np.ndarray:
         raise system_error(function, TypeError(str(problem))) from problem
 
 
-def length(array: np.ndarray, client: Client) -> int:
-    """Return the length of a list for one world or for each, -1 for anything else."""
+def length(array: np.ndarray, client: Client, name: str) -> int:
+    """Return the length of a list for one world or for each, -1 for anything else.
+
+    Raises:
+        error: There are rows, but not one for each of several worlds.
+    """
+    check_rows(array, client, name)
     if array.ndim == 1 or (array.ndim == 2 and client.num_worlds > 1 and len(array) == client.num_worlds):
         return array.shape[-1]
     return -1

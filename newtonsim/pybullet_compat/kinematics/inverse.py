@@ -21,6 +21,7 @@ from newtonsim.pybullet_compat.kinematics.body_chains import (
     system_error,
 )
 from newtonsim.pybullet_compat.kinematics.reach import Reach
+from newtonsim.pybullet_compat.surface.arguments import check_rows
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
 
@@ -29,6 +30,8 @@ DEFAULT_ITERATIONS, DEFAULT_THRESHOLD = 20, 1.0e-4
 IDENTITY = (0.0, 0.0, 0.0, 1.0)
 
 REACH_FAILED = "Error in calculateInverseKinematics"
+REST = ("lowerLimits", "upperLimits", "jointRanges", "restPoses")
+
 REACH_POSITION = "calculateInverseKinematics couldn't extract position vector3"
 REACH_CURRENT = (
     "calculateInverseKinematics the size of input current positions needs to be equal to the number of "
@@ -83,12 +86,12 @@ def calculateInverseKinematics(
         error: There is no such body, link or solver, or a length is wrong.
     """
     target = numbers(targetPosition, "calculateInverseKinematics")
-    if length(target, client) != 3:
+    if length(target, client, "targetPosition") != 3:
         raise error(REACH_POSITION)
     orientation = None
     if targetOrientation is not None:
         orientation = numbers(targetOrientation, "calculateInverseKinematics")
-        if length(orientation, client) != 4:
+        if length(orientation, client, "targetOrientation") != 4:
             orientation = None
     return _reach(
         client,
@@ -149,6 +152,8 @@ def calculateInverseKinematics2(
         targets = np.asarray(targetPositions, dtype=np.float64)
     except (TypeError, ValueError):
         raise error(REACH_POSITION) from None
+    if targets.ndim == 3:
+        check_rows(targets[:, 0], client, "targetPositions")
     if targets.ndim not in (2, 3) or targets.shape[-1] != 3 or not targets.size:
         raise error(REACH_POSITION)
     if targets.ndim == 3 and (client.num_worlds == 1 or len(targets) != client.num_worlds):
@@ -209,7 +214,7 @@ def _reach(
     chain, body = chains.chain, chains.body
     if current is not None:
         q = numbers(current, "calculateInverseKinematics")
-        if q.size and length(q, client) != chains.nv:
+        if q.size and length(q, client, "currentPositions") != chains.nv:
             raise error(REACH_CURRENT)
     if current is not None and q.size:
         chain.configure(chains.coordinates(q), IDENTITY)
@@ -252,7 +257,7 @@ def _set_damping(client: Client, chains: BodyChains, reach: Reach, damping: obje
             chains.damping_set = False
         return
     values = numbers(damping, "calculateInverseKinematics")
-    if length(values, client) < chains.nv:
+    if length(values, client, "jointDamping") < chains.nv:
         warnings.warn(REACH_DAMPING, RuntimeWarning, stacklevel=5)
         values = np.array([Reach.DEFAULT_DAMPING] * chains.nv)
     reach.damping[...] = values[..., : chains.nv]
@@ -265,7 +270,7 @@ def _set_rest(client: Client, chains: BodyChains, reach: Reach, rest: tuple) -> 
     if rest[0] is None or any(values is None for values in rest):
         return False
     arrays = [numbers(values, "calculateInverseKinematics") for values in rest]
-    if any(length(array, client) != chains.nv for array in arrays):
+    if any(length(array, client, name) != chains.nv for array, name in zip(arrays, REST, strict=True)):
         return False
     for to, values in zip((reach.lower, reach.upper, reach.range, reach.rest), arrays, strict=True):
         to[...] = values

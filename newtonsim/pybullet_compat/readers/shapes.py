@@ -75,7 +75,8 @@ def vector_or(value: object, default: Sequence[float] | np.ndarray, name: str) -
     except (TypeError, ValueError):
         array = np.zeros(0)
     if array.shape != (len(default),) or not (np.abs(array) <= LARGEST).all():
-        raise ValueError(f"{name}: expected {len(default)} numbers up to {LARGEST:g}, got {value!r:.80}")
+        got = f"shape {array.shape}" if array.ndim > 1 else f"{value!r:.80}"
+        raise ValueError(f"{name}: expected {len(default)} numbers up to {LARGEST:g}, got {got}")
     return array
 
 

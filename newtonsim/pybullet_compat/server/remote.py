@@ -33,11 +33,12 @@ class RemoteClient:
 
     Attributes:
         remote: True; clients in this process have False.
+        chooses: Whether a call names its worlds, which none does here.
         num_worlds: Copies of the server's world.
         timeout: Seconds after which a call that is not answered ends the connection.
     """
 
-    remote = True
+    remote, chooses = True, False
 
     def __init__(self, address: str, token: str = "", relay: Relay | None = None):
         zmq, _ = protocol.load_packages()

@@ -20,6 +20,8 @@ LARGEST = 1.0e12
 FINITE = float(np.finfo(np.float64).max)
 """Largest size of what may be any number."""
 
+SEQUENCES = (list, tuple)
+
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
@@ -29,19 +31,29 @@ class HasWorlds(Protocol):
     Attributes:
         num_worlds: Copies of its scene.
         given_worlds: For how many of them a call gives values.
+        chooses: Whether the call names its worlds.
     """
 
     num_worlds: int
     given_worlds: int
+    chooses: bool
 
 
-def as_int(value: object) -> int:
+def as_int(value: object, client: HasWorlds | None = None, name: str = "An argument") -> int:
     """Return an int of 32 bits.
 
+    Args:
+        value: The value.
+        client: The client.
+        name: Parameter that the error names.
+
     Raises:
+        error: It is an array in a client of several worlds.
         TypeError: It is no integer; floats are none.
         OverflowError: It has more than 32 bits.
     """
+    if client is not None and client.num_worlds > 1 and np.ndim(value):
+        raise error(f"{name}: expected one integer for all worlds, got shape {np.shape(value)}.")
     number = index(value)
     if number > INT_MAX:
         raise OverflowError("signed integer is greater than maximum")
@@ -65,22 +77,32 @@ def as_float(
         TypeError: It is no real number.
         error: The array does not have one value per world, or something is not a number (NaN).
     """
-    if client is not None and client.num_worlds > 1 and np.ndim(value):
-        array = np.asarray(value, dtype=np.float64)
-        if not per_world:
-            raise error(f"{name}: expected one number for all worlds, got shape {array.shape}.")
-        if array.shape != (client.given_worlds,):
-            shapes = f"a number, or one for each world in shape ({client.given_worlds},)"
-            raise error(f"{name}: expected {shapes}, got shape {array.shape}.")
+    if client is not None and (client.num_worlds > 1 or client.chooses) and _has_axes(value):
+        expected = "one number for all worlds"
+        if per_world:
+            expected = f"a number, or one for each world in shape ({client.given_worlds},)"
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise error(f"{name}: expected {expected}, got something else than numbers.") from None
+        if not per_world or array.shape != (client.given_worlds,):
+            raise error(f"{name}: expected {expected}, got shape {array.shape}.")
         if np.isnan(array).any():
             raise not_a_number(name)
-        return array
+        return array if client.num_worlds > 1 else float(array[0])
     if not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"must be real number, not {type(value).__name__}")
     number = float(value)
     if number != number:
         raise not_a_number(name)
     return number
+
+
+def _has_axes(value: object) -> bool:
+    """Whether a value is an array, or a list of numbers or lists of any lengths."""
+    return (
+        bool(np.ndim(value)) if isinstance(value, (np.ndarray, np.generic)) else isinstance(value, SEQUENCES)
+    )
 
 
 def finite(value: float | np.ndarray, name: str) -> None:
@@ -117,7 +139,7 @@ def vec3(value: Sequence[float], name: str) -> tuple[float, float, float]:
     try:
         x, y, z = map(float, value)
     except (TypeError, ValueError):
-        raise error(f"Cannot convert {name}.") from None
+        raise _cannot_convert(value, 3, name) from None
     if not abs(x) + abs(y) + abs(z) <= LARGEST:
         raise error(f"Cannot convert {name}.")
     return x, y, z
@@ -128,10 +150,17 @@ def quat(value: Sequence[float], name: str) -> tuple[float, float, float, float]
     try:
         x, y, z, w = map(float, value)
     except (TypeError, ValueError):
-        raise error(f"Cannot convert {name}.") from None
+        raise _cannot_convert(value, 4, name) from None
     if not abs(x) + abs(y) + abs(z) + abs(w) <= LARGEST:
         raise error(f"Cannot convert {name}.")
     return x, y, z, w
+
+
+def _cannot_convert(value: object, size: int, name: str) -> error:
+    """Return the error of what is no vector; one for each world has its own."""
+    given = value.shape if isinstance(value, np.ndarray) else ()
+    said = f" Its shape is ({size},), the same in all worlds, not {given}." if len(given) > 1 else ""
+    return error(f"Cannot convert {name}.{said}")
 
 
 def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarray:
@@ -149,6 +178,8 @@ def vectors(value: object, size: int, client: HasWorlds, name: str) -> np.ndarra
     Raises:
         error: "Cannot convert <name>."
     """
+    if isinstance(value, np.ndarray) and value.shape == (1, size):
+        value = value[0]
     array = rows(value, size, client, f"Cannot convert {name}.")
     return np.array(np.broadcast_to(array, (client.num_worlds, size)))
 
@@ -172,13 +203,32 @@ def rows(value: object, size: int, client: HasWorlds, message: str, largest: flo
     except (TypeError, ValueError):
         pass
     else:
-        if array.shape in ((size,), (client.given_worlds, size)) and (np.abs(array) <= largest).all():
-            return array
+        shapes = [(size,)]
+        if client.num_worlds > 1 or client.chooses:
+            shapes.append((client.given_worlds, size))
+        if array.shape in shapes and (np.abs(array) <= largest).all():
+            return array if client.num_worlds > 1 else array.reshape(size)
         sized = (np.abs(array) <= largest).all()
         shape = f"{array.shape}" if sized else f"numbers that are not finite or beyond {largest:g}"
-    if client.num_worlds > 1:
+    if client.num_worlds > 1 or client.chooses:
         message = f"{message} Shapes are ({size},) and ({client.given_worlds}, {size}), not {shape}."
     raise error(message)
+
+
+def check_rows(array: np.ndarray, client: HasWorlds, name: str) -> None:
+    """Raise `error` for rows of numbers that are not one for each world that a call is about.
+
+    Args:
+        array: Numbers (n,), or (n_worlds, n).
+        client: The client; what one of one world takes is for others to say.
+        name: Parameter that the error names.
+    """
+    worlds = client.given_worlds
+    if client.num_worlds > 1 and array.ndim > 1 and (array.ndim > 2 or len(array) != worlds):
+        raise error(
+            f"{name}: expected numbers in shape (n,), or ({worlds}, n) with a row for each world, got shape "
+            f"{array.shape}."
+        )
 
 
 def floats(value: object, message: str) -> list[float]:

@@ -363,6 +363,7 @@ SIGNATURES = _parse(TABLE)
 """All functions with named parameters except connect, by name."""
 
 PER_WORLD = {
+    "setGravity": {"gravX", "gravY", "gravZ"},
     "resetJointState": {"targetValue", "targetVelocity"},
     "setJointMotorControl2": {"targetPosition", "targetVelocity", "force"}
     | {"positionGain", "velocityGain", "maxVelocity"},
@@ -371,6 +372,48 @@ PER_WORLD = {
     "changeConstraint": {"maxForce"},
 }
 """Numbers that may differ between the worlds of a client of several, by function."""
+
+SETTERS = frozenset(
+    [
+        "setGravity",
+        "resetBasePositionAndOrientation",
+        "resetBaseVelocity",
+        "resetJointState",
+        "resetJointStateMultiDof",
+        "resetJointStatesMultiDof",
+        "setJointMotorControl2",
+        "setJointMotorControlArray",
+        "setJointMotorControlMultiDof",
+        "setJointMotorControlMultiDofArray",
+        "applyExternalForce",
+        "applyExternalTorque",
+        "changeDynamics",
+        "changeConstraint",
+    ]
+)
+"""Functions that take `worlds`: values are those of these worlds, others stay."""
+BY_WORLD = frozenset(["getContactPoints", "getClosestPoints", "getOverlappingObjects"])
+"""Functions that return a tuple with an item for each world of several."""
+GETTERS = BY_WORLD | frozenset(
+    [
+        "getPhysicsEngineParameters",
+        "getBasePositionAndOrientation",
+        "getBaseVelocity",
+        "getLinkState",
+        "getLinkStates",
+        "getJointState",
+        "getJointStates",
+        "getJointStateMultiDof",
+        "getJointStatesMultiDof",
+        "getDynamicsInfo",
+        "getAABB",
+        "getConstraintInfo",
+        "getConstraintState",
+        "rayTest",
+        "rayTestBatch",
+    ]
+)
+"""Functions that take `worlds` likewise, and return the part of these worlds."""
 
 MODULES = {
     "connect": "connections",

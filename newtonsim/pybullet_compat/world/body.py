@@ -309,8 +309,11 @@ class Body:
         """Masses (W, links) and inertias (W, links, 3) that the solver gets.
 
         PyBullet lets links without mass move, and what has no inertia never turn; the solver needs both, but
-        for links that are fixed to others.
+        for links that are fixed to others. Driven bodies have none: the builder gives what has mass and no
+        joint a free one.
         """
+        if self.driven:
+            return np.zeros_like(self.mass), np.zeros_like(self.inertia)
         mass, inertia = self.mass.copy(), self.inertia.copy()
         moved = [place for place, count in enumerate(self.u_count) if place and count]
         mass[:, moved] = np.maximum(mass[:, moved], LEAST_MASS)

@@ -67,6 +67,7 @@ class Client:
         surroundings: Links of other clients that stand around all worlds, see `surround`.
         chosen: The worlds that a setter is about, all but in `choosing`; to index axes of worlds with.
         given_worlds: How many they are.
+        chooses: Whether a setter is about worlds that were named.
     """
 
     remote = False
@@ -97,6 +98,7 @@ class Client:
         self.room = Room()
         self.chosen: slice | np.ndarray = slice(None)
         self.given_worlds = num_worlds
+        self.chooses = False
         self.hooked_steps = False
         self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
@@ -135,11 +137,11 @@ class Client:
         Args:
             worlds: Their indices (n,).
         """
-        self.chosen, self.given_worlds = worlds, len(worlds)
+        self.chosen, self.given_worlds, self.chooses = worlds, len(worlds), True
         try:
             yield
         finally:
-            self.chosen, self.given_worlds = slice(None), self.num_worlds
+            self.chosen, self.given_worlds, self.chooses = slice(None), self.num_worlds, False
 
     def spread(self, values: npt.ArrayLike, size: int = 0) -> np.ndarray:
         """Return values of the chosen worlds with zeros for the others.
@@ -338,17 +340,23 @@ class Client:
         body.placed_at = 0 if self.engine is None else self.engine.steps
         body.start_pose, body.was_placed = None, True
 
-    def force_poses(self, body: Body) -> np.ndarray:
-        """Poses of the links (W, links, 7) that forces on them are turned by.
+    def lagging_poses(self, body: Body) -> np.ndarray | None:
+        """Poses of the links (W, links, 7) at the start of the last step, None if `pose` is what counts.
 
-        As in PyBullet those are the poses at the start of the last step, unless the body was placed since,
-        or its forward kinematics were asked for. Forces on the base are turned by its present pose.
+        As in PyBullet, links are there until the body is placed, given a velocity or asked for its forward
+        kinematics; the base has its present pose all the time. Of a step that goes in substeps it is the
+        start of the last one.
         """
         engine = self.engine
         if engine is not None and engine.steps > body.placed_at:
             return engine.start_poses(body)
-        if body.start_pose is not None:
-            return body.start_pose
+        return body.start_pose
+
+    def force_poses(self, body: Body) -> np.ndarray:
+        """Poses of the links (W, links, 7) that forces on them are turned by, see `lagging_poses`."""
+        lagging = self.lagging_poses(body)
+        if lagging is not None:
+            return lagging
         self.read_poses(body)
         return body.pose
 

@@ -47,7 +47,9 @@ class Constraint:
         child_body, child_link: Child; body -1 is the world.
         kind: JOINT_FIXED, JOINT_POINT2POINT, JOINT_PRISMATIC or JOINT_GEAR.
         axis: Axis in the parent's frame (3,).
-        parent_frame, child_frame: Joint frames in the inertial frames, or in the world.
+        parent_frame, child_frame: Joint frames in the inertial frames, or in the world; of the child that of
+            the first world.
+        child_rows: Joint frames of the child (W, 7) where the worlds differ, None where they do not.
         max_force: [N or N m]; an array (W,) where the worlds differ.
         gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
@@ -62,6 +64,7 @@ class Constraint:
     axis: np.ndarray
     parent_frame: Pose
     child_frame: Pose
+    child_rows: np.ndarray | None = None
     max_force: float | np.ndarray = DEFAULT_MAX_FORCE
     gear_ratio: float = 0.0
     gear_aux_link: int = 0
@@ -69,6 +72,15 @@ class Constraint:
     erp: float = 0.0
     index: int = -1
     last_wrench: np.ndarray | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether the worlds have frames or limits of their own."""
+        return self.child_rows is not None or isinstance(self.max_force, np.ndarray)
+
+    def frame_rows(self) -> np.ndarray:
+        """Joint frame of the child (7,), or (W, 7) where the worlds differ."""
+        return self.child_frame.row() if self.child_rows is None else self.child_rows
 
     @property
     def slot_kind(self) -> Hashable:
@@ -133,6 +145,7 @@ class Constraint:
         """
         changed = bool(np.any(self.max_force != other.max_force)) or self.child_frame is not other.child_frame
         self.child_frame, self.max_force = other.child_frame, other.max_force
+        self.child_rows = other.child_rows
         self.gear_ratio, self.gear_aux_link = other.gear_ratio, other.gear_aux_link
         self.relative_position, self.erp = other.relative_position, other.erp
         if changed:
@@ -144,7 +157,7 @@ class Constraint:
             return
         engine.write("constraint_max_force", self.index, self.max_force)
         if self.kind != JOINT_GEAR:
-            engine.write("constraint_X_c", self.index, self.child_frame.row())
+            engine.write("constraint_X_c", self.index, self.frame_rows())
 
     def _build_gear(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
         """Couple the velocities of two joints: ratio v_parent + v_child = 0."""

@@ -46,6 +46,37 @@ def product(q: Numbers, s: Numbers) -> Quaternion:
     )
 
 
+def turned_back(before: Numbers, now: Numbers, v: Numbers, w: Numbers) -> tuple[Vector, Vector]:
+    """Turn two vectors with a link to the orientation that it had before.
+
+    Args:
+        before: Quaternion xyzw that it had.
+        now: The one that it has.
+        v: A vector in the world now.
+        w: Another.
+    """
+    a, b, c, d = before
+    i, j, k, h = now
+    x, y, z = a * h - d * i - b * k + c * j, b * h - d * j - c * i + a * k, c * h - d * k - a * j + b * i
+    s = d * h + a * i + b * j + c * k
+    xx, yy, zz, xy, xz, yz = 2 * x * x, 2 * y * y, 2 * z * z, 2 * x * y, 2 * x * z, 2 * y * z
+    sx, sy, sz = 2 * s * x, 2 * s * y, 2 * s * z
+    p, q, r = v
+    l, m, n = w
+    return (
+        (
+            (1 - yy - zz) * p + (xy - sz) * q + (xz + sy) * r,
+            (xy + sz) * p + (1 - xx - zz) * q + (yz - sx) * r,
+            (xz - sy) * p + (yz + sx) * q + (1 - xx - yy) * r,
+        ),
+        (
+            (1 - yy - zz) * l + (xy - sz) * m + (xz + sy) * n,
+            (xy + sz) * l + (1 - xx - zz) * m + (yz - sx) * n,
+            (xz - sy) * l + (yz + sx) * m + (1 - xx - yy) * n,
+        ),
+    )
+
+
 def compose(p: Numbers, q: Numbers, r: Numbers, s: Numbers) -> tuple[Vector, Quaternion]:
     """The pose (p, q) times the pose (r, s)."""
     x, y, z = rotated(q, r)

@@ -26,7 +26,7 @@ class Settings:
     """Numbers that belong to the world as a whole, with the defaults of a fresh PyBullet world.
 
     Attributes:
-        gravity: [m/s²] (3,).
+        gravity: [m/s²] (3,), or (W, 3) where worlds have their own.
         time_step: Time of one stepSimulation [s].
         substeps: Steps of the solver in one stepSimulation; 0 counts as 1.
         iterations: Most iterations of the solver.

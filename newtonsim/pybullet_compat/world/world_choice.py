@@ -37,9 +37,10 @@ def chosen_worlds(worlds: Worlds, count: int) -> np.ndarray:
         found = np.atleast_1d(array) % count
         if len(np.unique(found)) == len(found):
             return found
+    which = f"different indices from 0 to {count - 1}" if count > 1 else "indices of the only world, 0"
     raise error(
-        f"worlds: expected an index or different indices from 0 to {count - 1}, or ({count},) booleans, got "
-        f"{array.dtype} of shape {array.shape}."
+        f"worlds: expected an index or {which}, or ({count},) booleans, got {array.dtype} of shape "
+        f"{array.shape}."
     )
 
 
@@ -47,7 +48,7 @@ def of_worlds(answer: Any, worlds: Worlds, count: int, by_world: bool = False) -
     """Return the part of an answer that belongs to some worlds; an index leaves the axis of worlds out.
 
     Args:
-        answer: Arrays (count, ...), also in tuples; other things belong to all worlds.
+        answer: Arrays (count, ...), also in tuples and dicts; other things belong to all worlds.
         worlds: The worlds.
         count: How many there are.
         by_world: Whether the answer is a tuple with one item for each world.
@@ -56,12 +57,16 @@ def of_worlds(answer: Any, worlds: Worlds, count: int, by_world: bool = False) -
         error: There are no such worlds.
     """
     rows = chosen_worlds(worlds, count)
+    if count == 1:  # answered as PyBullet does, without an axis of worlds
+        return answer
     is_one = np.ndim(worlds) == 0
     if by_world:
         found = tuple(answer[row] for row in rows)
         return found[0] if is_one else found
     if isinstance(answer, tuple):
         return tuple(of_worlds(part, worlds, count) for part in answer)
+    if isinstance(answer, dict):
+        return {name: of_worlds(part, worlds, count) for name, part in answer.items()}
     if isinstance(answer, np.ndarray) and answer.shape[:1] == (count,):
         return answer[index(rows[0])] if is_one else answer[rows]
     return answer

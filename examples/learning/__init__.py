@@ -1,0 +1,1 @@
+"""Examples that learn, each with packages besides this one."""

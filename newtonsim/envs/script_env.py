@@ -1,0 +1,269 @@
+"""A vector environment of gymnasium around a scene that is written as for PyBullet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space
+
+from newtonsim.errors import NewtonsimError
+from newtonsim.pybullet_compat import DIRECT
+from newtonsim.pybullet_compat.bullet_client import BulletClient
+
+
+class ScriptEnv(gymnasium.vector.VectorEnv):
+    """Many worlds of one PyBullet scene, stepped together; a subclass has the script.
+
+    Its functions get the client, whose calls are about all worlds at once: numbers and vectors with a leading
+    axis of worlds, see docs/pybullet.md. Worlds whose episode is over start anew in the same step, and
+    "final_obs" of the infos has their last observation. Then, as in `BatchedEnv`, the infos have "episode"
+    with returns "r" and lengths "l", and "failed", with masks of worlds "_final_obs", "_episode", "_failed".
+
+    A world whose observation or reward is NaN or infinite is terminated with reward 0 and zeros as its
+    observation, and counted in `failures`. Actions are clipped to their bounds. Time passes by `frame_skip`
+    steps of the client, in the first of which applied forces and torques act, as after stepSimulation.
+
+    Args:
+        num_envs: Number of worlds, from 2 on: a client of one world answers without an axis of worlds.
+        device: Where it runs; None for the default device of Warp.
+        max_episode_steps: Steps after which an episode is truncated, 0 for never; None for `episode_steps`.
+        episode_infos: Whether the infos have "episode".
+
+    Attributes:
+        observation_size: Numbers of an observation; set it, or `single_observation_space`, in the class.
+        action_size: Numbers of an action, each from -1 to 1; set it, or `single_action_space`.
+        frame_skip: Steps of the client in one step of the environment.
+        episode_steps: Steps after which an episode is truncated, 0 for never.
+        sim: The client of all worlds.
+        failures: Episodes of each world that ended because of NaN or infinities (num_envs,).
+        output, copy: "numpy" and True, as of a `BatchedEnv` whose results are new arrays.
+
+    Raises:
+        NewtonsimError: An argument is out of range.
+
+    Examples:
+        >>> import numpy as np
+        >>> from newtonsim.envs.script_env import ScriptEnv
+        >>> class Hover(ScriptEnv):
+        ...     observation_size, action_size, episode_steps = 2, 1, 100
+        ...     def build(self, sim):
+        ...         sim.setGravity(0, 0, -9.81)
+        ...         shape = sim.createCollisionShape(sim.GEOM_SPHERE, radius=0.1)
+        ...         self.ball = sim.createMultiBody(1.0, shape)
+        ...     def spawn(self, sim, worlds):
+        ...         heights = self.np_random.uniform(0.5, 1.5, len(worlds))[:, None] * [0, 0, 1]
+        ...         sim.resetBasePositionAndOrientation(self.ball, heights, [0, 0, 0, 1], worlds=worlds)
+        ...     def act(self, sim, actions):
+        ...         sim.applyExternalForce(self.ball, -1, 20 * actions * [0, 0, 1], [0, 0, 0], sim.LINK_FRAME)
+        ...     def observe(self, sim):
+        ...         height = sim.getBasePositionAndOrientation(self.ball)[0][:, 2]
+        ...         return np.stack([height, sim.getBaseVelocity(self.ball)[0][:, 2]], axis=1)
+        ...     def score(self, sim, obs):
+        ...         return -abs(obs[:, 0] - 1.0), obs[:, 0] < 0.0
+        >>> env = Hover(64, device="cpu")
+        >>> obs, infos = env.reset(seed=0)
+        >>> obs, reward, terminated, truncated, infos = env.step(env.action_space.sample())
+        >>> obs.shape, reward.shape
+        ((64, 2), (64,))
+    """
+
+    observation_size: int = 0
+    action_size: int = 0
+    frame_skip: int = 1
+    episode_steps: int = 0
+    single_observation_space: spaces.Space = None  # pyright: ignore[reportAssignmentType]
+    single_action_space: spaces.Space = None  # pyright: ignore[reportAssignmentType]
+    output, copy = "numpy", True
+
+    def __init__(
+        self,
+        num_envs: int,
+        device: str | None = None,
+        max_episode_steps: int | None = None,
+        episode_infos: bool = True,
+    ):
+        if not isinstance(num_envs, (int, np.integer)) or num_envs < 2:
+            raise NewtonsimError(f"num_envs: expected a whole number from 2 on, got {num_envs!r}")
+        limit = self.episode_steps if max_episode_steps is None else max_episode_steps
+        if not isinstance(limit, (int, np.integer)) or limit < 0:
+            raise NewtonsimError(f"max_episode_steps: expected a whole number from 0 on, got {limit!r}")
+        self.num_envs, self.max_episode_steps = int(num_envs), int(limit)
+        self.episode_infos = bool(episode_infos)
+        self._make_spaces()
+        self.metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}
+        self.sim = BulletClient(DIRECT, num_worlds=self.num_envs, device=device)
+        self.failures = np.zeros(self.num_envs, int)
+        self._lengths, self._returns = np.zeros(self.num_envs, int), np.zeros(self.num_envs)
+        self._ended = (self._returns.copy(), self._lengths.copy())
+        self._was_reset = False
+        self.build(self.sim)
+
+    def _make_spaces(self) -> None:
+        sizes = (("observation", self.observation_size, np.inf), ("action", self.action_size, 1.0))
+        for name, size, bound in sizes:
+            if getattr(self, f"single_{name}_space") is None:
+                if size < 1:
+                    kind = type(self).__name__
+                    raise NewtonsimError(f"{kind}: expected {name}_size or single_{name}_space in the class")
+                space = spaces.Box(-bound, bound, (size,), np.float32)
+                setattr(self, f"single_{name}_space", space)
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+
+    # -- the script ------------------------------------------------------------------------------------------
+
+    def build(self, sim: BulletClient) -> None:
+        """Load what is in a world."""
+        raise NotImplementedError
+
+    def spawn(self, sim: BulletClient, worlds: np.ndarray) -> None:
+        """Begin episodes in some worlds, whose bodies are back where they were loaded, at rest.
+
+        Random numbers come from `self.np_random`.
+
+        Args:
+            sim: The client; its setters take `worlds=worlds`.
+            worlds: Indices of the worlds (n,).
+        """
+
+    def act(self, sim: BulletClient, actions: np.ndarray) -> None:
+        """Hand actions (num_envs, ...) to motors and forces, before time passes."""
+        raise NotImplementedError
+
+    def observe(self, sim: BulletClient) -> np.ndarray:
+        """Return observations (num_envs, ...)."""
+        raise NotImplementedError
+
+    def score(self, sim: BulletClient, obs: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Return rewards and whether episodes are over, (num_envs,) each, and whether they have succeeded.
+
+        The third may be left out; it goes into the infos as "is_success".
+
+        Args:
+            sim: The client.
+            obs: Observations (num_envs, ...).
+        """
+        raise NotImplementedError
+
+    # -- gymnasium -------------------------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Start new episodes.
+
+        Args:
+            seed: Of the random numbers from now on, or several that make one together; None goes on.
+            options: {"reset_mask": mask} for some of the worlds, bool, shape (num_envs,).
+
+        Returns:
+            Observations (num_envs, ...), and an empty dict.
+
+        Raises:
+            NewtonsimError: The mask is wrong.
+        """
+        options = dict(options or {})
+        mask = np.asarray(options.pop("reset_mask", np.ones(self.num_envs, bool)))
+        if options:
+            raise NewtonsimError(f"options: there is only 'reset_mask', got {sorted(map(str, options))}")
+        if mask.shape != (self.num_envs,) or mask.dtype != bool:
+            expected = f"expected booleans in shape ({self.num_envs},)"
+            raise NewtonsimError(f"reset_mask: {expected}, got {mask.dtype} in shape {mask.shape}")
+        if isinstance(seed, Sequence):
+            self._np_random = np.random.default_rng(list(seed))
+        elif seed is not None:
+            super().reset(seed=int(seed))
+        self._begin(mask if self._was_reset else np.ones(self.num_envs, bool))
+        self._was_reset = True
+        return self._observed(), {}
+
+    def step(self, actions: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Take an action in each world.
+
+        Args:
+            actions: (num_envs, ...).
+
+        Returns:
+            Observations (num_envs, ...), rewards, terminations and truncations (num_envs,), and infos.
+
+        Raises:
+            NewtonsimError: Actions have another shape or are no finite numbers, or there was no reset.
+        """
+        if not self._was_reset:
+            raise NewtonsimError("step: call reset first")
+        self.act(self.sim, self._checked(actions))
+        self.sim.advance(self.frame_skip)
+        obs = self._observed()
+        reward, terminated, *success = (np.array(values) for values in self.score(self.sim, obs))
+        reward, terminated = reward.astype(np.float64), terminated.astype(bool)
+        failed = ~(np.isfinite(obs.reshape(self.num_envs, -1)).all(axis=1) & np.isfinite(reward))
+        if failed.any():
+            obs[failed], reward[failed], terminated[failed] = 0, 0.0, True
+            self.failures += failed
+        self._lengths += 1
+        self._returns += reward
+        at_limit = bool(self.max_episode_steps) and self._lengths >= self.max_episode_steps
+        truncated = np.full(self.num_envs, at_limit) & ~terminated
+        infos: dict[str, Any] = {}
+        if success:
+            infos = {"is_success": success[0].astype(bool), "_is_success": np.ones(self.num_envs, bool)}
+        if (ended := terminated | truncated).any():
+            infos |= self._infos(obs, ended, failed)
+            self._begin(ended)
+            obs = np.where(ended.reshape(-1, *[1] * (obs.ndim - 1)), self._observed(), obs)
+        return obs, reward, terminated, truncated, infos
+
+    def render(self) -> None:
+        """Return None: pictures are up to the script, by getCameraImage."""
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """End the client."""
+        self.sim.disconnect()
+
+    def ended_episodes(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return and length of the last episode of each world that ended, (num_envs,) each."""
+        return self._ended
+
+    def _checked(self, actions: np.ndarray) -> np.ndarray:
+        """Actions within their bounds."""
+        actions = np.asarray(actions)
+        shape = self.action_space.shape
+        if actions.shape != shape:
+            raise NewtonsimError(f"actions: expected shape {shape}, got {actions.shape}")
+        if actions.dtype.kind not in "fiub" or not np.isfinite(actions).all():
+            raise NewtonsimError("actions: expected finite numbers")
+        space = self.action_space
+        return np.clip(actions, space.low, space.high) if isinstance(space, spaces.Box) else actions
+
+    def _begin(self, mask: np.ndarray) -> None:
+        """Begin episodes in the masked worlds."""
+        worlds = np.flatnonzero(mask)
+        self.sim.resetWorlds(worlds)
+        self.spawn(self.sim, worlds)
+        self._lengths[worlds], self._returns[worlds] = 0, 0.0
+
+    def _observed(self) -> np.ndarray:
+        """Observations as the space has them, in an array of their own."""
+        space = self.observation_space
+        obs = np.array(self.observe(self.sim), space.dtype)
+        if obs.shape != space.shape:
+            raise NewtonsimError(
+                f"observe: expected shape {space.shape}, {type(self).__name__} returned {obs.shape}"
+            )
+        return obs
+
+    def _infos(self, obs: np.ndarray, ended: np.ndarray, failed: np.ndarray) -> dict[str, Any]:
+        """What the infos say of episodes that have ended."""
+        for kept, values in zip(self._ended, (self._returns, self._lengths), strict=True):
+            kept[ended] = values[ended]
+        episode: dict[str, Any] = {"failed": failed, "_failed": ended.copy()}
+        if self.episode_infos:
+            returns, lengths = (values.copy() for values in self._ended)
+            episode |= {"episode": {"r": returns, "l": lengths}, "_episode": ended.copy()}
+        infos = {**episode, "final_obs": obs.copy(), "_final_obs": ended.copy()}
+        return infos | {"final_info": dict(episode), "_final_info": ended.copy()}
