@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 _NUMBERS = (
+    "bodies_may_be_absent",
     "rigid_contact_margin",
     "rigid_contact_torsional_friction",
     "rigid_contact_rolling_friction",

@@ -10,7 +10,7 @@ import warp as wp
 
 from newtonsim.checking import check_arrays
 from newtonsim.collision.contacts import Contacts, check_contacts
-from newtonsim.errors import did_you_mean
+from newtonsim.errors import ModelError, did_you_mean
 from newtonsim.kernels.steps import integrate
 from newtonsim.runtime.checked import config
 from newtonsim.runtime.launcher import Launcher, Motion
@@ -38,6 +38,9 @@ class SolverBase(Revised, DifferentiableSolver):
 
     reads_model: ClassVar[bool] = True
     """Whether a step reads what the model says then; else all but a few arrays is taken over once."""
+
+    lets_bodies_be_absent: ClassVar[bool] = False
+    """Whether steps leave out bodies that are absent, see `newtonsim.fields.presence`."""
 
     options_of: ClassVar[type | None] = None
     """Dataclass of the further options that `__init__` takes as `**options`."""
@@ -120,6 +123,8 @@ class SolverBase(Revised, DifferentiableSolver):
             ValueError: dt is not positive.
             CheckError: With `newtonsim.config.checked`: the state that the step begins with is spoilt.
         """
+        if model.bodies_may_be_absent and not self.lets_bodies_be_absent:
+            raise ModelError(f"{type(self).__name__} moves all bodies, also those that are absent")
         for state in (state_in, state_out):
             model.check_state(state)
         control = default if control is None else control

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from newtonsim.fields.presence import acting_constraints
 from newtonsim.kernels.constraints import pair_rows
 from newtonsim.scene.enums import ConstraintType
 from newtonsim.scene.model import Model
@@ -127,7 +128,7 @@ def loop_view(model: Model) -> pair_rows.LoopView:
     view.child = model.constraint_child
     view.X_p = model.constraint_X_p
     view.X_c = model.constraint_X_c
-    view.enabled = model.constraint_enabled
+    view.enabled = acting_constraints(model)
     view.max_force = model.constraint_max_force
     view.recovery_time = model.constraint_recovery_time
     view.linear_compliance = model.constraint_linear_compliance

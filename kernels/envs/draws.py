@@ -3,7 +3,7 @@
 Stage: environment, starts and pushes
 Called by: newtonsim/envs/draws.py
 Reads: DrawView, EnvView, mask
-Writes: DrawView, due
+Writes: DrawView, due, present
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -90,16 +90,49 @@ def mark_due(first: int, env: EnvView, every: int, due: wp.array(dtype=bool)):
     due[w] = env.length[w] > 0 and env.length[w] % every == 0
 
 
+@wp.func
+def is_due(env: EnvView, w: int, mask: wp.array(dtype=bool), draw: DrawView) -> bool:
+    """Whether a draw is made for a world; what belongs to the start in the first episode only."""
+    return mask[w] and (draw.when != AT_START or env.episode[w] == 0)
+
+
+@wp.func
+def start_of(env: EnvView, w: int, draw: DrawView) -> int:
+    """Start of the random numbers of a draw for a world."""
+    state = wp.rand_init(int(random_of(env, w, RANDOMISE)), draw.stream)
+    return int(wp.rand_init(int(state), env.length[w]))
+
+
+@wp.kernel
+def draw_present(
+    first: int, env: EnvView, mask: wp.array(dtype=bool), draw: DrawView, present: wp.array(dtype=int)
+):
+    """One thread per world: which of its N trees are there, of those masked.
+
+    All numbers of them from `low` to `high` are as likely as each other, and so are all sets of a number:
+    Algorithm S of Knuth, The Art of Computer Programming, vol. 2, 3.4.2.
+    """
+    w = first + wp.tid()
+    if not is_due(env, w, mask, draw):
+        return
+    state = wp.rand_init(start_of(env, w, draw))
+    missing = wp.randi(state, int(draw.low[0]), int(draw.high[0]) + 1)
+    count = draw.index.shape[1]
+    for i in range(count):
+        there = int(0)
+        if float(count - i) * wp.randf(state) < float(missing):
+            there = 1
+        present[draw.index[w, i]] = there
+        missing -= there
+
+
 @wp.kernel
 def draw_field(first: int, env: EnvView, mask: wp.array(dtype=bool), draw: DrawView):
-    """One thread per world: draw for the masked ones; what belongs to the start in the first episode only."""
+    """One thread per world: draw for the masked ones."""
     w = first + wp.tid()
-    if not mask[w]:
+    if not is_due(env, w, mask, draw):
         return
-    if draw.when == AT_START and env.episode[w] > 0:
-        return
-    state = wp.rand_init(int(random_of(env, w, RANDOMISE)), draw.stream)
-    start = int(wp.rand_init(int(state), env.length[w]))
+    start = start_of(env, w, draw)
     width = draw.low.shape[0]
     for i in range(draw.index.shape[1]):
         place = draw.index[w, i]

@@ -59,6 +59,7 @@ class BodyMethods(BuilderLists):
         self.body_inertia.append(inertia + armature * np.eye(3) if armature else inertia.copy())
         self.body_mass.append(float(mass))
         self.body_world.append(-1)
+        self.body_present.append(1)
         self.body_key.append(key)
         return index
 

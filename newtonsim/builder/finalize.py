@@ -230,6 +230,7 @@ class _Allocation:
         inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)
         model.body_inv_mass = self._put(inverse.astype(np.float32), wp.float32, True)
         inertia = self.arrays["body_inertia"].astype(np.float64)
+        model.bodies_may_be_absent = not self.arrays["body_present"].all()
         model.body_inv_inertia = self._put(inverse_inertia(mass, inertia).astype(np.float32), wp.mat33, True)
 
     def _joints(self) -> None:

@@ -46,6 +46,9 @@ _LEAST_ROOM = 64
 PLAN = "collision_plan"
 """Under which a model keeps its plan."""
 
+SURFACE_KINDS = "kinds of surfaces"
+"""Under which a model keeps what `surface_kinds_of` returns."""
+
 
 class CollisionPlan:
     """Which pairs of shapes can meet, by which narrow phase, and how much room their contacts need.
@@ -134,7 +137,7 @@ class CollisionPlan:
         first, index[shapes] = _same_geometry(place[shapes], scale[shapes])
         hulls = [objects[place[s]].convex_hull(scale[s]) for s in shapes[first].tolist()]
         shape = ShapeView()
-        shape.kind = put(self.kind, dtype=int, device=device)
+        shape.kind = put(_of_present(model, self.kind), dtype=int, device=device)
         shape.hull = put(index, dtype=int, device=device)
         lower, upper = _local_bounds(objects, place, scale)
         shape.local_lower = put(lower, dtype=wp.vec3, device=device)
@@ -235,6 +238,14 @@ def collision_plan_of(model: Model) -> CollisionPlan:
     return model.cached(PLAN, CollisionPlan)
 
 
+def surface_kinds_of(model: Model) -> wp.array:
+    """Kind of each shape where meshes that collide as hulls are seen as they are, int (shape_count,)."""
+    return model.cached(
+        SURFACE_KINDS,
+        lambda m: put(_of_present(m, m.shape_geo.type.numpy()), dtype=int, device=m.device),
+    )
+
+
 add_kind("pair", lambda model: collision_plan_of(model).pair_start)
 add_kind("contact", lambda model: collision_plan_of(model).contact_start)
 add_kind("sweep_entry", lambda model: collision_plan_of(model).sweep_start)
@@ -278,6 +289,15 @@ def _collision_kinds(model: Model, rules: ContactRules) -> np.ndarray:
     hull &= rules.collides | rules.meets_ground  # a hull costs time to make, and others are only looked at
     kind[(kind == GeoType.MESH) & hull] = _HULL
     return kind
+
+
+def _of_present(model: Model, kinds: np.ndarray) -> np.ndarray:
+    """Kinds of shapes, NONE on bodies that are absent."""
+    if not model.bodies_may_be_absent:
+        return kinds
+    present: np.ndarray = np.append(model.body_present.numpy(), 1)
+    owner: np.ndarray = model.shape_body.numpy()
+    return np.where(present[owner] != 0, kinds, int(GeoType.NONE))
 
 
 def _same_geometry(place: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

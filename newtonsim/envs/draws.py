@@ -14,6 +14,7 @@ import warp as wp
 from newtonsim.collision.plan import PLAN
 from newtonsim.envs.values import is_number
 from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.fields.presence import check_trees, roots_of_bodies
 from newtonsim.fields.table import FieldSpec, find_field
 from newtonsim.fields.updates import check_changeable, follow
 from newtonsim.fields.view import View
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 _CHOICES = {
-    "distribution": {"uniform": 0, "log-uniform": 1, "normal": 2},
+    "distribution": {"uniform": 0, "log-uniform": 1, "normal": 2, "count": 3},
     "how": {"scale": 0, "add": 1, "set": 2},
     "each": {"number": 0, "element": 1, "world": 2},
     "when": {"start": 0, "reset": 1, "interval": 2},
@@ -43,7 +44,8 @@ class Draw:
     Attributes:
         range: Least and greatest number; mean and standard deviation of a normal distribution, which is cut
             off at three standard deviations. Either is a number, or one for each component of a vector.
-        distribution: "uniform", "log-uniform" or "normal".
+        distribution: "uniform", "log-uniform" or "normal"; "count" of "bodies.present" alone: the range is
+            that of how many of the bodies, or of the trees that they are, are in a world, any of them.
         how: "scale" multiplies the value that the model had at first, "add" adds to it, "set" replaces it.
         select: Which elements, by a pattern of their labels, see `newtonsim.View`.
         each: What has a number of its own: "number" each component of each element, "element" each element,
@@ -158,6 +160,7 @@ class FieldDraws:
             _view_of(model, spec, draw, number, control_dt) for number, (spec, draw) in enumerate(named)
         ]
         self._attributes = [spec.attribute for spec, _ in named]
+        self._counts = [draw.distribution == "count" for _, draw in named]
         # what follows outside the model belongs to checkpoints too
         plan = model.kept(PLAN) if "shape_geo.scale" in self._attributes else None
         self._boxes = None if plan is None else (plan.shape.local_lower, plan.shape.local_upper)
@@ -181,12 +184,12 @@ class FieldDraws:
 
     def _launch(self, launch: Launcher, env: EnvView, mask: wp.array, numbers: Sequence[int]) -> None:
         for number in numbers:
-            launch(
-                draw_kernels.draw_field,
-                "world",
-                reads=dict(env=env, mask=mask),
-                writes=dict(draw=self._views[number]),
-            )
+            reads, view = dict(env=env, mask=mask), self._views[number]
+            if self._counts[number]:
+                present = dict(present=self._model.body_present)
+                launch(draw_kernels.draw_present, "world", reads=dict(**reads, draw=view), writes=present)
+            else:
+                launch(draw_kernels.draw_field, "world", reads=reads, writes=dict(draw=view))
         for attribute in dict.fromkeys(self._attributes[number] for number in numbers):
             follow(self._model, attribute, launch, mask)
 
@@ -202,6 +205,10 @@ def _view_of(
     if spec.key in _POSES or spec.key == "enabled":
         raise NewtonsimError(f"{spec.name}: cannot be drawn, it is no plain number")
     field = View(model, draw.select if spec.group else "*").field(spec.name)
+    if (draw.distribution == "count") != (spec.name == "bodies.present"):
+        raise NewtonsimError(f"{spec.name}: distribution='count' is that of bodies.present, and its only one")
+    if draw.distribution == "count":
+        return _count_view(model, spec, draw, field, number, control_dt)
     nominal = np.array(field.numpy(), np.float64)
     check_changeable(model, spec, field.entries)
     low, high = _components(spec, draw, field)
@@ -214,9 +221,37 @@ def _view_of(
     view.target = field.memory
     each = draw.each or ("element" if draw.how == "scale" else "number")
     view.distribution, view.how = _CHOICES["distribution"][draw.distribution], _CHOICES["how"][draw.how]
-    view.each, view.when = _CHOICES["each"][each], _CHOICES["when"][draw.when]
+    view.each = _CHOICES["each"][each]
+    _set_times(view, draw, number, control_dt)
+    return view
+
+
+def _set_times(view: draw_kernels.DrawView, draw: Draw, number: int, control_dt: float) -> None:
+    """When it is drawn, and from which random numbers."""
+    view.when = _CHOICES["when"][draw.when]
     view.every = max(1, round(draw.seconds / control_dt)) if draw.when == "interval" else 0
     view.stream = number
+
+
+def _count_view(
+    model: Model, spec: FieldSpec, draw: Draw, field: Field, number: int, control_dt: float
+) -> draw_kernels.DrawView:
+    """What kernels are told of a number of trees that are there."""
+    check_trees(model, field.entries, np.ones(field.entries.shape, int))
+    roots = roots_of_bodies(model)[field.entries]
+    trees = roots[roots == field.entries].reshape(len(roots), -1)
+    low, high = draw.range
+    whole = all(is_number(end) and end == int(end) for end in (low, high))
+    if not (whole and 0 <= low <= high <= trees.shape[1]):
+        raise NewtonsimError(
+            f"{spec.name}: range: expected whole numbers (low, high) from 0 to {trees.shape[1]}, "
+            f"got {draw.range!r}"
+        )
+    check_changeable(model, spec, field.entries)
+    view = draw_kernels.DrawView()
+    view.index = put(trees, dtype=int, device=model.device)
+    view.low, view.high = (put([end], dtype=float, device=model.device) for end in (low, high))
+    _set_times(view, draw, number, control_dt)
     return view
 
 

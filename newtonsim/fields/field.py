@@ -31,8 +31,8 @@ class FieldOwner(Protocol):
         """Return where in the array of a field quaternions begin, as places of single numbers."""
         ...
 
-    def check_change(self, field: Field, index: np.ndarray) -> None:
-        """Raise an error if entries of a field cannot be changed."""
+    def check_change(self, field: Field, index: np.ndarray, words: wp.array) -> None:
+        """Raise an error if entries of a field cannot be changed to these words."""
 
     def follow_change(self, spec: FieldSpec, worlds: np.ndarray, mask: wp.array) -> None:
         """Bring up to date what depends on a field in some worlds: those that a mask has, if it has any."""
@@ -166,7 +166,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         shape = (len(rows), *self.shape[1:])
         words = self._words(values, shape)
         index = self._index[rows]
-        self.owner.check_change(self, index)
+        self.owner.check_change(self, index, words)
         _write_words(words, self.owner.array_of(self.spec), self._width, index, self._worlds[rows], mask)
         self.owner.follow_change(self.spec, self._worlds[rows], mask)
 

@@ -82,6 +82,7 @@ _STATE = [
     FieldSpec("joints.f", "control", "joint_f", "dof"),
 ]
 _BODIES = [
+    FieldSpec("bodies.present", "model", "body_present", "body", 0.0, 1.0),
     FieldSpec("bodies.mass", "model", "body_mass", "body", 0.0, positive=True),
     FieldSpec("bodies.inertia", "model", "body_inertia", "body"),
     FieldSpec("bodies.com", "model", "body_com", "body"),

@@ -10,6 +10,7 @@ import warp as wp
 from newtonsim.collision.plan import PLAN, CollisionPlan
 from newtonsim.errors import ModelError
 from newtonsim.fields.levers import LEVERS
+from newtonsim.fields.presence import check_absence, presence_of
 from newtonsim.kernels.steps import fields as field_kernels
 from newtonsim.kernels.views.shapes import KIND_HULL
 from newtonsim.runtime.launcher import Launcher
@@ -38,7 +39,7 @@ def follow(
 ) -> None:
     """Let what depends on an array of the model follow it.
 
-    Inverse masses and inertias; levers of joint axes; radii and boxes of shapes.
+    Inverse masses and inertias; levers of joint axes; radii and boxes of shapes; what is absent.
 
     Args:
         model: The model.
@@ -64,6 +65,10 @@ def follow(
             ),
             writes=dict(lever=model.kept(LEVERS)),
         )
+    if attribute == "body_present":
+        presence = presence_of(model)
+        if presence is not None:
+            presence.follow(launch)
     if attribute == "shape_geo.scale":
         _bound_shapes(model, launch, mask)
 
@@ -86,6 +91,9 @@ def check_changeable(model: Model, spec: FieldSpec, index: np.ndarray) -> None:
             place = int(index.reshape(-1)[np.argmax(still)])
             name = f"'{model.body_key[place]}'" if spec.group == "bodies" else str(place)
             raise ModelError(f"{spec.name}: {name} has none and stands still, which solvers count on")
+    elif spec.name == "bodies.present":
+        check_absence(model)
+        model.bodies_may_be_absent = True
     elif spec.name == "shapes.scale":
         _check_resizable(model, index)
     elif spec.key in ("mu_torsion", "mu_rolling") and model.kept(PLAN) is not None:

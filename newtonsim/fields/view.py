@@ -9,10 +9,12 @@ import warp as wp
 
 from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.fields.field import Field, copy_entries
+from newtonsim.fields.presence import check_trees
 from newtonsim.fields.selection import Selection, choose_worlds
 from newtonsim.fields.table import FIELDS, GROUPS, FieldSpec, find_field
 from newtonsim.fields.updates import check_changeable, follow
 from newtonsim.kinematics import eval_fk, eval_ik
+from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
 from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import Model
@@ -191,7 +193,7 @@ class View:
             self._quaternions = quaternion_starts(kinds, starts[: len(kinds)])
         return self._quaternions
 
-    def check_change(self, field: Field, index: np.ndarray) -> None:
+    def check_change(self, field: Field, index: np.ndarray, words: wp.array) -> None:
         """See `FieldOwner`: refuse changes that would not reach what they are meant for."""
         spec, model = field.spec, self.model
         if spec.owner == "model" and spec.name not in _ALWAYS_READ and self._sim is not None:
@@ -200,6 +202,10 @@ class View:
                 raise ModelError(
                     f"{spec.name}: {kind} has taken over the model when it was made; make a new one"
                 )
+        if spec.name == "bodies.present":
+            if self._sim is not None and not self._sim.solver.lets_bodies_be_absent:
+                raise ModelError(f"{spec.name}: {type(self._sim.solver).__name__} moves all bodies")
+            check_trees(model, index, words.numpy().reshape(index.shape))
         check_changeable(model, spec, index)
 
     def follow_change(self, spec: FieldSpec, worlds: np.ndarray, mask: wp.array) -> None:
@@ -213,9 +219,15 @@ class View:
                 self._place("joints", worlds, mask)
             wake = getattr(self._sim and self._sim.solver, "wake", None)
             if wake is not None:
-                wake()
+                wake(mask if mask.size else self._mask_of(worlds))
         elif spec.name in ("joints.q", "joints.qd", "bodies.q", "bodies.qd") and model.joint_count:
             self._place(spec.group, worlds, mask)
+
+    def _mask_of(self, worlds: np.ndarray) -> wp.array:
+        """A mask of worlds."""
+        mask = np.zeros(self.model.world_count, bool)
+        mask[worlds] = True
+        return put(mask, dtype=bool, device=self.model.device)
 
     def _place(self, group: str, worlds: np.ndarray, mask: wp.array) -> None:
         """Let bodies follow the joints or joints follow the bodies, and leave other worlds as they are."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.collision.plan import collision_plan_of
+from newtonsim.collision.plan import collision_plan_of, surface_kinds_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.collision.pairs import bounds
 from newtonsim.kernels.queries import closest_points as queries_closest_points
@@ -83,7 +83,7 @@ class SceneQuery:
         shape = plan.shape
         if surfaces and count:
             shape = _copy_view(shape)
-            shape.kind = model.shape_geo.type
+            shape.kind = surface_kinds_of(model)
         self.shape_mask = wp.full(count, ALL_BITS, dtype=wp.uint32, device=device)
         self.shape_lower = wp.zeros(count, dtype=wp.vec3, device=device)
         self.shape_upper = wp.zeros(count, dtype=wp.vec3, device=device)

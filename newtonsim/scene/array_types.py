@@ -106,6 +106,7 @@ class ModelArrays:
     body_inertia: wp.array[wp.mat33]
     body_mass: wp.array[wp.float32]
     body_world: wp.array[wp.int32]
+    body_present: wp.array[wp.int32]
     body_key: Column
     joint_type: wp.array[wp.int32]
     joint_parent: wp.array[wp.int32]
@@ -304,6 +305,7 @@ class BuilderColumns:
     body_inertia: ColumnAttribute
     body_mass: ColumnAttribute
     body_world: ColumnAttribute
+    body_present: ColumnAttribute
     body_key: ColumnAttribute
     joint_type: ColumnAttribute
     joint_parent: ColumnAttribute

@@ -122,6 +122,13 @@ _BODY = [
     ),
     ArraySpec("body_mass", "body", wp.float32, "kg", "Masses; 0 makes a body kinematic", grad=True),
     ArraySpec("body_world", "body", wp.int32, "", "World of each body, -1 for the global one"),
+    ArraySpec(
+        "body_present",
+        "body",
+        wp.int32,
+        "",
+        "Whether a body is there; one number for all bodies of a tree, may change between steps",
+    ),
     ArraySpec("body_key", "body", None, "", "Names"),
 ]
 

@@ -120,6 +120,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         particle_max_velocity: Speed at which particles are cut off [m/s].
         particle_color_groups: Particles of each colour, list of int arrays.
         particle_colors: Colour of each particle, shape [particle_count].
+        bodies_may_be_absent: Whether `body_present` may be 0 anywhere; solvers look at it only then.
         body_inv_mass: Inverse masses [1/kg], shape [body_count]; 0 for kinematic bodies.
         body_inv_inertia: Inverse inertias, shape [body_count], mat33.
         joint_q_start: First coordinate of each joint and the total, shape [joint_count + 1].
@@ -206,6 +207,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         self.particle_color_groups: list[wp.array] = []
 
     def _create_body_attributes(self) -> None:
+        self.bodies_may_be_absent = False
         self.joint_mimic: list[tuple[int, int, float, float]] = []
         self.articulation_key: list[str] = []
         self.articulation_count = 0

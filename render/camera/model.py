@@ -17,12 +17,15 @@ from newtonsim.geometry.hull import ConvexHull
 from newtonsim.geometry.images import read_image
 from newtonsim.kernels.camera import pictures as camera_pictures
 from newtonsim.kernels.camera import scene as camera_scene
+from newtonsim.kernels.steps import presence
 from newtonsim.kernels.views.shapes import KIND_HULL
 from newtonsim.render.camera.elements import CameraElements
 from newtonsim.render.camera.meshes import CameraMesh, pack_corners
 from newtonsim.render.camera.rows import RayScene, primitive_extents
 from newtonsim.render.camera.textures import Textures
 from newtonsim.render.shapes import PALETTE
+from newtonsim.runtime import compilation
+from newtonsim.scene.allocation import put
 from newtonsim.scene.columns import distinct
 from newtonsim.scene.enums import GeoType, ShapeFlags
 
@@ -98,6 +101,7 @@ class ModelScene(RayScene):
         )
         self._view.elements = self.elements.view
         self._refresh()
+        self._row_shape: wp.array | None = None
         self._no_bodies = wp.zeros(0, dtype=wp.transform, device=model.device)
         self.update(model)
 
@@ -112,6 +116,7 @@ class ModelScene(RayScene):
         """
         if state is not self.model:
             self.model.check_state(state)
+        self._hide_absent()
         self.place(self.body_poses(state))
         self.elements.update(state.particle_q)
         return self
@@ -119,6 +124,29 @@ class ModelScene(RayScene):
     def body_poses(self, state: State | Model) -> wp.array:
         """Return the poses of the bodies of a state, an empty array if there are none."""
         return state.body_q if self.model.body_count else self._no_bodies
+
+    def _hide_absent(self) -> None:
+        """Let rows on bodies that are absent be invisible."""
+        model = self.model
+        if not model.bodies_may_be_absent or not len(self.shapes):
+            return
+        if self._row_shape is None:
+            self._row_shape = put(self.shapes, dtype=int, device=self.device)
+            self._alpha = put(self.color.numpy()[:, 3], dtype=float, device=self.device)
+        compilation.launch(
+            presence.hide_rows,
+            len(self.shapes),
+            reads=dict(
+                first=0,
+                shape=self._row_shape,
+                body=model.shape_body,
+                present=model.body_present,
+                alpha=self._alpha,
+            ),
+            writes=dict(color=self.color),
+            device=self.device,
+            record_tape=False,
+        )
 
     # -- which shapes ----------------------------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ class SmoothStage:
     def place(self, launch: Launcher, state: State) -> None:
         """Poses and velocities at the start of the step, of kinematic bodies too."""
         launch.place(self.motion, state.joint_q, state.joint_qd, self.body_q, self.body_qd)
-        move_kinematic_bodies(launch, state, 0.0, self.body_q, self.body_qd)
+        move_kinematic_bodies(launch, state.body_q, state.body_qd, 0.0, self.body_q, self.body_qd)
 
     def begin_forces(self, launch: Launcher, state: State) -> None:
         """Begin the sum of wrenches, `body_f`, with the external ones."""
@@ -122,7 +122,7 @@ class SmoothStage:
                 body_qd=self.body_qd,
             ),
         )
-        move_kinematic_bodies(launch, state, 0.0, self.body_q, self.body_qd)
+        move_kinematic_bodies(launch, state.body_q, state.body_qd, 0.0, self.body_q, self.body_qd)
 
     def predict(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
         """Compute v_predicted; needs `factorize` and all forces.

@@ -22,6 +22,7 @@ from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
+from newtonsim.solvers.absent_bodies import AbsentBodies
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
@@ -132,6 +133,7 @@ class FeatherstoneSolver(LaunchedSolver):
     """
 
     options_of = ConstraintOptions
+    lets_bodies_be_absent = True
     step_type = FeatherstoneStep
     differentiated_controls = ("joint_act", "joint_f", "tendon_act")
 
@@ -177,6 +179,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.end_motion = Motion(model, forces=False)
         self.sleep = self._sleep_stage(sleep, SleepOptions(sleep_speed, sleep_spin, sleep_time))
         self._rest = self.sleep or Awake()
+        self._absent: AbsentBodies | None = None
         self.world_nonfinite = self.constraints.nonfinite.worlds
         self.default_control = model.control(clone_variables=False)
         self.adjoint = self._make_adjoint()
@@ -188,6 +191,8 @@ class FeatherstoneSolver(LaunchedSolver):
 
     def _prepare(self, model: Model) -> Control:
         self.check_model(model)
+        if model.bodies_may_be_absent and self.deformables is not None:
+            raise ModelError("FeatherstoneSolver: bodies that particles meet cannot be absent")
         return self.default_control
 
     def _advance(self, shard: Shard, step: FeatherstoneStep) -> None:
@@ -204,6 +209,7 @@ class FeatherstoneSolver(LaunchedSolver):
         model = self.model
         families = frozenset(collision_plan_of(model).families) if model.shape_count else frozenset()
         parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
+        parts += (model.bodies_may_be_absent,)
         parts += (type(self.smooth.factors),)
         deformables = None if self.deformables is None else type(self.deformables.system)
         return type(self), families, parts, model.particle_count > 0, self.constraints.has_loops, deformables
@@ -220,6 +226,8 @@ class FeatherstoneSolver(LaunchedSolver):
         else:
             smooth.place(launch, state)
         launch = rest.begin(launch, state, control, contacts)
+        absent = self._absent_bodies()
+        launch = absent.begin(launch, state) if absent else launch
         # find contacts
         if step.contacts is None:
             find_contacts(launch, smooth.body_q, smooth.body_qd, contacts, dt, rest.look_ahead * dt)
@@ -232,6 +240,8 @@ class FeatherstoneSolver(LaunchedSolver):
         constraints.predict(launch, smooth, state, dt)
         smooth.finish(launch, state, control, joint_f, dt)
         rest.hold(launch, smooth.v_free)
+        if absent:
+            absent.hold(launch, smooth.v_free, smooth.implicit, self.servos and self.servos.applied)
         # constraints
         constrained = self._contact_mode.constrained(contacts)
         constraints.build(launch, smooth, state.joint_q, state.joint_qd, control.joint_act, constrained, dt)
@@ -239,8 +249,15 @@ class FeatherstoneSolver(LaunchedSolver):
         constraints.find_impulses(launch, constrained, dt)
         # integrate
         self._advance_trees(launch, step)
-        move_kinematic_bodies(launch, state, dt, out.body_q, out.body_qd)
+        velocities = absent.moving if absent else state.body_qd
+        move_kinematic_bodies(launch, state.body_q, velocities, dt, out.body_q, out.body_qd)
         rest.end(launch, out, contacts, dt)
+
+    def _absent_bodies(self) -> AbsentBodies | None:
+        """What keeps absent bodies out of a step, made in the first one in which there may be any."""
+        if self.model.bodies_may_be_absent and self._absent is None:
+            self._absent = AbsentBodies(self.model, self.constraints.rows.dof, self.constraints.rows.pair)
+        return self._absent if self.model.bodies_may_be_absent else None
 
     def _add_forces(self, launch: Launcher, step: FeatherstoneStep, contacts: Contacts) -> wp.array:
         """Add compliant contacts, stages and particles to the forces; return the generalised ones."""
@@ -501,6 +518,8 @@ class FeatherstoneSolver(LaunchedSolver):
             raise NotDifferentiableError("stages of before_step have no gradient")
         if self.deformables is not None:
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
+        if model.bodies_may_be_absent:
+            raise NotDifferentiableError("FeatherstoneSolver has no gradient with bodies that may be absent")
         if self.options.cone == "pyramidal" and collision_plan_of(model).contact_count and not self.compliant:
             raise NotDifferentiableError(
                 'FeatherstoneSolver has no gradient with cone="pyramidal"; use cone="elliptic"'
@@ -527,7 +546,8 @@ class FeatherstoneSolver(LaunchedSolver):
 
     def workspaces(self) -> tuple[object, ...]:
         """See `SolverBase.workspaces`."""
-        return (*self.adjoints(), self.reactions)
+        absent = () if self._absent is None else (self._absent,)
+        return (*self.adjoints(), self.reactions, *absent)
 
     def host_memory(self) -> HostValues:
         """What `contact_forces` and their like read of the last step, see `HostMemory`."""
@@ -566,7 +586,7 @@ class FeatherstoneSolver(LaunchedSolver):
             return False
         if self.constraints.parameters.any or self.constraints.tendons:
             return False
-        if self.servos or self.sleep or self.speed_limit:
+        if self.servos or self.sleep or self.speed_limit or self.model.bodies_may_be_absent:
             return False
         return self.options.cone != "pyramidal" or not collision_plan_of(self.model).contact_count
 

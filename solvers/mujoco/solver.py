@@ -321,7 +321,9 @@ class MuJoCoSolver(SolverBase):
         if model.joint_count:
             arrays = (state_out.joint_q, state_out.joint_qd, state_out.body_q, state_out.body_qd)
             launch.place(self._motion, *arrays)
-        move_kinematic_bodies(launch, state_in, dt, state_out.body_q, state_out.body_qd)
+        move_kinematic_bodies(
+            launch, state_in.body_q, state_in.body_qd, dt, state_out.body_q, state_out.body_qd
+        )
 
     def _takes(self, contacts: Contacts | None) -> bool:
         """Whether a step takes contacts from outside; makes room for them in MuJoCo's terms."""

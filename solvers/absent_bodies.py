@@ -1,0 +1,104 @@
+"""Stage of FeatherstoneSolver for bodies that are absent from their worlds."""
+
+from __future__ import annotations
+
+import warp as wp
+
+from newtonsim.fields.presence import presence_of
+from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, DofRowView
+from newtonsim.kernels.constraints.pair_rows import PairRowView
+from newtonsim.kernels.steps import presence as presence_kernels
+from newtonsim.kernels.views.model import TreeView
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.residents import keep_on_device
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.model import Model
+from newtonsim.scene.state import State
+from newtonsim.scene.topology import topology_of
+
+
+class AbsentBodies:
+    """Keeps what is absent out of a step: it meets nothing, stands still and has no rows.
+
+    Smooth dynamics of its trees are computed all the same, and then not used.
+
+    Args:
+        model: The model.
+        dof_rows: Rows on single dofs of the solver.
+        pair_rows: Rows between bodies of the solver.
+
+    Attributes:
+        tree: The model's topology, without dofs for absent bodies.
+        moving: Velocities of bodies at the start of the step, zero of absent ones, (body_count,).
+    """
+
+    def __init__(self, model: Model, dof_rows: DofRowView, pair_rows: PairRowView):
+        self.model = model
+        self._rows, self._pairs = dof_rows, pair_rows
+        device, topology = model.device, topology_of(model)
+        self._own_kind = put(dof_rows.source_kind.numpy(), dtype=int, device=device)
+        self._no_servos = zeros(0, dtype=float, device=device)
+        self.moving = zeros(model.body_count, dtype=wp.spatial_vector, device=device)
+        self.tree = TreeView()
+        for name in TreeView.cls.__annotations__:
+            setattr(self.tree, name, getattr(topology.view, name))
+        self.tree.body_leaf = zeros(model.body_count, dtype=int, device=device)
+        keep_on_device(device, self.tree)
+
+    def begin(self, launch: Launcher, state: State) -> Launcher:
+        """Take what is absent out of collisions and constraints.
+
+        Returns:
+            Launcher for the rest of the step, to which absent bodies have no dofs.
+        """
+        model, presence = self.model, presence_of(self.model)
+        assert presence is not None
+        present = model.body_present
+        presence.follow(launch)
+        launch(
+            presence_kernels.hold_bodies,
+            "body",
+            reads=dict(present=present, leaf=launch.views.tree.body_leaf, qd=state.body_qd),
+            writes=dict(body_leaf=self.tree.body_leaf, moving=self.moving),
+        )
+        launch(
+            presence_kernels.leave_out_rows,
+            "dof_row",
+            reads=dict(
+                body=self.tree.dof_body,
+                present=present,
+                dof=self._rows.source_dof,
+                own_kind=self._own_kind,
+                idle_kind=int(ROW_DRIVE),
+            ),
+            writes=dict(source_kind=self._rows.source_kind),
+        )
+        if model.constraint_count:
+            launch(
+                presence_kernels.release_constraints,
+                "pair_row",
+                reads=dict(
+                    constraint=self._pairs.constraint,
+                    ends=presence.ends,
+                    present=present,
+                    enabled=model.constraint_enabled,
+                ),
+                writes=dict(acting=presence.acting),
+            )
+        return launch.with_tree(self.tree)
+
+    def hold(self, launch: Launcher, qd: wp.array, implicit: wp.array, applied: wp.array | None) -> None:
+        """Zero the velocities of absent bodies, and switch off their drives and servos.
+
+        Args:
+            launch: Launcher of the model.
+            qd: Velocities without constraints, (joint_dof_count,).
+            implicit: 0 for dofs whose drive needs a row, likewise.
+            applied: Efforts of servos, None without servos.
+        """
+        launch(
+            presence_kernels.hold_dofs,
+            "dof",
+            reads=dict(body=self.tree.dof_body, present=self.model.body_present),
+            writes=dict(qd=qd, settled=implicit, applied=self._no_servos if applied is None else applied),
+        )
