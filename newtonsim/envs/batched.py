@@ -25,6 +25,7 @@ from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
 from newtonsim.envs.randomise import Randomisation, Randomiser, read_randomisation
 from newtonsim.envs.sensors import SensorSet
+from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.task import Motors
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels.envs import episodes
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from newtonsim.checkpoints import Memory
     from newtonsim.envs.camera import EnvCamera
     from newtonsim.envs.frames import FrameStack
-    from newtonsim.envs.task import Stage, Task
+    from newtonsim.envs.task import Task
     from newtonsim.envs.vision import CameraSensor
     from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.snapshot import HostValues, Snapshot
@@ -137,9 +138,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": mode}
         self._randomiser = None if randomise is None else self._make_randomiser(randomise)
         self.metadata["render_fps"] = round(1.0 / self.buffers.view.control_dt)
-        stages = {name: getattr(type(task), name) for name in ("act", "observe", "score")}
-        self._on_host = any(not isinstance(stage, wp.Kernel) for stage in stages.values())
-        self._stages: dict[str, Stage] = stages
+        self._stages: dict[str, Any] = {
+            name: task.stage(name) for name in ("act", "observe", "score", "spawn")
+        }
+        self._on_host = not all(_is_recorded(self._stages[name]) for name in ("act", "observe", "score"))
         self._in_one = not self._on_host and self._vision is None
         hooks = {} if self._on_host else {"before": self._launch_act, "after": self._launch_rest}
         dt = self.buffers.view.control_dt
@@ -182,6 +184,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.task.sensor_columns = self._sensors.columns
         self._vision = self.task.camera_sensor()
         self.buffers = Buffers(self.task, motors, self.model, self._sensors.size, self._vision)
+        self.task.bind(self.model)
         if isinstance(self.solver, ActuatedSolver):
             self.solver.actuators.follow_episodes(self.buffers.view.key, self.buffers.view.episode)
 
@@ -201,7 +204,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if changed:
             kind = type(self.solver).__name__
             raise NewtonsimError(f"randomise: {kind} has taken over the model when it was made: {changed}")
-        if randomise.is_late and not isinstance(type(self.task).act, wp.Kernel):
+        if randomise.is_late and not _is_recorded(self.task.stage("act")):
             raise NewtonsimError("randomise: delay needs an `act` that is a kernel")
         if randomise.is_noisy and self._vision is not None:
             raise NewtonsimError("randomise: noise is that of numbers, and the observations are pictures")
@@ -394,10 +397,20 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         words = [np.random.SeedSequence(int(s)).generate_state(1)[0] for s in seed]
         return np.array(words, np.uint32).view(np.int32)
 
+    def _launch_stage(self, name: str, launch: Launcher, view: EnvView, mask: wp.array) -> None:
+        """Launch a stage of kernels; `act` and `score` are about all worlds."""
+        stage = self._stages[name]
+        if isinstance(stage, KernelSequence):
+            stage.launch(launch, view, mask)
+        elif name in ("act", "score"):
+            launch.user_kernel(stage, "world", view)
+        else:
+            launch.user_kernel(stage, "world", view, mask)
+
     def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
         """From actions to controls."""
         view = self.buffers.attach(sim)
-        launch.user_kernel(self._stages["act"], "world", self._arrived(launch, view))
+        self._launch_stage("act", launch, self._arrived(launch, view), self.buffers.everyone)
         if self._randomiser is not None:
             self._randomiser.launch_before(launch, view)
         self._sensors.launch_before(launch, view)
@@ -418,13 +431,13 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if self.task.contact_wrenches:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)  # pyright: ignore[reportAttributeAccessIssue]
         self._sensors.launch(launch, view, sim, self.buffers.everyone, fresh=False)
-        launch.user_kernel(self._stages["observe"], "world", view, self.buffers.everyone)
-        launch.user_kernel(self._stages["score"], "world", view)
+        self._launch_stage("observe", launch, view, self.buffers.everyone)
+        self._launch_stage("score", launch, view, self.buffers.everyone)
         self._blur(launch, self.buffers.everyone)
         self._launch_finish(launch, sim)
         if self._in_one and self._mode != _MODES[AutoresetMode.DISABLED]:
             self._launch_restart(launch, sim, self.buffers.episodes.fresh)
-            launch.user_kernel(self._stages["observe"], "world", view, self.buffers.episodes.fresh)
+            self._launch_stage("observe", launch, view, self.buffers.episodes.fresh)
             self._blur(launch, self.buffers.episodes.fresh)
 
     def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
@@ -446,8 +459,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         )
         if self._randomiser is not None:
             self._randomiser.launch_draw(launch, view, mask)
-        spawn = type(self.task).spawn
-        start = None if spawn is None else partial(launch.user_kernel, spawn, "world", view, mask)
+        spawn = self._stages["spawn"]
+        start = None if spawn is None else partial(self._launch_stage, "spawn", launch, view, mask)
         sim.reset_worlds(launch, mask, start)
         self._sensors.launch(launch, view, sim, mask, fresh=True)
 
@@ -468,8 +481,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     def _observe(self, launch: Launcher, mask: wp.array) -> None:
         observe = self._stages["observe"]
-        if isinstance(observe, wp.Kernel):
-            launch.user_kernel(observe, "world", self.buffers.attach(self.sim), mask)
+        if _is_recorded(observe):
+            self._launch_stage("observe", launch, self.buffers.attach(self.sim), mask)
         else:
             observe(self.task, self._host)
 
@@ -489,9 +502,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                     self.solver.external_wrenches(launch.shard, dt, out)  # pyright: ignore[reportAttributeAccessIssue]
                 self._sensors.launch(launch, view, self.sim, self.buffers.everyone, fresh=False)
                 self._observe(launch, self.buffers.everyone)
-            elif isinstance(stage, wp.Kernel):
+            elif _is_recorded(stage):
                 view = self.buffers.attach(self.sim)
-                launch.user_kernel(stage, "world", self._arrived(launch, view) if name == "act" else view)
+                arrived = self._arrived(launch, view) if name == "act" else view
+                self._launch_stage(name, launch, arrived, self.buffers.everyone)
             else:
                 stage(self.task, self._host)
         self._blur(launch, self.buffers.everyone)
@@ -508,6 +522,11 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             self._blur(launch, fresh)
             if self._frames is not None:
                 self._frames.fill(self.sim.state, fresh)
+
+
+def _is_recorded(stage: object) -> bool:
+    """Whether a stage is kernels, which the recording of a step holds."""
+    return isinstance(stage, (wp.Kernel, KernelSequence))
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 from gymnasium import spaces
 
+from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.values import check_kind
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels.envs import actions
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
     from newtonsim.solvers import SolverBase
 
-Stage = wp.Kernel | Callable[..., None]
-"""A kernel, or a function on the host of a `HostView`."""
+Stage = wp.Kernel | KernelSequence | Callable[..., None]
+"""A kernel, several of terms, or a function on the host of a `HostView`."""
 
 
 @dataclass
@@ -120,11 +121,11 @@ class Task(ABC):
     dt: ClassVar[float]
     frame_skip: ClassVar[int] = 1
     episode_steps: ClassVar[int] = 1000
-    memory_size: ClassVar[int] = 0
     kept_size: ClassVar[int] = 0
     has_terrain: ClassVar[bool] = False
     contact_wrenches: ClassVar[bool] = False
     has_goal: ClassVar[bool] = False
+    memory_size: int = 0
     discrete_actions: int = 0
     observation_size: int
     sensor_columns: Mapping[str, slice]
@@ -180,6 +181,13 @@ class Task(ABC):
         Returns:
             What the actions drive.
         """
+
+    def stage(self, name: str) -> Stage | None:
+        """Return "act", "observe", "score" or "spawn"; asked for before `build`, None if there is none."""
+        return getattr(type(self), name, None)
+
+    def bind(self, model: Model) -> None:  # noqa: B027 - nothing by default
+        """Take the model of all worlds, before the first stage runs; the sensors have their columns."""
 
     def finish_scene(self, scene: ModelBuilder) -> None:  # noqa: B027 - nothing by default
         """Add what all worlds share, such as the ground, to the builder that holds all of them."""
