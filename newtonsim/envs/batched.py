@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from newtonsim.envs.task import Task
     from newtonsim.envs.vision import CameraSensor
     from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.scene.model import Model
     from newtonsim.scene.snapshot import HostValues, Snapshot
 
 _MODES = {
@@ -86,6 +87,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             those of the model, {"mass": (0.8, 1.2), "gravity": (0.9, 1.1)}.
         render_mode: "rgb_array" for pictures by `render`, or None.
         render_size: Columns and rows of a picture.
+        make_solver: Makes the solver from the model, in place of the task's.
         episode_infos: Whether the infos have "episode". Gymnasium's `RecordEpisodeStatistics` wants to write
             it itself, and is refused otherwise; `gymnasium.make_vec` leaves it out unless told.
 
@@ -116,6 +118,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         render_mode: str | None = None,
         render_size: tuple[int, int] = (320, 240),
         episode_infos: bool = True,
+        make_solver: Callable[[Model], SolverBase] | None = None,
     ):
         if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
             raise NewtonsimError(f"num_envs: expected a whole number from 1 on, got {num_envs!r}")
@@ -133,7 +136,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.max_episode_steps = _limit(
             task.episode_steps if max_episode_steps is None else max_episode_steps
         )
-        self._build(device)
+        self._build(device, make_solver or task.make_solver)
         self._make_spaces()
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": mode}
         self._randomiser = None if randomise is None else self._make_randomiser(randomise)
@@ -162,7 +165,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False
 
-    def _build(self, device: wp.Device) -> None:
+    def _build(self, device: wp.Device, make_solver: Callable[[Model], SolverBase]) -> None:
         """Make model, solver and buffers."""
         world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
         motors = returned(self.task, "build", self.task.build(world), Motors)
@@ -172,7 +175,12 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         scene.replicate(world, self.num_envs, spacing=(0.0, 0.0, 0.0))
         self.task.finish_scene(scene)
         self.model = scene.finalize(device)
-        self.solver = returned(self.task, "make_solver", self.task.make_solver(self.model), SolverBase)
+        self.solver = returned(self.task, "make_solver", make_solver(self.model), SolverBase)
+        if self.task.contact_wrenches and not hasattr(self.solver, "external_wrenches"):
+            kind = type(self.solver).__name__
+            raise NewtonsimError(
+                f"{self.task.name}: it observes forces of contacts, which {kind} does not tell"
+            )
         entries = returned(self.task, "actuators", self.task.actuators(), Mapping)
         if entries:
             self.solver = ActuatedSolver(self.solver, Actuators(self.model, entries, self.task.dt))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.envs.sensors import Sensor
     from newtonsim.envs.vision import CameraSensor
+    from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.model import Model
     from newtonsim.solvers import SolverBase
 
@@ -218,6 +219,13 @@ class Task(ABC):
         """Return the camera whose pictures are the observation, None if what `observe` writes is.
 
         `observe` writes its numbers in any case, for `score` and for learners that want both.
+        """
+        return None
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str] | None:
+        """Return how far each world is from what is asked of it now, (num_envs,), and in which unit.
+
+        None if the task asks for nothing of the kind, as by default. It waits for a GPU.
         """
         return None
 

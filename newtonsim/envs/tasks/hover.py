@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
 
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Ending, Event, Observation, Reward
+
+if TYPE_CHECKING:
+    from newtonsim.kernels.envs.views import EnvView
 
 
 class Hover(TermTask):
@@ -47,6 +52,11 @@ class Hover(TermTask):
                 "jerking": -0.02,
             }
         )
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: the distance from the point."""
+        place, _ = self._base_pose(env)
+        return np.linalg.norm(self._commands(env) - place, axis=1), "m"
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""

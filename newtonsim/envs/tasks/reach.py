@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Action, Event, Observation, Reward
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
+    from newtonsim.kernels.envs.views import EnvView
 
 _TIP = (0.0, 0.0, 0.1034)  # [m] between the fingers of the hand
 _CUBE_HALF, _CUBE_MASS = 0.02, 0.1  # [m], [kg]
@@ -68,6 +71,11 @@ class Reach(TermTask):
             }
         )
 
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: the distance of the tip from the point."""
+        place, turn = self._base_pose(env)
+        return np.linalg.norm(self._commands(env) - place - turn.apply(self.options["tip"]), axis=1), "m"
+
     def event_terms(self) -> dict[str, Event]:
         """See `TermTask.event_terms`."""
         o = self.options
@@ -120,6 +128,11 @@ class Lift(Reach):
                 "moving_joints": -0.002,
             }
         )
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: the distance of the cube from the point."""
+        cube = env.joint_q.numpy().reshape(-1, env.coords)[:, self._cube_at : self._cube_at + 3]
+        return np.linalg.norm(self._commands(env) - cube, axis=1), "m"
 
     def event_terms(self) -> dict[str, Event]:
         """See `TermTask.event_terms`."""

@@ -17,6 +17,7 @@ from newtonsim.errors import NewtonsimError
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.envs.task import Motors
+    from newtonsim.kernels.envs.views import EnvView
 
 _SCAN_X = np.linspace(-0.6, 0.6, 9).tolist()
 _SCAN_Y = np.linspace(-0.4, 0.4, 5).tolist()
@@ -91,6 +92,12 @@ class Velocity(TermTask):
         arguments = {"step_in_the_air": foot, "slip_feet": foot}
         changes = {name: {"weight": weight, **arguments.get(name, {})} for name, weight in weights.items()}
         return library.rewards_of(changes)
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: of the horizontal velocity, in the axes of the base."""
+        _, turn = self._base_pose(env)
+        velocity = turn.inv().apply(env.body_qd.numpy()[self.built.base :: env.bodies, 3:])
+        return np.linalg.norm(self._commands(env)[:, :2] - velocity[:, :2], axis=1), "m/s"
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""
@@ -217,6 +224,11 @@ class GetUp(Velocity):
                 "moving_joints": -1.0e-3,
             }
         )
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: of the tilt."""
+        _, turn = self._base_pose(env)
+        return np.degrees(np.arccos(np.clip(turn.apply([0.0, 0.0, 1.0])[:, 2], -1.0, 1.0))), "degrees"
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""

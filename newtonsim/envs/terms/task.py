@@ -6,6 +6,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.task import Motors, Stage, Task
 from newtonsim.envs.terms import library
@@ -29,7 +31,10 @@ from newtonsim.scene.allocation import put
 from newtonsim.scene.enums import GeoType
 
 if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
+
     from newtonsim.builder import ModelBuilder
+    from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.model import Model
 
 _COMMAND = 3
@@ -177,6 +182,17 @@ class TermTask(Task):
             self.memory_size += placed.count(term.notes, self._actions)
             found.append(placed)
         return found
+
+    def _base_pose(self, env: EnvView) -> tuple[np.ndarray, Rotation]:
+        """Return places (num_envs, 3) [m] and orientations of the bases."""
+        from scipy.spatial.transform import Rotation
+
+        poses = env.body_q.numpy()[self.built.base :: env.bodies]
+        return poses[:, :3], Rotation.from_quat(poses[:, 3:])
+
+    def _commands(self, env: EnvView) -> np.ndarray:
+        """Return the commands, (num_envs, 3)."""
+        return env.memory.numpy()[:, :_COMMAND]
 
     def stage(self, name: str) -> Stage | None:
         """See `Task.stage`."""
