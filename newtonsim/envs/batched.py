@@ -31,6 +31,7 @@ from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels.envs import episodes
 from newtonsim.runtime.devices import find_device
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.enums import JointMode
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import SolverBase
 
@@ -209,6 +210,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if randomise.terrain is not None and not self.task.has_terrain:
             raise NewtonsimError(f"randomise: {self.task.name} has no terrain, got {randomise.terrain}")
         changed = [] if self.solver.reads_model else randomise.changes_model()
+        if not self.solver.reads_model and randomise.draws("strength") and self._has_drives():
+            changed.append("strength")
         if changed:
             kind = type(self.solver).__name__
             raise NewtonsimError(f"randomise: {kind} has taken over the model when it was made: {changed}")
@@ -217,6 +220,11 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if randomise.is_noisy and self._vision is not None:
             raise NewtonsimError("randomise: noise is that of numbers, and the observations are pictures")
         return Randomiser(randomise, self.model, self.buffers.view)
+
+    def _has_drives(self) -> bool:
+        """Whether motors are drives of positions or velocities, with the strength of the model's gains."""
+        modes = self.model.joint_axis_mode.numpy()[self.motors.axes]
+        return bool(np.any(modes != JointMode.FORCE))
 
     def _make_spaces(self) -> None:
         self.single_observation_space = self.task.observation_space()
