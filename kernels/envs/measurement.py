@@ -1,4 +1,4 @@
-"""What real sensors do to readings: bias that drifts, noise, and latency.
+"""What real sensors do to readings: bias that drifts, noise, and delay.
 
 Stage: environment, sensors
 Called by: newtonsim/envs/measured.py
@@ -23,7 +23,7 @@ class MeasurementView:
     noise: wp.array(dtype=float)  # (N) standard deviation
     bias: wp.array(dtype=float)  # (N) standard deviation at the start of an episode
     drift: wp.array(dtype=float)  # (N) standard deviation of the change of the bias in a second [1/√s]
-    low: float  # [s] shortest latency
+    low: float  # [s] shortest delay
     high: float  # [s] longest
     offset: wp.array2d(dtype=float)  # (W, N) present bias
     ring: wp.array3d(dtype=float)  # (W, N, R) last readings
@@ -33,9 +33,9 @@ class MeasurementView:
 def measure_readings(
     first: int, env: EnvView, measured: MeasurementView, mask: wp.array(dtype=bool), fresh: int
 ):
-    """One thread per reading: add bias and noise, and show what was measured a latency ago.
+    """One thread per reading: add bias and noise, and show what was measured a delay ago.
 
-    The latency is drawn by each world for each episode; between two steps it is interpolated. Before the
+    The delay is drawn by each world for each episode; between two steps it is interpolated. Before the
     first measurement that has arrived there is that of the start of the episode.
     """
     i = first + wp.tid()

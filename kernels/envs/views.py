@@ -4,7 +4,7 @@ Lengths: W worlds, A actions, O observations, S readings of sensors, M memory, K
 w owns the coordinates from `w * coords` on, likewise its dofs, axes and bodies.
 
 Stage: environment, all stages
-Called by: newtonsim/envs/__init__.py, kernels/envs/
+Called by: newtonsim/envs/__init__.py, kernels/envs/, kernels/envs/terms/
 Reads: EnvView
 Writes: nothing, its functions return what they find
 """

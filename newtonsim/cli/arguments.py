@@ -29,6 +29,7 @@ def build_parser() -> Parser:
     )
     _add_train(commands.add_parser("train", help="teach a policy to control the robot of an environment"))
     _add_play(commands.add_parser("play", help="run a policy that was trained"))
+    _add_transfer(commands.add_parser("transfer", help="play a policy in another physics engine"))
     _add_pybullet(commands.add_parser("pybullet", help="run a script written for PyBullet, unchanged"))
     _add_pybullet_server(
         commands.add_parser("pybullet-server", help="serve a world to PyBullet scripts in other processes")
@@ -262,6 +263,24 @@ def _add_play(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--view", action="store_true", help="show it in the web browser until Ctrl-C instead")
     _add_page(parser)
+
+
+def _add_transfer(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of ``newtonsim transfer``."""
+    parser.description = (
+        "Run a policy, without noise, here and in another physics engine, with the same observations, "
+        "actuators and rate of actions, and print returns and tracking errors."
+    )
+    parser.add_argument("policy", metavar="POLICY", help="policy.onnx of newtonsim train, or its folder")
+    parser.add_argument(
+        "--to", default="mujoco", choices=("mujoco",), metavar="ENGINE", help="mujoco (default)"
+    )
+    parser.add_argument(
+        "--seeds", type=natural_int, nargs="+", default=[0, 1, 2], metavar="N", help="(default: 0 1 2)"
+    )
+    parser.add_argument(
+        "--episodes", type=positive_int, default=16, metavar="N", help="episodes of each seed (default: 16)"
+    )
 
 
 def _add_page(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ def play(arguments: argparse.Namespace) -> int:
     """Run a policy as the arguments say."""
     let_threads_sleep()
     device = device_name(arguments.device)
-    path = _policy_path(arguments.policy)
+    path = policy_path(arguments.policy)
     if arguments.video:
         require_video()
         check_video_name(arguments.video)
@@ -55,7 +55,7 @@ def play(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _policy_path(path: str) -> str:
+def policy_path(path: str) -> str:
     """Return the file of a policy by its name or its run's folder, where it may not have been written yet."""
     if not os.path.isdir(path):
         if not os.path.exists(path):

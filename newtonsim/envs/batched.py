@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +25,13 @@ from newtonsim.envs.exchange import Exchange, make_exchange
 from newtonsim.envs.host import HostView
 from newtonsim.envs.randomise import Randomisation, Randomiser, read_randomisation
 from newtonsim.envs.sensors import SensorSet
+from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.task import Motors
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels.envs import episodes
 from newtonsim.runtime.devices import find_device
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.enums import JointMode
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import SolverBase
 
@@ -37,9 +39,10 @@ if TYPE_CHECKING:
     from newtonsim.checkpoints import Memory
     from newtonsim.envs.camera import EnvCamera
     from newtonsim.envs.frames import FrameStack
-    from newtonsim.envs.task import Stage, Task
+    from newtonsim.envs.task import Task
     from newtonsim.envs.vision import CameraSensor
     from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.scene.model import Model
     from newtonsim.scene.snapshot import HostValues, Snapshot
 
 _MODES = {
@@ -85,6 +88,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             those of the model, {"mass": (0.8, 1.2), "gravity": (0.9, 1.1)}.
         render_mode: "rgb_array" for pictures by `render`, or None.
         render_size: Columns and rows of a picture.
+        make_solver: Makes the solver from the model, in place of the task's.
         episode_infos: Whether the infos have "episode". Gymnasium's `RecordEpisodeStatistics` wants to write
             it itself, and is refused otherwise; `gymnasium.make_vec` leaves it out unless told.
 
@@ -115,6 +119,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         render_mode: str | None = None,
         render_size: tuple[int, int] = (320, 240),
         episode_infos: bool = True,
+        make_solver: Callable[[Model], SolverBase] | None = None,
     ):
         if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
             raise NewtonsimError(f"num_envs: expected a whole number from 1 on, got {num_envs!r}")
@@ -132,14 +137,15 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.max_episode_steps = _limit(
             task.episode_steps if max_episode_steps is None else max_episode_steps
         )
-        self._build(device)
+        self._build(device, make_solver or task.make_solver)
         self._make_spaces()
         self.metadata = {"render_modes": ["rgb_array"], "autoreset_mode": mode}
         self._randomiser = None if randomise is None else self._make_randomiser(randomise)
         self.metadata["render_fps"] = round(1.0 / self.buffers.view.control_dt)
-        stages = {name: getattr(type(task), name) for name in ("act", "observe", "score")}
-        self._on_host = any(not isinstance(stage, wp.Kernel) for stage in stages.values())
-        self._stages: dict[str, Stage] = stages
+        self._stages: dict[str, Any] = {
+            name: task.stage(name) for name in ("act", "observe", "score", "spawn")
+        }
+        self._on_host = not all(_is_recorded(self._stages[name]) for name in ("act", "observe", "score"))
         self._in_one = not self._on_host and self._vision is None
         hooks = {} if self._on_host else {"before": self._launch_act, "after": self._launch_rest}
         dt = self.buffers.view.control_dt
@@ -160,7 +166,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._host = HostView(self.buffers, self.sim, output) if self._on_host else None
         self._was_reset = False
 
-    def _build(self, device: wp.Device) -> None:
+    def _build(self, device: wp.Device, make_solver: Callable[[Model], SolverBase]) -> None:
         """Make model, solver and buffers."""
         world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
         motors = returned(self.task, "build", self.task.build(world), Motors)
@@ -170,7 +176,12 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         scene.replicate(world, self.num_envs, spacing=(0.0, 0.0, 0.0))
         self.task.finish_scene(scene)
         self.model = scene.finalize(device)
-        self.solver = returned(self.task, "make_solver", self.task.make_solver(self.model), SolverBase)
+        self.solver = returned(self.task, "make_solver", make_solver(self.model), SolverBase)
+        if self.task.contact_wrenches and not hasattr(self.solver, "external_wrenches"):
+            kind = type(self.solver).__name__
+            raise NewtonsimError(
+                f"{self.task.name}: it observes forces of contacts, which {kind} does not tell"
+            )
         entries = returned(self.task, "actuators", self.task.actuators(), Mapping)
         if entries:
             self.solver = ActuatedSolver(self.solver, Actuators(self.model, entries, self.task.dt))
@@ -182,6 +193,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self.task.sensor_columns = self._sensors.columns
         self._vision = self.task.camera_sensor()
         self.buffers = Buffers(self.task, motors, self.model, self._sensors.size, self._vision)
+        self.task.bind(self.model)
         if isinstance(self.solver, ActuatedSolver):
             self.solver.actuators.follow_episodes(self.buffers.view.key, self.buffers.view.episode)
 
@@ -198,14 +210,21 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if randomise.terrain is not None and not self.task.has_terrain:
             raise NewtonsimError(f"randomise: {self.task.name} has no terrain, got {randomise.terrain}")
         changed = [] if self.solver.reads_model else randomise.changes_model()
+        if not self.solver.reads_model and randomise.draws("strength") and self._has_drives():
+            changed.append("strength")
         if changed:
             kind = type(self.solver).__name__
             raise NewtonsimError(f"randomise: {kind} has taken over the model when it was made: {changed}")
-        if randomise.is_late and not isinstance(type(self.task).act, wp.Kernel):
+        if randomise.is_late and not _is_recorded(self.task.stage("act")):
             raise NewtonsimError("randomise: delay needs an `act` that is a kernel")
         if randomise.is_noisy and self._vision is not None:
             raise NewtonsimError("randomise: noise is that of numbers, and the observations are pictures")
         return Randomiser(randomise, self.model, self.buffers.view)
+
+    def _has_drives(self) -> bool:
+        """Whether motors are drives of positions or velocities, with the strength of the model's gains."""
+        modes = self.model.joint_axis_mode.numpy()[self.motors.axes]
+        return bool(np.any(modes != JointMode.FORCE))
 
     def _make_spaces(self) -> None:
         self.single_observation_space = self.task.observation_space()
@@ -399,10 +418,20 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         words = [np.random.SeedSequence(int(s)).generate_state(1)[0] for s in seed]
         return np.array(words, np.uint32).view(np.int32)
 
+    def _launch_stage(self, name: str, launch: Launcher, view: EnvView, mask: wp.array) -> None:
+        """Launch a stage of kernels; `act` and `score` are about all worlds."""
+        stage = self._stages[name]
+        if isinstance(stage, KernelSequence):
+            stage.launch(launch, view, mask)
+        elif name in ("act", "score"):
+            launch.user_kernel(stage, "world", view)
+        else:
+            launch.user_kernel(stage, "world", view, mask)
+
     def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
         """From actions to controls."""
         view = self.buffers.attach(sim)
-        launch.user_kernel(self._stages["act"], "world", self._arrived(launch, view))
+        self._launch_stage("act", launch, self._arrived(launch, view), self.buffers.everyone)
         if self._randomiser is not None:
             self._randomiser.launch_before(launch, view)
         self._sensors.launch_before(launch, view)
@@ -423,13 +452,13 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if self.task.contact_wrenches:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)  # pyright: ignore[reportAttributeAccessIssue]
         self._sensors.launch(launch, view, sim, self.buffers.everyone, fresh=False)
-        launch.user_kernel(self._stages["observe"], "world", view, self.buffers.everyone)
-        launch.user_kernel(self._stages["score"], "world", view)
+        self._launch_stage("observe", launch, view, self.buffers.everyone)
+        self._launch_stage("score", launch, view, self.buffers.everyone)
         self._blur(launch, self.buffers.everyone)
         self._launch_finish(launch, sim)
         if self._in_one and self._mode != _MODES[AutoresetMode.DISABLED]:
             self._launch_restart(launch, sim, self.buffers.episodes.fresh)
-            launch.user_kernel(self._stages["observe"], "world", view, self.buffers.episodes.fresh)
+            self._launch_stage("observe", launch, view, self.buffers.episodes.fresh)
             self._blur(launch, self.buffers.episodes.fresh)
 
     def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
@@ -451,8 +480,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         )
         if self._randomiser is not None:
             self._randomiser.launch_draw(launch, view, mask)
-        spawn = type(self.task).spawn
-        start = None if spawn is None else partial(launch.user_kernel, spawn, "world", view, mask)
+        spawn = self._stages["spawn"]
+        start = None if spawn is None else partial(self._launch_stage, "spawn", launch, view, mask)
         sim.reset_worlds(launch, mask, start)
         self._sensors.launch(launch, view, sim, mask, fresh=True)
 
@@ -473,8 +502,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     def _observe(self, launch: Launcher, mask: wp.array) -> None:
         observe = self._stages["observe"]
-        if isinstance(observe, wp.Kernel):
-            launch.user_kernel(observe, "world", self.buffers.attach(self.sim), mask)
+        if _is_recorded(observe):
+            self._launch_stage("observe", launch, self.buffers.attach(self.sim), mask)
         else:
             observe(self.task, self._host)
 
@@ -494,9 +523,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                     self.solver.external_wrenches(launch.shard, dt, out)  # pyright: ignore[reportAttributeAccessIssue]
                 self._sensors.launch(launch, view, self.sim, self.buffers.everyone, fresh=False)
                 self._observe(launch, self.buffers.everyone)
-            elif isinstance(stage, wp.Kernel):
+            elif _is_recorded(stage):
                 view = self.buffers.attach(self.sim)
-                launch.user_kernel(stage, "world", self._arrived(launch, view) if name == "act" else view)
+                arrived = self._arrived(launch, view) if name == "act" else view
+                self._launch_stage(name, launch, arrived, self.buffers.everyone)
             else:
                 stage(self.task, self._host)
         self._blur(launch, self.buffers.everyone)
@@ -513,6 +543,11 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             self._blur(launch, fresh)
             if self._frames is not None:
                 self._frames.fill(self.sim.state, fresh)
+
+
+def _is_recorded(stage: object) -> bool:
+    """Whether a stage is kernels, which the recording of a step holds."""
+    return isinstance(stage, (wp.Kernel, KernelSequence))
 
 
 def _mode(mode: AutoresetMode | str) -> AutoresetMode:

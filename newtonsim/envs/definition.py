@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import warp as wp
 
+from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.task import Task
 from newtonsim.envs.values import is_number
 from newtonsim.errors import NewtonsimError
@@ -36,13 +37,14 @@ def check_definition(task: Task) -> None:
         if not right(value):
             raise NewtonsimError(f"{cls.__name__}: {name}: expected {expected}, got {value!r}")
     for name in ("act", "observe", "score"):
-        stage = getattr(cls, name, None)
+        stage = task.stage(name)
         if not _is_stage(stage):
             raise NewtonsimError(
                 f"{cls.__name__}: {name}: expected a kernel, or a method that takes a HostView, got {stage!r}"
             )
-    if cls.spawn is not None and not isinstance(cls.spawn, wp.Kernel):
-        raise NewtonsimError(f"{cls.__name__}: spawn: expected a kernel or None, got {cls.spawn!r}")
+    spawn = task.stage("spawn")
+    if spawn is not None and not isinstance(spawn, (wp.Kernel, KernelSequence)):
+        raise NewtonsimError(f"{cls.__name__}: spawn: expected a kernel or None, got {spawn!r}")
 
 
 def returned(task: Task, method: str, value: Any, kind: type[_Kind]) -> _Kind:
@@ -96,4 +98,6 @@ def _is_count(value: Any) -> bool:
 
 def _is_stage(value: object) -> bool:
     # a function of Warp runs in kernels alone
-    return isinstance(value, wp.Kernel) or (callable(value) and not isinstance(value, wp.Function))
+    return isinstance(value, (wp.Kernel, KernelSequence)) or (
+        callable(value) and not isinstance(value, wp.Function)
+    )

@@ -159,6 +159,7 @@ class FieldDraws:
         self._views = [
             _view_of(model, spec, draw, number, control_dt) for number, (spec, draw) in enumerate(named)
         ]
+        _check_limits(model, named)
         self._attributes = [spec.attribute for spec, _ in named]
         self._counts = [draw.distribution == "count" for _, draw in named]
         # what follows outside the model belongs to checkpoints too
@@ -192,6 +193,38 @@ class FieldDraws:
                 launch(draw_kernels.draw_field, "world", reads=reads, writes=dict(draw=view))
         for attribute in dict.fromkeys(self._attributes[number] for number in numbers):
             follow(self._model, attribute, launch, mask)
+
+
+def _check_limits(model: Model, named: Sequence[tuple[FieldSpec, Draw]]) -> None:
+    """Refuse draws by which the lower limit of a joint axis could come above the upper one.
+
+    Raises:
+        NewtonsimError: They could; the error names the axis.
+    """
+    highest, lowest = model.joint_limit_lower.numpy().copy(), model.joint_limit_upper.numpy().copy()
+    for spec, draw in named:
+        if spec.name not in ("joints.limit_lower", "joints.limit_upper"):
+            continue
+        field = View(model, draw.select).field(spec.name)
+        results = np.stack([_applied(draw, np.array(field.numpy(), np.float64), e) for e in draw.reach()])
+        if spec.key == "limit_lower":
+            highest[field.entries] = results.max(axis=0)
+        else:
+            lowest[field.entries] = results.min(axis=0)
+        crossed = (highest > lowest)[field.entries]
+        if crossed.any():
+            at = np.unravel_index(int(np.argmax(crossed)), crossed.shape)
+            axis = field.entries[at]
+            raise NewtonsimError(
+                f"{spec.name} of {field.names[at[1]]!r}: the lower limit could become {highest[axis]:g}, "
+                f"above an upper one of {lowest[axis]:g}"
+            )
+
+
+def _applied(draw: Draw, nominal: np.ndarray, number: np.ndarray) -> np.ndarray:
+    """Return what a number that was drawn makes of values."""
+    change = {"scale": np.multiply, "add": np.add, "set": lambda old, new: new + 0.0 * old}[draw.how]
+    return np.broadcast_to(change(nominal, number), nominal.shape)
 
 
 def _view_of(
@@ -278,8 +311,7 @@ def _check_reach(spec: FieldSpec, draw: Draw, field: Field, nominal: np.ndarray)
     if draw.how == "scale" and not nominal.any():
         raise NewtonsimError(f"{spec.name}: is 0, and factors leave it so: choose how='set' or how='add'")
     ends = [np.broadcast_to(end, nominal.shape[-1:]) if np.ndim(end) else end for end in draw.reach()]
-    change = {"scale": np.multiply, "add": np.add, "set": lambda _, number: number + 0.0 * nominal}[draw.how]
-    results = np.stack([np.broadcast_to(change(nominal, end), nominal.shape) for end in ends])
+    results = np.stack([_applied(draw, nominal, end) for end in ends])
     low, high = results.min(axis=0), results.max(axis=0)
     if spec.key == "inertia":
         wrong = np.broadcast_to(np.asarray(draw.reach()[0]) <= 0.0, nominal.shape)

@@ -1,4 +1,4 @@
-"""Sensors with the faults of real ones: bias, noise, latency."""
+"""Sensors with the faults of real ones: bias, noise, delay."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Measured(Sensor):
     """Any sensor with the faults of a real one; as many readings as it has.
 
-    A measurement is the reading plus a bias plus noise, and is seen a latency later. Bias and latency are
+    A measurement is the reading plus a bias plus noise, and is seen a delay later. Bias and delay are
     drawn by each world at the start of each episode, all of it from the seed of the environment, whatever
     other worlds do. Numbers of faults are one for all readings, or one for each.
 
@@ -35,7 +35,7 @@ class Measured(Sensor):
         noise: Standard deviation of the noise of a measurement, in units of the reading.
         bias: Standard deviation of the bias at the start of an episode.
         drift: Standard deviation by which the bias walks in a second, times √s.
-        latency: Time from measurement to reading [s], or a range (low, high).
+        delay: Time from measurement to reading [s], or a range (low, high).
 
     Raises:
         NewtonsimError: A number is negative or not finite.
@@ -45,7 +45,7 @@ class Measured(Sensor):
     noise: float | Sequence[float] = 0.0
     bias: float | Sequence[float] = 0.0
     drift: float | Sequence[float] = 0.0
-    latency: float | tuple[float, float] = 0.0
+    delay: float | tuple[float, float] = 0.0
 
     def __post_init__(self) -> None:
         if not isinstance(self.sensor, Sensor):
@@ -57,13 +57,13 @@ class Measured(Sensor):
         low, high = self.span
         if not is_range((low, high)) or low < 0.0 or high == math.inf:
             raise NewtonsimError(
-                f"latency: expected a time from 0 on, or a range (low, high), got {self.latency}"
+                f"delay: expected a time from 0 on, or a range (low, high), got {self.delay}"
             )
 
     @property
     def span(self) -> tuple[float, float]:
-        """Shortest and longest latency [s]."""
-        value = self.latency
+        """Shortest and longest delay [s]."""
+        value = self.delay
         return value if isinstance(value, tuple) else (value, value)
 
     def attach(self, site: Site, column: int) -> AttachedSensor:
@@ -94,7 +94,7 @@ class _AttachedMeasurement(AttachedSensor):
         span: tuple[float, float],
     ):
         self._inner, model, count = inner, site.model, len(inner.deviations)
-        # noise is added here, before the latency
+        # noise is added here, before the delay
         self.deviations = [0.0] * count
         view, device = measurement.MeasurementView(), model.device
         view.column = column

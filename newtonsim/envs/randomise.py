@@ -85,6 +85,13 @@ class Randomisation:
         self._check_imperfections()
         for name in self.fields:
             find_field(name)
+        for name, several in _SAME.items():
+            twice = [field for field in several if field in self.fields]
+            if twice and self.draws(name):
+                raise NewtonsimError(
+                    f"randomise: {name!r} and {twice[0]!r} draw the same numbers, and only the last would "
+                    f"count; give one of them, or a list of draws for {twice[0]!r}"
+                )
 
     def _check_imperfections(self) -> None:
         value = self.delay
@@ -135,6 +142,14 @@ def read_randomisation(given: Mapping[str, Any]) -> Randomisation:
             )
     return Randomisation(**own, fields=of_model)
 
+
+_SAME = {
+    "mass": ("bodies.mass", "bodies.inertia"),
+    "friction": ("shapes.friction",),
+    "gains": ("joints.target_ke", "joints.target_kd"),
+    "strength": ("joints.target_ke", "joints.target_kd"),
+}
+"""Fields of the model that the ranges of factors draw, too."""
 
 _NOTHING = (0.0, 0.0)
 """Range of what is not drawn."""

@@ -12,6 +12,7 @@ import numpy as np
 import warp as wp
 from gymnasium import spaces
 
+from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.values import check_kind
 from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.kernels.envs import actions
@@ -23,11 +24,12 @@ if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
     from newtonsim.envs.sensors import Sensor
     from newtonsim.envs.vision import CameraSensor
+    from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.model import Model
     from newtonsim.solvers import SolverBase
 
-Stage = wp.Kernel | Callable[..., None]
-"""A kernel, or a function on the host of a `HostView`."""
+Stage = wp.Kernel | KernelSequence | Callable[..., None]
+"""A kernel, several of terms, or a function on the host of a `HostView`."""
 
 
 @dataclass
@@ -120,11 +122,11 @@ class Task(ABC):
     dt: ClassVar[float]
     frame_skip: ClassVar[int] = 1
     episode_steps: ClassVar[int] = 1000
-    memory_size: ClassVar[int] = 0
     kept_size: ClassVar[int] = 0
     has_terrain: ClassVar[bool] = False
     contact_wrenches: ClassVar[bool] = False
     has_goal: ClassVar[bool] = False
+    memory_size: int = 0
     discrete_actions: int = 0
     observation_size: int
     sensor_columns: Mapping[str, slice]
@@ -181,6 +183,13 @@ class Task(ABC):
             What the actions drive.
         """
 
+    def stage(self, name: str) -> Stage | None:
+        """Return "act", "observe", "score" or "spawn"; asked for before `build`, None if there is none."""
+        return getattr(type(self), name, None)
+
+    def bind(self, model: Model) -> None:  # noqa: B027 - nothing by default
+        """Take the model of all worlds, before the first stage runs; the sensors have their columns."""
+
     def finish_scene(self, scene: ModelBuilder) -> None:  # noqa: B027 - nothing by default
         """Add what all worlds share, such as the ground, to the builder that holds all of them."""
 
@@ -210,6 +219,13 @@ class Task(ABC):
         """Return the camera whose pictures are the observation, None if what `observe` writes is.
 
         `observe` writes its numbers in any case, for `score` and for learners that want both.
+        """
+        return None
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str] | None:
+        """Return how far each world is from what is asked of it now, (num_envs,), and in which unit.
+
+        None if the task asks for nothing of the kind, as by default. It waits for a GPU.
         """
         return None
 

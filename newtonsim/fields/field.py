@@ -167,6 +167,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         words = self._words(values, shape)
         index = self._index[rows]
         self.owner.check_change(self, index, words)
+        self._check_limits(words, rows, mask)
         _write_words(words, self.owner.array_of(self.spec), self._width, index, self._worlds[rows], mask)
         self.owner.follow_change(self.spec, self._worlds[rows], mask)
 
@@ -308,6 +309,31 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         if wrong:
             raise NewtonsimError(f"{spec.name}: expected {spec.allowed()}, got {low:g} to {high:g}")
 
+    def _check_limits(self, words: wp.array, rows: np.ndarray, mask: wp.array) -> None:
+        """Refuse lower limits above upper ones; where a mask is on a GPU, which the host does not read, not.
+
+        Args:
+            words: What is to be written, as words.
+            rows: Rows that are written.
+            mask: Mask of worlds that decides on the device, empty for none.
+        """
+        key = self.spec.key
+        if key not in _LIMITS or (mask.shape[0] and not self.device.is_cpu):
+            return
+        given = words.numpy().view(np.float32).reshape(len(rows), -1)
+        name = f"joint_{_LIMITS[key]}"
+        other: np.ndarray = getattr(self.owner.model, name).numpy()[self._index[rows]].reshape(given.shape)
+        lower, upper = (given, other) if key == "limit_lower" else (other, given)
+        crossed = lower > upper
+        if mask.shape[0]:
+            crossed &= mask.numpy()[self._worlds[rows], None]
+        if crossed.any():
+            at = np.unravel_index(int(np.argmax(crossed)), crossed.shape)
+            raise NewtonsimError(
+                f"{self.spec.name} of {self.names[at[1]]!r}: the lower limit would be {lower[at]:g}, above "
+                f"the upper one, {upper[at]:g}; where both change, write the one that makes room first"
+            )
+
     def _check_entries(self, values: Any) -> None:
         """Refuse single numbers where they make no entry: matrices, poses, a gravity that is not zero."""
         whole = self.spec.key in _WHOLE
@@ -324,6 +350,8 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
 
 _ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit", "max_force")
 """Fields that may be infinite."""
+_LIMITS = {"limit_lower": "limit_upper", "limit_upper": "limit_lower"}
+"""Limits of joint axes, and the other end of each."""
 _WHOLE = ("inertia", "X_p", "X_c", "transform")
 """Fields of matrices and poses, of which one number for all entries makes none."""
 _UNIT = 1e-5

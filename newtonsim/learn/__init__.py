@@ -21,6 +21,8 @@ from newtonsim.learn.training import Progress as Progress
 from newtonsim.learn.training import Run as Run
 from newtonsim.learn.training import Training as Training
 from newtonsim.learn.training import write_policy as write_policy
+from newtonsim.learn.transfer import Transfer as Transfer
+from newtonsim.learn.transfer import transfer as transfer
 from newtonsim.learn.workers import LocalWorkers as LocalWorkers
 
 __all__ = [
@@ -33,8 +35,10 @@ __all__ = [
     "Run",
     "Settings",
     "Training",
+    "Transfer",
     "evaluate",
     "film",
     "settings_of",
+    "transfer",
     "write_policy",
 ]

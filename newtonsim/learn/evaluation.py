@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -25,21 +26,29 @@ class Episodes:
         returns: Their returns.
         lengths: Their lengths.
         failures: How many of them ended because a world became NaN or infinite.
+        errors: Mean tracking error of each, if the task has one and it was asked for.
+        unit: Its unit.
     """
 
     returns: np.ndarray
     lengths: np.ndarray
     failures: int = 0
+    errors: np.ndarray | None = None
+    unit: str = ""
 
     def __str__(self) -> str:
         failed = f", {self.failures} of them failed (NaN or infinite)" if self.failures else ""
+        error = "" if self.errors is None else f"tracking error {np.nanmean(self.errors):.3f} {self.unit}, "
+        r = self.returns
         return (
-            f"return {self.returns.mean():.1f} ± {self.returns.std():.1f} (least {self.returns.min():.1f}), "
+            f"return {r.mean():.1f} ± {r.std():.1f} (least {r.min():.1f}), {error}"
             f"{self.lengths.mean():.0f} steps, {len(self.returns)} episodes{failed}"
         )
 
 
-def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0) -> Episodes:
+def evaluate(
+    policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0, track: bool = False
+) -> Episodes:
     """Run a policy for as many episodes in each world, so that short ones do not count more than long ones.
 
     Args:
@@ -48,6 +57,7 @@ def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0
             same step.
         episodes: Episodes at least.
         seed: Of the environment.
+        track: Whether the tracking errors are wanted too, see `Task.tracking_error`.
 
     Raises:
         NewtonsimError: Episodes have no limit in time, or the infos do not tell of them.
@@ -61,8 +71,11 @@ def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
     failures = 0
     obs, _ = env.reset(seed=seed)
+    errors = _Errors(env) if track else None
     while min(map(len, returns)) < each:
-        obs, _, _, _, infos = env.step(policy(obs))
+        obs, _, terminated, truncated, infos = env.step(policy(obs))
+        if errors is not None:
+            errors.add(terminated | truncated)
         if "episode" not in infos:
             continue
         for world in np.flatnonzero(infos["_episode"]):
@@ -70,7 +83,39 @@ def evaluate(policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0
             returns[world].append(float(infos["episode"]["r"][world]))
             lengths[world].append(int(infos["episode"]["l"][world]))
     firsts = [values[:each] for values in (*returns,)], [values[:each] for values in (*lengths,)]
-    return Episodes(np.concatenate(firsts[0]), np.concatenate(firsts[1]), failures)
+    found = Episodes(np.concatenate(firsts[0]), np.concatenate(firsts[1]), failures)
+    if errors is None or not errors.unit:
+        return found
+    means = np.concatenate([values[:each] for values in errors.means])
+    return dataclasses.replace(found, errors=means, unit=errors.unit)
+
+
+class _Errors:
+    """Mean tracking errors of episodes; a world that has begun anew is past the last step of the old one.
+
+    Attributes:
+        means: Of each world, by episode.
+        unit: Their unit, "" if the task has none.
+    """
+
+    def __init__(self, env: BatchedEnv):
+        self._env = env
+        self._sum, self._count = np.zeros(env.num_envs), np.zeros(env.num_envs)
+        self.means: list[list[float]] = [[] for _ in range(env.num_envs)]
+        self.unit = ""
+
+    def add(self, ended: np.ndarray) -> None:
+        """Take a step."""
+        found = self._env.task.tracking_error(self._env.buffers.attach(self._env.sim))
+        if found is None:
+            return
+        errors, self.unit = found
+        self._sum[~ended] += errors[~ended]
+        self._count[~ended] += 1
+        for world in np.flatnonzero(ended):
+            count = self._count[world]
+            self.means[world].append(self._sum[world] / count if count else math.nan)
+            self._sum[world] = self._count[world] = 0.0
 
 
 def film(

@@ -139,6 +139,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     "QuadrupedTerrain": {**_LEGS, "samples": 100_000_000, "hidden": (256, 128)},
     "ArmReach": {"steps": 50, "samples": 5_000_000, "hidden": (64, 64)},
     "ArmPick": {"steps": 50, "samples": 30_000_000},
+    "Velocity": {**_LEGS, "num_envs": 256, "epochs": 5, "init_std": 0.5},
+    "VelocityRough": {**_LEGS, "samples": 100_000_000, "hidden": (256, 128)},
+    "GetUp": {**_LEGS, "samples": 20_000_000},
+    "Hover": {"num_envs": 512, "steps": 32, "samples": 5_000_000, "hidden": (64, 64), "reward_scale": 5.0},
+    "Reach": {"num_envs": 512, "steps": 25, "samples": 5_000_000, "hidden": (64, 64), "reward_scale": 2.0},
+    "Lift": {"steps": 50, "samples": 30_000_000, "reward_scale": 2.0},
     "Racecar": {"num_envs": 256, "steps": 32, "samples": 2_000_000, "hidden": (64, 64), "reward_scale": 0.1},
 }
 """What differs from the defaults, by the name of the environment."""

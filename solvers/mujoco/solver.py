@@ -18,6 +18,7 @@ from newtonsim.kernels.mujoco import state as mujoco_state
 from newtonsim.kinematics import eval_fk as evaluate_fk
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Motion, active_tape
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
@@ -345,6 +346,20 @@ class MuJoCoSolver(SolverBase):
         """
         self.check_reset(state, world_mask)
         self._steps[0] = 0
+        self._forget(world_mask)
+
+    def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
+        """See `SolverBase.reset_worlds`; on the host it reads the mask.
+
+        Raises:
+            NotImplementedError: mujoco_warp steps on the device, within a recording.
+        """
+        if not self.use_mujoco:
+            super().reset_worlds(shard, state, world_mask)
+        self._forget(world_mask)
+
+    def _forget(self, world_mask: wp.array | None) -> None:
+        """Forget what worlds would start the constraint solver from."""
         rows = self.conversion.rows
         mask = np.ones(rows, bool) if world_mask is None or rows == 1 else world_mask.numpy()
         for data, clear in zip(self.mj_datas, mask):

@@ -65,10 +65,10 @@ def test_bias_walks_with_the_root_of_time():
     assert walked.std() == pytest.approx(expected, rel=5.0 / math.sqrt(2 * 3 * WORLDS))
 
 
-def test_latency_shows_what_was_measured_that_long_ago():
-    """The arm is driven; steps of the environment are 0.01 s, latencies 0.025 s, and from 0 to 0.05 s."""
-    late = envs.Measured(JOINT, latency=0.025)
-    env = bench(50, plain=JOINT, late=late, mixed=envs.Measured(JOINT, latency=(0.0, 0.05)))
+def test_delay_shows_what_was_measured_that_long_ago():
+    """The arm is driven; steps of the environment are 0.01 s, delays 0.025 s, and from 0 to 0.05 s."""
+    late = envs.Measured(JOINT, delay=0.025)
+    env = bench(50, plain=JOINT, late=late, mixed=envs.Measured(JOINT, delay=(0.0, 0.05)))
     env.reset(seed=4)
     plain, mixed, found = (
         [env.sensor("plain").copy()],
@@ -84,7 +84,7 @@ def test_latency_shows_what_was_measured_that_long_ago():
     for kind in range(3):
         expected = np.interp(times - 2.5, times, np.array(plain)[:, 0, kind])
         np.testing.assert_allclose(np.array(found)[:, 0, kind], expected, atol=1e-5)
-    # the latency of each world, found from its own readings
+    # the delay of each world, found from its own readings
     speed, seen = np.array(plain)[:, 0, 1], np.array(mixed)[:, :, 1]
     trial = np.linspace(0.0, 5.0, 2001)
     shifted = np.array([np.interp(times - lag, times, speed) for lag in trial])
@@ -97,7 +97,7 @@ def test_latency_shows_what_was_measured_that_long_ago():
 
 
 def test_faults_depend_on_seed_and_world_alone():
-    faults = envs.Measured(JOINT, noise=0.1, bias=0.2, drift=0.1, latency=(0.0, 0.03))
+    faults = envs.Measured(JOINT, noise=0.1, bias=0.2, drift=0.1, delay=(0.0, 0.03))
     few, many = bench(3, joint=faults), bench(40, threads=3, joint=faults)
     for env in (few, many):
         env.reset(seed=7)
@@ -107,7 +107,7 @@ def test_faults_depend_on_seed_and_world_alone():
 
 def test_an_inertial_unit_with_faults_keeps_its_form():
     faults = envs.Measured(
-        envs.Imu("box", noise=(0.1, 0.0)), bias=[0.05] * 3 + [0.01] * 3 + [0.0] * 4, latency=0.01
+        envs.Imu("box", noise=(0.1, 0.0)), bias=[0.05] * 3 + [0.01] * 3 + [0.0] * 4, delay=0.01
     )
     env = bench(imu=faults, plain=envs.Imu("box"))
     env.reset(seed=5)
@@ -118,7 +118,7 @@ def test_an_inertial_unit_with_faults_keeps_its_form():
 
 
 def test_checkpoints_hold_biases_and_readings_under_way(tmp_path):
-    faults = envs.Measured(JOINT, noise=0.1, bias=0.2, drift=0.1, latency=(0.0, 0.03))
+    faults = envs.Measured(JOINT, noise=0.1, bias=0.2, drift=0.1, delay=(0.0, 0.03))
     env, other = bench(3, joint=faults), bench(3, joint=faults)
     env.reset(seed=7)
     still(env, 5)
@@ -134,8 +134,8 @@ def test_checkpoints_hold_biases_and_readings_under_way(tmp_path):
     [
         (lambda: envs.Measured(JOINT, noise=-0.1), "noise: expected numbers from 0 on"),
         (lambda: envs.Measured(JOINT, bias=math.nan), "bias"),
-        (lambda: envs.Measured(JOINT, latency=-0.01), "latency: expected a time from 0 on"),
-        (lambda: envs.Measured(JOINT, latency=(0.02, 0.01)), "latency"),
+        (lambda: envs.Measured(JOINT, delay=-0.01), "delay: expected a time from 0 on"),
+        (lambda: envs.Measured(JOINT, delay=(0.02, 0.01)), "delay"),
         (
             lambda: bench(1, a=envs.Measured(JOINT, noise=(0.1, 0.1))),
             "sensor 'a': noise: expected one number or 3",

@@ -23,7 +23,8 @@ kernels.collision.pairs kernels.collision kernels.collision.convex kernels.colli
 kernels.collision.families
 kernels.steps
 kernels.constraints kernels.constraints.adjoint kernels.constraints.linear kernels.tendons kernels.queries
-kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.mujoco kernels.optimize
+kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.envs.terms kernels.mujoco
+kernels.optimize
 kernels.actuators
 kernels.particles.elements kernels.particles.self_contact kernels.particles
 kernels.particles.xpbd kernels.particles.vbd kernels.particles.adjoint
@@ -54,7 +55,7 @@ pybullet_compat.server pybullet_compat.gui pybullet_compat pybullet_compat.compa
 pybullet_compat.stand_ins.startup pybullet_compat.stand_ins pybullet_compat.stand_ins.pybullet_utils
 bullet_world
 
-envs envs.tasks adapters learn cli examples.learning examples __main__
+envs envs.terms envs.tasks adapters learn cli examples.learning examples __main__
 """
 FLOORS = HOUSE.split()
 """Rooms from the ground up: a room imports rooms that stand before it, never one that stands after it."""

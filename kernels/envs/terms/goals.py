@@ -1,0 +1,63 @@
+"""Terms of rewards of points that are to be somewhere: of a hand at a target, of a cube in a hand.
+
+The target is the command, a point in the world [m].
+
+Stage: environment, rewards
+Called by: newtonsim/envs/terms/library.py
+Reads: EnvView, TermView
+Writes: EnvView
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.envs.terms.views import TermView
+from newtonsim.kernels.envs.views import EnvView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.kernel
+def near_target(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: 1 - tanh(distance / width) of a point of the base from the target.
+
+    Within the distance that counts as reached the goal is. Numbers: the point in the frame of the base [m],
+    width [m], that distance [m].
+    """
+    w = first + wp.tid()
+    point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])
+    place = wp.transform_point(env.body_q[w * env.bodies + term.base], point)
+    c = term.command
+    distance = wp.length(wp.vec3(env.memory[w, c], env.memory[w, c + 1], env.memory[w, c + 2]) - place)
+    env.success[w] = distance < term.numbers[4]
+    value = 1.0 - wp.tanh(distance / term.numbers[3])
+    env.reward[w] = env.reward[w] + env.control_dt * term.weight * value
+
+
+@wp.kernel
+def near_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: 1 - tanh(distance / width) of a point of the base from a body.
+
+    Numbers: the point in the frame of the base [m], width [m].
+    """
+    w = first + wp.tid()
+    point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])
+    place = wp.transform_point(env.body_q[w * env.bodies + term.base], point)
+    body = wp.transform_get_translation(env.body_q[w * env.bodies + term.bodies[0]])
+    value = 1.0 - wp.tanh(wp.length(body - place) / term.numbers[3])
+    env.reward[w] = env.reward[w] + env.control_dt * term.weight * value
+
+
+@wp.kernel
+def bring_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: 1 for a body that is lifted, and 1 - tanh(distance / width) from the target.
+
+    Numbers: height that counts as lifted [m], width [m], distance that counts as brought [m].
+    """
+    w = first + wp.tid()
+    body = wp.transform_get_translation(env.body_q[w * env.bodies + term.bodies[0]])
+    c = term.command
+    distance = wp.length(wp.vec3(env.memory[w, c], env.memory[w, c + 1], env.memory[w, c + 2]) - body)
+    env.success[w] = distance < term.numbers[2]
+    value = float(0.0)
+    if body[2] > term.numbers[0]:
+        value = 2.0 - wp.tanh(distance / term.numbers[1])
+    env.reward[w] = env.reward[w] + env.control_dt * term.weight * value

@@ -1,0 +1,40 @@
+"""What the kernel of a term sees beside its environment.
+
+Every kernel of a term has one thread per world and the arguments `first`, `env`, `term` and `mask`. Lengths:
+B bodies, J joints, N numbers of the term.
+
+Stage: environment, all stages
+Called by: newtonsim/envs/terms/__init__.py, kernels/envs/terms/events.py
+Reads: EnvView
+Writes: nothing, its functions return what they find
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.envs.views import SPAWN, EnvView, random_of
+
+
+@wp.struct
+class TermView:
+    """A term: what it is about, and where its numbers are."""
+
+    weight: float  # of a reward, per second
+    column: int  # first number of the observation that it writes
+    stream: int  # of its random numbers, another one for each term
+    base: int  # body of a world
+    command: int  # first column of the command in the memory
+    action: int  # first column of the last actions in the memory, those before them follow
+    note: int  # first column of what it remembers itself
+    sensed: int  # first column of its sensor's readings
+    bodies: wp.array(dtype=int)  # (B) bodies of a world
+    coords: wp.array(dtype=int)  # (J) coordinates of its joints within a world
+    dofs: wp.array(dtype=int)  # (J)
+    axes: wp.array(dtype=int)  # (J)
+    home: wp.array(dtype=float)  # (J) coordinates in the home pose [rad or m]
+    numbers: wp.array(dtype=float)  # (N)
+
+
+@wp.func
+def draw_of(env: EnvView, term: TermView, w: int, step: int) -> wp.uint32:
+    """Start of the random numbers of a term in a step of a world's episode."""
+    of_term = wp.rand_init(int(random_of(env, w, SPAWN)), 1 + term.stream)
+    return wp.rand_init(int(of_term), step)

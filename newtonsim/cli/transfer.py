@@ -1,0 +1,40 @@
+"""``newtonsim transfer``: a policy that was trained here plays in another physics engine."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.cli.play import policy_path
+from newtonsim.cli.train import find_task, import_learn, let_threads_sleep
+
+if TYPE_CHECKING:
+    from newtonsim.learn import Episodes
+
+
+def transfer(arguments: argparse.Namespace) -> int:
+    """Play a policy here and there as the arguments say, and print how well it does."""
+    let_threads_sleep()
+    path = policy_path(arguments.policy)
+    learn = import_learn()
+    policy = learn.PolicyFile(path)
+    name, options = policy.about["name"], policy.about["options"]
+    find_task(name)
+    print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
+    found = learn.transfer(policy, name, options, arguments.to, arguments.seeds, arguments.episodes)
+    for seed, here, there in zip(found.seeds, found.here, found.there):
+        print(f"seed {seed}, here: {here}")
+        print(f"seed {seed}, {found.engine}: {there}")
+    print(f"all seeds, here: {_means(found.here)}; {found.engine}: {_means(found.there)}")
+    if found.share == found.share:
+        print(f"{found.engine} brings {100.0 * found.share:.0f} % of the return here")
+    return 0
+
+
+def _means(episodes: tuple[Episodes, ...]) -> str:
+    """Return mean return and tracking error of the episodes of all seeds."""
+    text = f"return {np.concatenate([e.returns for e in episodes]).mean():.2f}"
+    errors = [e.errors for e in episodes if e.errors is not None]
+    return f"{text}, tracking error {np.nanmean(errors):.3f} {episodes[0].unit}" if errors else text

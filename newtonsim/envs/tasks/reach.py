@@ -1,0 +1,140 @@
+"""Arms that bring their hand to a point, and a cube in it, put together of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from newtonsim.envs.terms import library
+from newtonsim.envs.terms.task import TermTask
+from newtonsim.envs.terms.term import Action, Event, Observation, Reward
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.kernels.envs.views import EnvView
+
+_TIP = (0.0, 0.0, 0.1034)  # [m] between the fingers of the hand
+_CUBE_HALF, _CUBE_MASS = 0.02, 0.1  # [m], [kg]
+
+
+class Reach(TermTask):
+    """Bring the hand to a point: any arm whose hand is named as its base.
+
+    The point is within `target_low` and `target_high` [m]; `tip` is what goes there, in the frame of the hand
+    [m]. Actions within ±1 move the targets of the drives on by up to `action_scale` [rad], 25 times a second.
+
+    Observations: "angles", "rates", "target" (from the tip to the point), "actions". Rewards: "near_target",
+    "close" (the same, narrower); less "jerking" and "moving_joints". Episodes end by time, after 4 s. The
+    goal is reached within 2 cm.
+    """
+
+    name = "Reach"
+    zoo = "fr3_like"
+    dt = 0.005
+    frame_skip = 8
+    episode_steps = 100
+    has_goal = True
+    camera_eye, camera_target = (1.5, -1.2, 0.9), (0.3, 0.0, 0.4)
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **TermTask.defaults,
+        "tip": _TIP,
+        "target_low": (0.3, -0.4, 0.1),
+        "target_high": (0.6, 0.4, 0.6),
+        "reset_noise_scale": 0.1,
+    }
+
+    def action(self) -> Action:
+        """See `TermTask.action`."""
+        return library.shift(self.built.scale, self.built.lower, self.built.upper)
+
+    def observation_terms(self) -> dict[str, Observation]:
+        """See `TermTask.observation_terms`."""
+        known = library.OBSERVATIONS
+        return {
+            "angles": known["angles"](),
+            "rates": known["rates"](),
+            "target": known["target"](self.options["tip"]),
+            "actions": known["actions"](),
+        }
+
+    def reward_terms(self) -> dict[str, Reward]:
+        """See `TermTask.reward_terms`."""
+        tip = self.options["tip"]
+        return library.rewards_of(
+            {
+                "close": {"term": "near_target", "weight": 1.0, "point": tip, "width": 0.05, "reached": 0.02},
+                "near_target": {"weight": 1.0, "point": tip, "width": 0.3, "reached": 0.02},
+                "jerking": -0.01,
+                "moving_joints": -0.005,
+            }
+        )
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: the distance of the tip from the point."""
+        place, turn = self._base_pose(env)
+        return np.linalg.norm(self._commands(env) - place - turn.apply(self.options["tip"]), axis=1), "m"
+
+    def event_terms(self) -> dict[str, Event]:
+        """See `TermTask.event_terms`."""
+        o = self.options
+        return {
+            "home": library.EVENTS["home"](o["reset_noise_scale"], 0.0, turned=False),
+            "command": library.EVENTS["command"](o["target_low"], o["target_high"]),
+        }
+
+
+class Lift(Reach):
+    """Grasp a cube on the ground beside the arm, lift it, and bring it to a point.
+
+    Beside those of `Reach`, actions drive the fingers. Observations have "cube" (from the tip to the cube)
+    and "goal" (the point, from the origin), rewards "near_cube" and "bring_cube".
+    """
+
+    name = "Lift"
+    episode_steps = 150
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **Reach.defaults,
+        "joints": ("joint?", "*_finger"),
+        "action_scale": {"*_finger": 0.01},
+        "target_low": (0.35, -0.25, 0.15),
+        "target_high": (0.55, 0.25, 0.4),
+    }
+
+    def add_others(self, builder: ModelBuilder) -> None:
+        """See `TermTask.add_others`."""
+        cube = builder.add_body(origin=(0.5, 0.0, _CUBE_HALF, 0.0, 0.0, 0.0, 1.0), key="cube")
+        density = _CUBE_MASS / (2.0 * _CUBE_HALF) ** 3
+        builder.add_shape_box(cube, hx=_CUBE_HALF, hy=_CUBE_HALF, hz=_CUBE_HALF, density=density, mu=1.0)
+        builder.add_joint_free(cube, key="cube")
+        self._cube_at = builder.joint_q_start[-1]
+
+    def observation_terms(self) -> dict[str, Observation]:
+        """See `TermTask.observation_terms`."""
+        known, tip = library.OBSERVATIONS, self.options["tip"]
+        cube = known["body"]("cube", tip)
+        return {**super().observation_terms(), "cube": cube, "goal": known["command"]()}
+
+    def reward_terms(self) -> dict[str, Reward]:
+        """See `TermTask.reward_terms`."""
+        tip = self.options["tip"]
+        bring = {"term": "bring_body", "weight": 5.0, "body": "cube", "lifted": 2.0 * _CUBE_HALF}
+        return library.rewards_of(
+            {
+                "near_cube": {"term": "near_body", "weight": 1.0, "body": "cube", "point": tip},
+                "bring_cube": bring,
+                "jerking": -0.01,
+                "moving_joints": -0.002,
+            }
+        )
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: the distance of the cube from the point."""
+        cube = env.joint_q.numpy().reshape(-1, env.coords)[:, self._cube_at : self._cube_at + 3]
+        return np.linalg.norm(self._commands(env) - cube, axis=1), "m"
+
+    def event_terms(self) -> dict[str, Event]:
+        """See `TermTask.event_terms`."""
+        place = library.place_body(self._cube_at, (0.4, -0.2), (0.6, 0.2), _CUBE_HALF)
+        return {**super().event_terms(), "cube": place}

@@ -1,0 +1,240 @@
+"""Legged robots that follow commanded velocities, on flat and on rough ground, put together of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from newtonsim.envs.sensors import HeightScan, Sensor
+from newtonsim.envs.terms import library
+from newtonsim.envs.terms.task import TermTask
+from newtonsim.envs.terms.term import Ending, Event, Observation, Reward
+from newtonsim.envs.terrain import KINDS, make_terrain
+from newtonsim.errors import NewtonsimError
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.envs.task import Motors
+    from newtonsim.kernels.envs.views import EnvView
+
+_SCAN_X = np.linspace(-0.6, 0.6, 9).tolist()
+_SCAN_Y = np.linspace(-0.4, 0.4, 5).tolist()
+
+
+class Velocity(TermTask):
+    """Walk on flat ground with a commanded velocity: any legged robot whose base and feet are named.
+
+    A command is velocities forward and sideways [m/s] and of turning [rad/s], within `max_forward`,
+    `max_sideways` and `max_turn` to both sides, drawn anew every `command_seconds`; `still` is the share of
+    commands to stand. Actions within ±1 shift the targets of the drives from home by up to `action_scale`, 50
+    times a second.
+
+    Observations: "velocity", "spin", "down" (3 each, axes of the base), "command" (3), "angles", "rates" and
+    "actions" (one for each joint). Rewards: "stay_alive", "track_velocity", "track_turning",
+    "step_in_the_air" for long steps; less "vertical_speed", "rolling", "leaning", "jerking", "leaving_home",
+    "slip_feet". Ends: the base is "low" (`min_height` times its height at home) or "tilted" by 60°.
+
+    Source: the terms are those of Rudin et al., "Learning to walk in minutes using massively parallel deep
+    reinforcement learning", 2021.
+    """
+
+    name = "Velocity"
+    zoo = "go2_like"
+    dt = 0.01
+    frame_skip = 2
+    camera_eye = (-1.0, -2.0, 1.0)
+    camera_target = (0.0, 0.0, 0.25)
+    camera_follows = True
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **TermTask.defaults,
+        "max_forward": 1.0,
+        "max_sideways": 0.5,
+        "max_turn": 1.0,
+        "command_seconds": 10.0,
+        "still": 0.05,
+        "reset_noise_scale": 0.1,
+        "min_height": 0.5,
+    }
+
+    def build(self, builder: ModelBuilder) -> Motors:
+        """See `Task.build`."""
+        motors = super().build(builder)
+        if not self.built.feet:
+            raise NewtonsimError(f"{self.name}: feet: which bodies of {self.robot.file} are they? Name them")
+        return motors
+
+    def add_others(self, builder: ModelBuilder) -> None:
+        """See `TermTask.add_others`: nothing, but the height of the base is noted."""
+        self.standing = float(builder.joint_q[2])
+
+    def observation_terms(self) -> dict[str, Observation]:
+        """See `TermTask.observation_terms`."""
+        names = ("velocity", "spin", "down", "command", "angles", "rates", "actions")
+        return {name: library.OBSERVATIONS[name]() for name in names}
+
+    def reward_terms(self) -> dict[str, Reward]:
+        """See `TermTask.reward_terms`."""
+        foot = {"point": self.robot.foot_point, "height": self.robot.foot_height}
+        weights = {
+            "stay_alive": 0.25,
+            "track_velocity": 1.0,
+            "track_turning": 0.5,
+            "vertical_speed": -2.0,
+            "rolling": -0.05,
+            "leaning": -0.5,
+            "jerking": -0.01,
+            "leaving_home": -0.03,
+            "step_in_the_air": 5.0,
+            "slip_feet": -0.02,
+        }
+        arguments = {"step_in_the_air": foot, "slip_feet": foot}
+        changes = {name: {"weight": weight, **arguments.get(name, {})} for name, weight in weights.items()}
+        return library.rewards_of(changes)
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: of the horizontal velocity, in the axes of the base."""
+        _, turn = self._base_pose(env)
+        velocity = turn.inv().apply(env.body_qd.numpy()[self.built.base :: env.bodies, 3:])
+        return np.linalg.norm(self._commands(env)[:, :2] - velocity[:, :2], axis=1), "m/s"
+
+    def end_terms(self) -> dict[str, Ending]:
+        """See `TermTask.end_terms`."""
+        least = self.options["min_height"] * self.standing
+        return {"low": library.ENDS["low"](least), "tilted": library.ENDS["tilted"](60.0)}
+
+    def event_terms(self) -> dict[str, Event]:
+        """See `TermTask.event_terms`."""
+        o = self.options
+        most = (o["max_forward"], o["max_sideways"], o["max_turn"])
+        steps = round(o["command_seconds"] / (self.dt * self.frame_skip))
+        low = tuple(-value for value in most)
+        return {
+            "home": library.EVENTS["home"](o["reset_noise_scale"]),
+            "command": library.EVENTS["command"](low, most, steps, o["still"]),
+        }
+
+
+class VelocityRough(Velocity):
+    """`Velocity` on terrain that grows harder as the robot learns.
+
+    The ground is that of `QuadrupedTerrain`, with its curriculum. Observations have "heights" beside those of
+    flat ground: of the ground on a grid of 9 x 5 points about the base, in its heading, 0 being what it would
+    stand on, cut off at ±1 m. "leaning" costs nothing, and the end "low" is "near_ground".
+    """
+
+    name = "VelocityRough"
+    has_ground = False
+    has_terrain = True
+    kept_size = 6
+    camera_eye = (-1.5, -2.5, 1.8)
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **Velocity.defaults,
+        "command_seconds": 20.0,
+        "levels": 10,
+        "kinds": tuple(KINDS),
+        "patch_size": 8.0,
+        "terrain_seed": 0,
+        "first_levels": 3,
+        "curriculum": True,
+    }
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        o = self.options
+        self.terrain = make_terrain(o["kinds"], o["levels"], o["patch_size"], o["terrain_seed"])
+        if not 1 <= o["first_levels"] <= o["levels"]:
+            if "first_levels" in options:
+                raise NewtonsimError(f"first_levels: expected 1..{o['levels']}, got {o['first_levels']}")
+            o["first_levels"] = o["levels"]
+
+    def finish_scene(self, scene: ModelBuilder) -> None:
+        """See `Task.finish_scene`."""
+        self.terrain.add_to(scene)
+
+    def sensors(self) -> Mapping[str, Sensor]:
+        """See `Task.sensors`."""
+        base = self.built.base
+        return {"heights": HeightScan(base, _SCAN_X, _SCAN_Y), "below": HeightScan(base, [0.0], [0.0])}
+
+    def observation_terms(self) -> dict[str, Observation]:
+        """See `TermTask.observation_terms`."""
+        size = len(_SCAN_X) * len(_SCAN_Y)
+        heights = library.OBSERVATIONS["sensor"]("heights", size, self.standing, -1.0, 1.0)
+        return {**super().observation_terms(), "heights": heights}
+
+    def reward_terms(self) -> dict[str, Reward]:
+        """See `TermTask.reward_terms`."""
+        terms = super().reward_terms()
+        # these tell by the height of a foot whether it touches level ground
+        return {
+            name: t for name, t in terms.items() if name not in ("leaning", "step_in_the_air", "slip_feet")
+        }
+
+    def end_terms(self) -> dict[str, Ending]:
+        """See `TermTask.end_terms`."""
+        least = self.options["min_height"] * self.standing
+        ends = library.ENDS
+        return {"near_ground": ends["near_ground"]("below", least), "tilted": ends["tilted"](60.0)}
+
+    def event_terms(self) -> dict[str, Event]:
+        """See `TermTask.event_terms`."""
+        o, terrain = self.options, self.terrain
+        seconds = self.episode_steps * self.dt * self.frame_skip
+        numbers = [
+            *(terrain.levels, len(terrain.kinds), terrain.patch_size, o["first_levels"]),
+            *(float(o["curriculum"]), seconds, self.standing),
+            *terrain.platforms.ravel().tolist(),
+        ]
+        patch = library.EVENTS["patch"](numbers)
+        return {**super().event_terms(), "patch": patch, "way": library.EVENTS["way"]()}
+
+
+class GetUp(Velocity):
+    """Get up from any pose and stand: any legged robot whose base and feet are named.
+
+    It falls to the ground in any orientation, the joints about home. Observations: "spin", "down", "angles",
+    "rates" and "actions". Rewards: "be_upright", "be_high"; less "leaving_home", "jerking", "moving_joints".
+    Episodes end by time, after 6 s.
+    """
+
+    name = "GetUp"
+    episode_steps = 300
+    defaults: ClassVar[Mapping[str, Any]] = {
+        **Velocity.defaults,
+        "action_scale": 1.0,
+        "reset_noise_scale": 0.5,
+        "self_collisions": True,
+    }
+
+    def observation_terms(self) -> dict[str, Observation]:
+        """See `TermTask.observation_terms`."""
+        names = ("spin", "down", "angles", "rates", "actions")
+        return {name: library.OBSERVATIONS[name]() for name in names}
+
+    def reward_terms(self) -> dict[str, Reward]:
+        """See `TermTask.reward_terms`."""
+        return library.rewards_of(
+            {
+                "be_upright": 1.0,
+                "be_high": {"weight": 1.0, "height": self.standing},
+                "leaving_home": -0.05,
+                "jerking": -0.01,
+                "moving_joints": -1.0e-3,
+            }
+        )
+
+    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
+        """See `Task.tracking_error`: of the tilt."""
+        _, turn = self._base_pose(env)
+        return np.degrees(np.arccos(np.clip(turn.apply([0.0, 0.0, 1.0])[:, 2], -1.0, 1.0))), "degrees"
+
+    def end_terms(self) -> dict[str, Ending]:
+        """See `TermTask.end_terms`."""
+        return {}
+
+    def event_terms(self) -> dict[str, Event]:
+        """See `TermTask.event_terms`."""
+        noise = self.options["reset_noise_scale"]
+        return {"anyhow": library.EVENTS["anyhow"](noise, 1.5 * self.standing)}

@@ -1,0 +1,148 @@
+"""Terms by name, for tasks and for options such as rewards={"slip_feet": -0.1}."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from newtonsim.envs.terms.term import (
+    PER_ACTION,
+    PER_BODY,
+    PER_JOINT,
+    Action,
+    Ending,
+    Event,
+    Observation,
+    Reward,
+    changed,
+)
+from newtonsim.kernels.envs.terms import actions as act
+from newtonsim.kernels.envs.terms import ends, events, goals, observations, rewards
+
+Point = Sequence[float]
+_ORIGIN = (0.0, 0.0, 0.0)
+
+OBSERVATIONS: dict[str, Callable[..., Observation]] = {
+    "velocity": lambda: Observation(kernel=observations.observe_velocity, size=3),
+    "spin": lambda: Observation(kernel=observations.observe_spin, size=3),
+    "down": lambda: Observation(kernel=observations.observe_down, size=3),
+    "command": lambda: Observation(kernel=observations.observe_command, size=3),
+    "angles": lambda joints=None: Observation(
+        kernel=observations.observe_angles, size=PER_JOINT, joints=joints
+    ),
+    "rates": lambda joints=None: Observation(
+        kernel=observations.observe_rates, size=PER_JOINT, joints=joints
+    ),
+    "actions": lambda: Observation(kernel=observations.observe_actions, size=PER_ACTION),
+    "height": lambda: Observation(kernel=observations.observe_height, size=1),
+    "axes": lambda: Observation(kernel=observations.observe_axes, size=9),
+    "target": lambda point=_ORIGIN: Observation(
+        kernel=observations.observe_target, size=3, numbers=tuple(point)
+    ),
+    "body": lambda body, point=_ORIGIN: Observation(
+        kernel=observations.observe_body, size=3, bodies=body, numbers=tuple(point)
+    ),
+    "sensor": lambda sensor, size, offset=0.0, low=-math.inf, high=math.inf: Observation(
+        kernel=observations.observe_sensor,
+        size=size,
+        sensor=sensor,
+        numbers=(size, offset, max(low, -1e30), min(high, 1e30)),
+    ),
+}
+"""Observations: velocities and orientation of the base, the command, joints, last actions, points."""
+
+REWARDS: dict[str, Callable[..., Reward]] = {
+    "stay_alive": lambda: Reward(kernel=rewards.stay_alive),
+    "track_velocity": lambda width=0.25: Reward(kernel=rewards.track_velocity, numbers=(width,)),
+    "track_turning": lambda width=0.25: Reward(kernel=rewards.track_turning, numbers=(width,)),
+    "vertical_speed": lambda: Reward(kernel=rewards.vertical_speed),
+    "rolling": lambda: Reward(kernel=rewards.rolling),
+    "spinning": lambda: Reward(kernel=rewards.spinning),
+    "leaning": lambda: Reward(kernel=rewards.leaning),
+    "be_upright": lambda: Reward(kernel=rewards.be_upright),
+    "be_high": lambda height=0.3: Reward(kernel=rewards.be_high, numbers=(height,)),
+    "jerking": lambda: Reward(kernel=rewards.jerking),
+    "leaving_home": lambda joints=None: Reward(kernel=rewards.leaving_home, joints=joints),
+    "moving_joints": lambda joints=None: Reward(kernel=rewards.moving_joints, joints=joints),
+    "step_in_the_air": lambda point=_ORIGIN, height=0.03, least=0.2, sensor=None: Reward(
+        kernel=rewards.step_in_the_air,
+        numbers=(*point, height, least, 0.1),
+        notes=PER_BODY,
+        sensor=sensor,
+    ),
+    "slip_feet": lambda point=_ORIGIN, height=0.03, sensor=None: Reward(
+        kernel=rewards.slip_feet, numbers=(*point, height), sensor=sensor
+    ),
+    "touch_otherwise": lambda bodies, sensor: Reward(
+        kernel=rewards.touch_otherwise, bodies=bodies, sensor=sensor
+    ),
+    "near_target": lambda point=_ORIGIN, width=0.2, reached=0.05: Reward(
+        kernel=goals.near_target, numbers=(*point, width, reached)
+    ),
+    "near_body": lambda body, point=_ORIGIN, width=0.1: Reward(
+        kernel=goals.near_body, bodies=body, numbers=(*point, width)
+    ),
+    "bring_body": lambda body, lifted, width=0.2, reached=0.05: Reward(
+        kernel=goals.bring_body, bodies=body, numbers=(lifted, width, reached)
+    ),
+}
+"""Rewards, which a weight multiplies and the time of a step; `step_in_the_air` counts when a foot lands."""
+
+ENDS: dict[str, Callable[..., Ending]] = {
+    "low": lambda height=0.15: Ending(kernel=ends.end_low, numbers=(height,)),
+    "near_ground": lambda sensor, height=0.15: Ending(
+        kernel=ends.end_near_ground, numbers=(height,), sensor=sensor
+    ),
+    "tilted": lambda degrees=60.0: Ending(kernel=ends.end_tilted, numbers=(math.cos(math.radians(degrees)),)),
+    "far": lambda distance=1.0: Ending(kernel=ends.end_far, numbers=(distance,)),
+    "touching": lambda bodies, sensor: Ending(kernel=ends.end_touching, bodies=bodies, sensor=sensor),
+}
+"""Ends: a base that is low, tilted or far away, bodies that touch."""
+
+EVENTS: dict[str, Callable[..., Event]] = {
+    "home": lambda noise=0.1, speed=0.0, turned=True: Event(
+        kernel=events.start_at_home, numbers=(noise, speed, float(turned))
+    ),
+    "anyhow": lambda noise=0.3, height=0.4: Event(kernel=events.start_anyhow, numbers=(noise, height)),
+    "in_air": lambda offset=0.3, tilt=0.3, speed=0.3, spin=0.5: Event(
+        kernel=events.start_in_air, numbers=(offset, tilt, speed, spin)
+    ),
+    "command": lambda low, high, steps=0, still=0.0, least=0.0: Event(
+        kernel=events.draw_command,
+        numbers=(*low, *high, steps, still, least),
+        when="both" if steps else "start",
+    ),
+    "patch": lambda numbers: Event(kernel=events.start_on_patch, numbers=tuple(numbers)),
+    "way": lambda: Event(kernel=events.note_way, when="step"),
+}
+"""Events, in whose order an episode starts: how the robot starts, what is commanded."""
+
+
+def place_body(coord: int, low: Sequence[float], high: Sequence[float], height: float) -> Event:
+    """A free body, whose first coordinate within its world is given, starts in a rectangle (x, y) [m]."""
+    return Event(kernel=events.place_body, numbers=(*low, *high, height, coord))
+
+
+def rewards_of(given: Mapping[str, Any]) -> dict[str, Reward]:
+    """Return rewards of the library by weights, or by arguments with "weight" and, if need be, "term"."""
+    return changed(Reward, {}, given, REWARDS)
+
+
+def aim(scales: Sequence[float]) -> Action:
+    """Actions shift targets of drives from home by up to `scales` [rad or m]."""
+    return Action(kernel=act.aim_joints, numbers=tuple(scales))
+
+
+def shift(scales: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> Action:
+    """Actions move targets of drives on, by up to `scales` a step [rad or m], within limits."""
+    return Action(kernel=act.shift_joints, numbers=(*scales, *lower, *upper))
+
+
+def thrust(most: float, places: Sequence[Point], drags: Sequence[float]) -> Action:
+    """Actions are thrusts of rotors along z of the base, from 0 at -1 to `most` [N] at 1."""
+    of_rotors = [number for place, drag in zip(places, drags) for number in (*place, drag)]
+    return Action(kernel=act.spin_rotors, numbers=(most, *of_rotors), size=len(places))
+
+
+__all__ = ["ENDS", "EVENTS", "OBSERVATIONS", "REWARDS", "aim", "place_body", "rewards_of", "shift", "thrust"]

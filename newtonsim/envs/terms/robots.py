@@ -1,0 +1,243 @@
+"""Robots that tasks of terms are about: a file, and which of its parts are base, feet and driven joints."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from newtonsim.builder import ModelBuilder
+from newtonsim.envs.terms.term import Patterns
+from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
+from newtonsim.examples.assets import asset_path
+from newtonsim.importers import parse_mjcf, parse_urdf, parse_usd
+from newtonsim.scene.enums import JointMode, JointType
+from newtonsim.scene.patterns import match_labels
+
+
+@dataclass(frozen=True)
+class Rotor:
+    """A rotor that lifts along z of the base.
+
+    Attributes:
+        place: In the frame of the base [m].
+        drag: Torque about z for a thrust [m], positive counter-clockwise from above.
+    """
+
+    place: tuple[float, float, float]
+    drag: float
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A robot of a file.
+
+    Attributes:
+        file: MJCF (.xml, .mjcf), URDF or USD.
+        base: Body that stands for the robot, by pattern: trunk, pelvis, hand of an arm.
+        feet: Bodies that walk, by patterns.
+        foot_point: Where a foot touches, in the frame of its body [m].
+        foot_height: Height of that point when it touches level ground [m].
+        joints: Joints that actions drive, by patterns; they have one axis.
+        home: Coordinates of the home pose by patterns of joints [rad or m]; others are as in the file.
+        keyframe: Keyframe of an MJCF file that is the home pose.
+        height: Of the origin of a free base in the home pose [m]; None for that of the file.
+        floating: Whether the base of a URDF floats.
+        stiffness: Of the drives [N m/rad or N/m]; None for that of the file.
+        damping: Likewise [N m s/rad or N s/m].
+        action_scale: Shift of a drive's target from home at action 1 [rad or m], one or by patterns.
+        rotors: Rotors of a drone, instead of joints.
+        most_thrust: Of each rotor [N].
+    """
+
+    file: str
+    base: str
+    feet: Patterns = ()
+    foot_point: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    foot_height: float = 0.03
+    joints: Patterns = "*"
+    home: Mapping[str, float] = field(default_factory=dict)
+    keyframe: str | None = None
+    height: float | None = None
+    floating: bool = True
+    stiffness: float | None = None
+    damping: float | None = None
+    action_scale: float | Mapping[str, float] = 0.25
+    rotors: tuple[Rotor, ...] = ()
+    most_thrust: float = 0.0
+
+
+class BuiltRobot:
+    """The parts of a robot within one world.
+
+    Args:
+        robot: The robot.
+        builder: An empty builder, which gets it.
+        self_collisions: Whether its links touch each other.
+
+    Attributes:
+        robot: The robot.
+        base: Number of the base.
+        feet: Numbers of the feet.
+        joints: Names of the driven joints.
+        axes: Axis of each.
+        coords: Coordinate of each.
+        dofs: Degree of freedom of each.
+        home: Coordinate of each in the home pose [rad or m].
+        scale: Action scale of each [rad or m].
+        lower: Lower limit of each [rad or m].
+        upper: Upper limit of each [rad or m].
+
+    Raises:
+        NewtonsimError: A pattern matches nothing, or the kind of file is unknown.
+    """
+
+    def __init__(self, robot: Robot, builder: ModelBuilder, self_collisions: bool):
+        self.robot, self._builder = robot, builder
+        _load(robot, builder, self_collisions)
+        self.base = self.bodies(robot.base)[0]
+        self.feet = self.bodies(robot.feet) if robot.feet else []
+        starts = zip(builder.joint_axis_start, builder.joint_q_start, builder.joint_qd_start)
+        one = (JointType.REVOLUTE, JointType.PRISMATIC)
+        self._places = {
+            key: place
+            for key, place, kind in zip(builder.joint_key, starts, builder.joint_type)
+            if kind in one
+        }
+        self._bend_home()
+        names = [] if robot.rotors else self._matching(robot.joints)
+        self.joints = names
+        self.axes, self.coords, self.dofs = self.places(names)
+        self.home = self.home_of(names)
+        self.lower = [float(builder.joint_limit_lower[a]) for a in self.axes]
+        self.upper = [float(builder.joint_limit_upper[a]) for a in self.axes]
+        scale = robot.action_scale
+        per_joint = dict.fromkeys(names, scale if not isinstance(scale, Mapping) else 0.25)
+        if isinstance(scale, Mapping):
+            per_joint |= {name: v for pattern, v in scale.items() for name in self._matching(pattern)}
+        self.scale = [float(per_joint[name]) for name in names]
+        self._set_drives()
+
+    def bodies(self, patterns: Patterns) -> list[int]:
+        """Return the numbers of the bodies that patterns name."""
+        return match_labels(patterns, self._builder.body_key, "bodies")
+
+    def places(self, names: list[str]) -> tuple[list[int], list[int], list[int]]:
+        """Return axes, coordinates and degrees of freedom of joints."""
+        found = [self._places[name] for name in names]
+        return [p[0] for p in found], [p[1] for p in found], [p[2] for p in found]
+
+    def home_of(self, names: list[str]) -> list[float]:
+        """Return the coordinates of joints in the home pose [rad or m]."""
+        return [float(self._builder.joint_q[self._places[name][1]]) for name in names]
+
+    def joints_like(self, patterns: Patterns) -> list[str]:
+        """Return the names of the joints of one axis that patterns name."""
+        return self._matching(patterns)
+
+    def _matching(self, patterns: Patterns) -> list[str]:
+        names = list(self._places)
+        return [names[i] for i in match_labels(patterns, names, "joints of one axis")]
+
+    def _bend_home(self) -> None:
+        """Write the home pose into the builder."""
+        builder, robot = self._builder, self.robot
+        for pattern, value in robot.home.items():
+            for name in self._matching(pattern):
+                axis, coord, _ = self._places[name]
+                builder.joint_q[coord] = float(value)
+                builder.joint_act[axis] = float(value)
+        if robot.height is not None:
+            if JointType.FREE not in builder.joint_type:
+                raise NewtonsimError(f"{robot.file}: height: the base does not float")
+            builder.joint_q[2] = float(robot.height)
+
+    def _set_drives(self) -> None:
+        """Make drives for positions of the driven joints."""
+        builder, robot = self._builder, self.robot
+        for axis, home in zip(self.axes, self.home):
+            builder.joint_axis_mode[axis] = JointMode.TARGET_POSITION
+            builder.joint_act[axis] = home
+            if robot.stiffness is not None:
+                builder.joint_target_ke[axis] = float(robot.stiffness)
+            if robot.damping is not None:
+                builder.joint_target_kd[axis] = float(robot.damping)
+            if builder.joint_target_ke[axis] <= 0.0:
+                raise NewtonsimError(f"{robot.file}: its drives have no stiffness; give one [N m/rad or N/m]")
+
+
+def _load(robot: Robot, builder: ModelBuilder, self_collisions: bool) -> None:
+    path = os.fspath(robot.file)
+    suffix = os.path.splitext(path)[1].lower()
+    with warnings.catch_warnings():
+        # cameras, lights and options of another engine's solver are of no concern here
+        warnings.simplefilter("ignore", UnsupportedElementWarning)
+        if suffix in (".xml", ".mjcf"):
+            options: dict[str, Any] = {"keyframe": robot.keyframe} if robot.keyframe else {}
+            parse_mjcf(
+                path,
+                builder,
+                floating=None,
+                ignore_inertial_definitions=False,
+                enable_self_collisions=self_collisions,
+                **options,
+            )
+        elif suffix == ".urdf":
+            parse_urdf(
+                path,
+                builder,
+                floating=robot.floating,
+                ignore_inertial_definitions=False,
+                enable_self_collisions=self_collisions,
+            )
+        elif suffix in (".usd", ".usda", ".usdc", ".usdz"):
+            parse_usd(path, builder)
+        else:
+            raise NewtonsimError(f"{path}: expected an MJCF (.xml), URDF or USD file")
+
+
+def _zoo(name: str) -> str:
+    return str(asset_path(f"zoo/{name}.xml"))
+
+
+_ARM = 0.046 * math.sqrt(0.5)  # [m] of a rotor along x and y
+_DRAG = 0.00596  # [m]
+
+ZOO: dict[str, Robot] = {
+    "go2_like": Robot(
+        _zoo("go2_like"),
+        "trunk",
+        feet="*_calf",
+        foot_point=(0.0, 0.0, -0.213),
+        foot_height=0.03,
+        keyframe="home",
+        action_scale=0.5,
+    ),
+    "g1_like": Robot(
+        _zoo("g1_like"),
+        "pelvis",
+        feet=("left_foot", "right_foot"),
+        foot_point=(0.03, 0.0, -0.035),
+        foot_height=0.015,
+        keyframe="home",
+        action_scale=0.25,
+    ),
+    "fr3_like": Robot(
+        _zoo("fr3_like"), "hand", joints="joint?", keyframe="home", floating=False, action_scale=0.05
+    ),
+    "crazyflie_like": Robot(
+        _zoo("crazyflie_like"),
+        "drone",
+        rotors=(
+            Rotor((_ARM, -_ARM, 0.012), -_DRAG),
+            Rotor((-_ARM, -_ARM, 0.012), _DRAG),
+            Rotor((-_ARM, _ARM, 0.012), -_DRAG),
+            Rotor((_ARM, _ARM, 0.012), _DRAG),
+        ),
+        most_thrust=0.16,
+    ),
+}
+"""Robots of the zoo, by name."""

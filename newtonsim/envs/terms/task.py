@@ -1,0 +1,263 @@
+"""A task that is put together of terms."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from newtonsim.envs.stages import KernelSequence
+from newtonsim.envs.task import Motors, Stage, Task
+from newtonsim.envs.terms import library
+from newtonsim.envs.terms.robots import ZOO, BuiltRobot, Robot
+from newtonsim.envs.terms.term import (
+    PER_ACTION,
+    PER_BODY,
+    PER_JOINT,
+    Action,
+    Ending,
+    Event,
+    Observation,
+    Reward,
+    Term,
+    changed,
+)
+from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.kernels.envs.terms.rewards import begin_score
+from newtonsim.kernels.envs.terms.views import TermView
+from newtonsim.scene.allocation import put
+from newtonsim.scene.enums import GeoType
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
+
+    from newtonsim.builder import ModelBuilder
+    from newtonsim.kernels.envs.views import EnvView
+    from newtonsim.scene.model import Model
+
+_COMMAND = 3
+"""Numbers of a command, the first of the memory; the last two actions follow."""
+
+
+class TermTask(Task):
+    """Base of tasks that are put together of terms, on the robots of the zoo or any other one.
+
+    `action`, `observation_terms`, `reward_terms`, `end_terms` and `event_terms` say what there is. The
+    options `observations`, `rewards`, `ends` and `events` change that by name: None takes a term away, a
+    number is its weight, a dict has arguments of a term of `newtonsim.envs.terms.library`, and a `Term` joins
+    or replaces.
+
+    The robot is one of `ZOO` by name, a `Robot`, or the path of a file; then the options `base`, `feet`,
+    `joints`, `home` and the like say what `Robot` has to know.
+
+    Attributes:
+        built: The robot within a world; after `build`.
+        zoo: The robot by default.
+    """
+
+    zoo: ClassVar[str]
+    has_ground: ClassVar[bool] = True
+    defaults: ClassVar[Mapping[str, Any]] = {
+        "robot": None,
+        "base": None,
+        "feet": None,
+        "foot_point": None,
+        "foot_height": None,
+        "joints": None,
+        "home": None,
+        "keyframe": None,
+        "height": None,
+        "stiffness": None,
+        "damping": None,
+        "action_scale": None,
+        "self_collisions": False,
+        "observations": {},
+        "rewards": {},
+        "ends": {},
+        "events": {},
+    }
+
+    def __init__(self, **options: Any):
+        super().__init__(**options)
+        self.robot = self._find_robot()
+        self._stages = {name: KernelSequence() for name in ("act", "observe", "score", "spawn")}
+
+    def _find_robot(self) -> Robot:
+        """Return the robot that the options name."""
+        o = self.options
+        given = o["robot"] if o["robot"] is not None else self.zoo
+        fields: dict[str, Any]
+        if isinstance(given, Robot):
+            fields = dict(vars(given))
+        elif given in ZOO:
+            fields = dict(vars(ZOO[given]))
+        elif isinstance(given, str) and "." in given:
+            fields = {"file": given}
+        else:
+            hint = did_you_mean(str(given), ZOO)
+            raise NewtonsimError(
+                f"{self.name}: robot: there is no {given!r}{hint}; there are {', '.join(ZOO)}, paths of "
+                "files and objects of Robot"
+            )
+        names = ("base", "feet", "foot_point", "foot_height", "joints", "home", "keyframe", "height")
+        for name in (*names, "stiffness", "damping", "action_scale"):
+            if o[name] is not None:
+                fields[name] = tuple(o[name]) if isinstance(o[name], list) else o[name]
+        if "base" not in fields:
+            raise NewtonsimError(f"{self.name}: base: which body of {given} is it? Give its name")
+        return Robot(**fields)
+
+    def action(self) -> Action:
+        """Return what actions do: by default they shift the targets of the drives from home."""
+        robot = self.built.robot
+        if robot.rotors:
+            return library.thrust(
+                robot.most_thrust, [r.place for r in robot.rotors], [r.drag for r in robot.rotors]
+            )
+        return library.aim(self.built.scale)
+
+    @abstractmethod
+    def observation_terms(self) -> dict[str, Observation]:
+        """Return the observation, in its order."""
+
+    @abstractmethod
+    def reward_terms(self) -> dict[str, Reward]:
+        """Return the summands of the reward."""
+
+    @abstractmethod
+    def event_terms(self) -> dict[str, Event]:
+        """Return what happens, in its order."""
+
+    def end_terms(self) -> dict[str, Ending]:
+        """Return why an episode is over; none by default."""
+        return {}
+
+    def add_others(self, builder: ModelBuilder) -> None:
+        """Add what a world has beside the robot."""
+
+    def build(self, builder: ModelBuilder) -> Motors:
+        """See `Task.build`."""
+        self.built = BuiltRobot(self.robot, builder, self.options["self_collisions"])
+        self._needs_ground = self.has_ground and GeoType.PLANE not in builder.shape_geo_type
+        self.add_others(builder)
+        action = self.action()
+        self._actions = len(self.built.axes) if action.size == PER_JOINT else int(action.size)
+        self.observation_size = 0
+        self.memory_size = _COMMAND + 2 * self._actions
+        o = self.options
+        self._act = self._placed({"action": action})
+        self._seen = self._placed(
+            changed(Observation, self.observation_terms(), o["observations"], library.OBSERVATIONS)
+        )
+        self._rewards = self._placed(changed(Reward, self.reward_terms(), o["rewards"], library.REWARDS))
+        self._ends = self._placed(changed(Ending, self.end_terms(), o["ends"], library.ENDS))
+        self._events = self._placed(changed(Event, self.event_terms(), o["events"], library.EVENTS))
+        low, high = [-1.0] * self._actions, [1.0] * self._actions
+        axes = self.built.axes if action.size == PER_JOINT else []
+        return Motors(axes, [1.0] * len(axes), low, high)
+
+    def finish_scene(self, scene: ModelBuilder) -> None:
+        """See `Task.finish_scene`."""
+        if self._needs_ground:
+            scene.set_ground_plane()
+
+    def term_names(self) -> dict[str, list[str]]:
+        """Return the names of the terms in use, by group."""
+        groups = {"observations": self._seen, "rewards": self._rewards, "ends": self._ends}
+        return {
+            group: [p.name for p in placed] for group, placed in (*groups.items(), ("events", self._events))
+        }
+
+    def _placed(self, terms: Mapping[str, Term]) -> list[_Placed]:
+        """Find what terms are about, and give them columns and memory."""
+        found = []
+        for name, term in terms.items():
+            placed = _Placed(name, term, self.built)
+            if isinstance(term, Observation):
+                placed.column = self.observation_size
+                self.observation_size += placed.count(term.size, self._actions)
+            placed.note = self.memory_size
+            self.memory_size += placed.count(term.notes, self._actions)
+            found.append(placed)
+        return found
+
+    def _base_pose(self, env: EnvView) -> tuple[np.ndarray, Rotation]:
+        """Return places (num_envs, 3) [m] and orientations of the bases."""
+        from scipy.spatial.transform import Rotation
+
+        poses = env.body_q.numpy()[self.built.base :: env.bodies]
+        return poses[:, :3], Rotation.from_quat(poses[:, 3:])
+
+    def _commands(self, env: EnvView) -> np.ndarray:
+        """Return the commands, (num_envs, 3)."""
+        return env.memory.numpy()[:, :_COMMAND]
+
+    def stage(self, name: str) -> Stage | None:
+        """See `Task.stage`."""
+        return self._stages[name]
+
+    def bind(self, model: Model) -> None:
+        """See `Task.bind`."""
+        events = [(p, p.term.when) for p in self._events if isinstance(p.term, Event)]
+        starts = [p for p, when in events if when != "step"]
+        steps = [p for p, when in events if when != "start"]
+        views = {p: self._view(p, model, number) for number, p in enumerate(self._all())}
+        for name, several in (
+            ("act", [*self._act, *steps]),
+            ("observe", self._seen),
+            ("score", [*self._rewards, *self._ends]),
+            ("spawn", starts),
+        ):
+            self._stages[name].terms = [(p.term.kernel, views[p]) for p in several]
+        self._stages["score"].terms.insert(0, (begin_score, views[self._act[0]]))
+
+    def _all(self) -> Iterable[_Placed]:
+        # events first: their random numbers do not depend on what else there is
+        return (*self._events, *self._act, *self._seen, *self._rewards, *self._ends)
+
+    def _view(self, placed: _Placed, model: Model, number: int) -> TermView:
+        """Return what the kernel of a term sees."""
+        view, term, device = TermView(), placed.term, model.device
+        view.weight, view.stream = term.weight, number
+        view.base, view.column, view.note = placed.base, placed.column, placed.note
+        view.command, view.action, view.sensed = 0, _COMMAND, -1
+        if term.sensor is not None:
+            if term.sensor not in self.sensor_columns:
+                hint = did_you_mean(term.sensor, self.sensor_columns)
+                raise NewtonsimError(f"{placed.name}: there is no sensor {term.sensor!r}{hint}")
+            view.sensed = self.sensor_columns[term.sensor].start
+        for name in ("bodies", "axes", "coords", "dofs"):
+            setattr(view, name, put(getattr(placed, name), dtype=int, device=device))
+        view.home = put(placed.home, dtype=float, device=device)
+        view.numbers = put(list(term.numbers), dtype=float, device=device)
+        return view
+
+
+class _Placed:
+    """A term and where in a world it is.
+
+    Args:
+        name: Its name.
+        term: The term.
+        built: The robot.
+    """
+
+    def __init__(self, name: str, term: Term, built: BuiltRobot):
+        self.name, self.term = name, term
+        self.column = self.note = 0
+        try:
+            self.base = built.base if term.base is None else built.bodies(term.base)[0]
+            self.bodies = built.feet if term.bodies is None else built.bodies(term.bodies)
+            joints = built.joints if term.joints is None else built.joints_like(term.joints)
+        except NewtonsimError as error:
+            raise NewtonsimError(f"{name}: {error}") from None
+        self.axes, self.coords, self.dofs = built.places(joints)
+        self.home = built.home_of(joints)
+
+    def count(self, number: int | str, actions: int) -> int:
+        """Return how many numbers "joints", "bodies", "actions" or a number itself are."""
+        if isinstance(number, str):
+            return {PER_JOINT: len(self.axes), PER_BODY: len(self.bodies), PER_ACTION: actions}[number]
+        return int(number)

@@ -1,0 +1,166 @@
+"""What a term is: a kernel, its constants, and what of the robot it is about."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from newtonsim.envs.values import is_number
+from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.runtime.arguments import Kernel
+
+PER_JOINT, PER_BODY, PER_ACTION = "joints", "bodies", "actions"
+"""Numbers of which a term has as many as it is about joints or bodies, or as the task has actions."""
+
+Patterns = str | tuple[str, ...]
+_Some = TypeVar("_Some", bound="Term")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Term:
+    """Base of terms.
+
+    Attributes:
+        kernel: `(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool))`, one thread per world
+            `first + wp.tid()`; see `newtonsim.kernels.envs.terms.views.TermView`.
+        weight: Factor on it.
+        numbers: Its constants, `TermView.numbers`.
+        base: Body that it takes for the base, by pattern; None for the robot's.
+        bodies: Bodies that it is about, by patterns; None for the robot's feet.
+        joints: Joints that it is about, by patterns; None for those that the robot drives.
+        sensor: Name of the sensor of the task whose readings it takes, `TermView.sensed`; None for none.
+        notes: Numbers that it remembers from step to step, `TermView.note`: how many, or "bodies" or "joints"
+            for one for each.
+
+    Raises:
+        NewtonsimError: The weight is no finite number, or the kernel none.
+    """
+
+    kernel: Kernel
+    weight: float = 1.0
+    numbers: Sequence[float] = ()
+    base: str | None = None
+    bodies: Patterns | None = None
+    joints: Patterns | None = None
+    sensor: str | None = None
+    notes: int | str = 0
+
+    def __post_init__(self) -> None:
+        if not is_number(self.weight) or abs(self.weight) == float("inf"):
+            raise NewtonsimError(f"weight: expected a finite number, got {self.weight!r}")
+        if not hasattr(self.kernel, "adj"):
+            raise NewtonsimError(f"kernel: expected a kernel of Warp, got {self.kernel!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation(Term):
+    """Numbers of the observation.
+
+    Attributes:
+        size: How many; or "joints" or "actions" for one for each.
+    """
+
+    size: int | str = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reward(Term):
+    """A summand of the reward: its kernel adds `env.control_dt * term.weight` times a value to it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending(Term):
+    """A reason for which an episode is over: its kernel sets `env.terminated`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event(Term):
+    """Something that happens to the masked worlds.
+
+    Attributes:
+        when: "start" of an episode, before each "step", or "both".
+    """
+
+    when: str = "start"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.when not in ("start", "step", "both"):
+            raise NewtonsimError(f"when: expected 'start', 'step' or 'both', got {self.when!r}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action(Term):
+    """From actions within ±1 to what drives the robot.
+
+    Attributes:
+        size: How many actions there are; or "joints" for one for each.
+        names: What the actions are of, for readers.
+    """
+
+    size: int | str = PER_JOINT
+    names: tuple[str, ...] = field(default=())
+
+
+def changed(
+    kind: type[_Some], terms: Mapping[str, _Some], changes: Mapping[str, Any], known: Mapping[str, Any]
+) -> dict[str, _Some]:
+    """Return terms after changes by name.
+
+    Args:
+        kind: What they are.
+        terms: The terms.
+        changes: None takes a term away, a number is its weight, a term replaces or joins; a dict changes
+            fields, or arguments of a term of the library.
+        known: Functions that make terms of the library, by name.
+
+    Raises:
+        NewtonsimError: There is no such term, or a change is none of these.
+    """
+    found = dict(terms)
+    group = {"Ending": "ends"}.get(kind.__name__, f"{kind.__name__.lower()}s")
+    for name, change in changes.items():
+        if change is None:
+            if name not in found:
+                raise _unknown(group, name, found)
+            del found[name]
+        elif isinstance(change, Term):
+            if not isinstance(change, kind):
+                raise NewtonsimError(
+                    f"{group}: {name}: expected {kind.__name__}, got {type(change).__name__}"
+                )
+            found[name] = change  # pyright: ignore[reportArgumentType] - it is of the kind
+        elif is_number(change):
+            given = found.get(name) or _of_library(group, name, known, {}, found)
+            found[name] = dataclasses.replace(given, weight=float(change))
+        elif isinstance(change, Mapping):
+            given = dict(change)
+            term = given.pop("term", name)
+            weight = {"weight": given.pop("weight")} if "weight" in given else {}
+            made = _of_library(group, term, known, given, found)
+            found[name] = dataclasses.replace(made, **weight)
+        else:
+            raise NewtonsimError(
+                f"{group}: {name}: expected None, a weight, a dict of arguments or {kind.__name__}, "
+                f"got {change!r}"
+            )
+    return found
+
+
+def _of_library(
+    group: str, name: str, known: Mapping[str, Any], arguments: dict[str, Any], there: Mapping[str, Any]
+) -> Any:
+    """Make a term of the library."""
+    if name not in known:
+        raise _unknown(group, name, {**there, **known})
+    try:
+        return known[name](**arguments)
+    except TypeError as error:
+        raise NewtonsimError(f"{group}: {name}: {error}") from None
+
+
+def _unknown(group: str, name: str, known: Mapping[str, Any]) -> NewtonsimError:
+    hint = did_you_mean(name, known)
+    return NewtonsimError(f"{group}: there is no {name!r}{hint}; there are {', '.join(known) or 'none'}")

@@ -1,0 +1,88 @@
+"""Policies that play in MuJoCo: the same task there, its errors, and what is refused."""
+
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+
+from newtonsim import envs
+from newtonsim.errors import NewtonsimError
+from newtonsim.examples import asset_path
+from newtonsim.learn import evaluate, transfer
+from newtonsim.learn.transfer import _mujoco
+
+
+def hold(obs: np.ndarray) -> np.ndarray:
+    """Thrusts that lead a drone to its point: position and velocity over tilt to torques."""
+    target, axes = obs[:, :3], obs[:, 3:12].reshape(-1, 3, 3)
+    velocity = np.einsum("nij,nj->ni", axes, obs[:, 12:15])
+    spin = obs[:, 15:18]
+    wanted = 4.0 * target - 3.0 * velocity + np.array([0.0, 0.0, 9.81])
+    lift = 0.027 * np.einsum("ni,ni->n", wanted, axes[:, :, 2])
+    up = wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
+    lean = np.einsum("nij,ni->nj", axes, np.cross(axes[:, :, 2], up))
+    torque = np.array([1.66e-5, 1.67e-5, 2.93e-5]) * (200.0 * lean - 20.0 * spin)
+    arm = 0.046 * np.sqrt(0.5)
+    x, y = np.array([1, -1, -1, 1]), np.array([-1, -1, 1, 1])
+    drag = 0.00596 * np.array([-1, 1, -1, 1])
+    mix = np.linalg.inv(np.array([np.ones(4), arm * y, -arm * x, drag]))
+    thrust = np.hstack([lift[:, None], torque]) @ mix.T
+    return np.clip(thrust / 0.08 - 1.0, -1.0, 1.0).astype(np.float32)
+
+
+def test_a_drone_flies_there_as_here():
+    found = transfer(hold, "Hover", seeds=(3, 4), episodes=2)
+    assert found.share == pytest.approx(1.0, abs=0.02)
+    for here, there in zip(found.here, found.there):
+        assert np.all(here.lengths == 400)
+        assert np.all(there.lengths == 400)
+        assert here.errors is not None
+        assert there.errors is not None
+        assert here.unit == "m"
+        assert np.nanmax(there.errors) < 0.3
+        # without contact both engines differ by their integrators alone
+        np.testing.assert_allclose(here.errors, there.errors, rtol=0.05)
+
+
+def test_the_robot_there_is_that_of_mujocos_own_file():
+    """Stepped by the policy's targets, it goes where MuJoCo takes the file itself."""
+    env = envs.make("Velocity", 1, "cpu", make_solver=_mujoco, reset_noise_scale=0.0, height=1.5)
+    env.reset(seed=0)
+    spec = mujoco.MjSpec.from_file(str(asset_path("zoo/go2_like.xml")))
+    spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1])
+    spec.option.timestep = 0.01
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    mj = spec.compile()
+    data = mujoco.MjData(mj)
+    q = env.sim.state.joint_q.numpy().copy()
+    data.qpos[:] = [*q[:3], q[6], *q[3:6], *q[7:]]
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        action = rng.uniform(-0.5, 0.5, (1, 12)).astype(np.float32)
+        data.ctrl[:] = np.tile([0.0, 0.8, -1.5], 4) + 0.5 * action[0]
+        env.step(action)
+        mujoco.mj_step(mj, data, 2)
+    np.testing.assert_allclose(env.sim.state.joint_q.numpy()[7:], data.qpos[7:], atol=2e-3)
+    np.testing.assert_allclose(env.sim.state.joint_q.numpy()[:3], data.qpos[:3], atol=2e-3)
+
+
+def test_tracking_errors_are_means_over_the_episode():
+    """Of a drone whose motors are off: it falls, and the distance from its point is that of free fall."""
+    env = envs.make("Hover", 2, "cpu", offset=0.0, tilt=0.0, events={"in_air": {"offset": 0.0, "speed": 0.0}})
+    found = evaluate(lambda obs: np.full((len(obs), 4), -1.0, np.float32), env, 2, seed=1, track=True)
+    assert found.errors is not None
+    for error, length in zip(found.errors, found.lengths):
+        t = 0.01 * np.arange(1, length)
+        assert error == pytest.approx(np.mean(0.5 * 9.81 * t * (t + 0.005)), rel=0.02)
+    assert f"tracking error {found.errors.mean():.3f} m" in str(found)
+
+
+def test_what_cannot_be_transferred_is_refused():
+    def nothing(obs: np.ndarray) -> Any:
+        return np.zeros((len(obs), 8), np.float32)
+
+    with pytest.raises(NewtonsimError, match="engine: expected one of mujoco, got 'bullet'"):
+        transfer(nothing, "Hover", engine="bullet")
+    with pytest.raises(NewtonsimError, match="Ant: it observes forces of contacts, which MuJoCoSolver"):
+        transfer(nothing, "Ant", seeds=(0,), episodes=1)
