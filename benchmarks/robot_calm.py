@@ -159,25 +159,29 @@ def add_ground(builder: ModelBuilder, model: Model) -> None:
 
 
 def measure(package: str, folder: Path, kind: str, path: Path, seconds: float) -> Figures:
-    """Simulate one file."""
+    """Simulate one file, and note why if it cannot be."""
     figures = Figures(package, str(path.relative_to(folder)))
     try:
-        builder = read(kind, path)
-        gravity, builder.gravity = builder.gravity, 0.0
-        model, figures.overlaps = finalize(builder)
+        simulate(figures, kind, path, seconds)
     except (newtonsim.NewtonsimError, OSError) as error:
         figures.error = str(error).replace(f"{folder}/", "")
-        return figures
+    return figures
+
+
+def simulate(figures: Figures, kind: str, path: Path, seconds: float) -> None:
+    """Simulate a file and fill in what became of it."""
+    builder = read(kind, path)
+    gravity, builder.gravity = builder.gravity, 0.0
+    model, figures.overlaps = finalize(builder)
     mass = float(model.body_mass.numpy().sum(dtype=np.float64))
     if mass <= 0.0:
         figures.error = "nothing in it moves"
-        return figures
+        return
     figures.outside = beyond_limits(model)
     figures.depth, figures.rest = rest(model, mass)
     builder.gravity = gravity
     add_ground(builder, model)
     figures.gain, figures.rise, figures.end = drop(finalize(builder)[0], mass, seconds)
-    return figures
 
 
 def main() -> None:
