@@ -36,12 +36,12 @@ HEAD = f"""# Errors of gradients
 Gradients of rollouts of {STEPS} steps in float32 compared with central differences of the same rollouts by
 `newtonsim.diff.gradcheck`: the relative error |g - d| / |d| of the whole gradient vector (where it was
 measured), followed in parentheses by that of its three parts: with respect to the initial state, to inputs
-and external forces, and to parameters. Entries are scaled by natural lengths: 1, 10 for forces, and half of its
-value for a parameter. The figure of a part is the largest of three: the error of a sample of entries, the error
-of the slope along the gradient, and half of the error of the slope along random mixtures of all entries, which
-can by chance be twice as large as the error of the vector. The loss is the sum of all final positions,
-orientations and velocities with random weights. Tolerance: {SMOOTH:g} without contact, {CONTACT:g} with
-contact or limits. Written by
+and external forces, and to parameters. Entries are scaled by natural lengths: 1, 10 for forces, and half of
+its value for a parameter. The figure of a part is the largest of three: the error of a sample of entries,
+the error of the slope along the gradient, and half of the error of the slope along random mixtures of all
+entries, which can by chance be twice as large as the error of the vector. The loss is the sum of all final
+positions, orientations and velocities with random weights. Tolerance: {SMOOTH:g} without contact,
+{CONTACT:g} with contact or limits. Written by
 `python benchmarks/gradient_table.py`, which measured every number.
 """
 

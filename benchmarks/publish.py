@@ -1,4 +1,4 @@
-"""Write the tables of results/README.md and of the README of the repository from the files in results/.
+"""Write the tables of results/README.md, the README and some pages of the docs from the files in results/.
 
     python benchmarks/publish.py [--run] [--only robots ...]
 
@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import front_page
@@ -42,6 +43,9 @@ SCRIPTS = {
 }
 """Files in results/, and the arguments of the scripts that write them."""
 
+DRAWN = {"docs/pybullet.md": "pybullet_compat", "docs/bullet_world.md": "bullet_world"}
+"""Pages of the docs with a table of one file."""
+
 UNMEASURED = "No card has been measured by `gpu_run.py` yet.\n"
 NOT_RUN = "Not run.\n"
 
@@ -54,10 +58,13 @@ def main() -> None:
     if options.run:
         for name in (name for name in SCRIPTS if name in options.only):
             run(name)
-    for path, update in (
-        (RESULTS / "README.md", lambda text: results_page(text, options.only)),
-        (HERE.parent / "README.md", front),
-    ):
+    pages = {
+        "benchmarks/results/README.md": lambda text: results_page(text, options.only),
+        "README.md": front,
+    }
+    pages |= {page: partial(results_page, names=[name]) for page, name in DRAWN.items()}
+    for page, update in pages.items():
+        path = HERE.parent / page
         path.write_text(update(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
@@ -73,7 +80,7 @@ def run(name: str) -> None:
 
 
 def results_page(text: str, names: Sequence[str] = (*SCRIPTS, "gpu")) -> str:
-    """Return results/README.md with the named tables drawn from their files."""
+    """Return a page, such as results/README.md, with the named tables drawn from their files."""
     for name in names:
         path = RESULTS / f"{name}.json"
         if name == "gpu":
