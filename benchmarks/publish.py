@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-import front_page
+from tasks import front_page
 from tasks.harness import commit
 
 HERE = Path(__file__).parent
