@@ -8,7 +8,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --disable-pip-version-check
 PYTHON ?=
 
 .PHONY: demo test bench docs clean
@@ -17,7 +17,7 @@ PYTHON ?=
 # A wheel built over an old build/ would contain modules that the tree no longer has.
 demo: $(BIN)/python
 	rm -rf build $(VENV)/test-installed
-	@echo "installing newtonsim into $(VENV) ..."
+	@echo "installing newtonsim into $(VENV): 0.9 GB ..."
 	$(PIP) .
 	$(BIN)/newtonsim run
 
@@ -27,8 +27,14 @@ test: $(VENV)/test-installed
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -n 2
 
+# The tests need no GPU: where there is none, torch comes without the libraries of CUDA, if its index can be reached.
 $(VENV)/test-installed: $(BIN)/python pyproject.toml
-	@echo "installing newtonsim[test] into $(VENV) ..."
+	@if ! command -v nvidia-smi >/dev/null; then \
+	    echo "1/2 installing torch for the CPU into $(VENV) ..."; \
+	    $(PIP) --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu torch || \
+	        echo "not found; torch comes from the default index, with the libraries of CUDA: 5.6 GB"; \
+	fi
+	@echo "2/2 installing newtonsim[test] into $(VENV): 150 packages, 3.6 GB ..."
 	$(PIP) --editable '.[test]'
 	touch $@
 
@@ -47,7 +53,7 @@ $(VENV)/bench-installed: $(BIN)/python pyproject.toml
 # The reference is read from the package as it is installed.
 docs: $(VENV)/docs-installed
 	rm -rf build/package
-	$(PIP) --no-deps --target build/package .
+	$(PIP) --quiet --no-deps --target build/package .
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "open build/site/index.html, or read it with search: $(BIN)/mkdocs serve"
 

@@ -33,15 +33,15 @@ SHORT = ("free body", "2-link arm, drives")
 
 HEAD = f"""# Errors of gradients
 
-Gradients of rollouts of {STEPS} steps in float32 against central differences of the same rollouts, by
+Gradients of rollouts of {STEPS} steps in float32 compared with central differences of the same rollouts by
 `newtonsim.diff.gradcheck`: the relative error |g - d| / |d| of the whole gradient vector (where it was
-measured), and, in parentheses where the whole one stands before them, of its parts by initial state, by
-inputs and external forces, and by parameters. Entries are in natural lengths: 1, 10 for forces, half of its
-value for a parameter. Of the parts, shown is the largest one of the error of a sample of entries, of that
-of the slopes along the gradients of all arrays, and of half of that along random mixtures of all entries,
-which may be twice as large as the error of the vector by chance. The loss is the sum of all final positions,
-orientations and velocities with random weights. Tolerance: {SMOOTH:g} without contact, {CONTACT:g} with
-contact or limits. Written by
+measured), followed in parentheses by that of its three parts: with respect to the initial state, to inputs
+and external forces, and to parameters. Entries are scaled by natural lengths: 1, 10 for forces, and half of
+its value for a parameter. The figure of a part is the largest of three: the error of a sample of entries,
+the error of the slope along the gradient, and half of the error of the slope along random mixtures of all
+entries, which can by chance be twice as large as the error of the vector. The loss is the sum of all final
+positions, orientations and velocities with random weights. Tolerance: {SMOOTH:g} without contact,
+{CONTACT:g} with contact or limits. Written by
 `python benchmarks/gradient_table.py`, which measured every number.
 """
 

@@ -42,20 +42,20 @@ SECONDS = 120.0
 HEAD = """# Fidelity of imports
 
 Every URDF and MJCF file of {packages} packages, imported by newtonsim and read by the engines that such files
-are written for: MJCF by MuJoCo's own compile, URDF by pinocchio and by PyBullet. Compared are
+are written for: MJCF by MuJoCo's own compiler, URDF by pinocchio and by PyBullet. The comparison covers
 
 - the total mass;
-- the centre of mass in the default pose, `qpos0` (not with PyBullet, which does not tell);
+- the centre of mass in the default pose, `qpos0` (not with PyBullet, which does not report it);
 - the numbers of degrees of freedom, and for MJCF of coordinates and actuators;
-- the limits of all joints with names;
-- for MJCF the principal moments of inertia of all bodies with names,
+- the limits of all named joints;
+- for MJCF the principal moments of inertia of all named bodies,
 
 all within {tolerance:g}. Files are read as they are: `ensure_nonstatic_links=False`,
-`ignore_inertial_definitions=False`, `floating=None`, and for URDF `density=0`, as the other engines know no
-mass without `<inertial>`.
+`ignore_inertial_definitions=False`, `floating=None`, and for URDF `density=0`, because in the other engines a
+link without `<inertial>` has no mass.
 
 Written by `python benchmarks/import_fidelity.py --folder ... --write` from wheels that
-`pip download --no-deps` brought; every figure is in `benchmarks/results/import_fidelity.json`.
+`pip download --no-deps` fetched; every figure is in `benchmarks/results/import_fidelity.json`.
 
 """
 

@@ -1,11 +1,12 @@
-"""Write the tables of results/README.md from the JSON files next to it.
+"""Write the tables of results/README.md, the README and some pages of the docs from the files in results/.
 
     python benchmarks/publish.py [--run] [--only robots ...]
 
 The table `gpu` is made of the files that `gpu_run.py` has left in results/gpu. With --run all other
-benchmarks run first, in their full form: about an hour on a machine that is otherwise idle. The prose of the
-page stays; what stands between a `figures` and an `end` comment is replaced, with --only in the named tables
-alone.
+benchmarks run first, in their full form: about an hour on a machine that is otherwise idle. A run that was
+interrupted goes on where it stopped: files that were measured at the current commit are kept. The prose of
+the pages stays; what stands between a `figures` and an `end` comment is replaced, with --only in the named
+tables alone. A table without a file says that its benchmark has not been run.
 """
 
 from __future__ import annotations
@@ -15,12 +16,17 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+
+from tasks import front_page
+from tasks.harness import commit
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 SCRIPTS = {
-    "robots": [],
+    "robots": ["--self-collision"],
     "python_calls": [],
     "pybullet_compat": [],
     "contacts": [],
@@ -37,7 +43,11 @@ SCRIPTS = {
 }
 """Files in results/, and the arguments of the scripts that write them."""
 
+DRAWN = {"docs/pybullet.md": "pybullet_compat", "docs/bullet_world.md": "bullet_world"}
+"""Pages of the docs with a table of one file."""
+
 UNMEASURED = "No card has been measured by `gpu_run.py` yet.\n"
+NOT_RUN = "Not run.\n"
 
 
 def main() -> None:
@@ -47,25 +57,54 @@ def main() -> None:
     options = parser.parse_args()
     if options.run:
         for name in (name for name in SCRIPTS if name in options.only):
-            script = "profile_step" if name.startswith("profile") else name
-            command = [sys.executable, str(HERE / f"{script}.py"), *SCRIPTS[name]]
-            subprocess.run([*command, "--json", str(RESULTS / f"{name}.json")], check=True)
-    page = RESULTS / "README.md"
-    text = page.read_text(encoding="utf-8")
-    for name in options.only:
+            run(name)
+    pages = {
+        "benchmarks/results/README.md": lambda text: results_page(text, options.only),
+        "README.md": front,
+    }
+    pages |= {page: partial(results_page, names=[name]) for page, name in DRAWN.items()}
+    for page, update in pages.items():
+        path = HERE.parent / page
+        path.write_text(update(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def run(name: str) -> None:
+    """Run a benchmark in its full form, unless its file was measured at this commit."""
+    path = RESULTS / f"{name}.json"
+    if path.exists() and commit() and _read(path)["machine"].get("commit") == commit():
+        print(f"{name}: measured at this commit, kept")
+        return
+    script = "profile_step" if name.startswith("profile") else name
+    command = [sys.executable, str(HERE / f"{script}.py"), *SCRIPTS[name]]
+    subprocess.run([*command, "--json", str(path)], check=True)
+
+
+def results_page(text: str, names: Sequence[str] = (*SCRIPTS, "gpu")) -> str:
+    """Return a page, such as results/README.md, with the named tables drawn from their files."""
+    for name in names:
         path = RESULTS / f"{name}.json"
-        if path.exists():
-            text = replace(text, name, tables(name, json.loads(path.read_text(encoding="utf-8"))))
-    if "gpu" in options.only:
-        text = replace(text, "gpu", gpu_tables(RESULTS / "gpu"))
-    page.write_text(text, encoding="utf-8")
+        if name == "gpu":
+            text = replace(text, name, gpu_tables(RESULTS / "gpu"))
+        else:
+            text = replace(text, name, tables(name, _read(path)) if path.exists() else NOT_RUN)
+    return text
+
+
+def front(text: str) -> str:
+    """Return the README of the repository with its tables drawn from the files of results/."""
+    text = replace(text, "speed", "\n" + markdown(front_page.speed(RESULTS), str))
+    return replace(text, "accuracy", "\n" + markdown(front_page.accuracy(RESULTS), str))
+
+
+def _read(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def replace(text: str, name: str, figures: str) -> str:
     """Put figures between the comments with a name."""
     pattern = rf"(<!-- figures {name} -->\n).*?(<!-- end -->)"
     if not re.search(pattern, text, re.DOTALL):
-        raise ValueError(f"results/README.md has no place for the figures of {name}")
+        raise ValueError(f"the page has no place for the figures of {name}")
     return re.sub(pattern, lambda match: match[1] + figures + match[2], text, flags=re.DOTALL)
 
 
@@ -74,7 +113,7 @@ def gpu_tables(folder: Path) -> str:
     parts = []
     for path in sorted(folder.glob("*.json")):
         if path.stem != "parts":
-            found = tables(path.stem, json.loads(path.read_text(encoding="utf-8")))
+            found = tables(path.stem, _read(path))
             parts.append(f"### {path.stem.replace('_', ' ')}\n\n{found}")
     return "\n".join(parts) or UNMEASURED
 
@@ -91,7 +130,7 @@ def tables(name: str, document: dict) -> str:
         results = {}
     else:
         lists = {key: value for key, value in results.items() if key != "notes" and value}
-    parts = [f"{machine['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['device']}\n"]
+    parts = [measured(machine)]
     parts += [markdown(rows) for rows in lists.values()]
     notes = results.get("notes", [])
     if notes:
@@ -99,10 +138,23 @@ def tables(name: str, document: dict) -> str:
     return "\n".join(parts)
 
 
-def markdown(rows: list[dict[str, object]]) -> str:
-    """Return a Markdown table with a line for each row."""
+def measured(machine: dict) -> str:
+    """Return a line that says when, where and with what figures were measured."""
+    parts = [machine["date"], machine["cpu"], f"{machine['cores']} cores", machine["device"]]
+    parts += [f"{name} {version}" for name, version in machine.get("versions", {}).items() if version]
+    if machine.get("commit"):
+        parts.append(f"commit {machine['commit']}")
+    return ", ".join(parts) + "\n"
+
+
+def spaced(key: str) -> str:
+    return key.replace("_", " ")
+
+
+def markdown(rows: list[dict[str, object]], spell: Callable[[str], str] = spaced) -> str:
+    """Return a Markdown table with a line for each row, under keys as they are spelt."""
     header = list(rows[0])
-    lines = ["| " + " | ".join(key.replace("_", " ") for key in header) + " |", "|" + "---|" * len(header)]
+    lines = ["| " + " | ".join(map(spell, header)) + " |", "|" + "---|" * len(header)]
     lines += ["| " + " | ".join(cell(row[key]) for key in header) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 

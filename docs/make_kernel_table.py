@@ -24,13 +24,13 @@ MOST_TESTS = 3
 """Tests beyond which the table names folders, and folders beyond which it leaves those with few tests out."""
 INTRODUCTION = f"""# Kernels, their callers and their tests
 
-Who launches a kernel of a file or calls its functions, and which tests import them. Own tests import a kernel
-or a function of the file; tests of its callers import what calls it or, where nothing imports that, what
-imports it in turn. Folders stand for their files where these are many, those with the most tests. The head of
-each file says in which stage it works, what it reads and what it writes.
+This page lists who launches the kernels of each file or calls its functions, and which tests import them. Own
+tests import a kernel or a function of the file; tests of its callers import what calls it or, where nothing
+imports that, what imports it in turn. If there are many files, the folders with the most tests are listed.
+The head of each file states its stage, what it reads and what it writes.
 
-`{COMMAND}` writes this page and those heads; `tests/repo/test_kernel_table.py` holds them
-to the imports.
+`{COMMAND}` writes this page and those heads; `tests/repo/test_kernel_table.py` compares them
+with the imports.
 """
 
 

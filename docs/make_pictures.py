@@ -8,6 +8,7 @@ documents. With --recordings these are kept, and used again if they are there. N
 
 import argparse
 import contextlib
+import dataclasses
 import functools
 import math
 import pathlib
@@ -34,10 +35,10 @@ from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
 ROOT = pathlib.Path(__file__).parent.parent
 DT = 1.0 / 240.0
-WIDTH, HEIGHT = 640, 400
+WIDTH, HEIGHT = 1280, 800
 FILM_WIDTH, FILM_HEIGHT = 400, 300
 SAMPLES = 2  # along each side of a pixel
-COLORS, FILM_COLORS = 128, 64
+COLORS, FILM_COLORS = 256, 64
 HUGE, FLOOR = 20.0, (0.62, 0.64, 0.66, 1.0)
 """Shapes of bodies from this radius on are floors [m], of this colour."""
 MARK = (214, 39, 40)
@@ -50,6 +51,9 @@ LIGHT = Lighting(
     background=(0.93, 0.95, 0.98, 1.0),
     shadowed=0.1,
 )
+
+SUNS, SKIES, SUN_RADIUS = 8, 6, 0.07
+"""Directions of the sun, whose disc has this radius [rad], and of the sky, which light still pictures."""
 
 RECORD_CODE = """
 import runpy, sys
@@ -236,7 +240,7 @@ FILMS = {
     "quickstart": Film(
         (6.0, -5.0, 3.2),
         (0.0, 0.0, 0.2),
-        source="README.md#Quickstart",
+        source="docs/start.md#The first simulation",
         worlds=tuple(16 * row + column for row in range(5, 11) for column in range(5, 11)),
         still=True,
         width=WIDTH,
@@ -273,7 +277,8 @@ def draw(scene: Scene) -> np.ndarray:
     flags = model.shape_flags.numpy().astype(np.int64)
     flags[list(scene.hidden)] &= ~int(newtonsim.ShapeFlags.VISIBLE)
     model.shape_flags.assign(flags.astype(np.uint32))
-    return smooth(Eye(model, WIDTH, HEIGHT, scene, None).look(simulator.state)[0])
+    eye = Eye(model, WIDTH, HEIGHT, scene, None)
+    return smooth(np.mean([eye.look(simulator.state, light)[0] for light in lights()], axis=0))
 
 
 class Eye:
@@ -309,10 +314,28 @@ class Eye:
             worlds=worlds,
         )
 
-    def look(self, state: newtonsim.State) -> tuple[np.ndarray, np.ndarray]:
+    def look(self, state: newtonsim.State, light: Lighting = LIGHT) -> tuple[np.ndarray, np.ndarray]:
         """Return colours (rows, columns, 3), uint8, and depths (rows, columns) [m] of all samples."""
-        images = self.camera.render(state)
+        images = self.camera.light(light).render(state)
         return merge(images["rgb"].numpy()[:, 0], images["depth"].numpy()[:, 0])
+
+
+def lights() -> list[Lighting]:
+    """Return lights whose mean has soft shadows: points on the disc of a sun, and directions of a sky."""
+    sun = np.asarray(LIGHT.direction) / np.linalg.norm(LIGHT.direction)
+    side = np.cross(sun, (0.0, 0.0, 1.0))
+    side /= np.linalg.norm(side)
+    turn = 0.5 * (math.sqrt(5.0) - 1.0) * 2.0 * math.pi
+    directions = []
+    for k in range(SUNS):
+        radius, angle = SUN_RADIUS * math.sqrt((k + 0.5) / SUNS), k * turn
+        directions.append(sun + radius * (math.cos(angle) * side + math.sin(angle) * np.cross(sun, side)))
+    for k in range(SKIES):
+        slant, angle = math.sqrt((k + 0.5) / SKIES), k * turn
+        directions.append(
+            np.array([slant * math.cos(angle), slant * math.sin(angle), math.sqrt(1.0 - slant**2)])
+        )
+    return [dataclasses.replace(LIGHT, direction=direction.tolist()) for direction in directions]
 
 
 def merge(colors: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -396,12 +419,17 @@ def shoot(film: Film, paths: list[pathlib.Path]) -> list[np.ndarray]:
 def shoot_part(film: Film, runs: list[Recording], times: np.ndarray) -> list[np.ndarray]:
     """Return the frames of some recorded simulations that are seen together."""
     eyes = [Eye(run.model, film.width, film.height, film, film.worlds) for run in runs]
+    used = lights() if film.still else [LIGHT]
     states = [run.model.state() for run in runs]
     frames = []
     for time in times:
-        seen = [eye.look(run.load(run.at(time + 1e-6), state)) for eye, run, state in zip(eyes, runs, states)]
-        colors, depths = (np.stack(values) for values in zip(*seen))
-        frames.append(mark(smooth(merge(colors, depths)[0]), film))
+        loaded = [run.load(run.at(time + 1e-6), state) for run, state in zip(runs, states)]
+        pictures = []
+        for light in used:
+            seen = [eye.look(state, light) for eye, state in zip(eyes, loaded)]
+            colors, depths = (np.stack(values) for values in zip(*seen))
+            pictures.append(merge(colors, depths)[0])
+        frames.append(mark(smooth(np.mean(pictures, axis=0)), film))
     return frames
 
 

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import statistics
+import subprocess
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,7 +156,17 @@ def machine(device: str = "cpu") -> dict[str, object]:
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
         "versions": versions,
+        "commit": commit(),
     }
+
+
+def commit() -> str | None:
+    """Return the commit that is checked out, shortened, or None outside a clone."""
+    command = ["git", "-C", os.path.dirname(__file__), "rev-parse", "--short=10", "HEAD"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def _cpu_name() -> str:

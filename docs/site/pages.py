@@ -10,12 +10,18 @@ import pathlib
 import posixpath
 import re
 
+import latex2mathml.converter
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOP = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+TOP = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "benchmarks/results/README.md": "benchmarks.md",
+}
 """Pages from the top of the repository, by their place in the site."""
 
 REFERENCE = (
@@ -36,12 +42,14 @@ REFERENCE = (
 """Modules whose public names are described."""
 
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+MATHEMATICS = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\w$`])\$(?P<inline>[^$`\n]+)\$(?![\w$])", re.DOTALL)
+PICTURES = (".png", ".gif", ".svg")
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".yml": "yaml", ".sh": "sh"}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Make the navigation."""
-    config.nav = [{"newtonsim": "index.md"}]
+    config.nav = [{"Home": "index.md"}]
     for title, table in re.findall(r"^## (.*?)\n(.*?)(?=^## |\Z)", _index(), re.MULTILINE | re.DOTALL):
         pages = [name for name in re.findall(r"^\| \[.*?\]\((.*?)\)", table, re.MULTILINE)]
         config.nav.append({title: [_place("docs", page) for page in pages]})
@@ -57,11 +65,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for module in REFERENCE:
         content = f"# {module}\n\n::: {module}\n"
         files.append(File.generated(config, _reference_page(module), content=content))
-    texts = [("", (ROOT / name).read_text()) for name in TOP]
+    texts = [(posixpath.dirname(name), (ROOT / name).read_text()) for name in TOP]
     texts += [("docs", page.read_text()) for page in (ROOT / "docs").glob("*.md")]
     linked = {_inside(folder, target) for folder, text in texts for target, _ in LINK.findall(text)}
     for name in sorted(linked - {None}):
-        if not _is_page(name):
+        if name.endswith(PICTURES) and not _is_page(name):
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+        elif not _is_page(name):
             files.append(File.generated(config, _source_page(name), content=_shown(ROOT / name)))
     return files
 
@@ -71,17 +81,28 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     place = page.file.src_uri
     if place.startswith(("reference/", "source/")):
         return markdown
-    folder = "" if place in TOP.values() else "docs"
+    source = next((name for name, top in TOP.items() if top == place), f"docs/{place}")
+    folder = posixpath.dirname(source)
+    markdown = MATHEMATICS.sub(_formula, markdown)
 
     def link(match: re.Match[str]) -> str:
         name = _inside(folder, match[1])
         if name is None:
             return match[0]
-        target = _place("", name) if _is_page(name) else _source_page(name)
+        shown = _is_page(name) or name.endswith(PICTURES)
+        target = _place("", name) if shown else _source_page(name)
         relative = posixpath.relpath(target, posixpath.dirname(place) or ".")
         return f"]({relative}{match[2] or ''})"
 
     return LINK.sub(link, markdown)
+
+
+def _formula(match: re.Match[str]) -> str:
+    """Return a formula as MathML, which browsers draw by themselves."""
+    if match["block"]:
+        return latex2mathml.converter.convert(match["block"].strip(), display="block")
+    # a line of Markdown that begins with a tag of a block would end its paragraph
+    return f"<span>{latex2mathml.converter.convert(match['inline'])}</span>"
 
 
 def _index() -> str:
@@ -97,7 +118,7 @@ def _inside(folder: str, target: str) -> str | None:
 
 
 def _is_page(name: str) -> bool:
-    """Whether a path in the repository has a page of its own, or is a picture."""
+    """Whether a path in the repository has a page of its own, or is a picture of one."""
     return name in TOP or (name.startswith("docs/") and not name.endswith(".py"))
 
 

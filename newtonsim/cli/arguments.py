@@ -27,14 +27,14 @@ def build_parser() -> Parser:
     _add_warmup(
         commands.add_parser("warmup", help="compile kernels ahead, so that nothing waits for them later")
     )
-    _add_train(commands.add_parser("train", help="teach a policy to control the robot of an environment"))
-    _add_play(commands.add_parser("play", help="run a policy that was trained"))
+    _add_train(commands.add_parser("train", help="train a policy that controls the robot of an environment"))
+    _add_play(commands.add_parser("play", help="run a trained policy"))
     _add_transfer(commands.add_parser("transfer", help="play a policy in another physics engine"))
     _add_pybullet(commands.add_parser("pybullet", help="run a script written for PyBullet, unchanged"))
     _add_pybullet_server(
         commands.add_parser("pybullet-server", help="serve a world to PyBullet scripts in other processes")
     )
-    _add_doctor(commands.add_parser("doctor", help="tell what of newtonsim works on this machine"))
+    _add_doctor(commands.add_parser("doctor", help="report what works on this machine"))
     _add_completion(
         commands.add_parser("completion", help="print a script that completes commands in a shell")
     )
@@ -44,8 +44,8 @@ def build_parser() -> Parser:
 def _add_doctor(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim doctor``."""
     parser.description = (
-        "Tell versions, devices, what is in the kernel cache, and which extras are installed or missing, and "
-        "what for."
+        "Print versions, devices, the contents of the kernel cache, and which extras are installed or "
+        "missing, with their purpose."
     )
 
 
@@ -69,7 +69,7 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         choices=("own", "real"),
-        help="models that pybullet_data offers: ours, or those of the real package where it is installed "
+        help="models that pybullet_data provides: ours, or those of the real package if it is installed "
         "(default: own, or what the environment variable NEWTONSIM_PYBULLET_DATA says)",
     )
     parser.add_argument(
@@ -81,8 +81,8 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         default=(1e-4, 1e-3),
         metavar=("ABSOLUTE", "RELATIVE"),
-        help="with --compare: what numbers may be apart, in their units and as a part of the vector that "
-        "they stand in (default: 1e-4 1e-3)",
+        help="with --compare: allowed difference of numbers, in their units and relative to the vector that "
+        "contains them (default: 1e-4 1e-3)",
     )
     parser.add_argument(
         "--steps", type=positive_int, metavar="N", help="with --compare: end the script after N steps"
@@ -101,7 +101,7 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
 def _add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim run``."""
     parser.description = (
-        "Load a robot, make many copies in varied start poses above the ground, and simulate them. "
+        "Load a robot, place many copies in different poses above the ground, and simulate them. "
         "Position drives hold the keyframe 'home' (or the first one, or the zero pose); joints of a file "
         "without actuators get drives."
     )
@@ -140,7 +140,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         help="write curves of heights, joints, energies and contact forces of the first 64 worlds",
     )
     parser.add_argument("--snapshot", metavar="OUT.png", help="write a picture of 9 worlds in the last state")
-    parser.add_argument("--json", metavar="OUT", help="write all figures")
+    parser.add_argument("--json", metavar="OUT", help="write all figures as JSON")
     parser.add_argument(
         "--view", action="store_true", help="show the run in the web browser, in real time, until Ctrl-C"
     )
@@ -150,8 +150,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 def _add_view(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim view``."""
     parser.description = (
-        "Show a robot on a web page and simulate it in real time: bodies can be dragged with the mouse, and "
-        "joints moved by sliders. Recordings are played."
+        "Show a robot on a web page and simulate it in real time; drag bodies with the mouse, and move "
+        "joints with sliders. Or play a recording."
     )
     parser.add_argument(
         "file",
@@ -183,9 +183,9 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
 def _add_train(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim train``."""
     parser.description = (
-        "Teach a policy by proximal policy optimisation in many worlds at once (extra 'learn'). The folder "
+        "Train a policy by proximal policy optimisation in many worlds at once (extra 'learn'). The folder "
         "gets checkpoints, the learning curve (curve.csv and TensorBoard), the best policy (policy.onnx) "
-        "and a video of it. The same command goes on where a stopped or killed one was."
+        "and a video of it. Running the same command again continues a run that was stopped or killed."
     )
     parser.add_argument(
         "name",
@@ -199,9 +199,9 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="samples to learn from, such as 2e6 (default: by environment)",
     )
-    parser.add_argument("--seconds", type=positive_float, metavar="S", help="end after this time of training")
+    parser.add_argument("--seconds", type=positive_float, metavar="S", help="stop after this training time")
     parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
-    parser.add_argument("--folder", metavar="DIR", help="where it goes (default: runs/NAME-seedN)")
+    parser.add_argument("--folder", metavar="DIR", help="folder of the run (default: runs/NAME-seedN)")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument(
         "--option",
@@ -290,7 +290,7 @@ def _add_page(parser: argparse.ArgumentParser) -> None:
         "--host",
         default="127.0.0.1",
         metavar="ADDRESS",
-        help="address to listen on; 0.0.0.0 lets others in (default: 127.0.0.1)",
+        help="address to listen on; 0.0.0.0 admits other machines (default: 127.0.0.1)",
     )
     page.add_argument(
         "--port",
@@ -312,7 +312,7 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report",
         action="store_true",
-        help="print instead, for each kind of element, how many are modelled, approximated, not modelled or "
+        help="instead, print for each kind of element how many are modelled, approximated, not modelled or "
         "without effect, and why",
     )
     parser.add_argument(
@@ -326,15 +326,15 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
 def _add_warmup(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim warmup``."""
     parser.description = (
-        "Compile kernels into the kernel cache, on all cores. Without it they are compiled when they are "
-        "first needed, which makes the first run of a robot some ten seconds slower. Name the robots that "
+        "Compile kernels into the kernel cache, on all cores. Otherwise they are compiled when they are "
+        "first needed, which makes the first run of a robot about ten seconds slower. Name the robots that "
         "will be simulated, or none to compile everything (a minute or two). Kernels stay in the cache until "
-        "newtonsim, Warp or the machine changes; the environment variable WARP_CACHE_PATH says where it is."
+        "newtonsim, Warp or the machine changes; the environment variable WARP_CACHE_PATH sets its location."
     )
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="URDF, MJCF or SDF files (default: all kernels)"
     )
-    parser.add_argument("--all", action="store_true", help="also what none of the files needs")
+    parser.add_argument("--all", action="store_true", help="also kernels that none of the files needs")
     parser.add_argument("--gradients", action="store_true", help="also the code for gradients")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     _add_base(parser)
@@ -346,7 +346,7 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
         "Serve one world to PyBullet scripts in other processes, which connect with p.connect(p.TCP, host, "
         "port), p.connect(p.UDP, host, port) or p.connect(p.SHARED_MEMORY, key). The world stays when they "
         "disconnect. "
-        "Clients name files on the machine of the server, and read and write them with its rights."
+        "Clients access files on the machine of the server, with its rights."
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="(default: 127.0.0.1)")
     parser.add_argument(

@@ -1,5 +1,8 @@
 """Mistakes in tasks, names and options: errors say whose they are, what is missing, and what is close."""
 
+import importlib.util
+import sys
+
 import pytest
 import warp as wp
 
@@ -138,3 +141,11 @@ def test_options_of_a_class_are_those_that_reach_it():
 def test_names_that_are_nearly_right_are_told_the_right_one(name: str, closest: str):
     with pytest.raises(NewtonsimError, match=f"no environment '{name}'; did you mean '{closest}'"):
         envs.make(name)
+
+
+def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "gymnasium" else find(name))
+    monkeypatch.delitem(sys.modules, "newtonsim.envs")
+    with pytest.raises(ImportError, match=r"pip install newtonsim\[envs\]"):
+        importlib.import_module("newtonsim.envs")
