@@ -25,5 +25,15 @@ DRIVE_ATTRIBUTES = {
 }
 """The same for joints with several axes, beside "mode" (int[])."""
 
+REFERENCE_ATTRIBUTES = {
+    "limit_solref": ("limitSolref", 2),
+    "limit_solimp": ("limitSolimp", 5),
+    "limit_margin": ("limitMargin", 1),
+}
+"""Fields of limits by reference, their attributes, float[], and the numbers of each axis."""
+
 DOF_ATTRIBUTES = ("armature", "damping", "friction")
 """float[], one number for each degree of freedom."""
+
+FLOATING_ATTRIBUTES = {name: f"floating{name.capitalize()}" for name in DOF_ATTRIBUTES}
+"""The same of the joint that lets a body float, which is no prim: float[] of the body."""

@@ -17,7 +17,13 @@ from newtonsim.importers.usd.bodies import BodyReader
 from newtonsim.importers.usd.colliders import ShapeReader
 from newtonsim.importers.usd.coordinates import Placed, place
 from newtonsim.importers.usd.effective import resisting_inertia
-from newtonsim.importers.usd.exact import add_couplings, constraint_options, read_shape, write_exact
+from newtonsim.importers.usd.exact import (
+    add_couplings,
+    constraint_options,
+    read_floating,
+    read_shape,
+    write_exact,
+)
 from newtonsim.importers.usd.filters import Groups, blocked_pairs, crossed, named_pairs, shapes_below
 from newtonsim.importers.usd.forest import Forest, Tree, grow, merge_stacked
 from newtonsim.importers.usd.frames import split
@@ -168,6 +174,7 @@ class StageBuilder:
             key = f"{tree.root}_free"
             report.joints[key] = builder.add_joint_free(report.bodies[tree.root], key=key)
             report.joint_coords[key], report.joint_dofs[key] = coord, dof
+            read_floating(self.content.bodies[tree.root].element, builder, dof)
         if tree.anchor is not None:
             # Joints hang on bodies that are part of a tree; this one stands where it is.
             pose = self.bodies[tree.anchor].pose.warp()

@@ -11,8 +11,10 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.usd_names import (
     DOF_ATTRIBUTES,
     DRIVE_ATTRIBUTES,
+    FLOATING_ATTRIBUTES,
     NAMESPACE,
     PASSIVE_ATTRIBUTES,
+    REFERENCE_ATTRIBUTES,
 )
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import AxisRecord, Content, ExactJoint, JointRecord
@@ -48,6 +50,11 @@ def read_exact(record: JointRecord) -> None:
         JointType[kind] if kind in _SEVERAL_AXES else None,
         axes,
         {name: v for name in DOF_ATTRIBUTES if len(v := _numbers(element, name, dofs))},
+        {
+            field: values.reshape(count, size)
+            for field, (name, size) in REFERENCE_ATTRIBUTES.items()
+            if len(values := _numbers(element, name, count * size))
+        },
         _modes(element, count),
         _numbers(element, "q", coords),
         _numbers(element, "qd", dofs),
@@ -75,6 +82,9 @@ def write_exact(
         getattr(builder, f"joint_{name}")[dof:] = values.tolist()
     for name, values in exact.axes.items():
         getattr(builder, f"joint_{name}")[axis:] = values.tolist()
+    for name, rows in exact.references.items():
+        values = rows[:, 0].tolist() if rows.shape[1] == 1 else [tuple(row) for row in rows.tolist()]
+        getattr(builder, f"joint_{name}")[axis:] = values
     if exact.modes:
         builder.joint_axis_mode[axis:] = exact.modes
     if exact.kind is not None:
@@ -85,6 +95,14 @@ def write_exact(
         builder.joint_twist_lower[joint], builder.joint_twist_upper[joint] = lower, upper
     if len(exact.q):
         builder.joint_q[coord:], builder.joint_qd[dof:] = exact.q.tolist(), exact.qd.tolist()
+
+
+def read_floating(element: Element, builder: ModelBuilder, dof: int) -> None:
+    """Give the joint that lets a body float, the builder's last one, what the body's attributes say of it."""
+    for field, name in FLOATING_ATTRIBUTES.items():
+        values = _numbers(element, name, 6)
+        if len(values):
+            getattr(builder, f"joint_{field}")[dof:] = values.tolist()
 
 
 def _axes(element: Element, angular: bool) -> list[AxisRecord]:

@@ -171,6 +171,7 @@ class ExactJoint:
         kind: Its type in the model, None if the attributes do not say.
         axes: Values of each axis by field.
         dofs: Values of each degree of freedom by field.
+        references: Parameters of the limits by reference, by field, one row for each axis.
         modes: JointMode of each axis, or empty.
         q: Initial coordinates, or empty.
         qd: Initial velocities, or empty.
@@ -180,6 +181,7 @@ class ExactJoint:
     kind: JointType | None
     axes: dict[str, np.ndarray]
     dofs: dict[str, np.ndarray]
+    references: dict[str, np.ndarray]
     modes: list[int]
     q: np.ndarray
     qd: np.ndarray

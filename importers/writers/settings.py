@@ -49,13 +49,17 @@ def limit_settings(axes: list[tuple[str, AxisRecord]], report: ExportReport) -> 
 
 
 def report_references(scene: Scene, report: ExportReport) -> None:
-    """Report what only MJCF holds: parameters of limits and contacts by reference."""
+    """Report parameters of limits and contacts by reference, which URDF does not hold."""
     for joint in scene.joints:
         if any(axis.limit_solref.any() for axis in joint.axes):
             report.approximated(joint.key, "solref, solimp and margin of its limits are left out")
     for shape in scene.shapes:
         if shape.solref.any() or shape.material["priority"] or shape.material["condim"]:
             report.approximated(shape.key, "solref, solimp, priority and condim are left out")
+
+
+def report_tendons(scene: Scene, report: ExportReport) -> None:
+    """Report what only MJCF holds: tendons, and contact parameters of pairs."""
     if scene.tendons:
         report.unsupported(f"{len(scene.tendons)} tendons", "tendons are left out")
     if scene.contact_pairs:

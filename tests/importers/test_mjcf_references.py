@@ -9,7 +9,7 @@ import pytest
 import newtonsim
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import MuJoCoSolver
-from newtonsim.utils import export_mjcf, export_usd
+from newtonsim.utils import export_mjcf, export_urdf, export_usd
 
 TEXT = """<mujoco><compiler angle="radian"/><worldbody>
   <geom name="floor" type="plane" size="1 1 .1" friction=".9" solref=".03 .9" solmix="2"/>
@@ -88,6 +88,8 @@ def test_mjcf_is_written_with_the_parameters_of_the_file(read, tmp_path):
 
 def test_other_formats_say_what_they_leave_out(read, tmp_path):
     with pytest.warns(newtonsim.UnsupportedElementWarning, match="solref"):
+        export_urdf(read, tmp_path / "scene.urdf")
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="contact parameters of their own"):
         export_usd(read, tmp_path / "scene.usda")
 
 

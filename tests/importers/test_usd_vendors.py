@@ -1,6 +1,9 @@
 """Schemas of PhysX, Newton and MuJoCo: what each attribute becomes; nothing is dropped in silence."""
 
 import importlib.util
+import random
+import re
+import warnings
 from pathlib import Path
 
 import mujoco
@@ -408,6 +411,47 @@ def test_wrong_values_are_named_and_nothing_is_changed(where, line, words):
         read(scene(**{where: line + "\n"}), builder=builder)
     assert all(word in str(caught.value) for word in words)
     assert (builder.body_count, builder.joint_count, builder.solver_hint) == (0, 0, {})
+
+
+def test_mutated_attributes_raise_our_errors_or_pass(tmp_path):
+    """Files with all attributes that are read, in which one to three words are replaced by others."""
+    lines: dict[str, str] = {}
+    for name, (_, where, kind, value) in EFFECTS.items():
+        if where is not None:
+            lines[where] = lines.get(where, "") + f"{kind} {name} = {value}\n"
+    schemas = "NewtonMimicAPI PhysxMimicJointAPI:rotY MjcEqualityJointAPI"
+    motors = mujoco_actuator(FAR + "double[] mjc:gear = [1]\n")["more"]
+    motors += prim("NewtonActuator", "other", inside=PULL.replace("/j", "/k"))
+    head = '#usda 1.0\n(\nmetersPerUnit = 1\nupAxis = "Z"\n)\n'
+    whole = head + scene(k_schemas=schemas, more=motors, **lines)
+    numbers = list(re.finditer(r"(?<== )[-\w.\[\], \"</>]+(?=\n)", whole))
+    others = [
+        '"x"',
+        "-1",
+        "1e38",
+        "[]",
+        "</World/none>",
+        "None",
+        "nan",
+        "inf",
+        "1e-30",
+        "[1e30]",
+        "</a>",
+        "0",
+    ]
+    source, file = random.Random(1), tmp_path / "scene.usda"
+    for _ in range(150):
+        text = whole
+        for word in sorted(source.sample(numbers, source.choice((1, 1, 2, 3))), key=lambda m: -m.start()):
+            text = text[: word.start()] + source.choice(others) + text[word.end() :]
+        file.write_text(text)
+        builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                parse_usd(file, builder)
+            except newtonsim.NewtonsimError:
+                assert builder.body_count == builder.joint_count == 0
 
 
 # -- the motion ----------------------------------------------------------------------------------------------

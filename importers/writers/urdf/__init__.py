@@ -15,7 +15,7 @@ from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import AxisRecord, ConstraintRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
-from newtonsim.importers.writers.settings import report_lost, report_references
+from newtonsim.importers.writers.settings import report_lost, report_references, report_tendons
 from newtonsim.importers.writers.urdf.frames import joint_origin, link_axis, link_frames
 from newtonsim.importers.writers.urdf.links import ShapeWriter, write_inertial, write_origin
 from newtonsim.importers.writers.urdf.settings import limit_attributes, reader_settings
@@ -105,6 +105,7 @@ class _UrdfWriter:
         """Return the document."""
         report_lost(self.scene, self.report)
         report_references(self.scene, self.report)
+        report_tendons(self.scene, self.report)
         if self.hangs:
             self._write_shapes(element(self.root, "link", name=_WORLD), -1, Pose.identity())
         for number_, body in enumerate(self.scene.bodies):

@@ -7,13 +7,15 @@ from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
+from newtonsim.importers.files.usd_names import FLOATING_ATTRIBUTES
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import BodyRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.scene import read_scene
-from newtonsim.importers.writers.settings import report_lost, report_references
+from newtonsim.importers.writers.settings import report_lost, report_tendons
+from newtonsim.importers.writers.usd import attributes
 from newtonsim.importers.writers.usd.constraints import ConstraintWriter
 from newtonsim.importers.writers.usd.filters import FilterWriter
 from newtonsim.importers.writers.usd.frames import initial_poses, prim_name, quatf, set_pose, vec3f
@@ -106,7 +108,7 @@ class _UsdWriter:
     def write(self) -> Usd.Stage:
         """Return the stage."""
         report_lost(self.scene, self.report)
-        report_references(self.scene, self.report)
+        report_tendons(self.scene, self.report)
         self._write_physics_scene()
         shapes = ShapeWriter(self.stage, _ROOT.AppendChild("Materials"), self.report)
         self._write_shapes(shapes, static=True)
@@ -197,7 +199,7 @@ class _UsdWriter:
         jointed = set()
         for number, joint in enumerate(self.scene.joints):
             if joint.kind in FLOATING:
-                self._report_floating(joint)
+                self._write_floating(joint)
             if joint.kind == JointType.FREE and joint.parent < 0:
                 continue
             apart = joint.parent >= 0 and filters.apart(joint.parent, joint.child)
@@ -210,8 +212,17 @@ class _UsdWriter:
                 jointed.add((min(joint.parent, joint.child), max(joint.parent, joint.child)))
         return jointed
 
-    def _report_floating(self, joint: JointRecord) -> None:
-        if joint.armature.any() or joint.damping.any() or joint.friction.any():
+    def _write_floating(self, joint: JointRecord) -> None:
+        """Armature, damping and friction of the joint by which a body floats in the world."""
+        given = {name: getattr(joint, field) for field, name in FLOATING_ATTRIBUTES.items()}
+        given = {name: values for name, values in given.items() if values.any()}
+        straight = abs(joint.X_p.q[3]) == abs(joint.X_c.q[3]) == 1.0
+        even = all(np.ptp(values[:3]) == np.ptp(values[3:]) == 0.0 for values in given.values())
+        path = self.body_paths[joint.child]
+        if joint.kind == JointType.FREE and joint.parent < 0 and path is not None and (straight or even):
+            for name, values in given.items():
+                attributes.set_numbers(self.stage.GetPrimAtPath(path), name, values)
+        elif given:
             message = "armature, damping and friction of a floating joint are left out"
             self.report.unsupported(joint.key, message)
 

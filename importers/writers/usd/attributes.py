@@ -40,5 +40,15 @@ def set_vectors(prim: Usd.Prim, name: str, values: np.ndarray) -> None:
     _create(prim, name, Types.Float3Array).Set(Vt.Vec3fArray(rows))
 
 
+def set_schema(prim: Usd.Prim, schema: str, **values: float | list[float]) -> None:
+    """Apply one of MuJoCo's schemas and write attributes: numbers, lists of them, whole numbers."""
+    prim.AddAppliedSchema(schema)
+    for name, value in values.items():
+        kind = Types.DoubleArray if isinstance(value, list) else Types.Double
+        kind = Types.Int if isinstance(value, int) else kind
+        attribute = prim.CreateAttribute(f"mjc:{name}", kind, False, Sdf.VariabilityUniform)
+        attribute.Set(Vt.DoubleArray(value) if isinstance(value, list) else value)
+
+
 def _create(prim: Usd.Prim, name: str, kind: Sdf.ValueTypeName) -> Usd.Attribute:
     return prim.CreateAttribute(f"{NAMESPACE}:{name}", kind, custom=True)

@@ -7,7 +7,12 @@ import numpy as np
 from pxr import Sdf, Usd, UsdPhysics
 
 from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_between, quat_rotate
-from newtonsim.importers.files.usd_names import DOF_ATTRIBUTES, DRIVE_ATTRIBUTES, PASSIVE_ATTRIBUTES
+from newtonsim.importers.files.usd_names import (
+    DOF_ATTRIBUTES,
+    DRIVE_ATTRIBUTES,
+    PASSIVE_ATTRIBUTES,
+    REFERENCE_ATTRIBUTES,
+)
 from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord
 from newtonsim.importers.writers.report import ExportReport
@@ -187,6 +192,8 @@ class JointWriter:
             values = getattr(joint, field)
             if len(values):
                 attributes.set_numbers(prim, field, values)
+        if any(axis.limit_solref.any() for axis in joint.axes):
+            _write_references(prim, joint.axes)
         if joint.axes:
             several = len(joint.axes) > 1
             for field, name in (PASSIVE_ATTRIBUTES | (DRIVE_ATTRIBUTES if several else {})).items():
@@ -264,6 +271,16 @@ def _write_vendor(prim: Usd.Prim, axis: AxisRecord) -> None:
     for name, value in values.items():
         if 0.0 < value < NO_LIMIT:
             prim.CreateAttribute(f"physxJoint:{name}", Sdf.ValueTypeNames.Float, custom=True).Set(value)
+
+
+def _write_references(prim: Usd.Prim, axes: list[AxisRecord]) -> None:
+    """Parameters of limits by reference; those of a single axis also under the names of MuJoCo's."""
+    for field, (name, _) in REFERENCE_ATTRIBUTES.items():
+        attributes.set_numbers(prim, name, np.array([getattr(axis, field) for axis in axes]))
+    if len(axes) == 1:
+        solref, solimp = axes[0].limit_solref.tolist(), axes[0].limit_solimp.tolist()
+        margin = float(axes[0].limit_margin)
+        attributes.set_schema(prim, "MjcJointAPI", solreflimit=solref, solimplimit=solimp, margin=margin)
 
 
 def write_distance(own: UsdPhysics.Joint, distance: tuple[float, float]) -> None:

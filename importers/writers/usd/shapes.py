@@ -105,6 +105,7 @@ class ShapeWriter:
         for name, key in (("mu_torsion", "muTorsion"), ("mu_rolling", "muRolling")):
             if material[name] != 0.0:
                 attributes.set_number(prim, key, material[name])
+        self._refer(prim, shape)
         if shape.is_ground:
             attributes.set_flag(prim, "isGround", True)
         elif shape.collides != shape.meets_ground:
@@ -115,6 +116,21 @@ class ShapeWriter:
             self._material_of[key] = self._material(*key)
         binding = UsdShade.MaterialBindingAPI.Apply(prim)
         binding.Bind(self._material_of[key], UsdShade.Tokens.weakerThanDescendants, "physics")
+
+    @staticmethod
+    def _refer(prim: Usd.Prim, shape: ShapeRecord) -> None:
+        """Parameters of contacts by reference, under the names that MuJoCo has given them."""
+        values: dict[str, float | list[float]] = {}
+        if shape.solref.any():
+            values = {"solref": shape.solref.tolist(), "solimp": shape.solimp.tolist()}
+        if shape.material["priority"]:
+            values["priority"] = int(shape.material["priority"])
+        if shape.material["condim"]:
+            values["condim"] = int(shape.material["condim"])
+        if shape.material["solmix"] != 1.0:
+            values["solmix"] = float(shape.material["solmix"])
+        if values:
+            attributes.set_schema(prim, "MjcCollisionAPI", **values)
 
     def _material(self, mu: float, restitution: float) -> UsdShade.Material:
         path = self.materials.AppendChild(f"material_{len(self._material_of)}")
