@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -25,7 +23,8 @@ from newtonsim.runtime.capture import capture_launches, capturing
 from newtonsim.runtime.checked import config
 from newtonsim.runtime.compilation import dry_run, load, load_once
 from newtonsim.runtime.launcher import Launcher, Motion
-from newtonsim.runtime.shards import Shard, divide, work_of_worlds
+from newtonsim.runtime.shards import Shard, divide_among, wanted_threads
+from newtonsim.runtime.side_by_side import SideBySide
 from newtonsim.scene import revisions
 from newtonsim.scene.allocation import put
 from newtonsim.scene.revisions import CountedStruct, Revised
@@ -45,14 +44,6 @@ _watchers: list[Callable[[Simulator], None]] = []
 
 _REPORT_EVERY = 100
 
-_SHARD_WORK = 1000
-"""Least degrees of freedom in a shard: 70 ants or 40 humanoids, about a millisecond of work.
-
-Measured with 4096 ants on one core with 1 MB of level 2 cache: 17.0 µs a world and step in one piece, 14.9 in
-shards of 64 worlds, 16.2 in shards of 256, 15.1 in shards of 32; smaller ones lose more by launches and cold
-code than the cache saves.
-"""
-
 _BLOCK = 32
 """Steps that a shard makes before the next one has its turn, when many are asked for.
 
@@ -61,12 +52,6 @@ One at a time costs 15.7 µs instead of 14.9 in the measurement above.
 
 _PIECE = 256
 """Steps that are replayed at once: Python hears Ctrl-C in between, which it does not during a replay."""
-
-_SHARDS_PER_THREAD = 16
-"""Most shards a thread: capturing one takes about 10 ms and 0.2 MB."""
-
-_THREAD_WORK = 250
-"""Least degrees of freedom for which another thread is woken, about 0.2 ms of work."""
 
 
 @contextmanager
@@ -165,9 +150,8 @@ class Simulator:
             self._initial = self.state.clone()
             self._load_hooks()
             self._shards = self._divide(threads)
-        self._threads = min(_wanted_threads(model, threads), len(self._shards))
-        self._pool: ThreadPoolExecutor | None = None
-        self._pool_process = 0
+        self._threads = min(wanted_threads(model, threads), len(self._shards))
+        self._side_by_side = SideBySide(self._threads)
         self._replays: list[Callable[[int], None]] = []
         self._replay: Callable[[int], None] | None = None
         self._captured: tuple | None = None
@@ -423,9 +407,7 @@ class Simulator:
         model = self.model
         if not (model.device.is_cpu and self.solver.divides_worlds):
             return [Shard(model)]
-        threads = _wanted_threads(model, threads)
-        each = int(work_of_worlds(model).sum()) // (threads * _SHARD_WORK)
-        return divide(model, threads * max(1, min(each, _SHARDS_PER_THREAD)))
+        return divide_among(model, wanted_threads(model, threads))
 
     def _counts_changes(self) -> bool:
         """Whether everything that `_baked` asks shows its changes in `revisions.latest`."""
@@ -492,31 +474,7 @@ class Simulator:
     def _replay_shards(self, n: int) -> None:
         """Replay the graphs of all shards n times, block by block."""
         for done in range(0, n, _BLOCK):
-            self._replay_block(min(_BLOCK, n - done))
-
-    def _replay_block(self, n: int) -> None:
-        """Let the threads, this one among them, take one shard after the other and replay it n times."""
-        waiting = deque(self._replays)
-        if self._threads == 1:
-            _replay_waiting(waiting, n)
-            return
-        pool = self._helpers()
-        others = [pool.submit(_replay_waiting, waiting, n) for _ in range(self._threads - 1)]
-        try:
-            _replay_waiting(waiting, n)
-        finally:
-            # after an exception, what was not begun is left
-            waiting.clear()
-            wait(others)
-        for other in others:
-            other.result()
-
-    def _helpers(self) -> ThreadPoolExecutor:
-        """The other threads, started when first needed; a forked process has none of its parent's."""
-        if self._pool is None or self._pool_process != os.getpid():
-            self._pool = ThreadPoolExecutor(self._threads - 1, thread_name_prefix="newtonsim")
-            self._pool_process = os.getpid()
-        return self._pool
+            self._side_by_side(self._replays, min(_BLOCK, n - done))
 
     def _starts_of_worlds(self) -> list[wp.array]:
         """First coordinate, dof and body of each world, and the end of the last one's."""
@@ -525,35 +483,8 @@ class Simulator:
         return [put(start, dtype=int, device=model.device) for start in starts]
 
 
-def _replay_waiting(waiting: deque[Callable[[int], None]], n: int) -> None:
-    """Take shards until none is left, and replay each n times."""
-    while True:
-        try:
-            replay = waiting.popleft()
-        except IndexError:
-            return
-        replay(n)
-
-
 def _check_times(dt: float, substeps: int) -> None:
     if not dt > 0.0 or not np.isfinite(dt):
         raise ValueError(f"dt: expected a positive number, got {dt}")
     if substeps < 1:
         raise ValueError(f"substeps: expected at least 1, got {substeps}")
-
-
-def _wanted_threads(model: Model, threads: int | None) -> int:
-    """The number asked for, or as many as there are cores and as pay."""
-    if not model.device.is_cpu:
-        return 1
-    if threads is not None:
-        return threads
-    paying = int(work_of_worlds(model).sum()) // _THREAD_WORK
-    return max(1, min(_core_count(), paying))
-
-
-def _core_count() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

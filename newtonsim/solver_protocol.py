@@ -111,8 +111,8 @@ class LinearSteps(Protocol):
     A: wp.array
     B: wp.array
 
-    def step(self, state_in: State, state_out: State, control: Control, dt: float) -> None:
-        """Make a step in all worlds, and linearise it, by launches alone."""
+    def step(self, shard: Shard, state_in: State, state_out: State, control: Control, dt: float) -> None:
+        """Make a step in some worlds, and linearise it, by launches alone."""
 
     def covers(self) -> bool:
         """Whether A and B hold all that acted in the last step; raises NotDifferentiableError if none can."""

@@ -11,7 +11,8 @@ import warp as wp
 from newtonsim.diff.inputs import ControlInputs, Controls
 from newtonsim.dynamics.recordings import Recordings
 from newtonsim.errors import NewtonsimError
-from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.shards import Shard, divide_among, wanted_threads
+from newtonsim.runtime.side_by_side import SideBySide
 from newtonsim.scene.arrays import CONTROL_ARRAYS, STATE_ARRAYS
 from newtonsim.scene.control import Control
 
@@ -48,7 +49,9 @@ class ClosedForm:
         self._ends = model.state(requires_grad=False), model.state(requires_grad=False)
         self._inputs = ControlInputs(model, 1)
         self._all = wp.full(model.world_count, True, dtype=bool, device=model.device)
-        self._recordings = Recordings(model)
+        threads = wanted_threads(model, None)
+        self._shards = divide_among(model, threads)
+        self._recordings = Recordings(model, SideBySide(min(threads, len(self._shards))))
 
     def __call__(self, state: State, controls: Controls) -> tuple[np.ndarray, np.ndarray] | None:
         """Return A (world_count, 2 n, 2 n) and B (world_count, 2 n, inputs) about a state.
@@ -93,7 +96,7 @@ class ClosedForm:
         self._recordings.run(
             (forget, *self._what_is_baked()),
             tuple(arrays),
-            partial(self._launch, state, end, control, forget),
+            *(partial(self._launch, shard, state, end, control, forget) for shard in self._shards),
         )
         if not self._linear.covers():
             return None
@@ -105,7 +108,7 @@ class ClosedForm:
         arrays = () if materials is None else tuple(id(getattr(materials, name)) for name in _MATERIALS)
         return self._solver.baked_revision(), *arrays
 
-    def _launch(self, state: State, end: State, control: Control, forget: bool) -> None:
+    def _launch(self, shard: Shard, state: State, end: State, control: Control, forget: bool) -> None:
         if forget:
-            self._solver.reset_worlds(Shard(self._model), state, self._all)
-        self._linear.step(state, end, control, self._dt)
+            self._solver.reset_worlds(shard, state, self._all)
+        self._linear.step(shard, state, end, control, self._dt)

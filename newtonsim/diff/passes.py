@@ -12,7 +12,7 @@ from newtonsim.diff.inputs import ControlInputs
 from newtonsim.diff.layout import Place, as_floats, find_array
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.steps import rollouts
-from newtonsim.runtime.capture import capture_launches, capturing
+from newtonsim.runtime.capture import adopt, capture_launches, capturing
 from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
@@ -120,6 +120,9 @@ class Passes:
 
         A step is made first, which compiles and loads kernels, allocates, and lets errors show: call it with
         a valid state in `state_in`, and set that and the solver's memory again afterwards.
+
+        Returns:
+            Whether a step was made.
         """
         rows = self.problem.segment + 1
         if self._history is None:
@@ -129,9 +132,10 @@ class Passes:
                 shape = (rows, self._memory.values.size)
                 self._memories = wp.zeros(shape, dtype=float, device=device)
         now = self._what_is_baked()
-        outdated = now != self._baked
-        if outdated:
+        if now != self._baked:
             self._forward = self._backward = self._final_loss = self._final_backward = None
+        if self._forward is not None and (self._backward is not None or not backward):
+            return False
         start = wp.clone(self.values_in, requires_grad=False)
         with capturing:
             if self._forward is None:
@@ -140,7 +144,7 @@ class Passes:
                 wp.copy(self.values_in, start)
                 self._make_backward()
         self._baked = now
-        return outdated
+        return True
 
     def run_forward(self, first: int, count: int) -> None:
         """Make steps from `state_in`, which is step number `first`, and write them to the history."""
@@ -210,7 +214,8 @@ class Passes:
     def _running_loss(self) -> None:
         p = self.problem
         if p.running is not None:
-            p.running(self._step, self.state_out, p.inputs.control, p.losses)
+            running = p.running
+            adopt(lambda: running(self._step, self.state_out, p.inputs.control, p.losses))
 
     def _one_forward(self) -> None:
         launch, inputs = self._launch, self.problem.inputs

@@ -294,7 +294,7 @@ class Rollout:
         self._load(state)
         if passes.prepare(backward):
             self._checkpoints = None
-        self._load(state)
+            self._load(state)
         self.solver.reset(passes.state_in, None)
         self.losses.zero_()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import warp as wp
 
 from newtonsim.runtime.capture import capture_launches, capturing, collected
+from newtonsim.runtime.side_by_side import SideBySide
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -20,7 +21,7 @@ class _Recording(NamedTuple):
     """Arrays that were seen once, and how to repeat what was done with them, if they came again."""
 
     arrays: tuple[wp.array | None, ...]
-    replay: Callable[[int], None] | None
+    replays: tuple[Callable[[int], None], ...]
 
 
 class Recordings:
@@ -32,10 +33,12 @@ class Recordings:
 
     Args:
         model: The model; where its arrays were replaced, all is recorded anew.
+        side_by_side: Threads that share the replays of several ranges of worlds; None for the caller's.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, side_by_side: SideBySide | None = None):
         self._model = model
+        self._side_by_side = SideBySide(1) if side_by_side is None else side_by_side
         self._revision = -1
         self._kept: dict[tuple, _Recording] = {}
 
@@ -43,18 +46,20 @@ class Recordings:
         self,
         name: object,
         arrays: tuple[wp.array | None, ...],
-        launch: Callable[[], None],
+        *launches: Callable[[], None],
     ) -> None:
         """Make or replay launches.
 
         Args:
             name: What the launches do.
             arrays: All arrays of the caller that they work on; None where a model has none.
-            launch: Makes the launches; may neither allocate nor read from the device.
+            launches: Each makes launches, none of which waits for those of another; may neither allocate nor
+                read from the device.
         """
         model = self._model
         if model.device.is_capturing or collected() is not None:
-            launch()
+            for launch in launches:
+                launch()
             return
         if self._revision != model.revision:
             self._kept.clear()
@@ -62,15 +67,19 @@ class Recordings:
         key = (name, *[getattr(array, "ptr", None) for array in arrays])
         known = self._kept.get(key)
         if known is None:
-            launch()
+            for launch in launches:
+                launch()
             if len(self._kept) >= MOST_KEPT:
                 del self._kept[next(iter(self._kept))]
             # the arrays are held, so that no other one gets their address
-            self._kept[key] = _Recording(arrays, None)
+            self._kept[key] = _Recording(arrays, ())
             return
-        replay = known.replay
-        if replay is None:
+        replays = known.replays
+        if not replays:
             with capturing:
-                replay = capture_launches(launch, model.device)
-            self._kept[key] = _Recording(arrays, replay)
-        replay(1)
+                replays = tuple(capture_launches(launch, model.device) for launch in launches)
+            self._kept[key] = _Recording(arrays, replays)
+        if len(replays) == 1:
+            replays[0](1)
+        else:
+            self._side_by_side(replays, 1)

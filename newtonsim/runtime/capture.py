@@ -29,6 +29,7 @@ class _Collecting(threading.local):
     """Where the launches of a thread go; a default of the class is found faster than a missing attribute."""
 
     launches: list[wp.Launch] | None = None
+    adopted: int = 0  # launches that Warp's capture holds as well
 
 
 _collecting = _Collecting()
@@ -50,8 +51,8 @@ def capture_launches(run: Callable[[], None], device: wp.Device) -> Callable[[in
     if device.is_cpu:
         with wp.ScopedCapture(device=device) as others, _collect() as launches:
             run()
-        # this is the only place that asks Warp how long a graph is
-        if not wp._src.context.runtime.core.wp_apic_get_operation_count(others.graph.apic_state):
+            adopted = _collecting.adopted
+        if _length(others.graph.apic_state) == adopted:
             return LaunchList(launches).__call__  # bound here, not at every call
     with wp.ScopedCapture(device=device) as capture:
         run()
@@ -77,9 +78,38 @@ def collected() -> list[wp.Launch] | None:
     return _collecting.launches
 
 
+def adopt(run: Callable[[], None]) -> None:
+    """Call a function of a user, of which a recording holds what it launches by `wp.launch`.
+
+    Args:
+        run: Where it does anything else, a graph of Warp is captured of the whole recording.
+    """
+    launches = _collecting.launches
+    if launches is None:
+        run()
+        return
+    state = wp._src.context.runtime._apic_capture.apic_state
+    own, before = len(launches), _length(state)
+    with wp.Tape() as tape:
+        run()
+    made = _length(state) - before
+    if len(launches) > own or made != len(tape.launches) or any(map(callable, tape.launches)):
+        return
+    for kernel, dim, max_blocks, inputs, outputs, device, block_dim, _ in tape.launches:
+        options = {"device": device, "max_blocks": max_blocks, "block_dim": block_dim}
+        launches.append(wp.launch(kernel, dim, inputs, outputs, record_cmd=True, **options))
+    _collecting.adopted += made
+
+
+def _length(state: object) -> int:
+    """Operations in a graph of Warp; Warp has no public question for this."""
+    return wp._src.context.runtime.core.wp_apic_get_operation_count(state)
+
+
 @contextlib.contextmanager
 def _collect() -> Iterator[list[wp.Launch]]:
     _collecting.launches = launches = []
+    _collecting.adopted = 0
     try:
         yield launches
     finally:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.runtime import compilation
 from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
 
 Starts = Sequence[int] | np.ndarray
 """Where each world's indices of a kind begin, and where the last one's end."""
+
+_SHARD_WORK = 1000
+"""Least degrees of freedom in a shard: 70 ants or 40 humanoids, about a millisecond of work.
+
+Measured with 4096 ants on one core with 1 MB of level 2 cache: 17.0 µs a world and step in one piece, 14.9 in
+shards of 64 worlds, 16.2 in shards of 256, 15.1 in shards of 32; smaller ones lose more by launches and cold
+code than the cache saves.
+"""
+
+_SHARDS_PER_THREAD = 16
+"""Most shards a thread: capturing one takes about 10 ms and 0.2 MB."""
+
+_THREAD_WORK = 250
+"""Least degrees of freedom for which another thread is woken, about 0.2 ms of work."""
 
 _KINDS: dict[str, tuple[Callable[[Model], Starts], Callable[[Model], int]]] = {
     "world": (lambda m: range(m.world_count + 1), lambda m: m.world_count),
@@ -149,6 +164,22 @@ def divide(model: Model, shards: int) -> list[Shard]:
     cuts = np.searchsorted(work, shares)
     bounds = np.unique(np.concatenate(([0], cuts, [model.world_count]))).tolist()
     return [Shard(model, range(first, end)) for first, end in itertools.pairwise(bounds)]
+
+
+def divide_among(model: Model, threads: int) -> list[Shard]:
+    """Cut a model into shards such that a number of threads has work until the end, see `divide`."""
+    each = int(work_of_worlds(model).sum()) // (threads * _SHARD_WORK)
+    return divide(model, threads * max(1, min(each, _SHARDS_PER_THREAD)))
+
+
+def wanted_threads(model: Model, threads: int | None) -> int:
+    """The number of threads asked for, or as many as there are cores and as pay; one on a GPU."""
+    if not model.device.is_cpu:
+        return 1
+    if threads is not None:
+        return threads
+    paying = int(work_of_worlds(model).sum()) // _THREAD_WORK
+    return max(1, min(compilation.core_count(), paying))
 
 
 def work_of_worlds(model: Model) -> np.ndarray:

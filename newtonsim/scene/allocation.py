@@ -53,7 +53,7 @@ def write(array: wp.array, values: np.ndarray) -> None:
     """Fill an array from NumPy, as `array.assign` does, which takes four times as long for a few numbers.
 
     Args:
-        array: The array.
+        array: An array of numbers.
         values: As many numbers, of any type and shape.
     """
     device: Any = array.device
@@ -61,7 +61,7 @@ def write(array: wp.array, values: np.ndarray) -> None:
         memory = array.numpy()
         memory[...] = values.reshape(memory.shape)
     else:
-        array.assign(values)
+        array.assign(values.reshape(array.shape))
 
 
 @cache

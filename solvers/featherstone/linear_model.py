@@ -139,17 +139,17 @@ class LinearModel:
         self._rows.dense = zeros(room, dtype=wp.float64, device=device)
         self._rows.agreed = zeros(room if count else 0, dtype=wp.float64, device=device)
 
-    def step(self, state_in: State, state_out: State, control: Control, dt: float) -> None:
-        """Make a step of the solver in all worlds, and linearise it, by launches alone.
+    def step(self, shard: Shard, state_in: State, state_out: State, control: Control, dt: float) -> None:
+        """Make a step of the solver in some worlds, and linearise it, by launches alone.
 
         Args:
+            shard: The worlds.
             state_in: State at the start of the step.
             state_out: Receives the state at its end; another one.
             control: Inputs of the step.
             dt: Time step [s].
         """
         step = FeatherstoneStep(state_in, state_out, control, None, dt)
-        shard = Shard(self.model)
         self._advance(shard, step)
         launch = Launcher(self.model, False, shard.with_starts(self.constraints.starts))
         self._predict(launch, step)
@@ -391,7 +391,7 @@ class LinearModel:
         """Derivatives of inverse dynamics by coordinates and velocities.
 
         Args:
-            launch: Launcher of all worlds.
+            launch: Launcher of the worlds.
             step: The step.
             motion: Motion at the velocities that forces are taken at.
             joint_qd: These velocities.

@@ -3,13 +3,14 @@
 import gc
 
 import numpy as np
+import pytest
 import warp as wp
 from physics.scenes import many
 
 from newtonsim import FeatherstoneSolver, ModelBuilder, diff
 from newtonsim.kernels.trees import damping as trees_damping
 from newtonsim.kernels.trees import joint_forces
-from newtonsim.runtime.capture import LaunchList, capture_launches
+from newtonsim.runtime.capture import LaunchList, adopt, capture_launches
 from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.tapes import Tape
@@ -147,3 +148,38 @@ def test_gradients_of_a_rollout_need_no_graph():
     rollout(model.state(), state_seeds={"joint_qd": [1.0]})
     for replay in (rollout._passes._forward, rollout._passes._backward):
         assert isinstance(replay.__self__, LaunchList)
+
+
+@wp.kernel
+def count_up(by: float, target: wp.array(dtype=float)):
+    i = wp.tid()
+    target[i] = target[i] + by
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_launches_of_users_are_recorded_in_their_place(copies: bool):
+    """A copy among them makes a graph of Warp, which does the same."""
+    model = falling("cpu")
+    source, target, kept = (wp.zeros(18, dtype=float, device="cpu") for _ in range(3))
+    launch = Launcher(model, record_tape=False)
+
+    def of_user() -> None:
+        wp.launch(count_up, 18, [1.0, source], device="cpu")
+        if copies:
+            wp.copy(kept, source)
+        wp.launch(count_up, 18, [2.0, source], device="cpu")
+
+    def run() -> None:
+        adopt(of_user)
+        launch(trees_damping.copy_forces, "dof", reads=dict(source=source), writes=dict(target=target))
+        adopt(of_user)
+
+    run()
+    source.zero_()
+    replay = capture_launches(run, model.device)
+    np.testing.assert_array_equal(source.numpy(), 0.0)
+    replay(2)
+    np.testing.assert_array_equal(source.numpy(), 12.0)
+    np.testing.assert_array_equal(target.numpy(), 9.0)
+    np.testing.assert_array_equal(kept.numpy(), 10.0 if copies else 0.0)
+    assert isinstance(getattr(replay, "__self__", None), LaunchList) != copies

@@ -11,6 +11,8 @@ import newtonsim
 from newtonsim import diff
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.examples import asset_path
+from newtonsim.runtime import compilation
+from newtonsim.runtime.shards import Shard
 from newtonsim.testing import random_model, random_state
 
 UP = (0.0, 0.0, 1.0)
@@ -250,6 +252,23 @@ def test_worlds_have_the_models_of_single_ones():
         np.testing.assert_allclose(B[world], D[0], rtol=1e-4, atol=1e-5 * np.abs(D).max())
 
 
+def test_threads_share_worlds_and_change_no_bit(monkeypatch: pytest.MonkeyPatch):
+    model = robot("arm7.urdf", 64, ground=False)
+    solver, state, control = newtonsim.FeatherstoneSolver(model), model.state(), model.control()
+    rng = np.random.default_rng(3)
+    state.joint_q.assign(rng.uniform(-1.0, 1.0, model.joint_coord_count).astype(np.float32))
+    found = []
+    for cores in (1, 2):
+        monkeypatch.setattr(compilation, "core_count", lambda cores=cores: cores)
+        linearizer = diff.Linearizer(model, solver, DT)
+        for _ in range(3):  # made, recorded, replayed
+            found.append(linearizer(state, control))
+        assert len(linearizer._closed._shards) == cores
+    for one in found[1:]:
+        np.testing.assert_array_equal(one.A, found[0].A)
+        np.testing.assert_array_equal(one.B, found[0].B)
+
+
 def test_several_steps_are_the_product_of_their_models():
     model = robot("ant.xml")
     state, control = dropped(model, 150, 5.0)
@@ -397,7 +416,7 @@ def test_an_arm_that_pushes_a_free_box(options):
         state, end = end, state
     solver = newtonsim.FeatherstoneSolver(model, **options)
     linear = solver.make_linear_model("joint_f")
-    linear.step(state, end, control, DT)
+    linear.step(Shard(model), state, end, control, DT)
     assert linear.covers()
     closed, general = both(model, state, control, **options)
     assert off_in_all(closed.A, general.A) < 1e-3

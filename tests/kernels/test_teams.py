@@ -21,6 +21,7 @@ from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, scan_lanes, 
 from newtonsim.kernels.views.model import LevelView
 from newtonsim.runtime import capture, teams
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.enums import JointType
 from newtonsim.scene.levels import levels_of
 from newtonsim.solvers import FeatherstoneSolver
@@ -191,8 +192,8 @@ def linear_scene() -> Scene:
     state.joint_qd.assign(qd.reshape(-1))
     for _ in range(2):
         solver.step(model, state, state, control, None, 1.0 / 240.0)
-    linear.step(state, end, control, 1.0 / 240.0)
-    return Scene(model, lambda: linear.step(state, end, control, 1.0 / 240.0))
+    linear.step(Shard(model), state, end, control, 1.0 / 240.0)
+    return Scene(model, lambda: linear.step(Shard(model), state, end, control, 1.0 / 240.0))
 
 
 def crowd_scene() -> Scene:
