@@ -11,15 +11,20 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
+CLOSE = wp.constant(1.0e-4)
+"""How far inside of a limit a joint rests against it [rad or m]: on and off would make it tremble."""
+
 
 @wp.func
 def acting_limit(violation: float, push: wp.vec2) -> float:
     """How far inside of a limit, from where a joint is, the one lies that acts; infinite for none.
 
     A joint beyond its limit goes back by a share push[0] of the violation in each step; one that is further
-    beyond than push[1] is only stopped.
+    beyond than push[1] is only stopped, and one that is close to its limit is stopped there.
     """
     inside = float(-wp.inf)
+    if violation > -CLOSE:
+        inside = violation
     if violation > 0.0:
         inside = 0.0
     if violation > 0.0 and violation < push[1]:
