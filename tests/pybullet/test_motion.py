@@ -400,9 +400,53 @@ def test_default_motors_of_spherical_joints_have_a_largest_impulse(both, time_st
     np.testing.assert_allclose(ours[3], real[3], rtol=1e-4)
 
 
+HINGE = """<robot name="r">
+<link name="a"><inertial><mass value="1"/>
+<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="b"><inertial><mass value="1"/><origin xyz=".3 0 0"/>
+<inertia ixx=".1" iyy=".1" izz=".1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="j" type="{kind}"><parent link="a"/><child link="b"/><axis xyz="0 0 1"/>
+<limit lower="-0.5" upper="0.4" effort="100" velocity="10"/></joint></robot>"""
+MEETINGS = {
+    "comes inwards": (0.42, -3.0, {}),
+    "is beyond": (0.42, 0.0, {}),
+    "is below": (-0.52, 0.0, {}),
+    "is just near enough": (0.439, 0.0, {}),
+    "is too far": (0.441, 0.0, {}),
+    "goes out from far": (0.5, 5.0, {}),
+    "hits the upper limit": (0.385, 4.0, {}),
+    "hits the lower limit": (-0.485, -4.0, {}),
+    "lets a step pass": (0.39, 9.0, {}),
+    "is beyond with another erp": (0.42, 0.0, {"erp": 0.6}),
+    "is too far without split impulses": (0.56, 0.0, {"useSplitImpulse": 0}),
+    "hits in substeps": (0.385, 4.0, {"numSubSteps": 4}),
+    "is beyond in short steps": (0.42, 0.0, {"fixedTimeStep": 0.001}),
+    "hits in long steps": (0.3, 4.0, {"fixedTimeStep": 0.02}),
+}
+"""Where a joint is, how fast, and parameters of the physics engine."""
+
+
+@pytest.mark.parametrize("kind", ["revolute", "prismatic"])
+@pytest.mark.parametrize("name", MEETINGS)
+def test_joints_meet_their_limits(both, tmp_path, name, kind):
+    """Inside nothing acts; beyond a share of the violation goes in a step, up to 4 cm or 0.04 rad."""
+    path = tmp_path / "hinge.urdf"
+    path.write_text(HINGE.format(kind=kind))
+    arm = both.load(str(path), useFixedBase=True, flags=p.URDF_USE_INERTIA_FROM_FILE)
+    both.setGravity(0.0, 0.0, 0.0)
+    both.setJointMotorControl2(arm, 0, p.VELOCITY_CONTROL, force=0)
+    both.step()  # parameters change in an engine that steps
+    place, speed, parameters = MEETINGS[name]
+    both.setPhysicsEngineParameter(**parameters)
+    both.resetJointState(arm, 0, place, speed)
+    for _ in range(8):
+        both.step()
+        both.same("getJointState", arm, 0, tolerance=3e-5)
+
+
 @pytest.mark.parametrize("start", [2.6, -2.6])
-def test_limits_do_not_push_back_what_is_beyond_them(both, start: float):
-    """A joint that was put beyond its limit stays there; a motor brings it back, and not further out."""
+def test_limits_do_not_push_back_what_is_far_beyond_them(both, start: float):
+    """A joint that was put far beyond its limit stays there; a motor brings it back, and not further out."""
     arm = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
     for joint in range(7):
         both.setJointMotorControl2(arm, joint, p.VELOCITY_CONTROL, force=0)

@@ -120,7 +120,7 @@ def setPhysicsEngineParameter(client: Client, *values: object, **given: object) 
         settings.iterations = int(iterations)
     settings.parameters.update({name: value for name, value in given.items() if _meant(value)})
     if engine is not None:
-        settings.apply_options(engine.solver.options)
+        engine.options_changed()
 
 
 def _check_options(given: dict[str, object]) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits
 from newtonsim.pybullet_compat.engine.sensors import joint_reactions
 from newtonsim.pybullet_compat.engine.slots import Slots
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
@@ -70,7 +71,7 @@ class FeatherstoneEngine:
             coriolis="start",
             speed_limit=100.0,
             max_limit_speed=100.0,
-            limit_erp=0.0,  # as measured: limits stop what moves outwards, and push nothing back
+            limit_erp=1.0,  # `ViolatedLimits` says how fast
             friction_combine="product",
             restitution_combine="product",
             contact_softness="shape",
@@ -79,13 +80,15 @@ class FeatherstoneEngine:
         self._first_options = copy(self.solver.options)
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
-        self.solver.before_step = (self.damping,)
         self.pd: PDForces | None = None
         self.swept: SweptBounds | None = None
         self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
         self.solver.servos.period = settings.time_step
         self._share_state()
         self._share_settings(bodies)
+        self.limits = ViolatedLimits(self.model, self.solver.options)
+        self.limits.take(settings)
+        self.solver.before_step = (self.damping, self.limits)
         if any(body.pd is not None for body in bodies):
             self.use_pd()
         self._motion: Motion | None = None
@@ -360,10 +363,15 @@ class FeatherstoneEngine:
             first = getattr(self._first_options, field.name)
             if getattr(options, field.name) != first:
                 setattr(options, field.name, first)
-        settings.apply_options(options)
+        self.options_changed()
         self.time_step_changed()
         if not np.array_equal(self.model.gravity, settings.gravity):
             self.model.gravity = settings.gravity
+
+    def options_changed(self) -> None:
+        """Take what the settings ask of the solver."""
+        self.client.settings.apply_options(self.solver.options)
+        self.limits.take(self.client.settings)
 
     def time_step_changed(self) -> None:
         """Take time step and substeps from the settings."""

@@ -124,6 +124,9 @@ class Engine(Protocol):
     def require_own_shapes(self) -> None:
         """Raise `error` if there are shapes that belong to no world."""
 
+    def options_changed(self) -> None:
+        """Take what the settings ask of the solver."""
+
     def time_step_changed(self) -> None:
         """Take time step and substeps from the settings."""
 
