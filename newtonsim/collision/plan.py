@@ -64,6 +64,8 @@ class CollisionPlan:
         pair_start: First pair place of each world (host), shape (world_count + 1,).
         contact_start: First contact place of each world (host), shape (world_count + 1,).
         pair_points: Most contact points of a pair.
+        spare_kind: Kind of each shape now if its body is there, where some may become others, (shape_count,);
+            else None. It is part of checkpoints, as the views of the shapes are.
         two_sided: Whether joints may move both shapes of a contact; if not, only the first one can move.
         ground_shape: Index of the ground plane, or -1.
         unsupported: Number of candidate pairs per pair of geometry names that no narrow phase handles.
@@ -76,6 +78,8 @@ class CollisionPlan:
         self.ground_shape = model.ground_shape
         self.kind = _collision_kinds(model, rules)
         self._shape, self.hulls = self._shape_views()
+        spares = self.spare.any()
+        self.spare_kind = put(self.kind, dtype=int, device=model.device) if spares else None
         colliding = among(self.kind, (*_SURFACES, GeoType.SDF))
         self.surfaces = pack_surfaces(model.shape_geo_src, model.device, used=colliding)
         self.unsupported: dict[str, int] = {}
@@ -203,8 +207,9 @@ class CollisionPlan:
 
     @property
     def is_hull(self) -> np.ndarray:
-        """Which shapes collide as convex hulls, bool (shape_count,)."""
-        return self.kind == _HULL
+        """Which shapes collide as convex hulls now, bool (shape_count,)."""
+        kinds = self.kind if self.spare_kind is None else self.spare_kind.numpy()
+        return kinds == _HULL
 
     def _counted_kinds(self) -> np.ndarray:
         """Kinds for which there has to be room: spare shapes may become what has the most points."""

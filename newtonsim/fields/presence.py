@@ -66,6 +66,8 @@ class Presence:
     def solid_kind(self) -> wp.array:
         """What each shape is in collisions if its body is there, (shape_count,)."""
         plan = collision_plan_of(self._model)
+        if plan.spare_kind is not None:
+            return plan.spare_kind
         if self._solid is None or self._plan is not plan:
             self._plan, self._solid = plan, put(plan.kind, dtype=int, device=self._model.device)
         return self._solid

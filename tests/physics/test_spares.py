@@ -216,6 +216,22 @@ def test_crowded_worlds(device):
     np.testing.assert_allclose(view.bodies.q[:, 0, 2], [9.0 - fall, 9.0], atol=1e-3)
 
 
+def test_checkpoint_in_a_new_simulation(device, tmp_path):
+    """What is in the places goes on there, to the bit."""
+    sims = [with_spares(device, 2) for _ in range(2)]
+    Spares(sims[0]).fill(thing("cone"), worlds=[1])
+    sims[0].step(30)
+    sims[0].save(tmp_path / "there")
+    sims[1].restore(tmp_path / "there")
+    for sim in sims:
+        sim.step(60)
+    np.testing.assert_array_equal(poses(sims[0]), poses(sims[1]))
+    assert Spares(sims[1]).filled.tolist() == [[False, False], [True, False]]
+    queries = [SceneQuery(sim.model).update(sim.state) for sim in sims]
+    hits = [query.rays([[[0.0, 0.05, 3.0]]] * 2, (0.0, 0.0, -1.0)) for query in queries]
+    np.testing.assert_array_equal(*(found.distance.numpy() for found in hits))
+
+
 def test_misuse_is_refused(device):
     sim = with_spares(device, 1)
     spares = Spares(sim)
