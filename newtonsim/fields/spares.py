@@ -19,6 +19,7 @@ from newtonsim.fields.tree_rows import TreeRows, copy_numbers, write_rows
 from newtonsim.fields.updates import check_changeable, follow
 from newtonsim.fields.view import Simulation, View
 from newtonsim.kernels.steps import presence as presence_kernels
+from newtonsim.kernels.views.shapes import KIND_HULL
 from newtonsim.kinematics import eval_fk
 from newtonsim.runtime import compilation
 from newtonsim.scene.allocation import put
@@ -237,7 +238,7 @@ def _forms(source: Model, rows: TreeRows, model: Model) -> list[tuple[int, int, 
                 "spheres, boxes, capsules, cylinders, cones, ellipsoids, and meshes that the model has at "
                 "the same scale on bodies that move"
             )
-        found.append((int(plan.kind[like]), kind, like))
+        found.append((int(KIND_HULL), kind, like))
     return found
 
 
