@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from newtonsim.collision.collide import collide as collide
     from newtonsim.collision.contacts import Contact as Contact
     from newtonsim.collision.contacts import Contacts as Contacts
+    from newtonsim.fields.spares import Spares as Spares
     from newtonsim.fields.view import View as View
     from newtonsim.geometry import SDF as SDF
     from newtonsim.geometry import Heightfield as Heightfield
@@ -152,6 +153,7 @@ __all__ = [
     "Simulator",
     "SmallTeamWarning",
     "SolverBase",
+    "Spares",
     "State",
     "SweepError",
     "UnsupportedElementWarning",
@@ -225,6 +227,7 @@ _LAZY = {
     "SolverBase": "newtonsim.solvers",
     "State": "newtonsim.scene.state",
     "VBDSolver": "newtonsim.solvers",
+    "Spares": "newtonsim.fields.spares",
     "View": "newtonsim.fields.view",
     "XPBDSolver": "newtonsim.solvers",
     "config": "newtonsim.runtime.checked",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import warp as wp
 
-from newtonsim.fields.presence import presence_of
+from newtonsim.collision.contacts import Contacts
+from newtonsim.fields.presence import ends_of_constraints, presence_of
 from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
+from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.steps import presence as presence_kernels
 from newtonsim.kernels.views.model import TreeView
 from newtonsim.runtime.launcher import Launcher
@@ -102,3 +105,40 @@ class AbsentBodies:
             reads=dict(body=self.tree.dof_body, present=self.model.body_present),
             writes=dict(qd=qd, settled=implicit, applied=self._no_servos if applied is None else applied),
         )
+
+
+def forget_bodies(model: Model, rows: RowsView, contacts: Contacts, bodies: np.ndarray) -> None:
+    """Drop the impulses that rows of some bodies would start from: of contacts, dofs and constraints.
+
+    Args:
+        model: The model.
+        rows: Rows of the solver.
+        contacts: Contacts of its last step.
+        bodies: The bodies, (n,).
+    """
+    gone = np.zeros(model.body_count + 1, bool)
+    gone[bodies] = True
+    if len(rows.dof.memory):
+        dof: np.ndarray = rows.dof.source_dof.numpy()
+        moved: np.ndarray = topology_of(model).view.dof_body.numpy()
+        _clear(rows.dof.memory, gone[moved[dof]])
+    if model.constraint_count:
+        constraint: np.ndarray = rows.pair.constraint.numpy()
+        held: np.ndarray = np.any(gone[ends_of_constraints(model)], axis=1)
+        _clear(rows.pair.impulse, (constraint >= 0) & held[constraint])
+    if not len(rows.contact.memory) or not contacts.view.world_count.numpy().any():
+        return
+    of_shape: np.ndarray = gone[np.append(model.shape_body.numpy(), -1)]
+    ends = (contacts.view.shape0.numpy(), contacts.view.shape1.numpy())
+    touched = of_shape[ends[0]] | of_shape[ends[1]]
+    for family in (rows.contact, rows.spin) if touched.any() else ():
+        if len(family.memory):
+            _clear(family.memory, touched)
+
+
+def _clear(array: wp.array, entries: np.ndarray) -> None:
+    """Set entries of an array to zero."""
+    values = array.numpy()
+    values[entries] = 0.0
+    if not wp.get_device(str(array.device)).is_cpu:
+        array.assign(values)

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import warp as wp
 
 from newtonsim.checking import check_arrays
@@ -204,6 +205,13 @@ class SolverBase(Revised, DifferentiableSolver):
             ModelError: The state or the mask does not fit the solver's model.
         """
         self.check_reset(state, world_mask)
+
+    def forget_bodies(self, bodies: np.ndarray) -> None:
+        """Forget what earlier steps left of bodies, as if they had just come.
+
+        Args:
+            bodies: The bodies, (n,).
+        """
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """Forget what earlier steps left of the masked worlds among some, by launches alone.

@@ -1,7 +1,7 @@
 """All constraint rows of a step, and a solution of them.
 
 Stage: constraints, from assembly to backward pass
-Used by: solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/,
+Used by: solvers/absent_bodies.py, solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/,
     kernels/constraints/linear/
 """
 

@@ -3,9 +3,10 @@
 `present` of the root of a tree speaks for the whole tree, see `newtonsim.fields.presence`.
 
 Stage: beginning of a step in which bodies may be absent
-Called by: newtonsim/fields/presence.py, render/camera/model.py, solvers/absent_bodies.py
-Reads: 13 arrays
-Writes: 10 arrays
+Called by: newtonsim/fields/presence.py, newtonsim/fields/spares.py, render/camera/model.py,
+    solvers/absent_bodies.py
+Reads: 15 arrays
+Writes: 11 arrays
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -109,6 +110,22 @@ def release_constraints(
             if ends[c, side] >= 0:
                 acts = wp.where(present[ends[c, side]] != 0, acts, 0)
         acting[c] = acts
+
+
+@wp.kernel
+def choose_families(
+    first: int,
+    solid_kind: wp.array(dtype=int),
+    spare: wp.array(dtype=bool),
+    family: wp.array2d(dtype=int),
+    listed: wp.array(dtype=wp.vec3i),
+):
+    """One thread per listed pair: the narrow phase of what spare shapes are now."""
+    i = first + wp.tid()
+    pair = listed[i]
+    if spare[pair[0]] or spare[pair[1]]:
+        pair[2] = family[solid_kind[pair[0]], solid_kind[pair[1]]]
+        listed[i] = pair
 
 
 @wp.kernel

@@ -106,6 +106,7 @@ class ShapeMethods(BodyMethods):
         self.shape_world.append(-1)
         self.shape_key.append(key)
         self.shape_color.append(None)
+        self.shape_spare.append(False)
         self.shape_texture.append(None)
         self.last_collision_group = max(self.last_collision_group, options["collision_group"])
         return index

@@ -107,6 +107,43 @@ class WorldMethods(CompletionMethods):
         if count:
             self._add_copies(builder, xforms, True, separate_collision_group)
 
+    def reserve(self, template, count: int = 1, key: str = "spare") -> list[str]:
+        """Make room for trees that come into the model later: copies of a template, absent at first.
+
+        They belong to the world that this builder describes, and are filled by `newtonsim.Spares`. Their
+        shapes may become any sphere, box, capsule, cylinder, cone or ellipsoid, or a mesh that the model has.
+
+        Args:
+            template: A builder with one tree: its joints, and as many shapes on each link as there are to be.
+            count: Number of copies.
+            key: What their labels begin with.
+
+        Returns:
+            Label of each: that of its root, and what those of its other links and joints begin with.
+
+        Raises:
+            ModelError: The template is not one tree of bodies with shapes and joints alone.
+        """
+        tree = template._completed()
+        kinds = ("particle", "constraint", "muscle", "tendon")
+        extra = [kind for kind in kinds if tree._count(kind)]
+        roots = np.unique(tree._roots())
+        if extra or len(roots) != 1:
+            held = f"{extra[0]}s" if extra else f"{len(roots)} trees"
+            raise ModelError(f"reserve: expected a template of one tree of bodies, it has {held}")
+        if count < 1:
+            raise ModelError(f"reserve: expected a count from 1 on, got {count}")
+        labels = [f"{key}_{number:0{len(str(count - 1))}d}" for number in range(count)]
+        for label in labels:
+            body, joint, shape = self.body_count, self.joint_count, self.shape_count
+            self.add_builder(tree, update_num_env_count=False, separate_collision_group=False)
+            self.body_present[body:] = [0] * (self.body_count - body)
+            self.shape_spare[shape:] = [True] * (self.shape_count - shape)
+            self.body_key[body:] = [f"{label} {name}" for name in tree.body_key]
+            self.body_key[body + int(roots[0])] = label
+            self.joint_key[joint:] = [f"{label} {name}" for name in tree.joint_key]
+        return labels
+
     def _add_copies(self, builder, xforms: np.ndarray, new_worlds: bool, separate_group: bool) -> None:
         """Append one copy per transform (n, 7)."""
         if builder is self:

@@ -64,6 +64,8 @@ class CollisionPlan:
         pair_start: First pair place of each world (host), shape (world_count + 1,).
         contact_start: First contact place of each world (host), shape (world_count + 1,).
         pair_points: Most contact points of a pair.
+        spare_kind: Kind of each shape now if its body is there, where some may become others, (shape_count,);
+            else None. It is part of checkpoints, as the views of the shapes are.
         two_sided: Whether joints may move both shapes of a contact; if not, only the first one can move.
         ground_shape: Index of the ground plane, or -1.
         unsupported: Number of candidate pairs per pair of geometry names that no narrow phase handles.
@@ -76,6 +78,8 @@ class CollisionPlan:
         self.ground_shape = model.ground_shape
         self.kind = _collision_kinds(model, rules)
         self._shape, self.hulls = self._shape_views()
+        spares = self.spare.any()
+        self.spare_kind = put(self.kind, dtype=int, device=model.device) if spares else None
         colliding = among(self.kind, (*_SURFACES, GeoType.SDF))
         self.surfaces = pack_surfaces(model.shape_geo_src, model.device, used=colliding)
         self.unsupported: dict[str, int] = {}
@@ -83,7 +87,8 @@ class CollisionPlan:
         self.sweep_entries, self.sweep_start = None, None
         world = model.shape_world.numpy() if model.shape_count else np.zeros(0, int)
         movers = (rules.rigid >= 0) & (rules.collides | rules.meets_ground) & (world >= 0)
-        moving_points = np.bincount(world[movers], _points(self.kind[movers], _POINTS, 4), model.world_count)
+        counted = self._counted_kinds()[movers]
+        moving_points = np.bincount(world[movers], _points(counted, _POINTS, 4), model.world_count)
         self.moving = np.bincount(world[movers], minlength=model.world_count)
         contacts = _LEAST_ROOM + _TOUCHING * moving_points.astype(np.int64)
         pairs = _LEAST_ROOM + _NEIGHBOURS * self.moving
@@ -146,7 +151,7 @@ class CollisionPlan:
 
     def _list_pairs(self, world: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Store the listed pairs; return the numbers of pairs and of possible contacts of each world."""
-        model = self.model
+        model, could_be = self.model, self._counted_kinds()
         pairs = np.concatenate(
             [model.shape_contact_pairs.numpy(), model.shape_ground_contact_pairs.numpy()]
         ).reshape(-1, 2)
@@ -157,12 +162,13 @@ class CollisionPlan:
         kinds, families = self.kind[pairs].reshape(-1, 2), family[kind0, kind1]
         handled = families != manifolds.FAMILY_NONE
         self._report_unsupported(kinds[~handled])
-        pairs, families, kinds = pairs[handled], families[handled], kinds[handled]
+        pairs, families = pairs[handled], families[handled]
+        kinds = could_be[pairs].reshape(-1, 2)
         owner = np.maximum(world[pairs].max(axis=1, initial=-1), 0) if len(pairs) else np.zeros(0, int)
         order = np.argsort(owner, kind="stable")
         table = np.column_stack([pairs, families])[order].astype(np.int32)
         start = np.searchsorted(owner[order], np.arange(model.world_count + 1))
-        self.families = set(np.unique(families).tolist())
+        self.families = set(np.unique(families).tolist()) | self._spare_families()
         self.listed = put(table, dtype=wp.vec3i, device=model.device)
         self.listed_start = put(start, dtype=int, device=model.device)
         most = _pair_points(kinds, families)
@@ -186,12 +192,36 @@ class CollisionPlan:
         self.sweep_start = np.concatenate(([0], np.cumsum([len(e) for e in entries]))).astype(np.int32)
         self.sweep_entries = np.concatenate(entries).astype(np.int32)
         family, swap = family_tables()
-        present = np.isin(np.arange(_KINDS), self.kind[used])
+        present = np.isin(np.arange(_KINDS), self._counted_kinds()[used])
         kinds = np.argwhere((swap == 0) & present & present[:, None])
         families = family[tuple(kinds.T)]
-        self.families = set(families.tolist()) - {int(manifolds.FAMILY_NONE)}
+        self.families = (set(families.tolist()) | self._spare_families()) - {int(manifolds.FAMILY_NONE)}
         self.pair_points = int(_pair_points(kinds, families).max(initial=1))
         self.two_sided = True
+
+    @cached_property
+    def spare(self) -> np.ndarray:
+        """Whether each shape may become another one, bool (shape_count,)."""
+        values, place = distinct(self.model.shape_spare)
+        return np.array(values, bool)[place]
+
+    @property
+    def is_hull(self) -> np.ndarray:
+        """Which shapes collide as convex hulls now, bool (shape_count,)."""
+        kinds = self.kind if self.spare_kind is None else self.spare_kind.numpy()
+        return kinds == _HULL
+
+    def _counted_kinds(self) -> np.ndarray:
+        """Kinds for which there has to be room: spare shapes may become what has the most points."""
+        return np.where(self.spare, int(GeoType.BOX), self.kind)
+
+    def _spare_families(self) -> set[int]:
+        """Narrow phases of what spare shapes may become, with each other and with all other shapes."""
+        if not self.spare.any():
+            return set()
+        family, _ = family_tables()
+        partners = np.union1d(_CONVEX, self.kind)
+        return set(family[np.ix_(_CONVEX, partners)].reshape(-1).tolist()) - {int(manifolds.FAMILY_NONE)}
 
     def sweep_view(self) -> SweepView:
         """Return a new sweep with its own order of the shapes."""

@@ -168,7 +168,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         index = self._index[rows]
         self.owner.check_change(self, index, words)
         self._check_limits(words, rows, mask)
-        _write_words(words, self.owner.array_of(self.spec), self._width, index, self._worlds[rows], mask)
+        write_words(words, self.owner.array_of(self.spec), self._width, index, self._worlds[rows], mask)
         self.owner.follow_change(self.spec, self._worlds[rows], mask)
 
     def update(self) -> None:
@@ -371,7 +371,7 @@ def _words_of(array: wp.array, kind: Any = wp.int32) -> wp.array:
     return words
 
 
-def _write_words(
+def write_words(
     words: wp.array, target: wp.array, width: int, index: np.ndarray, worlds: np.ndarray, mask: wp.array
 ) -> None:
     """Write entries of a target, in those worlds of the rows of an index that a mask has, if it has any."""
@@ -427,7 +427,7 @@ def copy_entries(
     index = np.flatnonzero(np.isin(world, worlds))[:, None]
     width = wp.types.type_size_in_bytes(source.dtype) // 4
     if index.size:
-        _write_words(_read_words(source, width, index), target, width, index, world[index[:, 0]], mask)
+        write_words(_read_words(source, width, index), target, width, index, world[index[:, 0]], mask)
 
 
 def _strides(index: np.ndarray) -> tuple[int, int] | None:

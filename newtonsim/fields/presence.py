@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.collision.plan import PLAN, SURFACE_KINDS, CollisionPlan
+from newtonsim.collision.plan import PLAN, SURFACE_KINDS, CollisionPlan, collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.steps import presence as presence_kernels
 from newtonsim.scene.allocation import put
@@ -39,7 +39,7 @@ class Presence:
         self._model = model
         device = model.device
         self.root = put(roots_of_bodies(model), dtype=int, device=device)
-        self.ends = put(_ends_of_constraints(model), dtype=int, device=device)
+        self.ends = put(ends_of_constraints(model), dtype=int, device=device)
         enabled = model.constraint_enabled.numpy() if model.constraint_count else np.zeros(0, int)
         self.acting = put(enabled, dtype=int, device=device)
         self._plan: CollisionPlan | None = None
@@ -62,15 +62,21 @@ class Presence:
                 writes=dict(kind=kind),
             )
 
+    @property
+    def solid_kind(self) -> wp.array:
+        """What each shape is in collisions if its body is there, (shape_count,)."""
+        plan = collision_plan_of(self._model)
+        if plan.spare_kind is not None:
+            return plan.spare_kind
+        if self._solid is None or self._plan is not plan:
+            self._plan, self._solid = plan, put(plan.kind, dtype=int, device=self._model.device)
+        return self._solid
+
     def _kinds(self) -> list[tuple[wp.array, wp.array]]:
         """What each shape is if its body is there, and what it is now: for collisions, and for surfaces."""
-        model, device = self._model, self._model.device
+        model = self._model
         plan: CollisionPlan | None = model.kept(PLAN)
-        found = []
-        if plan is not None:
-            if self._solid is None or self._plan is not plan:
-                self._plan, self._solid = plan, put(plan.kind, dtype=int, device=device)
-            found.append((self._solid, plan.shape.kind))
+        found = [] if plan is None else [(self.solid_kind, plan.shape.kind)]
         if model.kept(SURFACE_KINDS) is not None:
             found.append((model.shape_geo.type, model.kept(SURFACE_KINDS)))
         return found
@@ -136,7 +142,7 @@ def check_absence(model: Model) -> None:
             raise ModelError(f"bodies.present: bodies of models with {kind}s cannot be absent")
 
 
-def _ends_of_constraints(model: Model) -> np.ndarray:
+def ends_of_constraints(model: Model) -> np.ndarray:
     """Bodies of each constraint; of a coupling those that its joint axes move, (constraint_count, 2)."""
     if not model.constraint_count:
         return np.zeros((0, 2), np.int32)

@@ -180,6 +180,7 @@ class ModelArrays:
     shape_convex: wp.array[wp.int32]
     shape_key: Column
     shape_color: Column
+    shape_spare: Column
     shape_texture: Column
     shape_collision_group: Column
     shape_geo_src: Column
@@ -383,6 +384,7 @@ class BuilderColumns:
     shape_convex: ColumnAttribute
     shape_key: ColumnAttribute
     shape_color: ColumnAttribute
+    shape_spare: ColumnAttribute
     shape_texture: ColumnAttribute
     shape_collision_group: ColumnAttribute
     shape_geo_src: ColumnAttribute

@@ -412,6 +412,9 @@ _SHAPE = [
     ),
     ArraySpec("shape_key", "shape", None, "", "Names"),
     ArraySpec("shape_color", "shape", None, "", "Tuple RGBA in 0..1, or None"),
+    ArraySpec(
+        "shape_spare", "shape", None, "", "Whether it may become another shape, see `ModelBuilder.reserve`"
+    ),
     ArraySpec("shape_texture", "shape", None, "", "Path of an image file, or None"),
     ArraySpec(
         "shape_collision_group", "shape", None, "", "-1 collides with all, else with -1 and its own group"

@@ -22,7 +22,7 @@ from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
-from newtonsim.solvers.absent_bodies import AbsentBodies
+from newtonsim.solvers.absent_bodies import AbsentBodies, forget_bodies
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
@@ -504,6 +504,10 @@ class FeatherstoneSolver(LaunchedSolver):
         """See `SolverBase.reset_worlds`; worlds that become non-finite again are not reported again."""
         self._particles.reset_worlds(shard, state, world_mask)
         self._forget(shard, world_mask)
+
+    def forget_bodies(self, bodies: np.ndarray) -> None:
+        """See `SolverBase.forget_bodies`: impulses that contacts, dofs and constraints start from."""
+        forget_bodies(self.model, self.constraints.rows, self.contacts, bodies)
 
     def _forget(self, shard: Shard, world_mask: wp.array | None) -> None:
         """Drop warm starts, sleep and non-finite marks."""

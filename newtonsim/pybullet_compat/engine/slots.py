@@ -184,8 +184,7 @@ class Slots:
         engine.drop_body(body, slot)
         engine.set_content(engine.content.with_body(slot, NOBODY))
         self._hide(slot)
-        if slot.u.stop > slot.u.start:
-            self._forget_dofs(slot)
+        self._forget(slot)
         return True
 
     def _hide(self, slot: BodySlot) -> None:
@@ -194,7 +193,6 @@ class Slots:
             self._own_kinds[:, slot.shapes] = GeoType.NONE
             self._kinds.push()
             self.engine.changed.add(KINDS)
-            self._forget_contacts(slot)
 
     def _show(self, slot: BodySlot) -> None:
         """Let the shapes of a slot be there again."""
@@ -203,31 +201,11 @@ class Slots:
             self._kinds.push()
             self.engine.changed.add(KINDS)
 
-    def _forget_dofs(self, slot: BodySlot) -> None:
-        """Let no later motor or limit start from the impulses of the body that was in a slot."""
-        rows = self.engine.solver.constraints.rows.dof
-        dof = rows.source_dof.numpy() % (self.engine.model.joint_dof_count // self.engine.worlds)
-        memory = HostArray(rows.memory, 1)
-        memory.pull()[0, (dof >= slot.u.start) & (dof < slot.u.stop)] = 0.0
-        memory.push()
-
-    def _forget_contacts(self, slot: BodySlot) -> None:
-        """Let no later contact continue one of a slot's shapes."""
-        contacts, rows = self.engine.solver.contacts.view, self.engine.solver.constraints.rows
-        if not contacts.world_count.numpy().any():
-            return
-        count = len(self.engine.shape_link)
-        start = self.engine.model.shape_count - self.engine.worlds * count
-        touched = np.zeros(len(contacts.shape0), bool)
-        for array in (contacts.shape0, contacts.shape1):
-            shapes = array.numpy()
-            local = (shapes - start) % count
-            touched |= (shapes >= start) & (local >= slot.shapes.start) & (local < slot.shapes.stop)
-        for family in (rows.contact, rows.spin) if touched.any() else ():
-            memory = HostArray(family.memory, 1)
-            if memory.host.size:
-                memory.pull()[0, touched] = 0.0
-                memory.push()
+    def _forget(self, slot: BodySlot) -> None:
+        """Let nothing later start from the impulses of the body that was in a slot."""
+        bodies = self.engine.model.body_count // self.engine.worlds
+        first = bodies * np.arange(self.engine.worlds)[:, None]
+        self.engine.solver.forget_bodies(np.arange(bodies)[slot.rows] + first)
 
     # -- constraints -----------------------------------------------------------------------------------------
 
