@@ -281,6 +281,13 @@ def _add_transfer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--episodes", type=positive_int, default=16, metavar="N", help="episodes of each seed (default: 16)"
     )
+    parser.add_argument(
+        "--contact-time",
+        type=positive_float,
+        default=0.02,
+        metavar="S",
+        help="time constant of its contacts, MuJoCo's solref (default: 0.02, MuJoCo's)",
+    )
 
 
 def _add_page(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,9 @@ def transfer(arguments: argparse.Namespace) -> int:
     name, options = policy.about["name"], policy.about["options"]
     find_task(name)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
-    found = learn.transfer(policy, name, options, arguments.to, arguments.seeds, arguments.episodes)
+    found = learn.transfer(
+        policy, name, options, arguments.to, arguments.seeds, arguments.episodes, arguments.contact_time
+    )
     for seed, here, there in zip(found.seeds, found.here, found.there):
         print(f"seed {seed}, here: {here}")
         print(f"seed {seed}, {found.engine}: {there}")

@@ -119,8 +119,8 @@ class Task(ABC):
     """
 
     name: ClassVar[str]
-    dt: ClassVar[float]
-    frame_skip: ClassVar[int] = 1
+    dt: float
+    frame_skip: int = 1
     episode_steps: ClassVar[int] = 1000
     kept_size: ClassVar[int] = 0
     has_terrain: ClassVar[bool] = False

@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from newtonsim.fields.table import FieldSpec
+    from newtonsim.scene.model import Model
 
 
 class FieldOwner(Protocol):
-    """Whose fields they are: knows the arrays, and what follows a change."""
+    """Whose fields they are: knows the arrays, and what follows a change.
+
+    Attributes:
+        model: The model.
+    """
+
+    model: Model
 
     def array_of(self, spec: FieldSpec) -> wp.array:
         """Return the array that a field is in now."""

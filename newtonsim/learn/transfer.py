@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from newtonsim import envs
+from newtonsim.envs import BatchedEnv
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.evaluation import Episodes, Policy, evaluate
+from newtonsim.learn.training import OF_ENVIRONMENT
 from newtonsim.solvers import MuJoCoSolver
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
+    from newtonsim.solvers import SolverBase
 
 ENGINES = ("mujoco",)
 """Where policies can go."""
@@ -46,39 +51,87 @@ class Transfer:
 def transfer(
     policy: Policy,
     name: str,
-    options: dict[str, object] | None = None,
+    options: Mapping[str, object] | None = None,
     engine: str = "mujoco",
     seeds: Sequence[int] = (0, 1, 2),
     episodes: int = 16,
+    contact_time: float = 0.02,
 ) -> Transfer:
     """Play a policy here and in another engine, on the CPU.
 
     Observations, rewards, commands, actuators and the rate of actions are the same, of the same code and
-    seeds; what moves and what touches is the other engine's.
+    seeds; what moves and what touches is the other engine's. Robots are the nominal ones: what was randomised
+    in training is not.
 
     Args:
         policy: The policy, from observations (n, ...) to actions (n, ...).
         name: Name of the environment.
         options: Its options.
-        engine: One of `ENGINES`: "mujoco" is MuJoCo on the host, with Newton's method, at most 100
-            iterations, elliptic cones and the integrator "implicitfast".
+        engine: One of `ENGINES`, see `solver_of`.
         seeds: Of the environments.
         episodes: Episodes of each seed.
+        contact_time: Time constant of the other engine's contacts [s], MuJoCo's `solref`; its steps are at
+            most a quarter of that.
 
     Raises:
         NewtonsimError: There is no such engine, or it cannot do what the task needs.
     """
-    if engine not in ENGINES:
-        raise NewtonsimError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+    given = {name: value for name, value in (options or {}).items() if name != "randomise"}
     sides = []
-    for make_solver in (None, _mujoco):
-        env = envs.make(name, episodes, "cpu", make_solver=make_solver, **(options or {}))
+    for make_solver in (None, solver_of(engine, contact_time)):
+        env = env_of(name, episodes, given, make_solver, 0.25 * contact_time)
         sides.append(tuple(evaluate(policy, env, episodes, seed, track=True) for seed in seeds))
         env.close()
     return Transfer(engine, tuple(seeds), *sides)
 
 
-def _mujoco(model: Model) -> MuJoCoSolver:
+def env_of(
+    name: str,
+    worlds: int,
+    options: Mapping[str, object],
+    make_solver: Callable[[Model], SolverBase] | None,
+    longest: float,
+    **more: object,
+) -> BatchedEnv:
+    """Return an environment on the CPU, with another solver at shorter steps.
+
+    Args:
+        name: Its name.
+        worlds: Number of worlds.
+        options: Options of the task and of the environment.
+        make_solver: Makes the other solver; None for that of the task, at its steps.
+        longest: Longest step of the other solver [s]; the time of an action stays.
+        more: Further arguments of `BatchedEnv`.
+    """
+    of_env = {key: value for key, value in options.items() if key in OF_ENVIRONMENT}
+    task = envs.find(name)(**{key: value for key, value in options.items() if key not in of_env})
+    if make_solver is not None:
+        parts = max(1, math.ceil(task.dt / longest - 1e-6))
+        task.dt, task.frame_skip = task.dt / parts, task.frame_skip * parts
+    return BatchedEnv(task, worlds, "cpu", make_solver=make_solver, **of_env, **more)  # pyright: ignore[reportArgumentType]
+
+
+def solver_of(engine: str, contact_time: float = 0.02) -> Callable[[Model], SolverBase]:
+    """Return what makes the solver of an engine, for `make_solver` of an environment.
+
+    "mujoco" is MuJoCo on the host, with Newton's method, at most 100 iterations, elliptic cones and the
+    integrator "implicitfast".
+
+    Args:
+        engine: One of `ENGINES`.
+        contact_time: Time constant of contacts [s].
+
+    Raises:
+        NewtonsimError: There is no such engine, or the time is not positive.
+    """
+    if engine not in ENGINES:
+        raise NewtonsimError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+    if not 0.0 < contact_time < math.inf:
+        raise NewtonsimError(f"contact_time: expected a time above 0, got {contact_time!r}")
+    return partial(_mujoco, contact_time=contact_time)
+
+
+def _mujoco(model: Model, contact_time: float) -> MuJoCoSolver:
     return MuJoCoSolver(
         model,
         use_mujoco=True,
@@ -88,4 +141,5 @@ def _mujoco(model: Model) -> MuJoCoSolver:
         integrator="implicitfast",
         cone="elliptic",
         joint_damping=0.0,
+        geom_solref=(contact_time, 1.0),
     )

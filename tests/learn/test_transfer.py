@@ -1,5 +1,6 @@
 """Policies that play in MuJoCo: the same task there, its errors, and what is refused."""
 
+import re
 from typing import Any
 
 import mujoco
@@ -7,10 +8,11 @@ import numpy as np
 import pytest
 
 from newtonsim import envs
+from newtonsim.cli.main import main
 from newtonsim.errors import NewtonsimError
 from newtonsim.examples import asset_path
 from newtonsim.learn import evaluate, transfer
-from newtonsim.learn.transfer import _mujoco
+from newtonsim.learn.transfer import env_of, solver_of
 
 
 def hold(obs: np.ndarray) -> np.ndarray:
@@ -47,7 +49,7 @@ def test_a_drone_flies_there_as_here():
 
 def test_the_robot_there_is_that_of_mujocos_own_file():
     """Stepped by the policy's targets, it goes where MuJoCo takes the file itself."""
-    env = envs.make("Velocity", 1, "cpu", make_solver=_mujoco, reset_noise_scale=0.0, height=1.5)
+    env = envs.make("Velocity", 1, "cpu", make_solver=solver_of("mujoco"), reset_noise_scale=0.0, height=1.5)
     env.reset(seed=0)
     spec = mujoco.MjSpec.from_file(str(asset_path("zoo/go2_like.xml")))
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1])
@@ -86,3 +88,29 @@ def test_what_cannot_be_transferred_is_refused():
         transfer(nothing, "Hover", engine="bullet")
     with pytest.raises(NewtonsimError, match="Ant: it observes forces of contacts, which MuJoCoSolver"):
         transfer(nothing, "Ant", seeds=(0,), episodes=1)
+
+
+@pytest.mark.parametrize("contact_time", [0.02, 0.01])
+def test_steps_there_suit_the_contacts_and_actions_come_as_often(contact_time: float):
+    env = env_of("Velocity", 1, {}, solver_of("mujoco", contact_time), 0.25 * contact_time)
+    assert env.sim.dt == pytest.approx(0.02)
+    assert env.sim.dt / env.sim.substeps <= 0.25 * contact_time + 1e-9
+    assert env.solver.mj_model.geom_solref[:, 0] == pytest.approx(contact_time)
+    obs, _ = env.reset(seed=0)
+    here, _ = envs.make("Velocity", 1, "cpu").reset(seed=0)
+    np.testing.assert_allclose(obs, here, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("policy", "least"), [("hover", 0.95), ("velocity", 0.6)])
+def test_policies_that_ship_do_there_what_they_do_here(
+    policy: str, least: float, capsys: pytest.CaptureFixture[str]
+):
+    """Seeds that nobody has chosen; the whole command."""
+    path = str(asset_path(f"policies/{policy}.onnx"))
+    assert main(["transfer", path, "--seeds", "101", "--episodes", "4"]) == 0
+    told = capsys.readouterr().out
+    share = re.search(r"mujoco brings (\d+) % of the return here", told)
+    assert share is not None
+    assert int(share[1]) >= 100 * least
+    assert len(re.findall("tracking error", told)) == 4

@@ -133,13 +133,13 @@ def changed(
                 )
             found[name] = change  # pyright: ignore[reportArgumentType] - it is of the kind
         elif is_number(change):
-            given = found.get(name) or _of_library(group, name, known, {}, found)
+            given: Any = found.get(name) or _of_library(group, name, known, {}, found)
             found[name] = dataclasses.replace(given, weight=float(change))
         elif isinstance(change, Mapping):
-            given = dict(change)
-            term = given.pop("term", name)
-            weight = {"weight": given.pop("weight")} if "weight" in given else {}
-            made = _of_library(group, term, known, given, found)
+            arguments = dict(change)
+            term = arguments.pop("term", name)
+            weight = {"weight": arguments.pop("weight")} if "weight" in arguments else {}
+            made = _of_library(group, term, known, arguments, found)
             found[name] = dataclasses.replace(made, **weight)
         else:
             raise NewtonsimError(

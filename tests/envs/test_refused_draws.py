@@ -6,7 +6,7 @@ import warp as wp
 
 from newtonsim import ModelBuilder, View, envs
 from newtonsim.errors import NewtonsimError
-from newtonsim.learn.transfer import _mujoco
+from newtonsim.learn.transfer import solver_of
 
 
 def two_hinges() -> View:
@@ -61,13 +61,13 @@ def test_the_same_numbers_are_not_drawn_twice(factor: str, field: str):
 
 def test_strength_of_drives_is_refused_where_the_solver_took_over_the_model():
     with pytest.raises(NewtonsimError, match=r"MuJoCoSolver has taken over the model.*strength"):
-        envs.make("Velocity", 1, "cpu", make_solver=_mujoco, randomise={"strength": (0.5, 0.9)})
+        envs.make("Velocity", 1, "cpu", make_solver=solver_of("mujoco"), randomise={"strength": (0.5, 0.9)})
     # thrusts and efforts are scaled before the solver gets them
     flight = {"events": {"in_air": {"spin": 0.0, "speed": 0.0, "tilt": 0.0, "offset": 0.0}}}
     falls = []
     for strength in (1.0, 0.5):
         ranges = {"strength": (strength, strength + 1e-6)}
-        env = envs.make("Hover", 1, "cpu", make_solver=_mujoco, randomise=ranges, **flight)
+        env = envs.make("Hover", 1, "cpu", make_solver=solver_of("mujoco"), randomise=ranges, **flight)
         env.reset(seed=0)
         env.step(np.zeros((1, 4), np.float32))
         falls.append(float(env.sim.state.joint_qd.numpy()[5]))
