@@ -48,6 +48,8 @@ SPHERICAL_MOTOR_GAIN = 0.04
 
 LEAST_MASS, LEAST_INERTIA, LEAST_GYRATION = 1.0e-9, 1.0e-9, 1.0e-6
 """Of links that have no mass [kg], and no inertia [kg m²], the latter also for each kilogram [m²]."""
+LEAST_MOMENT = 1.0e-8
+"""Least moment of inertia over the largest that the solver gets."""
 ENDLESS_INERTIA = 1.0e6
 """Of bodies of one link without inertia, which no torque turns [kg m²]."""
 SERVO_OFF, SERVO_ON, SERVO_IMPLICIT_PD = 0, 1, 2
@@ -309,7 +311,7 @@ class Body:
         """Masses (W, links) and inertias (W, links, 3) that the solver gets.
 
         PyBullet lets links without mass move, and what has no inertia never turn; the solver needs both, but
-        for links that are fixed to others.
+        for links that are fixed to others. It cannot tell the least moment of a needle from 0, either.
         """
         mass, inertia = self.mass.copy(), self.inertia.copy()
         moved = [place for place, count in enumerate(self.u_count) if place and count]
@@ -319,7 +321,7 @@ class Body:
             least[:, 0] = ENDLESS_INERTIA
         bare = ~(inertia.min(axis=2) > 0.0) & (mass > 0.0)
         inertia = np.where(bare[..., None], np.maximum(inertia, least[..., None]), inertia)
-        return mass, inertia
+        return mass, np.maximum(inertia, LEAST_MOMENT * inertia.max(axis=2, keepdims=True))
 
     def is_inert(self, place: int) -> bool:
         """Whether a joint turns nothing that has inertia about it: it stays where it is."""
