@@ -3,8 +3,9 @@
 Only those that are used are imported.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from newtonsim.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from newtonsim.importers.files.limits import Limits as Limits
@@ -35,15 +36,4 @@ _LAZY = {
 
 __all__ = list(_LAZY)
 
-
-def __getattr__(name: str) -> Any:
-    """Import a reader when it is first used."""
-    if name not in _LAZY:
-        raise AttributeError(f"module 'newtonsim.importers' has no attribute '{name}'")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = lazy_names(globals(), _LAZY)

@@ -1,8 +1,7 @@
 """newtonsim: a GPU-batched, differentiable physics simulator for robots."""
 
-import importlib
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 # In a clone the other rooms lie beside this folder, not inside it: they are found there, installed or not.
 if not os.path.isdir(os.path.join(__path__[0], "kernels")):
@@ -23,6 +22,7 @@ from newtonsim.errors import RendererUnavailableError as RendererUnavailableErro
 from newtonsim.errors import SmallTeamWarning as SmallTeamWarning
 from newtonsim.errors import SweepError as SweepError
 from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
+from newtonsim.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     import newtonsim.diff as diff
@@ -242,18 +242,4 @@ _LAZY = {
 _LAZY_MODULES = ("diff", "dynamics", "importers", "optimize", "render", "solvers", "utils")
 _LAZY_ROOMS = ("builder", "collision", "fields", "geometry", "kernels", "runtime", "scene")
 
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for: of `import newtonsim` alone not even Warp is needed."""
-    if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-    elif name in _LAZY_MODULES or name in _LAZY_ROOMS:
-        value = importlib.import_module(f"newtonsim.{name}")
-    else:
-        raise AttributeError(f"module 'newtonsim' has no attribute '{name}'")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_LAZY_MODULES})
+__getattr__, __dir__ = _lazy_names(globals(), _LAZY, _LAZY_MODULES, _LAZY_ROOMS)

@@ -11,11 +11,23 @@ from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.trees import inverse_kinematics
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
+
+
+def reference_state(model: Model) -> State:
+    """Return a state at rest where all joint coordinates are zero; its bodies are not placed."""
+    state = model.state()
+    if model.joint_coord_count:
+        q = np.zeros(model.joint_coord_count, np.float32)
+        q[quaternion_starts(model.joint_type.numpy(), model.joint_q_start.numpy()[:-1]) + 3] = 1.0
+        state.joint_q.assign(q)
+        state.joint_qd.zero_()
+    return state
 
 
 def eval_fk(

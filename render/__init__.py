@@ -3,8 +3,9 @@
 Heavy libraries load when used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from newtonsim.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from newtonsim.render.camera.labels import SEEN_NOTHING as SEEN_NOTHING
@@ -80,15 +81,4 @@ _LAZY = {
     "save_video": "newtonsim.render.films.film",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Load what is asked for."""
-    if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LAZY[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = lazy_names(globals(), _LAZY)

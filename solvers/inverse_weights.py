@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.dynamics import Dynamics
-from newtonsim.scene.joint_types import quaternion_starts
+from newtonsim.kinematics import reference_state
 from newtonsim.scene.model import Model
-from newtonsim.scene.state import State
 
 
 def inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -28,16 +27,6 @@ def inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
     by_body = np.zeros(model.body_count)
     by_body[moved] = np.einsum("bij,bjk,bik->b", J[moved], inverse[of_body[moved]], J[moved]) / 3.0
     return by_body, inverse[block, local, local]
-
-
-def reference_state(model: Model) -> State:
-    """Return a state at rest where all joint coordinates are zero; its bodies are not placed."""
-    state = model.state()
-    q = np.zeros(model.joint_coord_count, np.float32)
-    q[quaternion_starts(model.joint_type.numpy(), model.joint_q_start.numpy()[:-1]) + 3] = 1.0
-    state.joint_q.assign(q)
-    state.joint_qd.zero_()
-    return state
 
 
 def inverse_inertias(model: Model) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:

@@ -13,6 +13,7 @@ from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.tendons import forces, paths, rows
 from newtonsim.kernels.views.model import KinematicsView
+from newtonsim.kinematics import reference_state
 from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
@@ -21,7 +22,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import PAIR_ROW
-from newtonsim.solvers.inverse_weights import inverse_inertias, reference_state
+from newtonsim.solvers.inverse_weights import inverse_inertias
 
 
 @dataclass

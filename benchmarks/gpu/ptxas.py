@@ -63,12 +63,28 @@ def resources(module: wp.Module, arch: int) -> dict[str, Resources]:
     Raises:
         NoAssembler: There is no assembler, or it refuses what Warp has compiled.
     """
+    return assembled(compiled(module, arch), arch)
+
+
+def compiled(module: wp.Module, arch: int) -> bytes:
+    """Return the intermediate code of a kernel file, which cards of this architecture and later ones read."""
     index_plainly(module)
     with tempfile.TemporaryDirectory() as folder:
         wp.compile_aot_module(module, arch=arch, module_dir=folder, use_ptx=True)
         (path,) = pathlib.Path(folder).glob("*.ptx")
         # Warp ends the text with a NUL, which ptxas takes for an error
-        path.write_bytes(path.read_bytes().rstrip(b"\0"))
+        return path.read_bytes().rstrip(b"\0")
+
+
+def assembled(code: bytes, arch: int) -> dict[str, Resources]:
+    """Return what the kernels in intermediate code take on an architecture, by their names.
+
+    Raises:
+        NoAssembler: There is no assembler, or it refuses the code.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "kernels.ptx")
+        path.write_bytes(code)
         command = [assembler(), f"-arch=sm_{arch}", "-v", "-o", str(path.with_suffix(".cubin")), str(path)]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
     if answer.returncode:

@@ -238,6 +238,8 @@ class Node:
             return value
         value = float(word)
         if abs(value) > MAX_NUMBER:
+            if not np.isfinite(value):
+                raise self.error(f"attribute '{name}' is too large: {word[:80]!r}")
             faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"), "it is taken as it is")
         return value
 

@@ -7,8 +7,7 @@ import numpy as np
 from newtonsim.builder.tendons import ON_AXIS, PULLEY
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.importers.writers.records import Scene, TendonElement, TendonEqualityRecord, TendonRecord
-from newtonsim.kinematics import eval_fk
-from newtonsim.scene.joint_types import quaternion_starts
+from newtonsim.kinematics import eval_fk, reference_state
 from newtonsim.scene.model import Model
 
 _NUMBERS = (
@@ -72,11 +71,8 @@ def _element(
 
 def _poses_at_zero(model: Model) -> np.ndarray:
     """Poses of the bodies where all joint coordinates are zero (body_count, 7)."""
-    state = model.state()
+    state = reference_state(model)
     if model.joint_coord_count:
-        q = np.zeros(model.joint_coord_count, np.float32)
-        q[quaternion_starts(model.joint_type.numpy(), model.joint_q_start.numpy()[:-1]) + 3] = 1.0
-        state.joint_q.assign(q)
         eval_fk(model, state.joint_q, state.joint_qd, None, state)
     return state.body_q.numpy().astype(np.float64)
 

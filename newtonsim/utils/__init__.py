@@ -1,7 +1,8 @@
 """Doors to functions under the names of the reference; each is loaded when it is first asked for."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from newtonsim.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from newtonsim.importers.files.resolve_url import resolve_usd_from_url as resolve_usd_from_url
@@ -45,16 +46,4 @@ __all__ = [
     "resolve_usd_from_url",
 ]
 
-
-def __getattr__(name: str):
-    if name in _MODULES:
-        return import_module(f"newtonsim.utils.{name}")
-    if name not in _DOORS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_DOORS[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_DOORS, *_MODULES})
+__getattr__, __dir__ = lazy_names(globals(), _DOORS, _MODULES)

@@ -83,13 +83,10 @@ def test_sweeping_finds_what_listing_finds(device: str, seed: int, worlds: int, 
 
 def test_crowd_of_20_000_balls_is_swept(device: str):
     """2e8 pairs are too many to list; neighbours on a line are all that touch."""
-    ball = ModelBuilder()
-    ball.add_shape_sphere(ball.add_body(), radius=0.1)
     line = ModelBuilder()
     for i in range(20_000):
         pose = wp.transform((0.0, 0.0, 0.19 * i), wp.quat_identity())
-        line.add_builder(ball, xform=pose, separate_collision_group=False)
-    line.num_envs = 1
+        line.add_shape_sphere(line.add_body(origin=pose), radius=0.1)
     model = line.finalize(device)
     contacts = collide(model, model.state())
     assert contacts.rigid_contact_count.numpy()[0] == 19_999

@@ -119,6 +119,15 @@ def test_runs_that_were_cut_are_the_same_to_the_bit(name: str, device: str, tmp_
     assert bits(used) == after
 
 
+def test_no_solver_is_left_out():
+    """Every solver of the package is cut and restored above, as is each combination that keeps more."""
+    public = {getattr(solvers, name) for name in solvers.__all__} - {solvers.SolverBase}
+    known = {kind for kind in public if isinstance(kind, type) and issubclass(kind, solvers.SolverBase)}
+    assert newtonsim.FeatherstoneSolver in known
+    models = {soft: scene("cpu", soft) for soft in (False, True)}
+    assert known <= {type(make(models[soft])) for make, soft in SOLVERS.values()}
+
+
 def test_the_state_alone_would_not_do(device):
     """That the test above can see a difference: without impulses the next steps start elsewhere."""
     run, other = simulator("featherstone", device), simulator("featherstone", device)

@@ -5,7 +5,7 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim import ModelBuilder, XPBDSolver
+from newtonsim import ModelBuilder, Simulator, XPBDSolver
 
 G = 9.81
 
@@ -52,11 +52,10 @@ def hanging_chain(count: int = 5, ke: float = 1.0e3, kd: float = 5.0) -> ModelBu
 def test_hanging_chain_stretches_by_the_weight_below(device):
     """Spring k carries the mass below it: extension = m g / ke (Hooke)."""
     model = hanging_chain().finalize(device)
-    state = model.state()
     solver = XPBDSolver(model, iterations=40, soft_body_relaxation=1.0)
-    for _ in range(1200):
-        solver.step(model, state, state, None, None, 1.0 / 120.0)
-    extension = -np.diff(state.particle_q.numpy()[:, 1]) - 1.0
+    simulator = Simulator(model, solver, 1.0 / 120.0)
+    simulator.step(1200)
+    extension = -np.diff(simulator.state.particle_q.numpy()[:, 1]) - 1.0
     np.testing.assert_allclose(extension, G * np.arange(5, 0, -1) / 1.0e3, rtol=2e-3)
 
 
@@ -64,12 +63,11 @@ def test_oscillator_has_the_period_of_its_stiffness():
     """T = 2π √(m/k); the stretch, started from rest at the anchor, swings about m g / k."""
     stiffness = 100.0
     model = hanging_chain(1, stiffness, 0.0).finalize("cpu")
-    state = model.state()
-    solver = XPBDSolver(model, iterations=4, soft_body_relaxation=1.0)
     dt, heights = 1.0e-4, []
+    simulator = Simulator(model, XPBDSolver(model, iterations=4, soft_body_relaxation=1.0), dt)
     for _ in range(7000):
-        solver.step(model, state, state, None, None, dt)
-        heights.append(state.particle_q.numpy()[1, 1])
+        simulator.step()
+        heights.append(simulator.state.particle_q.numpy()[1, 1])
     mean = -1.0 - G / stiffness
     crossings = np.flatnonzero(np.diff(np.sign(np.array(heights) - mean)))
     half_period = np.diff(crossings).mean() * dt

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+from newtonsim.envs import registry
 from newtonsim.envs.batched import BatchedEnv
 from newtonsim.envs.task import Task
 from newtonsim.envs.tasks import ALL
@@ -50,6 +51,12 @@ def test_a_run_that_was_cut_is_the_same_to_the_bit(task: type[Task], tmp_path: P
     for other in (fresh, used):
         other.restore(tmp_path / "run.ckpt")
         assert results(other, actions[CUT:]) == expected
+
+
+def test_no_environment_is_left_out():
+    """All that come with newtonsim are registered from the list that the test above goes through."""
+    own = {registry.find(name) for name in registry.names()}
+    assert {task for task in own if task.__module__.startswith("newtonsim.")} == set(ALL)
 
 
 def test_the_state_alone_would_not_do(tmp_path: Path):

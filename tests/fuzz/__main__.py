@@ -6,6 +6,7 @@ it again from then on.
 """
 
 import argparse
+import faulthandler
 import pathlib
 import subprocess
 import sys
@@ -16,28 +17,29 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
 from fuzz.targets import TARGETS
 
 CASES = pathlib.Path(__file__).parent / "cases"
-BATCH, HANG_SECONDS = 200, 300
+BATCH, HANG_SECONDS = 1000, 300
+"""Cases in a process; how long one of them may take, on a machine that has other things to do."""
 
 
 def run(name: str, first: int, count: int) -> None:
     """Run cases of a target in this process, and tell the number of each before it begins."""
     for number in range(first, first + count):
         print(number, flush=True)
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
         try:
             TARGETS[name].check(TARGETS[name].case(number))
         except AssertionError as finding:
             print(number, str(finding).splitlines()[0][:300], flush=True)
+    faulthandler.cancel_dump_traceback_later()
 
 
 def batch(name: str, first: int, count: int) -> tuple[int, dict[int, str]]:
     """Run cases in a process of their own; returns how many ran, and what was found by number."""
     words = [sys.executable, "-m", "tests.fuzz", "--run", name, "--seed", str(first), "--cases", str(count)]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=HANG_SECONDS)
-        output, end = done.stdout, done.returncode and f"the process ended with {done.returncode}"
-    except subprocess.TimeoutExpired as hang:
-        output, end = (hang.stdout or b"").decode(), f"it hung for {HANG_SECONDS} s"
-    lines = [line.split(" ", 1) for line in output.splitlines() if line[:1].isdigit()]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    hung = "Timeout (" in done.stderr  # as faulthandler writes
+    end = f"it hung for {HANG_SECONDS} s" if hung else done.returncode and f"it ended with {done.returncode}"
+    lines = [line.split(" ", 1) for line in done.stdout.splitlines() if line[:1].isdigit()]
     found = {int(line[0]): line[1] for line in lines if len(line) > 1}
     last = int(lines[-1][0]) if lines else first
     if end:

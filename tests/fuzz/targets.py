@@ -81,6 +81,24 @@ CELLS 2 10
 CELL_TYPES 2
 10 10
 """
+MSH = """$MeshFormat
+2.2 0 8
+$EndMeshFormat
+$Nodes
+5
+1 0 0 0
+2 1 0 0
+3 0 1 0
+4 0 0 1
+5 1 1 1
+$EndNodes
+$Elements
+3
+1 4 2 0 1 1 2 3 4
+2 4 2 0 1 2 3 4 5
+3 2 2 0 1 1 2 3
+$EndElements
+"""
 
 
 @dataclass(frozen=True)
@@ -173,11 +191,35 @@ def _mesh(name: str) -> Callable[[bytes], None]:
     return check
 
 
-def _soft(data: bytes) -> None:
-    with file_of(data, "soft.vtk") as path:
-        for load in (load_tet_mesh, load_cloth_mesh):
-            with bounded(NewtonsimError):
-                load(path)
+def _cells(name: str) -> Callable[[bytes], None]:
+    def check(data: bytes) -> None:
+        with file_of(data, name) as path:
+            for load in (load_tet_mesh, load_cloth_mesh):
+                with bounded(NewtonsimError):
+                    mesh = load(path)
+                    assert np.isfinite(mesh.vertices).all()
+                    assert (np.asarray(mesh.indices) < len(mesh.vertices)).all()
+
+    return check
+
+
+def _binary_vtk() -> bytes:
+    """The tetrahedra of `VTK` with numbers in binary, as VTK writes them: with the highest byte first."""
+    words = [line.split() for line in VTK.splitlines()]
+    points = np.array([word for line in words[5:6] for word in line], ">f4").tobytes()
+    cells = np.array([word for line in words[7:9] for word in line], ">i4").tobytes()
+    kinds = np.array(words[10], ">i4").tobytes()
+    head, points_head, cells_head, kinds_head = (
+        "\n".join(VTK.splitlines()[first:last]).replace("ASCII", "BINARY").encode() + b"\n"
+        for first, last in ((0, 4), (4, 5), (6, 7), (9, 10))
+    )
+    return head + points_head + points + b"\n" + cells_head + cells + b"\n" + kinds_head + kinds
+
+
+def _gltf() -> bytes:
+    """A mesh in one file of text, with its numbers in base64."""
+    scene = trimesh.Scene(trimesh.creation.box())
+    return trimesh.exchange.gltf.export_gltf(scene, embed_buffers=True, merge_buffers=True)["model.gltf"]
 
 
 def _model() -> newtonsim.Simulator:
@@ -336,7 +378,11 @@ TARGETS = {
     "obj": Target(lambda: [_obj()], _mesh("mesh.obj"), text),
     "stl": Target(lambda: [_exported("stl")], _mesh("mesh.stl")),
     "glb": Target(lambda: [_exported("glb")], _mesh("mesh.glb")),
-    "vtk": Target(lambda: [VTK.encode()], _soft, text),
+    "gltf": Target(lambda: [_gltf()], _mesh("mesh.gltf"), text),
+    "ply": Target(lambda: [_exported("ply")], _mesh("mesh.ply")),
+    "msh": Target(lambda: [MSH.encode()], _cells("soft.msh"), text),
+    "vtk": Target(lambda: [VTK.encode()], _cells("soft.vtk"), text),
+    "vtk-binary": Target(lambda: [_binary_vtk()], _cells("soft.vtk")),
     "checkpoint": Target(lambda: [_Kept.of("checkpoint", _checkpoint_seed)], _checkpoint, _rehashed),  # type: ignore[list-item]
     "recording": Target(lambda: [_Kept.of("recording", _recording_seed)], _recording),  # type: ignore[list-item]
     "calls": Target(lambda: [b"0"], _calls, _next_number),

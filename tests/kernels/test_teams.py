@@ -326,6 +326,8 @@ def needed_syncs() -> set[int]:
     for make in SCENES.values():
         scene = make()
         for command in scene.team_launches():
+            if needed >= SITES:
+                return needed
             memory = Memory(capture._arrays_of(command.fwd_args))
             before = memory.copy()
             # two lanes share out whole trees, more the dofs of a tree, and sixteen have a lane a dof

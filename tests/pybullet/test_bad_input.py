@@ -300,3 +300,25 @@ def test_numbers_that_single_precision_cannot_hold_are_refused(client):
         compat.setTimeStep(1001.0, **at)
     compat.stepSimulation(**at)
     assert np.isfinite(compat.getBasePositionAndOrientation(giant, **at)[0]).all()
+
+
+@pytest.mark.parametrize("half", [(0.1, 1e-6, 1e-6), (0.1, 1e5, 0.3), (0.1, 0.2, -0.3)])
+def test_boxes_of_odd_sizes_fall(half):
+    """Needles and walls have moments that single precision cannot tell from 0; signs do not count."""
+    client = compat.connect(compat.DIRECT)
+    call = {"physicsClientId": client}
+    try:
+        compat.setGravity(0.0, 0.0, -10.0, **call)
+        shape = compat.createCollisionShape(compat.GEOM_BOX, halfExtents=half, **call)
+        body = compat.createMultiBody(1.0, shape, basePosition=[0.0, 0.0, 1.0], **call)
+        moments = [(np.sum(np.square(half)) - x * x) / 3.0 for x in half]
+        np.testing.assert_allclose(compat.getDynamicsInfo(body, -1, **call)[2], moments, rtol=1e-6)
+        compat.resetBaseVelocity(body, [0.0, 0.0, 0.0], [0.0, 0.0, 1.0], **call)
+        for _ in range(24):
+            compat.stepSimulation(**call)
+        fallen = 10.0 / 240.0**2 * 24 * 25 / 2
+        height = compat.getBasePositionAndOrientation(body, **call)[0][2]
+        assert height == pytest.approx(1.0 - fallen, rel=5e-3)
+        assert np.isfinite(compat.getBaseVelocity(body, **call)).all()
+    finally:
+        compat.disconnect(client)

@@ -120,11 +120,9 @@ def _primitive(arguments: ShapeArguments, pose: Pose) -> Geometry:
             raise ValueError(f"radius {radius:g} and height {height:g} must be at most {LARGEST:g} m")
         return Geometry(kind, pose, radius=radius, height=height)
     if kind == Geom.BOX:
-        return Geometry(
-            kind,
-            pose,
-            half_extents=tuple(vector_or(arguments.half_extents, np.ones(3), "halfExtents").tolist()),
-        )
+        # Bullet takes negative ones, for a box with the right mass that sinks into whatever it meets.
+        extents = np.abs(vector_or(arguments.half_extents, np.ones(3), "halfExtents"))
+        return Geometry(kind, pose, half_extents=tuple(extents.tolist()))
     if kind == Geom.PLANE:
         normal = vector_or(arguments.plane_normal, (0.0, 0.0, 1.0), "planeNormal")
         length = float(np.linalg.norm(normal))

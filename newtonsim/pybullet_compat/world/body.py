@@ -48,6 +48,8 @@ SPHERICAL_MOTOR_GAIN = 0.04
 
 LEAST_MASS, LEAST_INERTIA, LEAST_GYRATION = 1.0e-9, 1.0e-9, 1.0e-6
 """Of links that have no mass [kg], and no inertia [kg m²], the latter also for each kilogram [m²]."""
+LEAST_MOMENT = 1.0e-8
+"""Least moment of inertia over the largest that the solver gets."""
 ENDLESS_INERTIA = 1.0e6
 """Of bodies of one link without inertia, which no torque turns [kg m²]."""
 SERVO_OFF, SERVO_ON, SERVO_IMPLICIT_PD = 0, 1, 2
@@ -310,7 +312,7 @@ class Body:
 
         PyBullet lets links without mass move, and what has no inertia never turn; the solver needs both, but
         for links that are fixed to others. Driven bodies have none: the builder gives what has mass and no
-        joint a free one.
+        joint a free one. It cannot tell the least moment of a needle from 0, either.
         """
         if self.driven:
             return np.zeros_like(self.mass), np.zeros_like(self.inertia)
@@ -322,7 +324,7 @@ class Body:
             least[:, 0] = ENDLESS_INERTIA
         bare = ~(inertia.min(axis=2) > 0.0) & (mass > 0.0)
         inertia = np.where(bare[..., None], np.maximum(inertia, least[..., None]), inertia)
-        return mass, inertia
+        return mass, np.maximum(inertia, LEAST_MOMENT * inertia.max(axis=2, keepdims=True))
 
     def is_inert(self, place: int) -> bool:
         """Whether a joint turns nothing that has inertia about it: it stays where it is."""
