@@ -297,7 +297,7 @@ Why files differ or are refused:
 
 - **Of MJCF** contact and limit parameters (solref, solimp, priority, solmix, condim, margin, those of pairs)
   and fixed and spatial tendons with limits, springs, actuators and equalities are modelled, see
-  [contact.md](contact.md). Wrapping of tendons around geoms, their armature, softness of dry friction and of
+  [contact.md](contact.md). The armature of tendons, softness of dry friction and of
   the limits of ball joints are not.
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
   in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with
