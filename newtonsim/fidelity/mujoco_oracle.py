@@ -72,7 +72,7 @@ class MujocoOracle:
     def masses(self) -> dict[str, tuple[float, np.ndarray, np.ndarray]]:
         """See `ours.masses`."""
         found = {}
-        for i in range(1, self.model.nbody):
+        for i in np.flatnonzero(self.model.body_mocapid < 0)[1:].tolist():
             R = quat_matrix(_xyzw(self.model.body_iquat[i]))
             inertia = R @ np.diag(self.model.body_inertia[i]) @ R.T
             found[self.bodies[i]] = (float(self.model.body_mass[i]), self.model.body_ipos[i].copy(), inertia)
