@@ -135,7 +135,7 @@ def compare_with_oracle(
     found.items.append(Item("degrees of freedom", float(missing), "", "", 0.0, remark))
     if not missing:
         found.items += _state_items(reading, oracle, states, seed)
-        if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.body_count:
+        if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.joint_dof_count:
             apart = motion.compare(reading, oracle, seconds, seed, MOTION)
             where = f"{apart.body} after {apart.time:.2g} s"
             found.items.append(Item("motion", apart.distance, "m", where, MOTION, apart.remark))
