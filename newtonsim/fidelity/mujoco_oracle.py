@@ -102,7 +102,9 @@ class MujocoOracle:
             OracleError: A joint is here and not there.
         """
         model, kinds = self.model, self.mujoco.mjtJoint
-        q, qd = state.joint_q.numpy().astype(np.float64), state.joint_qd.numpy().astype(np.float64)
+        q = qd = np.zeros(0)  # of a file in which nothing moves
+        if reading.model.joint_dof_count:
+            q, qd = state.joint_q.numpy().astype(np.float64), state.joint_qd.numpy().astype(np.float64)
         poses, com = state.body_q.numpy().astype(np.float64), reading.model.body_com.numpy()
         T, rate = np.zeros((model.nv, len(qd))), np.zeros(model.nv)
         for joint, name in enumerate(self.joint_names()):
