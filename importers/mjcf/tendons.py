@@ -273,8 +273,8 @@ def _path(tendon: Tendon, scene: Scene, state: BuildState) -> list:
 
     path = []
     for stop in tendon.stops:
-        if isinstance(stop, float):
-            path.append(stop)
+        if isinstance(stop, (int, float)):
+            path.append(float(stop))
         elif isinstance(stop, str):
             body, pose = frame(*sites[stop])
             path.append((body, pose.p))

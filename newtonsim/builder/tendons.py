@@ -130,7 +130,7 @@ class TendonMethods(BuilderLists):
         elements = []
         for number, stop in enumerate(path):
             if isinstance(stop, TendonWrap):
-                neighbours = path[number - 1 : number] + path[number + 1 : number + 2]
+                neighbours = [*path[number - 1 : number], *path[number + 1 : number + 2]]
                 if len(neighbours) < 2 or any(not isinstance(one, tuple) for one in neighbours):
                     raise ModelError(f"tendon '{key}': a TendonWrap has to be between two points")
                 elements += self._wrap_elements(key, stop)
@@ -180,13 +180,12 @@ class TendonMethods(BuilderLists):
     def _length(self, piece: list) -> float:
         """Length of a piece of a path now."""
         total = 0.0
-        for before, wrap, after in zip(piece, piece[1:], [*piece[2:], None], strict=False):
-            if isinstance(before, TendonWrap):
-                continue
-            if isinstance(wrap, TendonWrap):
-                total += self._wrapped_length(before, wrap, after)
-            else:
-                total += float(np.linalg.norm(wrap - before))
+        for place, here in enumerate(piece[1:], start=1):
+            before = piece[place - 1]
+            if isinstance(here, TendonWrap):
+                total += self._wrapped_length(before, here, piece[place + 1])
+            elif not isinstance(before, TendonWrap):
+                total += float(np.linalg.norm(here - before))
         return total
 
     def _wrapped_length(self, start: np.ndarray, wrap: TendonWrap, end: np.ndarray) -> float:
