@@ -226,7 +226,7 @@ def compare_file(row: Row, path: Path, folder: Path) -> Row:
 
 def _compare_with_oracle(row: Row, path: Path) -> None:
     found = compare_with_oracle(path)
-    row.remarks = found.remarks
+    row.remarks = [_without_folders(text) for text in found.remarks]
     for item in found.items:
         error = float(f"{item.error:.2e}") if math.isfinite(item.error) else None
         row.items[item.name] = [error, item.where, item.unit, item.tolerance, item.remark]
@@ -246,7 +246,12 @@ def _text(error: Exception, folder: Path) -> str:
     """Message of an error in one line, without the folder of this machine."""
     text = " ".join(str(error).replace(f"{folder}/", "").replace(str(folder), "").split())
     text = text.partition("; looked at")[0]
-    return re.sub(r"(?<![\w.])/\w[^\s'\"]*/", ".../", f"{type(error).__name__}: {text}")[:300]
+    return _without_folders(f"{type(error).__name__}: {text}")[:300]
+
+
+def _without_folders(text: str) -> str:
+    """A text without the folders of this machine."""
+    return re.sub(r"(?<![\w.])/\w[^\s'\"]*/", ".../", text)
 
 
 # -- pages ---------------------------------------------------------------------------------------------------
