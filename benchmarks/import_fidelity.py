@@ -6,7 +6,7 @@ python benchmarks/import_fidelity.py                               # packages th
 python benchmarks/import_fidelity.py --folder ~/wheels/dm_control  # and unpacked wheels, one folder a package
 python benchmarks/import_fidelity.py --folder ... --log done.jsonl # goes on where it was cut off
 python benchmarks/import_fidelity.py --folder ... --write          # docs/import_fidelity.md and results/
-python benchmarks/import_fidelity.py --installed --write           # the page anew, from the results
+python benchmarks/import_fidelity.py --installed --log done.jsonl --write  # the page anew, with what is done
 
 Wheels come by `pip download --no-deps NAME`. Nothing of them is kept here but the figures.
 """
@@ -21,6 +21,7 @@ import multiprocessing
 import queue
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -131,7 +132,7 @@ def main() -> None:
                 print(f"{row.package}/{row.file}: {row.verdict}", row.error or row.differences or row.refused)
     print("\n".join(summary(rows)))
     if arguments.write:
-        rows = sorted([*_kept({name for name, _ in chosen}), *rows], key=lambda row: row.package.lower())
+        rows = sorted(_merged(rows, done.values()), key=lambda row: row.package.lower())
         RESULTS.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
         OUT.write_text(page(rows))
 
@@ -151,10 +152,11 @@ def write_log(path: Path | None, row: Row) -> None:
             file.write(json.dumps(asdict(row)) + "\n")
 
 
-def _kept(measured: set[str]) -> list[Row]:
-    """Rows of earlier runs, of packages that were not looked at now."""
-    rows = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
-    return [Row(**row) for row in rows if row["package"] not in measured]
+def _merged(rows: Iterable[Row], done: Iterable[Row]) -> list[Row]:
+    """Rows of earlier runs, of the log and of this run, of which the last of a file counts."""
+    earlier = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    found = {(row.package, row.file): row for row in (*(Row(**row) for row in earlier), *done, *rows)}
+    return list(found.values())
 
 
 def installed(names: Iterable[str]) -> list[tuple[str, Path]]:
@@ -224,7 +226,7 @@ def compare_file(row: Row, path: Path, folder: Path) -> Row:
 
 def _compare_with_oracle(row: Row, path: Path) -> None:
     found = compare_with_oracle(path)
-    row.remarks = found.remarks
+    row.remarks = [_without_folders(text) for text in found.remarks]
     for item in found.items:
         error = float(f"{item.error:.2e}") if math.isfinite(item.error) else None
         row.items[item.name] = [error, item.where, item.unit, item.tolerance, item.remark]
@@ -244,7 +246,12 @@ def _text(error: Exception, folder: Path) -> str:
     """Message of an error in one line, without the folder of this machine."""
     text = " ".join(str(error).replace(f"{folder}/", "").replace(str(folder), "").split())
     text = text.partition("; looked at")[0]
-    return re.sub(r"(?<![\w.])/\w[^\s'\"]*/", ".../", f"{type(error).__name__}: {text}")[:300]
+    return _without_folders(f"{type(error).__name__}: {text}")[:300]
+
+
+def _without_folders(text: str) -> str:
+    """A text without the folders of this machine."""
+    return re.sub(r"(?<![\w.])/\w[^\s'\"]*/", ".../", text)
 
 
 # -- pages ---------------------------------------------------------------------------------------------------
@@ -263,10 +270,80 @@ def summary(rows: list[Row]) -> list[str]:
     return lines
 
 
+ITEMS = {
+    "masses": ("total mass", "masses of bodies", "centres of mass", "inertias of bodies"),
+    "M(q)": ("M(q)",),
+    "bias": ("bias forces",),
+    "frames": ("frames, places", "frames, angles"),
+    "motion": ("motion",),
+}
+"""Columns of the second table, and the items of `compare_with_oracle` that each holds."""
+
+MODELLED = ("unless newtonsim.actuators", "gravcomp", "the margin of a pair", "<inertial> with")
+"""Remarks on what the comparison takes care of, or on contacts, which it has none of."""
+
+
+def oracle_table(rows: list[Row]) -> list[str]:
+    """Table of packages: in how many of the files that could be compared each thing agrees."""
+    lines = [f"| package | compared | {' | '.join(ITEMS)} |", "|---" * (len(ITEMS) + 2) + "|"]
+    compared = [row for row in rows if row.items]
+    for package in [*sorted({row.package for row in compared}), None]:
+        chosen = [row for row in compared if package in (row.package, None)]
+        cells = []
+        for names in ITEMS.values():
+            having = [row for row in chosen if any(name in row.items for name in names)]
+            agreeing = [row for row in having if not misses(row, names)]
+            cells.append(f"{len(agreeing)} of {len(having)}" if having else "")
+        lines.append(f"| {package or '**all**'} | {len(chosen)} | {' | '.join(cells)} |")
+    return lines
+
+
+def misses(row: Row, names: Iterable[str]) -> list[str]:
+    """Items of these names that do not agree."""
+    found = [(name, row.items[name]) for name in names if name in row.items]
+    return [name for name, (error, _, _, tolerance, _) in found if error is None or error > tolerance]
+
+
+def reason(row: Row, name: str) -> str:
+    """Why an item does not agree, as far as figures and remarks tell."""
+    error, _, _, _, remark = row.items[name]
+    numbers = [float(text) for text in re.findall(r"[\d.]+e[+-]\d+|inf", remark)]
+    hard = re.search(r"rigid here and soft in MuJoCo: .*", remark)
+    left = [text for text in row.remarks if not any(known in text for known in MODELLED)]
+    if name == "motion" and error is not None and numbers and error <= 3.0 * numbers[0]:
+        return f"chaotic: MuJoCo is {numbers[0]:.1e} m from itself if it starts 1e-6 beside"
+    if name == "motion" and error is not None and len(numbers) > 1 and numbers[-1] < error / 2.5:
+        return f"of first order in the step: {numbers[-1]:.1e} m with a fourth of it"
+    if name == "motion" and error is None and len(numbers) > 1:
+        return "moves too fast for the step: no finite numbers here"
+    if left or not hard:
+        return "; ".join(left[:3]) or "not explained"
+    return hard[0].replace(":", ",")
+
+
+def misses_table(rows: list[Row]) -> list[str]:
+    """Every item that does not agree, with its error, where it is and why."""
+    lines = ["| file | item | error | where | why |", "|---|---|---|---|---|"]
+    for row in rows:
+        for name in misses(row, (name for names in ITEMS.values() for name in names)):
+            error, where, unit, _, _ = row.items[name]
+            size = "missing" if error is None else f"{error:.1e} {unit}".strip()
+            cells = (f"{row.package}: {row.file}", name, size, where, reason(row, name))
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return lines
+
+
+def reasons_table(rows: list[Row]) -> list[str]:
+    """How many motions miss for which reason."""
+    found = Counter(reason(row, "motion").partition(":")[0] for row in rows if misses(row, ("motion",)))
+    return ["| reason | files |", "|---|---|", *(f"| {text} | {n} |" for text, n in found.most_common())]
+
+
 def page(rows: list[Row]) -> str:
     """Text of docs/import_fidelity.md."""
     packages = len({row.package for row in rows})
     parts = [HEAD.format(packages=packages, tolerance=import_facts.TOLERANCE), *summary(rows)]
+    parts += ["", ORACLE, *oracle_table(rows), "", "Why motions miss:", "", *reasons_table(rows)]
     parts += ["", NOTES, "## Files that differ or are refused", ""]
     parts += ["| file | MuJoCo or pinocchio | PyBullet |", "|---|---|---|"]
     for row in rows:
@@ -274,6 +351,9 @@ def page(rows: list[Row]) -> str:
             main = "MuJoCo" if row.kind == "mjcf" else "pinocchio"
             cells = [f"refused: {row.error}" if row.error else _cell(row, main), _cell(row, "PyBullet")]
             parts.append(f"| {row.package}: {row.file} | " + " | ".join(cells) + " |")
+    parts += ["", "## What misses the oracle", "", *misses_table(rows)]
+    uncompared = [f"{row.package}: {row.file} ({row.uncompared})" for row in rows if row.uncompared]
+    parts += ["", f"Not compared: {'; '.join(uncompared) or 'none'}."]
     parts += ["", "## All files", ""]
     for package in sorted({row.package for row in rows}):
         names = [f"{row.file} ({row.verdict})" for row in rows if row.package == package]
@@ -289,6 +369,15 @@ def _cell(row: Row, other: str) -> str:
     )
 
 
+ORACLE = """## Masses, inertia, forces, frames, motion
+
+`newtonsim info FILE --oracle` on every file that MuJoCo (MJCF) or pinocchio (URDF) opens: masses to 1e-5 and
+inertias to 1e-4, M(q) to 1e-4, bias forces to 1e-3, frames to 1e-5 m and 1e-4 rad in four random states, and
+for MJCF a second of motion without contacts to 1 mm at the file's time step, with semi-implicit Euler on both
+sides and a tenth of the largest controls.
+
+"""
+
 NOTES = """Columns: *agrees* with every engine that reads the file; *differs*: see the table below; *refused*
 by newtonsim with an error that names file, line and element; *read alone*: the engine of the format
 refuses it and newtonsim reads it; *refused by all*: broken, or a mere fragment that others include.
@@ -297,7 +386,7 @@ Why files differ or are refused:
 
 - **Of MJCF** contact and limit parameters (solref, solimp, priority, solmix, condim, margin, those of pairs)
   and fixed and spatial tendons with limits, springs, actuators and equalities are modelled, see
-  [contact.md](contact.md). Wrapping of tendons around geoms, their armature, softness of dry friction and of
+  [contact.md](contact.md). The armature of tendons, softness of dry friction and of
   the limits of ball joints are not.
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
   in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import newtonsim.utils as utils
     from newtonsim.builder import JointAxis as JointAxis
     from newtonsim.builder import ModelBuilder as ModelBuilder
+    from newtonsim.builder import TendonWrap as TendonWrap
     from newtonsim.collision.collide import collide as collide
     from newtonsim.collision.contacts import Contact as Contact
     from newtonsim.collision.contacts import Contacts as Contacts
@@ -156,6 +157,7 @@ __all__ = [
     "Spares",
     "State",
     "SweepError",
+    "TendonWrap",
     "UnsupportedElementWarning",
     "VBDSolver",
     "View",
@@ -210,6 +212,7 @@ _LAZY = {
     "JOINT_REVOLUTE": "newtonsim.scene.enums",
     "JOINT_UNIVERSAL": "newtonsim.scene.enums",
     "JointAxis": "newtonsim.builder",
+    "TendonWrap": "newtonsim.builder",
     "JointMode": "newtonsim.scene.enums",
     "JointType": "newtonsim.scene.enums",
     "Mesh": "newtonsim.geometry",

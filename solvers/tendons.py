@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import warp as wp
 
-from newtonsim.builder.tendons import ON_AXIS, ON_BODY, PULLEY
+from newtonsim.builder.tendons import AXIS, ON_AXIS, ON_BODY, PULLEY, SIDE, WRAP
 from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.pair_rows import PairRowView
@@ -69,7 +69,7 @@ def _layout(model: Model) -> TendonLayout:
     kind: np.ndarray = model.tendon_element_kind.numpy()
     axis: np.ndarray = model.tendon_element_axis.numpy()
     element_dof = np.where(kind == ON_AXIS, dof_of_axis[axis], -1)
-    body = np.where(kind == ON_BODY, model.tendon_element_body.numpy(), -1)
+    body = np.where((kind == ON_BODY) | (kind == WRAP), model.tendon_element_body.numpy(), -1)
     leaf = np.append(tree.body_leaf.numpy(), -1)[body]
     ends = np.append(model.tendon_start.numpy(), model.tendon_element_count)
     chains = _Chains(tree.dof_row.numpy(), tree.dof_depth.numpy(), tree.row_dof.numpy())
@@ -189,7 +189,8 @@ class Tendons:
         elements, entries, tendons = model.tendon_element_count, len(layout.entry_dof), model.tendon_count
         self.motion = paths.TendonMotion()
         self.motion.part, self.motion.along = make(elements, float), make(elements, wp.vec3)
-        self.motion.end, self.motion.J = make(elements, wp.vec3), make(entries, float)
+        self.motion.begin, self.motion.end = make(elements, wp.vec3), make(elements, wp.vec3)
+        self.motion.J = make(entries, float)
         self.motion.length, self.motion.rate = make(tendons, float), make(tendons, float)
         self.force = make(tendons, float)
         self.joint_f = make(model.joint_dof_count, float)
@@ -212,7 +213,7 @@ class Tendons:
     def _make_view(self, layout: TendonLayout) -> None:
         model, device = self.model, self.model.device
         start = self._element_start = np.append(model.tendon_start.numpy(), model.tendon_element_count)
-        kind, scale = _elements(model, start)
+        kind, scale, before = _elements(model, start)
 
         def numbers(values: np.ndarray) -> wp.array:
             return put(values, dtype=int, device=device)
@@ -221,7 +222,8 @@ class Tendons:
         view.start, view.kind = numbers(start), numbers(kind)
         view.dof, view.scale = numbers(layout.element_dof), put(scale, dtype=float, device=device)
         view.body, view.point = model.tendon_element_body, model.tendon_element_point
-        view.offset = model.tendon_offset
+        view.offset, view.radius = model.tendon_offset, model.tendon_element_factor
+        view.before = numbers(before)
         tendons, dofs = np.arange(model.tendon_count + 1), np.arange(model.joint_dof_count + 1)
         view.entry_start = numbers(np.searchsorted(layout.entry_tendon, tendons))
         view.entry_tendon, view.entry_dof = numbers(layout.entry_tendon), numbers(layout.entry_dof)
@@ -232,6 +234,7 @@ class Tendons:
     def _paths(self) -> paths.TendonView:
         """The paths, with arrays of the model as they are now."""
         self.view.point, self.view.offset = self.model.tendon_element_point, self.model.tendon_offset
+        self.view.radius = self.model.tendon_element_factor
         return self.view
 
     def _drive(self) -> forces.TendonDrive:
@@ -399,7 +402,7 @@ class Tendons:
     def clear_gradients(self) -> None:
         """Clear the gradients of all that a step finds."""
         motion = self.motion
-        found = (motion.part, motion.along, motion.end, motion.J, motion.length, motion.rate)
+        found = (motion.part, motion.along, motion.begin, motion.end, motion.J, motion.length, motion.rate)
         for array in (*found, self.force, self.joint_f):
             fill(array.grad)
 
@@ -445,18 +448,28 @@ class Tendons:
         )
 
 
-def _elements(model: Model, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What each element of a path is to the kernels, and its scale."""
+def _elements(model: Model, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What each element of a path is to the kernels, its scale, and where its segment begins."""
     given, factor = model.tendon_element_kind.numpy(), model.tendon_element_factor.numpy()
     kind, scale = np.full(len(given), int(paths.ELEMENT_START)), np.ones(len(given))
+    before = np.full(len(given), -1)
+    belongings = {AXIS: int(paths.ELEMENT_AXIS), SIDE: int(paths.ELEMENT_SIDE)}
     for first, last in zip(start[:-1].tolist(), start[1:].tolist()):
-        share, connected = 1.0, False
+        share, previous = 1.0, -1
         for i in range(first, last):
+            scale[i] = share
             if given[i] == ON_AXIS:
                 kind[i], scale[i] = int(paths.ELEMENT_JOINT), factor[i]
             elif given[i] == PULLEY:
-                share, connected = 1.0 / factor[i], False
+                share, previous = 1.0 / factor[i], -1
+            elif given[i] in belongings:
+                kind[i] = belongings[int(given[i])]
             else:
-                kind[i] = int(paths.ELEMENT_SEGMENT if connected else paths.ELEMENT_START)
-                scale[i], connected = share, True
-    return kind, scale
+                before[i] = previous
+                if given[i] == WRAP:
+                    kind[i] = int(paths.ELEMENT_WRAP)
+                elif previous >= 0:
+                    wrapped = kind[previous] == int(paths.ELEMENT_WRAP)
+                    kind[i] = int(paths.ELEMENT_AFTER if wrapped else paths.ELEMENT_SEGMENT)
+                previous = i
+    return kind, scale, before

@@ -184,6 +184,14 @@ class Equality:
     recovery_time: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Wrap:
+    """A geom that a spatial tendon wraps around, and the site at whose side, None for the shorter one."""
+
+    geom: str
+    side: str | None = None
+
+
 @dataclass(slots=True, eq=False)
 class Tendon:
     """One tendon; lengths are those of the file.
@@ -192,14 +200,14 @@ class Tendon:
         name: Its name.
         node: The element, defaults filled in.
         joints: Names of joints and their coefficients, of a fixed tendon.
-        stops: Names of sites, and divisors of pulleys, of a spatial one.
+        stops: Names of sites, divisors of pulleys and what is wrapped around, of a spatial one.
         options: Arguments of `ModelBuilder.add_tendon_fixed` and `add_tendon_spatial`.
     """
 
     name: str
     node: Node
     joints: list[tuple[str, float]] = field(default_factory=list)
-    stops: list[str | float] = field(default_factory=list)
+    stops: list[str | float | Wrap] = field(default_factory=list)
     options: dict = field(default_factory=dict)
 
 

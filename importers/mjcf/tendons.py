@@ -7,7 +7,8 @@ Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#tendon
 
 import numpy as np
 
-from newtonsim.builder import ModelBuilder
+from newtonsim.builder import ModelBuilder, TendonWrap
+from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
@@ -15,7 +16,14 @@ from newtonsim.importers.mjcf.actuators import Drive
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.geoms import differs, solver_parameters
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
-from newtonsim.importers.mjcf.records import Scene, SolverParameters, Tendon, TendonEquality
+from newtonsim.importers.mjcf.records import (
+    Geom,
+    Scene,
+    SolverParameters,
+    Tendon,
+    TendonEquality,
+    Wrap,
+)
 
 _ACTIVE = ("stiffness", "damping", "range", "frictionloss", "armature")
 _SCALAR = ("hinge", "slide")
@@ -62,7 +70,7 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
                 raise child.error(f"attribute 'divisor' must be positive, got {divisor:g}")
             tendon.stops.append(divisor)
         elif child.tag == "geom":
-            report.approximated(node, "a tendon that wraps around geoms goes straight past them")
+            tendon.stops.append(Wrap(child.required("geom"), child.text_of("sidesite")))
         else:
             report.unsupported(child, f"<{child.tag}> in a tendon")
     options = tendon.options
@@ -98,6 +106,7 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
 
 def _leads_nowhere(tendon: Tendon, scene: Scene) -> bool:
     names = {name for name, _ in tendon.joints} | {stop for stop in tendon.stops if isinstance(stop, str)}
+    names |= {stop.geom for stop in tendon.stops if isinstance(stop, Wrap)}
     return bool(names & scene.ignored_names)
 
 
@@ -111,7 +120,12 @@ def _check_path(tendon: Tendon, scene: Scene) -> None:
         if joints[name].kind not in _SCALAR:
             raise tendon.node.error(f"the joint {name!r} is no hinge and no slide")
     pieces = [0]
-    for stop in tendon.stops:
+    geoms = {geom.name: geom for body in scene.bodies for geom in body.geoms if geom.name}
+    for place, stop in enumerate(tendon.stops):
+        if isinstance(stop, Wrap):
+            around = tendon.stops[max(place - 1, 0) : place] + tendon.stops[place + 1 : place + 2]
+            _check_wrap(stop, around, tendon, geoms, sites)
+            continue
         if isinstance(stop, str) and stop not in sites:
             raise tendon.node.error(f"the site {stop!r} is not defined")
         if isinstance(stop, str):
@@ -122,6 +136,17 @@ def _check_path(tendon: Tendon, scene: Scene) -> None:
         raise tendon.node.error("a fixed tendon needs a <joint>")
     if tendon.node.tag == "spatial" and min(n for n in pieces if n or len(pieces) == 1) < 2:
         raise tendon.node.error("a spatial tendon needs two sites, and so does each piece behind a pulley")
+
+
+def _check_wrap(stop: Wrap, around: list, tendon: Tendon, geoms: dict[str, Geom], sites: set[str]) -> None:
+    if stop.geom not in geoms:
+        raise tendon.node.error(f"the geom {stop.geom!r} is not defined")
+    if geoms[stop.geom].kind not in ("sphere", "cylinder"):
+        raise tendon.node.error(f"a tendon wraps around spheres and cylinders, and {stop.geom!r} is neither")
+    if stop.side is not None and stop.side not in sites:
+        raise tendon.node.error(f"the site {stop.side!r} is not defined")
+    if len(around) < 2 or not all(isinstance(one, str) for one in around):
+        raise tendon.node.error(f"the geom {stop.geom!r} has to be between two sites of the tendon")
 
 
 def _parse_equality(node: Node, document: Document, scene: Scene, report: ImportReport) -> None:
@@ -174,8 +199,7 @@ def add_tendons(
                 arguments["spring_length"] = _spring_length(tendon, state, options)
             report.tendons[name] = builder.add_tendon_fixed(axes, offset, **arguments)
         else:
-            path, length = _path(tendon, scene, state)
-            starts[name] = length
+            path = _path(tendon, scene, state)
             moved = any(place.record.spring_ref != place.record.ref for place in state.joints)
             if "spring_length" not in arguments and arguments["stiffness"] > 0.0 and moved:
                 report.approximated(tendon.node, "rests in its first length, not in that at springref")
@@ -186,7 +210,13 @@ def add_tendons(
                 arguments["limit_solimp"] = (
                     SolverParameters(solimp=arguments["limit_solimp"]).scaled(options.scale).solimp
                 )
-            report.tendons[name] = builder.add_tendon_spatial(path, **arguments)
+            given = arguments.pop("spring_length", None)
+            index = report.tendons[name] = builder.add_tendon_spatial(path, **arguments)
+            starts[name] = builder.tendon_spring_lower[index]  # the length at the start, unless told
+            if given is not None:
+                low, high = np.broadcast_to(given, 2)
+                builder.tendon_spring_lower[index] = float(low)
+                builder.tendon_spring_upper[index] = float(high)
     for equality in scene.tendon_equalities:
         first, second = equality.tendons
         builder.add_tendon_equality(
@@ -232,20 +262,29 @@ def _axes(tendon: Tendon, state: BuildState, options: MjcfOptions) -> tuple[list
     return axes, offset
 
 
-def _path(tendon: Tendon, scene: Scene, state: BuildState) -> tuple[list, float]:
-    """Points and pulleys, and the length of the tendon at the start."""
+def _path(tendon: Tendon, scene: Scene, state: BuildState) -> list:
+    """Points, pulleys and what the tendon wraps around."""
     sites = {site.name: (n, site.pose) for n, body in enumerate(scene.bodies) for site in body.sites}
-    path, length, share, before = [], 0.0, 1.0, None
-    for stop in tendon.stops:
-        if not isinstance(stop, str):
-            path.append(stop)
-            share, before = 1.0 / stop, None
-            continue
-        number, pose = sites[stop]
+    geoms = {geom.name: (n, geom) for n, body in enumerate(scene.bodies) for geom in body.geoms if geom.name}
+
+    def frame(number: int, pose: Pose) -> tuple[int, Pose]:
         place = state.places[number]
-        here: Pose = place.pose @ pose
-        path.append((place.index, here.p if place.index < 0 else pose.p))
-        if before is not None:
-            length += share * float(np.linalg.norm(here.p - before))
-        before = here.p
-    return path, length
+        return place.index, place.pose @ pose if place.index < 0 else pose
+
+    path = []
+    for stop in tendon.stops:
+        if isinstance(stop, (int, float)):
+            path.append(float(stop))
+        elif isinstance(stop, str):
+            body, pose = frame(*sites[stop])
+            path.append((body, pose.p))
+        else:
+            number, geom = geoms[stop.geom]
+            body, pose = frame(number, geom.pose)
+            axis = quat_rotate(pose.q, (0.0, 0.0, 1.0)) if geom.kind == "cylinder" else None
+            side = None
+            if stop.side is not None:
+                own, at = frame(*sites[stop.side])
+                side = (own, at.p)
+            path.append(TendonWrap(body, pose.p, float(geom.size[0]), axis, side))
+    return path

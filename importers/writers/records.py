@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from newtonsim.builder import TendonWrap
 from newtonsim.geometry import SDF, Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.geometry.massprops import MassProps
@@ -167,7 +168,7 @@ class ContactPairRecord:
     solimp: np.ndarray
 
 
-TendonElement = tuple[int, int, float] | tuple[int, np.ndarray] | float
+TendonElement = tuple[int, int, float] | tuple[int, np.ndarray] | float | TendonWrap
 """Part of a tendon's path: (joint, axis of it, factor), (body, point) or a divisor."""
 
 

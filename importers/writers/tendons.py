@@ -4,7 +4,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from newtonsim.builder.tendons import ON_AXIS, PULLEY
+from newtonsim.builder.tendons import (
+    AXIS,
+    ON_AXIS,
+    ON_BODY,
+    PULLEY,
+    SIDE,
+    WRAP,
+    TendonWrap,
+    wrapped_length,
+)
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.importers.writers.records import Scene, TendonElement, TendonEqualityRecord, TendonRecord
 from newtonsim.kinematics import eval_fk, reference_state
@@ -36,7 +45,8 @@ def read_tendons(model: Model, scene: Scene, body_number: Mapping[int, int]) -> 
     places: dict[int, int] = {}
     for t in range(model.tendon_count):
         span = range(ends[t], ends[t + 1])
-        found = [_element(path, i, axes, body_number) for i in span]
+        own = [i for i in span if path["kind"][i] not in (AXIS, SIDE)]
+        found = [_element(path, i, axes, body_number) for i in own]
         elements = [one for one in found if one is not None]
         if len(elements) < len(found):
             continue
@@ -66,7 +76,30 @@ def _element(
         place = axes.get(int(path["axis"][i]))
         return None if place is None else (*place, factor)
     body = body_number.get(int(path["body"][i]))
+    if kind == WRAP:
+        return None if body is None else _wrap(path, i, body, body_number)
     return None if body is None else (body, path["point"][i].astype(np.float64))
+
+
+def _belongings(path: dict, i: int) -> tuple[int | None, int | None]:
+    """Elements with the second point of the axis and the side point of what element i wraps around."""
+    axis = i + 1 if path["kind"][i + 1] == AXIS else None
+    side = i + 1 if axis is None else i + 2
+    return axis, side if path["kind"][side] == SIDE else None
+
+
+def _wrap(path: dict, i: int, body: int, body_number: Mapping[int, int]) -> TendonWrap | None:
+    """What element i wraps around; None if its side point is on no body of the scene."""
+    axis, side = _belongings(path, i)
+    point = path["point"].astype(np.float64)
+    direction = None if axis is None else point[axis] - point[i]
+    place = None
+    if side is not None:
+        owner = body_number.get(int(path["body"][side]))
+        if owner is None:
+            return None
+        place = (owner, point[side])
+    return TendonWrap(body, point[i], float(path["factor"][i]), direction, place)
 
 
 def _poses_at_zero(model: Model) -> np.ndarray:
@@ -79,16 +112,29 @@ def _poses_at_zero(model: Model) -> np.ndarray:
 
 def _length(path: dict, span: range, poses: np.ndarray) -> float:
     """Length of the segments of a path."""
-    total, share, before = 0.0, 1.0, None
+
+    def place(i: int) -> np.ndarray:
+        body, point = int(path["body"][i]), path["point"][i].astype(np.float64)
+        return point if body < 0 else transform_point(poses[body], point)
+
+    total, share, before, wrap = 0.0, 1.0, None, None
     for i in span:
         kind = int(path["kind"][i])
         if kind == PULLEY:
             share, before = 1.0 / float(path["factor"][i]), None
-        elif kind != ON_AXIS:
-            body, point = int(path["body"][i]), path["point"][i].astype(np.float64)
-            here = point if body < 0 else transform_point(poses[body], point)
-            total += 0.0 if before is None else share * float(np.linalg.norm(here - before))
-            before = here
+        elif kind == WRAP:
+            wrap = i
+        elif kind == ON_BODY:
+            here = place(i)
+            if wrap is not None and before is not None:
+                axis, side = _belongings(path, wrap)
+                centre = place(wrap)
+                along = np.zeros(3) if axis is None else place(axis) - centre
+                by = None if side is None else place(side)
+                total += share * wrapped_length(before, here, centre, along, float(path["factor"][wrap]), by)
+            elif before is not None:
+                total += share * float(np.linalg.norm(here - before))
+            before, wrap = here, None
     return total
 
 

@@ -1,8 +1,9 @@
 """Length of tendons, and how it changes with the degrees of freedom.
 
 A fixed tendon is a sum of joint coordinates with factors. A spatial one is made of straight segments between
-points of bodies; behind a pulley lengths count by the inverse of its divisor. A dof changes the length by the
-velocities that it gives both ends of each segment, along the segment.
+points of bodies; behind a pulley lengths count by the inverse of its divisor. Between two points it may wrap
+around a sphere or cylinder of a body, see `wrapping`. A dof changes the length by the velocities that it
+gives both ends of each segment, along the segment.
 
 Source: MuJoCo's documentation, "XML reference", element tendon.
 
@@ -13,16 +14,23 @@ Writes: TendonMotion
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.tendons.wrapping import wrap_around
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
-# what an element of a path is: a joint coordinate, a point that begins a piece, one at the end of a segment
+# what an element of a path is: a joint coordinate, a point that begins a piece, one at the end of a segment,
+# a ball or cylinder that the path may wrap around and what belongs to it (a second point of its axis, a point
+# at the side), and the point behind it
 ELEMENT_JOINT = wp.constant(0)
 ELEMENT_START = wp.constant(1)
 ELEMENT_SEGMENT = wp.constant(2)
+ELEMENT_WRAP = wp.constant(3)
+ELEMENT_AXIS = wp.constant(4)
+ELEMENT_SIDE = wp.constant(5)
+ELEMENT_AFTER = wp.constant(6)
 # shortest segment that has a direction [m]
 SHORTEST = wp.constant(1.0e-9)
 
@@ -37,6 +45,8 @@ class TendonView:
     body: wp.array(dtype=int)  # (P) of a point, -1 for the world
     point: wp.array(dtype=wp.vec3)  # (P) [m] in the frame of the body
     scale: wp.array(dtype=float)  # (P) factor of the coordinate, or share of the segment's length
+    before: wp.array(dtype=int)  # (P) element at which the segment that ends here begins, -1 for none
+    radius: wp.array(dtype=float)  # (P) [m] of what is wrapped around
     offset: wp.array(dtype=float)  # (T) [m or rad] added to the length
     entry_start: wp.array(dtype=int)  # (T + 1)
     entry_dof: wp.array(dtype=int)  # (E)
@@ -51,7 +61,8 @@ class TendonMotion:
 
     part: wp.array(dtype=float)  # (P) what the element adds to the length
     along: wp.array(dtype=wp.vec3)  # (P) direction of the segment that ends there, times its scale
-    end: wp.array(dtype=wp.vec3)  # (P) [m] the point in the world
+    begin: wp.array(dtype=wp.vec3)  # (P) [m] where that segment begins in the world
+    end: wp.array(dtype=wp.vec3)  # (P) [m] where it ends, and where a point is
     J: wp.array(dtype=float)  # (E) change of the length with the dof
     length: wp.array(dtype=float)  # (T)
     rate: wp.array(dtype=float)  # (T)
@@ -65,6 +76,44 @@ def path_point(i: int, tendon: TendonView, body_q: wp.array(dtype=wp.transform))
     if b >= 0:
         x = wp.transform_point(body_q[b], tendon.point[i])
     return x
+
+
+@wp.func
+def direction(start: wp.vec3, end: wp.vec3) -> wp.vec3:
+    """Unit vector from start to end; zero where both are one."""
+    found = wp.vec3(0.0, 0.0, 0.0)
+    size = wp.length(end - start)
+    if size > SHORTEST:
+        found = (end - start) / size
+    return found
+
+
+@wp.func
+def wrap(i: int, tendon: TendonView, body_q: wp.array(dtype=wp.transform), motion: TendonMotion):
+    """Element i, around which the path may wrap: both segments, to it and from it to the point behind."""
+    start = path_point(i - 1, tendon, body_q)
+    centre = path_point(i, tendon, body_q)
+    axis = wp.vec3(0.0, 0.0, 0.0)
+    side = wp.vec3(0.0, 0.0, 0.0)
+    sided = int(0)
+    after = i + 1
+    if tendon.kind[after] == ELEMENT_AXIS:
+        axis = path_point(after, tendon, body_q) - centre
+        after = after + 1
+    if tendon.kind[after] == ELEMENT_SIDE:
+        side = path_point(after, tendon, body_q)
+        sided = 1
+        after = after + 1
+    end = path_point(after, tendon, body_q)
+    found = wrap_around(start, end, centre, axis, tendon.radius[i], sided, side)
+    share = tendon.scale[i]
+    motion.begin[i] = start
+    motion.end[i] = found.first
+    motion.part[i] = share * (wp.length(found.first - start) + found.arc)
+    motion.along[i] = share * direction(start, found.first)
+    motion.begin[after] = found.last
+    motion.part[after] = share * wp.length(end - found.last)
+    motion.along[after] = share * direction(found.last, end)
 
 
 @wp.kernel
@@ -81,16 +130,16 @@ def measure_paths(
     if tendon.kind[i] == ELEMENT_JOINT:
         motion.part[i] = tendon.scale[i] * q[tree.dof_coord[tendon.dof[i]]]
         return
+    if tendon.kind[i] == ELEMENT_WRAP:
+        wrap(i, tendon, body_q, motion)
+        return
     x = path_point(i, tendon, body_q)
     motion.end[i] = x
     if tendon.kind[i] == ELEMENT_SEGMENT:
-        d = x - path_point(i - 1, tendon, body_q)
-        size = wp.length(d)
-        motion.part[i] = tendon.scale[i] * size
-        if size > SHORTEST:
-            motion.along[i] = tendon.scale[i] / size * d
-        else:
-            motion.along[i] = wp.vec3(0.0, 0.0, 0.0)
+        start = path_point(i - 1, tendon, body_q)
+        motion.begin[i] = start
+        motion.part[i] = tendon.scale[i] * wp.length(x - start)
+        motion.along[i] = tendon.scale[i] * direction(start, x)
 
 
 @wp.func
@@ -129,9 +178,10 @@ def fill_tendon_jacobian(
         if tendon.kind[i] == ELEMENT_JOINT:
             if tendon.dof[i] == d:
                 total += tendon.scale[i]
-        elif tendon.kind[i] == ELEMENT_SEGMENT:
+        elif tendon.before[i] >= 0:
             total += point_rate(d, tendon.body[i], motion.end[i], motion.along[i], tree, kin)
-            total -= point_rate(d, tendon.body[i - 1], motion.end[i - 1], motion.along[i], tree, kin)
+            begin = tendon.body[tendon.before[i]]
+            total -= point_rate(d, begin, motion.begin[i], motion.along[i], tree, kin)
     motion.J[e] = total
 
 
@@ -141,7 +191,7 @@ def add_up_lengths(first: int, tendon: TendonView, qd: wp.array(dtype=float), mo
     t = first + wp.tid()
     length = tendon.offset[t]
     for i in range(tendon.start[t], tendon.start[t + 1]):
-        if tendon.kind[i] != ELEMENT_START:
+        if tendon.kind[i] == ELEMENT_JOINT or tendon.before[i] >= 0:
             length += motion.part[i]
     rate = float(0.0)
     for e in range(tendon.entry_start[t], tendon.entry_start[t + 1]):

@@ -11,6 +11,7 @@ from newtonsim.builder.finalize import FinalizeMethods
 from newtonsim.builder.grids import GridMethods
 from newtonsim.builder.plot import PlotMethods
 from newtonsim.builder.tendons import TendonMethods
+from newtonsim.builder.tendons import TendonWrap as TendonWrap
 from newtonsim.builder.worlds import WorldMethods
 from newtonsim.scene.columns import PairSet
 

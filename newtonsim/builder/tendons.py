@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,45 @@ from newtonsim.geometry.transforms import as_vector, transform_point
 from newtonsim.scene.arrays import SOLIMP, SOLREF
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 
-ON_AXIS, ON_BODY, PULLEY = 0, 1, 2
+ON_AXIS, ON_BODY, PULLEY, WRAP, AXIS, SIDE = range(6)
 """What an element of a path is, see `tendon_element_kind`."""
+
+
+@dataclass(frozen=True)
+class TendonWrap:
+    """A sphere or cylinder that a spatial tendon wraps around, between two points of its path.
+
+    Attributes:
+        body: The body that it belongs to, -1 for the world.
+        position: Its centre in the frame of the body [m].
+        radius: Its radius [m].
+        axis: Axis of a cylinder without ends, in the frame of the body; None for a sphere.
+        side: Body and position [m] of a point at the side on which the path goes; a point inside asks for a
+            path through the inside. None for the shorter side.
+    """
+
+    body: int
+    position: npt.ArrayLike
+    radius: float
+    axis: npt.ArrayLike | None = None
+    side: tuple[int, npt.ArrayLike] | None = None
+
+
+def wrapped_length(
+    start: np.ndarray,
+    end: np.ndarray,
+    centre: np.ndarray,
+    axis: np.ndarray,
+    radius: float,
+    side: np.ndarray | None,
+) -> float:
+    """Return the length of a path [m], see `kernels.tendons.wrapping.wrap_around`."""
+    from newtonsim.kernels.tendons.wrapping import wrap_around
+
+    vectors = [wp.vec3(*vector) for vector in (start, end, centre, axis)]
+    path = wrap_around(*vectors, radius, int(side is not None), wp.vec3(*(centre if side is None else side)))
+    first, last = np.array(path.first), np.array(path.last)
+    return float(np.linalg.norm(first - start) + path.arc + np.linalg.norm(end - last))
 
 
 class TendonMethods(BuilderLists):
@@ -64,17 +102,17 @@ class TendonMethods(BuilderLists):
 
     def add_tendon_spatial(
         self,
-        path: Sequence[tuple[int, npt.ArrayLike] | float],
+        path: Sequence[tuple[int, npt.ArrayLike] | float | TendonWrap],
         offset: float = 0.0,
         key: str | None = None,
         **options,
     ) -> int:
-        """Add a tendon that runs straight from point to point.
+        """Add a tendon that runs from point to point, straight or around what lies between them.
 
         Args:
             path: Points as (body, position in its frame [m]), body -1 for the world; a number d between them
                 is a pulley: from there on lengths count by 1/d, and no segment leads from the point before to
-                the point behind it.
+                the point behind it. A `TendonWrap` stands between two points.
             offset: Added to the length [m].
             key: Name.
             **options: See the class.
@@ -83,13 +121,21 @@ class TendonMethods(BuilderLists):
             The index of the tendon.
 
         Raises:
-            ModelError: A piece of the path has fewer than two points, or a divisor is not positive.
+            ModelError: A piece of the path has fewer than two points, a divisor or radius is not positive, or
+                a `TendonWrap` is not between two points.
         """
         key = self._tendon_key(key)
-        pieces: list[list[np.ndarray]] = [[]]
+        pieces: list[list] = [[]]
         divisors = [1.0]
         elements = []
-        for stop in path:
+        for number, stop in enumerate(path):
+            if isinstance(stop, TendonWrap):
+                neighbours = [*path[number - 1 : number], *path[number + 1 : number + 2]]
+                if len(neighbours) < 2 or any(not isinstance(one, tuple) for one in neighbours):
+                    raise ModelError(f"tendon '{key}': a TendonWrap has to be between two points")
+                elements += self._wrap_elements(key, stop)
+                pieces[-1].append(stop)
+                continue
             if isinstance(stop, (int, float)):
                 if not stop > 0.0:
                     raise ModelError(f"tendon '{key}': the divisor {stop:g} of a pulley is not positive")
@@ -99,8 +145,7 @@ class TendonMethods(BuilderLists):
                 continue
             body, position = stop
             point = as_vector(position, 3, f"tendon '{key}': position")
-            known = 0 <= body < self.body_count
-            pieces[-1].append(transform_point(self.body_q[body], point) if known else point)
+            pieces[-1].append(self._in_world(body, point))
             elements.append((ON_BODY, body, point, 1.0))
         pieces_used = [piece for piece in pieces if piece or len(pieces) == 1]
         if min(map(len, pieces_used)) < 2:
@@ -108,12 +153,51 @@ class TendonMethods(BuilderLists):
         self.tendon_start.append(self._count("tendon_element"))
         for kind, body, point, factor in elements:
             self._add_element(kind, body=body, point=point, factor=factor)
-        length = sum(
-            np.linalg.norm(np.diff(piece, axis=0), axis=1).sum() / divisor
-            for piece, divisor in zip(pieces, divisors)
-            if piece
-        )
-        return self._add_tendon(key, offset, offset + float(length), options)
+        length = sum(self._length(piece) / divisor for piece, divisor in zip(pieces, divisors))
+        return self._add_tendon(key, offset, offset + length, options)
+
+    def _wrap_elements(self, key: str, wrap: TendonWrap) -> list[tuple[int, int, np.ndarray, float]]:
+        """Elements of a path that stand for a sphere or cylinder."""
+        if not wrap.radius > 0.0:
+            raise ModelError(f"tendon '{key}': the radius {wrap.radius:g} of a TendonWrap is not positive")
+        centre = as_vector(wrap.position, 3, f"tendon '{key}': position")
+        found = [(WRAP, wrap.body, centre, float(wrap.radius))]
+        if wrap.axis is not None:
+            axis = as_vector(wrap.axis, 3, f"tendon '{key}': axis")
+            size = float(np.linalg.norm(axis))
+            if not size > 0.0:
+                raise ModelError(f"tendon '{key}': the axis of a TendonWrap has no direction")
+            found.append((AXIS, wrap.body, centre + axis / size, 1.0))
+        if wrap.side is not None:
+            body, position = wrap.side
+            found.append((SIDE, body, as_vector(position, 3, f"tendon '{key}': side"), 1.0))
+        return found
+
+    def _in_world(self, body: int, point: np.ndarray) -> np.ndarray:
+        """Where a point of a body is now; bodies that there are not are found by `finalize`."""
+        return transform_point(self.body_q[body], point) if 0 <= body < self.body_count else point
+
+    def _length(self, piece: list) -> float:
+        """Length of a piece of a path now."""
+        total = 0.0
+        for place, here in enumerate(piece[1:], start=1):
+            before = piece[place - 1]
+            if isinstance(here, TendonWrap):
+                total += self._wrapped_length(before, here, piece[place + 1])
+            elif not isinstance(before, TendonWrap):
+                total += float(np.linalg.norm(here - before))
+        return total
+
+    def _wrapped_length(self, start: np.ndarray, wrap: TendonWrap, end: np.ndarray) -> float:
+        centre = self._in_world(wrap.body, as_vector(wrap.position, 3, "position"))
+        axis = np.zeros(3)
+        if wrap.axis is not None:
+            tip = as_vector(wrap.position, 3, "position") + as_vector(wrap.axis, 3, "axis")
+            axis = self._in_world(wrap.body, tip) - centre
+        side = None
+        if wrap.side is not None:
+            side = self._in_world(wrap.side[0], as_vector(wrap.side[1], 3, "side"))
+        return wrapped_length(start, end, centre, axis, wrap.radius, side)
 
     def add_tendon_equality(
         self,

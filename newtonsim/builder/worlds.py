@@ -13,7 +13,7 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder.complete import CompletionMethods
-from newtonsim.builder.tendons import ON_BODY
+from newtonsim.builder.tendons import ON_AXIS, PULLEY
 from newtonsim.builder.validate import check_structure
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
@@ -358,7 +358,8 @@ class _Mover:
     def _static_points(self) -> np.ndarray:
         """Return which points of tendons are fixed to the world."""
         kind = np.array(self.source.tendon_element_kind, np.int64)
-        return np.flatnonzero((kind == ON_BODY) & (np.array(self.source.tendon_element_body, np.int64) < 0))
+        points = (kind != ON_AXIS) & (kind != PULLEY)
+        return np.flatnonzero(points & (np.array(self.source.tendon_element_body, np.int64) < 0))
 
     def _tendon_element_point(self, block: np.ndarray) -> None:
         points = self._static_points()

@@ -39,6 +39,7 @@ class Apart:
         time: When [s].
         nearby: How far MuJoCo is from itself [m] when it starts `NEARBY` beside.
         finer: The largest distance [m] with steps of a quarter of the length; None where it is not wanted.
+        harder: What gives way in MuJoCo and is rigid here.
     """
 
     distance: float
@@ -46,6 +47,7 @@ class Apart:
     time: float
     nearby: float
     finer: float | None
+    harder: tuple[str, ...] = ()
 
     @property
     def remark(self) -> str:
@@ -53,6 +55,8 @@ class Apart:
         parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {NEARBY:g} beside"]
         if self.finer is not None:
             parts.append(f"with a {FINER}th of the time step it is {self.finer:.1e} m")
+            if self.harder:
+                parts.append(f"rigid here and soft in MuJoCo: {' and '.join(self.harder)}")
         return ", ".join(parts)
 
 
@@ -86,7 +90,19 @@ def compare(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, t
         (int(sample) + 1) * every * dt,
         float(_distances(nearby, theirs).max()),
         finer,
+        harder(oracle),
     )
+
+
+def harder(oracle: MujocoOracle) -> tuple[str, ...]:
+    """What of a file gives way in MuJoCo and is rigid in our model of it, whatever its solref and solimp."""
+    model, kinds = oracle.model, oracle.mujoco.mjtEq
+    found = []
+    if any(kind != kinds.mjEQ_TENDON for kind in model.eq_type.tolist()):
+        found.append("equality constraints")
+    if model.dof_frictionloss.any() or model.tendon_frictionloss.any():
+        found.append("dry friction of joints")
+    return tuple(found)
 
 
 def _distances(places: np.ndarray, others: np.ndarray) -> np.ndarray:

@@ -72,7 +72,7 @@ class MujocoOracle:
     def masses(self) -> dict[str, tuple[float, np.ndarray, np.ndarray]]:
         """See `ours.masses`."""
         found = {}
-        for i in range(1, self.model.nbody):
+        for i in np.flatnonzero(self.model.body_mocapid < 0)[1:].tolist():
             R = quat_matrix(_xyzw(self.model.body_iquat[i]))
             inertia = R @ np.diag(self.model.body_inertia[i]) @ R.T
             found[self.bodies[i]] = (float(self.model.body_mass[i]), self.model.body_ipos[i].copy(), inertia)
@@ -102,7 +102,9 @@ class MujocoOracle:
             OracleError: A joint is here and not there.
         """
         model, kinds = self.model, self.mujoco.mjtJoint
-        q, qd = state.joint_q.numpy().astype(np.float64), state.joint_qd.numpy().astype(np.float64)
+        q = qd = np.zeros(0)  # of a file in which nothing moves
+        if reading.model.joint_dof_count:
+            q, qd = state.joint_q.numpy().astype(np.float64), state.joint_qd.numpy().astype(np.float64)
         poses, com = state.body_q.numpy().astype(np.float64), reading.model.body_com.numpy()
         T, rate = np.zeros((model.nv, len(qd))), np.zeros(model.nv)
         for joint, name in enumerate(self.joint_names()):

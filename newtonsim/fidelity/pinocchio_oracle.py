@@ -69,7 +69,7 @@ class PinocchioOracle:
         """
         pin, model, data = self.pin, self.model, self.data
         theirs, order = self._configuration(reading, state)
-        v = state.joint_qd.numpy().astype(np.float64)[order]
+        v = state.joint_qd.numpy().astype(np.float64)[order] if model.nv else np.zeros(0)
         back = np.argsort(order)
         M = pin.crba(model, data, theirs)
         M = np.triu(M) + np.triu(M, 1).T
@@ -81,7 +81,10 @@ class PinocchioOracle:
     def _configuration(self, reading: Reading, state: State) -> tuple[np.ndarray, np.ndarray]:
         """Return pinocchio's coordinates, and our degree of freedom of each of its."""
         model, report = self.model, reading.report
-        q, theirs = state.joint_q.numpy().astype(np.float64), self.pin.neutral(self.model)
+        theirs = self.pin.neutral(self.model)
+        if not model.nv:  # nothing moves
+            return theirs, np.zeros(0, int)
+        q = state.joint_q.numpy().astype(np.float64)
         order = np.zeros(model.nv, int)
         for name, joint in list(zip(model.names, model.joints, strict=True))[1:]:
             if name not in report.joint_dofs:

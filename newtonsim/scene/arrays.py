@@ -490,7 +490,11 @@ _TENDON = [
     ArraySpec("tendon_act", "tendon", wp.float32, "", "Initial control inputs, see JointMode", grad=True),
     ArraySpec("tendon_key", "tendon", None, "", "Names"),
     ArraySpec(
-        "tendon_element_kind", "tendon_element", wp.int32, "", "0 joint axis, 1 point of a body, 2 pulley"
+        "tendon_element_kind",
+        "tendon_element",
+        wp.int32,
+        "",
+        "0 joint axis, 1 point of a body, 2 pulley, 3 ball or cylinder, 4 on its axis, 5 at its side",
     ),
     ArraySpec(
         "tendon_element_axis", "tendon_element", wp.int32, "", "Joint axes, -1 for none", index_of="axis"
@@ -509,7 +513,7 @@ _TENDON = [
         "tendon_element",
         wp.float32,
         "",
-        "Factor of a coordinate, or divisor of a pulley",
+        "Factor of a coordinate, divisor of a pulley, or radius [m]",
     ),
     ArraySpec(
         "tendon_equality_tendons",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.builder.tendons import ON_BODY
+from newtonsim.builder.tendons import ON_AXIS, PULLEY
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
     IDENTITY,
@@ -296,7 +296,8 @@ class _WorldComparison:
         members = self.members["tendon_element"]
         if not members.size:
             return np.zeros((self.rows, 0, 3))
-        path = fixed[members[0]] & (self.host.tendon_element_kind[members[0]] == ON_BODY)
+        kind = self.host.tendon_element_kind[members[0]]
+        path = fixed[members[0]] & (kind != ON_AXIS) & (kind != PULLEY)
         return self.host.tendon_element_point[members[:, path]]
 
     def _check_origins(self, origin: np.ndarray, places: np.ndarray, points: np.ndarray) -> None:

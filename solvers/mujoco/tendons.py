@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.builder.tendons import ON_AXIS, PULLEY
+from newtonsim.builder.tendons import AXIS, ON_AXIS, PULLEY, SIDE, WRAP
+from newtonsim.geometry.transforms import quat_between
 from newtonsim.scene.enums import JointMode
 from newtonsim.solvers.mujoco.source import HostModel, Selection
 from newtonsim.solvers.mujoco.spec import BodyWriter, Names
@@ -95,11 +96,36 @@ class TendonWriter:
                 tendon.wrap_joint(self.trees.axis_name(int(host.tendon_element_axis[i])), factor)
             elif kind == PULLEY:
                 tendon.wrap_pulley(factor)
-            else:
-                site = self.names.of("site", f"{host.tendon_key[t]}_{i - ends[t]}")
-                body = self.trees.bodies[int(host.tendon_element_body[i])]
-                body.add_site(name=site, pos=host.tendon_element_point[i])
-                tendon.wrap_site(site)
+            elif kind == WRAP:
+                side = i + (2 if host.tendon_element_kind[i + 1] == AXIS else 1)
+                sided = host.tendon_element_kind[side] == SIDE
+                tendon.wrap_geom(self._add_geom(t, i), self._add_site(t, side) if sided else "")
+            elif kind not in (AXIS, SIDE):
+                tendon.wrap_site(self._add_site(t, i))
+
+    def _add_site(self, t: int, i: int) -> str:
+        """Add the point of an element as a site; return its name."""
+        host = self.host
+        site = self.names.of("site", f"{host.tendon_key[t]}_{i - host.tendon_start[t]}")
+        body = self.trees.bodies[int(host.tendon_element_body[i])]
+        body.add_site(name=site, pos=host.tendon_element_point[i])
+        return site
+
+    def _add_geom(self, t: int, i: int) -> str:
+        """Add what a tendon wraps around as a geom that touches nothing; return its name."""
+        import mujoco
+
+        host = self.host
+        name = self.names.of("geom", f"{host.tendon_key[t]}_{i - host.tendon_start[t]}")
+        radius, centre = float(host.tendon_element_factor[i]), host.tendon_element_point[i]
+        geom = self.trees.bodies[int(host.tendon_element_body[i])].add_geom(
+            name=name, pos=centre, size=[radius, radius, 0.0], mass=0.0, contype=0, conaffinity=0, group=5
+        )
+        geom.type = mujoco.mjtGeom.mjGEOM_SPHERE
+        if host.tendon_element_kind[i + 1] == AXIS:
+            x, y, z, w = quat_between((0.0, 0.0, 1.0), host.tendon_element_point[i + 1] - centre)
+            geom.type, geom.quat = mujoco.mjtGeom.mjGEOM_CYLINDER, [w, x, y, z]
+        return name
 
     def _add_drive(self, t: int, name: str) -> None:
         """Add an actuator, whose ctrl is the tendon's control input."""

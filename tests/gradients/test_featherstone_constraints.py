@@ -520,7 +520,21 @@ POINTS = [
     (1, (0.0, 0.0, -0.4)),
     (-1, (0.4, 0.0, 0.0)),
 ]
+WRAPPED = [
+    (-1, (0.3, 0.1, 0.1)),
+    newtonsim.TendonWrap(0, (0.0, 0.0, -0.2), 0.12),
+    (0, (-0.1, 0.0, -0.4)),
+    newtonsim.TendonWrap(1, (0.0, 0.02, -0.1), 0.06, axis=(0.0, 1.0, 0.1), side=(1, (0.1, 0.0, -0.1))),
+    (1, (-0.05, 0.1, -0.3)),
+    2.0,
+    (-1, (0.5, 0.0, -0.3)),
+    newtonsim.TendonWrap(0, (0.3, 0.0, -0.2), 0.08, side=(0, (0.3, 0.01, -0.2))),
+    (0, (0.2, 0.1, 0.0)),
+]
 TENDONS = {
+    "spring around balls and pillars": lambda b: b.add_tendon_spatial(
+        WRAPPED, stiffness=80.0, damping=0.5, spring_length=(0.4, 0.6)
+    ),
     "spring along axes": lambda b: b.add_tendon_fixed(
         [(0, 0.7), (1, -0.4)], stiffness=30.0, damping=0.3, spring_length=(-0.5, 0.2)
     ),

@@ -111,19 +111,11 @@ def test_what_is_written_moves_as_the_file(name: str, tmp_path):
     np.testing.assert_allclose(found[1], found[0], rtol=0.0, atol=1.0e-4)
 
 
-def test_what_nothing_pulls_is_left_out_and_wrapping_is_named():
+def test_what_nothing_pulls_is_left_out():
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     report = read(ARMS.format(tendon=SPATIAL.format(""), more=""), builder)
     assert builder.tendon_count == 0
     assert [entry.kind for entry in report.entries] == ["ignored"]
-    text = SPATIAL.format('stiffness="3"').replace(
-        '<site site="s2"/>', '<geom geom="ball"/><site site="s2"/>'
-    )
-    text = ARMS.format(tendon=text, more="").replace(
-        '<site name="low"', '<geom name="ball" size=".1"/><site name="low"'
-    )
-    report = read(text, newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)))
-    assert ["wraps around" in entry.message for entry in report.of_kind("approximated")] == [True]
 
 
 def test_scale_is_that_of_all_lengths():

@@ -87,3 +87,14 @@ def test_formats_without_an_oracle_are_named(tmp_path):
     path.write_text('<sdf version="1.9"><world name="yard"/></sdf>')
     with pytest.raises(NewtonsimError, match="an oracle for MJCF and URDF, and its root is <sdf>"):
         compare_with_oracle(path)
+
+
+def test_files_that_stand_still_and_mocap_bodies_are_compared(tmp_path):
+    path = tmp_path / "hall.xml"
+    path.write_text(
+        '<mujoco><worldbody><body name="a" pos="1 2 3"><geom size=".1"/></body>'
+        '<body name="hand" mocap="true"><geom size=".1"/></body></worldbody></mujoco>'
+    )
+    found = compare_with_oracle(path)
+    assert found.agrees, found.lines()
+    assert "frames, places" in {item.name for item in found.items}

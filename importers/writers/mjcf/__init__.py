@@ -121,8 +121,8 @@ class _MjcfWriter:
         ConstraintWriter(
             self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report
         ).write()
-        arguments = (self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report)
-        TendonWriter(*arguments).write(self.actuator)
+        places = (self.elements, self.joint_names, self.names["site"], self.geoms.names)
+        TendonWriter(self.scene, self.root, *places, self.report).write(self.actuator)
         self._write_keyframes()
         self._say_how_to_read()
         return self.root

@@ -4,6 +4,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from newtonsim.builder import TendonWrap
 from newtonsim.importers.writers.mjcf.drives import drive_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, Scene, TendonRecord
@@ -23,6 +24,7 @@ class TendonWriter:
         elements: Bodies of the document by number; the world by -1.
         joint_names: Names of joints in the document, by joint.
         sites: Names of sites in use.
+        geoms: Names of geoms in use.
         report: Receives what MJCF holds differently.
     """
 
@@ -33,12 +35,14 @@ class TendonWriter:
         elements: dict[int, ElementTree.Element],
         joint_names: dict[int, list[str]],
         sites: Names,
+        geoms: Names,
         report: ExportReport,
     ):
         self.scene, self.root, self.elements, self.joint_names = scene, root, elements, joint_names
         self.sites, self.report = sites, report
         taken = Names(xml_name)
         self.names = [taken.unique(tendon.key) for tendon in scene.tendons]
+        self.geoms = geoms
 
     def write(self, actuator: ElementTree.Element) -> None:
         """Write all of them, with actuators into the section given."""
@@ -78,16 +82,35 @@ class TendonWriter:
                 attributes["solimplimit"] = numbers(tendon.limit_solimp)
         own = element(section, "fixed" if fixed else "spatial", attributes)
         for one in tendon.elements:
-            if not isinstance(one, tuple):
+            if isinstance(one, TendonWrap):
+                self._write_wrap(own, name, one)
+            elif not isinstance(one, tuple):
                 element(own, "pulley", divisor=number(one))
             elif len(one) == 3:
                 joint, axis, factor = one
                 element(own, "joint", joint=self.joint_names[joint][axis], coef=number(factor))
             else:
-                body, point = one
-                site = self.sites.unique(f"{name}_point")
-                element(self.elements[body], "site", {"name": site, "pos": numbers(point)})
-                element(own, "site", site=site)
+                element(own, "site", site=self._write_site(name, *one))
+
+    def _write_site(self, name: str, body: int, point: np.ndarray) -> str:
+        site = self.sites.unique(f"{name}_point")
+        element(self.elements[body], "site", {"name": site, "pos": numbers(point)})
+        return site
+
+    def _write_wrap(self, own: ElementTree.Element, name: str, wrap: TendonWrap) -> None:
+        """What a tendon wraps around, as a geom that touches and weighs nothing."""
+        geom = self.geoms.unique(f"{name}_wrap")
+        attributes = {"name": geom, "type": "sphere", "size": number(wrap.radius)}
+        if wrap.axis is not None:
+            axis = np.asarray(wrap.axis, np.float64)
+            attributes |= {"type": "cylinder", "size": numbers([wrap.radius, wrap.radius])}
+            attributes["zaxis"] = numbers(axis / np.linalg.norm(axis))
+        attributes |= {"pos": numbers(np.asarray(wrap.position)), "contype": "0", "conaffinity": "0"}
+        element(self.elements[wrap.body], "geom", attributes | {"mass": "0", "group": "5"})
+        reference = {"geom": geom}
+        if wrap.side is not None:
+            reference["sidesite"] = self._write_site(name, wrap.side[0], np.asarray(wrap.side[1]))
+        element(own, "geom", reference)
 
     def _write_drive(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
         """The actuator of a tendon; its ctrl is the control input, of a position less the offset."""
