@@ -53,7 +53,7 @@ LIGHT = Lighting(
 )
 
 SUNS, SKIES, SUN_RADIUS = 8, 6, 0.07
-"""Directions of the sun, whose disc has this radius [rad], and of the sky, which light still pictures."""
+"""Directions of the sun, whose disc has this radius [rad], and of the sky, for stills of one world."""
 
 RECORD_CODE = """
 import runpy, sys
@@ -419,7 +419,7 @@ def shoot(film: Film, paths: list[pathlib.Path]) -> list[np.ndarray]:
 def shoot_part(film: Film, runs: list[Recording], times: np.ndarray) -> list[np.ndarray]:
     """Return the frames of some recorded simulations that are seen together."""
     eyes = [Eye(run.model, film.width, film.height, film, film.worlds) for run in runs]
-    used = lights() if film.still else [LIGHT]
+    used = lights() if film.still and len(film.worlds or ()) < 2 else [LIGHT]
     states = [run.model.state() for run in runs]
     frames = []
     for time in times:

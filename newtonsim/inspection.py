@@ -195,14 +195,14 @@ def _contact_cells(contact: ContactState) -> tuple[str, ...]:
 
 
 def inspect(simulator: Simulator, world: int = 0) -> WorldState:
-    """Return what there is in one world of a simulation now, with names and units; print it to read it.
+    """Return the present contents of one world of a simulation, with names and units; print it to read it.
 
     Contacts and rows are those of the solver's last step, with its impulses, if the solver is a
-    FeatherstoneSolver with rigid contacts. Otherwise, and before the first step, contacts are found anew
-    at the present poses, and there are no impulses and no rows. Reads from the device, which waits for it.
+    FeatherstoneSolver with rigid contacts. Otherwise, and before the first step, contacts are computed
+    at the present poses, and there are no impulses and no rows. Waits for the device and reads from it.
 
     Args:
-        simulator: The simulation; it goes on as if nothing had been asked.
+        simulator: The simulation; it is not changed.
         world: The world.
 
     Raises:

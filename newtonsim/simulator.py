@@ -79,14 +79,14 @@ _geometry_of = operator.attrgetter("type", "is_solid", "thickness", "source", "s
 class Simulator:
     """Steps a model with a solver, replaying captured graphs.
 
-    Write to the arrays of `state` and `control` in place between steps: the graphs hold on to them, and see
+    Write to the arrays of `state` and `control` in place between steps: the graphs use these arrays, and see
     new values in them and in the model's arrays. When an array itself is replaced, or a plain number such as
-    `dt`, `model.ground` or an option of the solver, the next step captures anew by itself; `recapture` asks
+    `dt`, `model.ground` or an option of the solver, the next step captures again by itself; `recapture` asks
     for that where a change cannot be noticed, as inside an object that the solver keeps.
 
-    On the CPU worlds are cut into shards of consecutive worlds, which threads step side by side; results do
-    not depend on how many there are. The shards are one if the solver handles all worlds together
-    (`SolverBase.divides_worlds`), or if the global world holds more than shapes that stand still.
+    On the CPU worlds are split into shards of consecutive worlds, which threads step in parallel; results do
+    not depend on the number of threads. There is one shard if the solver handles all worlds together
+    (`SolverBase.divides_worlds`), or if the global world contains more than static shapes.
     A GPU runs all worlds at once.
 
     Simulators can be stepped from several Python threads, each from one at a time. While one captures, in its
@@ -270,7 +270,7 @@ class Simulator:
         self.memory().save(path)
 
     def restore(self, path: str | os.PathLike) -> None:
-        """Go on from a file of `save`: steps come out the same to the bit, in whatever process.
+        """Continue from a file of `save`: the next steps have the same bits, in any process.
 
         The Simulator has to be made in the same way as the one that wrote the file: from the same
         description, with the same solver and options.

@@ -97,6 +97,13 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return LINK.sub(link, markdown)
 
 
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Turn links of notebooks to other pages, which MkDocs leaves as they are, into links to the site."""
+    if not page.file.src_uri.endswith(".ipynb"):
+        return html
+    return re.sub(r'href="([^":]+)\.(?:md|ipynb)(["#])', r'href="\1.html\2', html)
+
+
 def _formula(match: re.Match[str]) -> str:
     """Return a formula as MathML, which browsers draw by themselves."""
     if match["block"]:

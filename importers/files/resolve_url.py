@@ -188,7 +188,7 @@ def _references(path: Path, export_usda: bool) -> list[str]:
     try:
         layer = Sdf.Layer.OpenAsAnonymous(str(path))
     except (Tf.ErrorException, RuntimeError) as error:
-        raise ImportFileError("what was downloaded is no USD file", str(path)) from error
+        raise ImportFileError("the downloaded file is not a USD file", str(path)) from error
     if export_usda and path.suffix.lower() != ".usda":
         layer.Export(str(path.with_suffix(".usda")))
     named: list[str] = []

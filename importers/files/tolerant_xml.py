@@ -80,7 +80,7 @@ def _parse_tags(text: str, path: str | None) -> Node:
                 stack.append(node)
         elif token["close"]:
             if not stack or stack[-1].tag != token["close"]:
-                raise ImportFileError(f"</{token['close']}> closes nothing", path)
+                raise ImportFileError(f"</{token['close']}> has no opening tag", path)
             node = stack.pop()
             if not stack:
                 return node

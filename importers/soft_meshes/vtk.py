@@ -192,7 +192,7 @@ def _rows(source: _Text | _Binary, version: int) -> tuple[np.ndarray, np.ndarray
         for expected, length in (("OFFSETS", count), ("CONNECTIVITY", size)):
             word = source.word()
             if word != expected:
-                raise ValueError(f"{word!r} stands where {expected} was expected")
+                raise ValueError(f"expected {expected}, got {word!r}")
             found.append(source.numbers(length, (source.word() or "").lower()))
         return (found[0] if count else np.zeros(1, np.int64)), found[1]
     row = source.numbers(size, "int")

@@ -90,7 +90,7 @@ class TendonMethods(BuilderLists):
         """
         key = self._tendon_key(key)
         if not len(axes):
-            raise ModelError(f"tendon '{key}': it goes along no joint axis")
+            raise ModelError(f"tendon '{key}': it has no joint axis")
         self.tendon_start.append(self._count("tendon_element"))
         for axis, factor in axes:
             if axis < 0:

@@ -106,7 +106,7 @@ class Object:
             raise ValueError(f"mass: expected a positive number, got {mass!r}")
         description = descriptions.describe(os.fspath(path), rgba, world.resource_paths(), ignoreCachedFiles)
         if mass is not None and not description.generated:
-            raise ValueError(f"mass: {os.fspath(path)} says itself what it weighs")
+            raise ValueError(f"mass: {os.fspath(path)} already defines its mass")
         self._load(world, name, type, description.urdf, fixed_base, pose)
         if mass is not None:
             self.client.changeDynamics(self.id, BASE, mass=float(mass))

@@ -190,7 +190,7 @@ class BulletWorld(World[Object]):
         As in PyBullet, a world without window only goes on when it is simulated; a warning says so.
         """
         if real_time and self.type == "DIRECT":
-            warnings.warn("set_realtime: a DIRECT world goes on by simulate() alone", stacklevel=2)
+            warnings.warn("set_realtime: a DIRECT world only advances by simulate()", stacklevel=2)
         self.client.setRealTimeSimulation(int(bool(real_time)))
 
     def simulate(self, seconds: float) -> None:

@@ -282,7 +282,7 @@ class Rollout:
     ) -> tuple[wp.array | None, dict[str, wp.array]]:
         """Return seeds of the losses, and those of the state by the names of its arrays."""
         if self.loss is None and self.running is None and not state_seeds:
-            raise NewtonsimError("loss: there is none, no running one and no state_seeds to differentiate")
+            raise NewtonsimError("loss: give loss, running or state_seeds, there is nothing to differentiate")
         return checks.read_seeds(seeds, self.losses), checks.read_state_seeds(state_seeds, self._layout)
 
     def _begin(self, state: State, controls: Controls, backward: bool) -> None:

@@ -79,7 +79,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         device: Where it runs; None for the default device of Warp.
         output: "numpy" or "torch": what results are, and what actions are expected as.
         copy: Whether results are copies; None for copies with NumPy and views with torch.
-        autoreset_mode: When worlds whose episode is over start anew: in the same step, then "final_obs" has
+        autoreset_mode: When worlds whose episode is over restart: in the same step, then "final_obs" has
             the last observation; in the next step, which ignores the action; or only by `reset` with
             `options={"reset_mask": mask}`.
         max_episode_steps: Steps after which an episode is truncated, 0 for never; None for the task's.
@@ -253,7 +253,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
         Args:
             seed: Of the random numbers from now on: one for all worlds, which differ nevertheless, or one for
-                each. None goes on with the present ones.
+                each. None continues with the present ones.
             options: {"reset_mask": mask} for some of the worlds, bool, shape (num_envs,).
 
         Returns:

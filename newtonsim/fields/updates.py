@@ -90,7 +90,7 @@ def check_changeable(model: Model, spec: FieldSpec, index: np.ndarray) -> None:
         if still.any():
             place = int(index.reshape(-1)[np.argmax(still)])
             name = f"'{model.body_key[place]}'" if spec.group == "bodies" else str(place)
-            raise ModelError(f"{spec.name}: {name} has none and stands still, which solvers count on")
+            raise ModelError(f"{spec.name}: {name} has no mass and is static, which solvers rely on")
     elif spec.name == "bodies.present":
         check_absence(model)
         model.bodies_may_be_absent = True

@@ -198,4 +198,6 @@ def _check_forces(solver: Any) -> None:
             f"solver: {type(solver).__name__} does not tell contact forces; FeatherstoneSolver does"
         )
     if getattr(solver, "compliant", False):
-        raise NewtonsimError("solver: compliant contacts do not tell their forces; contact_mode='hard' does")
+        raise NewtonsimError(
+            "solver: forces of compliant contacts are not available, those of contact_mode='hard' are"
+        )

@@ -256,7 +256,7 @@ class SHAC:
             cost = self._motion(self._q, self._qd, torch.zeros(self.worlds, len(self.problem.entries)))[0]
         mean = float(cost[torch.isfinite(cost)].abs().mean())
         if not mean > 0.0:
-            raise NewtonsimError("costs: nothing costs anything along the way, and final costs do not count")
+            raise NewtonsimError("costs: SHAC needs costs along the way, final costs do not count")
         return 1.0 / mean
 
     def _shorten(self, gradient: torch.Tensor) -> torch.Tensor:

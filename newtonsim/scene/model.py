@@ -377,10 +377,10 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         return self._cached.get(name)
 
     def forget(self, *names: str) -> None:
-        """Drop what is kept by `cached`, so that it is worked out anew from the arrays that there are now.
+        """Drop what `cached` keeps, so that it is computed again from the present arrays.
 
-        Graphs that are captured already go on with what they have. Solvers, queries and contact buffers that
-        were made before have to be made anew after "collision_plan", by which they chose their sizes: they
+        Captured graphs continue with what they have. Solvers, queries and contact buffers that were made
+        before have to be made again after "collision_plan", from which they took their sizes: they
         raise ModelError.
 
         Args:

@@ -34,7 +34,7 @@ def sweep(
 
     With workers, batches are evaluated by actors of Ray (extra `ray`), on the cluster that this process is
     connected to (`ray.init`), or else that the environment variable RAY_ADDRESS names or `ray start` runs on
-    this machine, or else on a new one. Ray replaces a worker that dies, and its batch is begun anew; each
+    this machine, or else on a new one. Ray replaces a worker that dies, and its batch is started again; each
     candidate has one result. Workers for which the cluster has no room wait until it has.
 
     Args:
@@ -49,13 +49,13 @@ def sweep(
         workers: Processes; None for this one. With several on one machine, let each `Simulator` have as many
             threads as the worker has CPUs.
         resume: File that keeps the results of each batch that is finished. If it is there, those batches are
-            not evaluated again. It knows the parameters, but not the function: after changing that, take
+            not evaluated again. It records the parameters, but not the function: after changing that, use
             another file.
         cpus: CPUs that Ray reserves for a worker.
         gpus: GPUs that Ray reserves for a worker, and shows to it; None for an equal share of those in the
             cluster, at most one.
-        retries: How often a batch is begun anew because its worker failed; the loss of a machine, which Ray
-            tries to reach for a while, counts about seven times.
+        retries: How often a batch is started again because its worker failed; the loss of a machine, which
+            Ray tries to reach for a while, counts about seven times.
 
     Returns:
         Results by name, shape (count, ...).

@@ -66,7 +66,7 @@ class CameraInstance:
             if self.mesh is None:
                 raise ModelError(f"{name}: a mesh is missing")
         elif self.kind not in PRIMITIVES:
-            raise ModelError(f"{name}: kind {self.kind} is none that a camera sees")
+            raise ModelError(f"{name}: cameras cannot render shapes of kind {self.kind}")
         elif min(self.size) < 0.0:
             raise ModelError(f"{name}: size {tuple(self.size)} is negative")
         shapes = {"size": [(3,)], "pose": [(7,)], "specular": [(3,)], "rgba": [(4,), (worlds, 4)]}

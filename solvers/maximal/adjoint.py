@@ -247,7 +247,7 @@ class BodyAdjoint:
         if len(self._rotors):
             raise NotDifferentiableError(
                 f"rigid bodies: {len(self._rotors)} degrees of freedom (first: {self._rotors[0]}) have "
-                "armature, and such rotors keep rates from step to step that are no part of the state; set "
+                "armature, and such rotors keep rates between steps that are not part of the state; set "
                 "joint_armature to 0, or use FeatherstoneSolver"
             )
         while len(self._starts) < substeps:

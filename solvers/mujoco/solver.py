@@ -484,7 +484,7 @@ class MuJoCoSolver(SolverBase):
         model.check_state(state)
         arrays = _arrays_of(transfer, mj_data)
         if isinstance(arrays, HostArrays) and transfer.conversion.rows > 1:
-            raise ModelError(f"mj_data: it holds one of {transfer.conversion.rows} worlds")
+            raise ModelError(f"mj_data: it holds one world, the model has {transfer.conversion.rows}")
         transfer.read_state(transfer.launcher(), arrays, state)
         if eval_fk and model.joint_count:
             evaluate_fk(model, state.joint_q, state.joint_qd, None, state)

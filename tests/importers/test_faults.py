@@ -61,7 +61,7 @@ def test_xml_that_is_not_well_formed(text):
 
 
 def test_elements_that_do_not_nest_are_beyond_forgiveness():
-    with pytest.raises(ImportFileError, match="</c> closes nothing"):
+    with pytest.raises(ImportFileError, match="</c> has no opening tag"):
         parse_tolerantly(b"<a><b></c></a>", "robot.urdf", Forgive())
 
 

@@ -131,7 +131,7 @@ def test_solvers_that_do_not_tell_forces_are_refused():
 
     cost = optimize.ContactForceCost("box", 1.0)
     problem = optimize.Problem(table(), [cost], 2, 0.01, bounds=(-1, 1), solver=soft)
-    with pytest.raises(NewtonsimError, match="solver: compliant contacts do not tell their forces"):
+    with pytest.raises(NewtonsimError, match="solver: forces of compliant contacts are not available"):
         optimize.MPPI(problem, samples=2)
 
 

@@ -144,5 +144,5 @@ def test_wrong_arguments_are_told():
     final = optimize.Problem(
         small.cart(), [optimize.JointCost(final_position=1.0)], 4, small.H, bounds=(-1, 1)
     )
-    with pytest.raises(NewtonsimError, match="costs: nothing costs anything along the way"):
+    with pytest.raises(NewtonsimError, match="costs: SHAC needs costs along the way"):
         optimize.SHAC(final, worlds=2).train(1)

@@ -58,7 +58,7 @@ class GeomWriter:
             kinds = kinds_of(table)
         if len(kinds.touch) > _MAX_KINDS:
             raise ModelError(
-                f"the shapes are of {len(kinds.touch)} kinds of contact, MJCF tells {_MAX_KINDS} apart"
+                f"the shapes are of {len(kinds.touch)} kinds of contact, MJCF distinguishes {_MAX_KINDS}"
             )
         return kinds
 
