@@ -28,8 +28,9 @@ test: $(VENV)/test-installed
 	$(BIN)/pytest -n 2
 
 # The tests need no GPU: where there is none, torch comes without the libraries of CUDA, if its index can be reached.
+# CI takes all packages from one index.
 $(VENV)/test-installed: $(BIN)/python pyproject.toml
-	@if ! command -v nvidia-smi >/dev/null; then \
+	@if [ -z "$$CI" ] && ! command -v nvidia-smi >/dev/null; then \
 	    echo "1/2 installing torch for the CPU into $(VENV) ..."; \
 	    $(PIP) --retries 0 --timeout 15 --index-url https://download.pytorch.org/whl/cpu torch || \
 	        echo "not found; torch comes from the default index, with the libraries of CUDA: 5.6 GB"; \
