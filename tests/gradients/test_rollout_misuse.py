@@ -127,7 +127,7 @@ def called(device):
 def test_state_of_another_model(device):
     with pytest.raises(ModelError, match=r"expected \(2,\), got \(3,\)"):
         called(device)(scenes.sliders(3).finalize(device).state())
-    with pytest.raises(NewtonsimError, match="loss: there is none"):
+    with pytest.raises(NewtonsimError, match="loss: give loss, running or state_seeds"):
         make(device, loss=None)(parts(device)[0].state())
 
 

@@ -204,5 +204,5 @@ def test_what_is_no_usd_file(site, tmp_path):
     """A page instead of a stage."""
     folder, address = site
     (folder / "page.usda").write_text("<html>sorry</html>")
-    with pytest.raises(newtonsim.ImportFileError, match="no USD file"):
+    with pytest.raises(newtonsim.ImportFileError, match="not a USD file"):
         resolve_usd_from_url(f"{address}/page.usda", tmp_path / "target")

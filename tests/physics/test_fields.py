@@ -159,7 +159,7 @@ def test_values_without_sense_are_refused_and_change_nothing(device):
         _ = View(view.model, "leg_0").particles.q
     still = ModelBuilder(up_vector=UP)
     still.add_body(mass=0.0, key="post")
-    with pytest.raises(ModelError, match="'post' has none and stands still"):
+    with pytest.raises(ModelError, match="'post' has no mass and is static"):
         View(still.finalize(device)).bodies.mass = 1.0
 
 
