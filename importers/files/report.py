@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers.files.faults import refuse_what_is_too_large
@@ -9,6 +10,25 @@ from newtonsim.importers.files.xml import Node
 
 ELEMENT_KINDS = ("modelled", "approximated", "ignored", "mended", "unsupported")
 """What can be made of an element, from best to worst."""
+
+
+class Told(Protocol):
+    """What a remark says of its element: an XML `Node`, or an `Element` of USD."""
+
+    @property
+    def label(self) -> str:
+        """Its name."""
+        ...
+
+    @property
+    def path(self) -> str | None:
+        """File that it stands in, None without one."""
+        ...
+
+    @property
+    def line(self) -> int | None:
+        """Line in it, None where there are no lines."""
+        ...
 
 
 @dataclass(slots=True)
@@ -77,7 +97,7 @@ class ImportReport:
     entries: list[ReportEntry] = field(default_factory=list)
     elements: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def add(self, kind: str, node: Node | None, message: str, element: str | None = None) -> None:
+    def add(self, kind: str, node: Told | None, message: str, element: str | None = None) -> None:
         """Record a remark about an element."""
         self.entries.append(
             ReportEntry(
@@ -89,7 +109,7 @@ class ImportReport:
             )
         )
 
-    def unsupported(self, node: Node, message: str = "is not modelled") -> None:
+    def unsupported(self, node: Told, message: str = "is not modelled") -> None:
         """Record physics that the file asks for and the model will not have."""
         self.add("unsupported", node, message)
 
@@ -100,11 +120,11 @@ class ImportReport:
             ReportEntry("mended", fault.element or "file", message, fault.path or self.path, fault.line)
         )
 
-    def approximated(self, node: Node | None, message: str) -> None:
+    def approximated(self, node: Told | None, message: str) -> None:
         """Record something that is modelled differently from what the file says."""
         self.add("approximated", node, message)
 
-    def ignored(self, node: Node | None, message: str = "has no effect on the motion") -> None:
+    def ignored(self, node: Told | None, message: str = "has no effect on the motion") -> None:
         """Record something that is skipped without effect on the motion."""
         self.add("ignored", node, message)
 

@@ -4,10 +4,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 MAX_NUMBER = 1.0e30
 """Even the fifth power of a length, which an inertia needs, stays finite in double precision."""
@@ -34,10 +38,10 @@ class Element:
         line: None, as prims have no lines.
     """
 
-    prim: object
+    prim: "Usd.Prim"
     label: str
     path: str | None
-    time: object
+    time: "Usd.TimeCode"
     line: None = None
 
     def error(self, message: str) -> ImportFileError:
@@ -71,6 +75,20 @@ class Element:
         if not attribute or not attribute.HasAuthoredValue():
             return None
         return attribute.Get(self.time)
+
+    @overload
+    def number(
+        self, name: str, default: float, least: float | None = None, endless: bool = False
+    ) -> float: ...
+
+    @overload
+    def number(
+        self,
+        name: str,
+        default: float | None = None,
+        least: float | None = None,
+        endless: bool = False,
+    ) -> float | None: ...
 
     def number(
         self,

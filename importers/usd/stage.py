@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -16,6 +16,9 @@ from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.transforms import quat_between, quat_matrix
 from newtonsim.importers.files.resolve_url import is_url, resolve_usd_from_url
 from newtonsim.importers.geometry.pose import Pose
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 _PLACE = re.compile(r"(.+?):(\d+):(\d+): (.+)")
 
@@ -62,9 +65,9 @@ class StageView:
         place: Pose of the stage's space in the builder's world: `turn`, then what the caller asks for.
     """
 
-    stage: object
+    stage: "Usd.Stage"
     path: str | None
-    time: object
+    time: "Usd.TimeCode"
     units: Units
     up_axis: str
     turn: np.ndarray
@@ -79,7 +82,7 @@ class StageView:
 
 
 @contextmanager
-def opened(source: object) -> Iterator[tuple[object, str | None]]:
+def opened(source: object) -> Iterator[tuple["Usd.Stage", str | None]]:
     """Give a stage and its file for a file name, a URL or a stage; what was downloaded is removed after."""
     from pxr import Usd
 
@@ -96,7 +99,7 @@ def opened(source: object) -> Iterator[tuple[object, str | None]]:
     yield _open_file(os.fspath(source)), os.fspath(source)
 
 
-def _open_file(path: str) -> object:
+def _open_file(path: str) -> "Usd.Stage":
     from pxr import Tf, Usd
 
     if not Path(path).is_file():
@@ -149,7 +152,7 @@ def _described(error: Any, path: str | None) -> ImportFileError:
     return ImportFileError(f"cannot be read as USD: {telling[0][:300]}", path)
 
 
-def check_composition(stage: object, path: str | None) -> None:
+def check_composition(stage: "Usd.Stage", path: str | None) -> None:
     """Raise when references, payloads or other arcs of a stage lead nowhere or in a circle."""
     errors = stage.GetCompositionErrors()
     if errors:
@@ -158,7 +161,7 @@ def check_composition(stage: object, path: str | None) -> None:
 
 
 def view_stage(
-    stage: object, path: str | None, xform: Sequence | wp.transform | None, up_vector: np.ndarray
+    stage: "Usd.Stage", path: str | None, xform: Sequence | wp.transform | None, up_vector: np.ndarray
 ) -> StageView:
     """Read units, up axis and time of a stage and turn its up axis to the builder's.
 

@@ -82,7 +82,8 @@ class AxisNumbers:
             if value is not None:
                 numbers[name] = value
         if numbers.get("limit_ke") == 0.0:  # a limit without stiffness is a hard one
-            numbers.pop("limit_ke"), numbers.pop("limit_kd", None)
+            del numbers["limit_ke"]
+            numbers.pop("limit_kd", None)
         numbers |= self._effort(element, angular)
         length = 1.0 if angular else self.units.length
         found = parameters(element, "mjc:solreflimit", "mjc:solimplimit", length)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from newtonsim.importers.files.clock import check_time
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.stage import StageView
+
+if TYPE_CHECKING:
+    from pxr import Usd
 
 MAX_PRIMS = 1_000_000
 MAX_NESTING = 16
@@ -65,7 +69,7 @@ class Place:
 class _Step:
     """What the walk has still to visit, with what it inherits from above."""
 
-    prim: object
+    prim: "Usd.Prim"
     label: str
     above: np.ndarray
     body: str | None
@@ -132,18 +136,18 @@ class Walker:
                 ]
             stack.extend(reversed(below))
 
-    def element(self, prim: object, label: str | None = None) -> Element:
+    def element(self, prim: "Usd.Prim", label: str | None = None) -> Element:
         """Wrap a prim."""
         return Element(prim, label or str(prim.GetPath()), self.view.path, self.view.time)
 
-    def matrix_of(self, prim: object) -> np.ndarray:
+    def matrix_of(self, prim: "Usd.Prim") -> np.ndarray:
         """Matrix (4, 4) of any prim, whether or not the walk comes by."""
         from pxr import UsdGeom
 
         cache = UsdGeom.XformCache(self.view.time)
         return self.view.root_matrix() @ _columns(cache.GetLocalToWorldTransform(prim))
 
-    def _ancestry(self, root: object) -> tuple[np.ndarray, str | None, bool]:
+    def _ancestry(self, root: "Usd.Prim") -> tuple[np.ndarray, str | None, bool]:
         """What the prims above the root of the walk pass on: matrix, body, visibility."""
         chain, parent = [], root.GetParent()
         while parent:
@@ -221,7 +225,7 @@ class Walker:
             steps.append(_Step(prim, label, above, place.body, inner, place.visible, prototype=True))
         return steps
 
-    def _prototype(self, element: Element, path: object) -> object:
+    def _prototype(self, element: Element, path: object) -> "Usd.Prim":
         prim = self.view.stage.GetPrimAtPath(path)
         if not prim:
             raise element.error(f"relationship 'prototypes' names {path}, which is not there")
