@@ -64,16 +64,9 @@ HOUSE = Plan(
     floors={
         "what people start": (
             {"cli": "run, view, train, info, ...", "examples": "programs and scenes"},
-            {
-                "learn": "policies by PPO",
-                "adapters": "rsl-rl, stable-baselines3",
-                "bullet_world": "objects, reasoning",
-            },
-            {
-                "envs": "tasks behind gymnasium",
-                "pybullet_compat": "PyBullet's functions",
-                "fidelity": "files beside their oracle",
-            },
+            {"learn": "policies by PPO", "adapters": "rsl-rl, stable-baselines3"},
+            {"envs": "tasks behind gymnasium", "bullet_world": "objects, reasoning"},
+            {"pybullet_compat": "PyBullet's functions", "fidelity": "files beside their oracle"},
         ),
         "around a simulation": (
             {
@@ -117,7 +110,7 @@ HOUSE = Plan(
         "fields": "kinematics",
         "testing": "kinematics",
     },
-    left_out=frozenset({"errors", "_version", "examples.assets"}),
+    left_out=frozenset({"errors", "_version", "lazy_names", "examples.assets"}),
 )
 
 KERNELS = Plan(
