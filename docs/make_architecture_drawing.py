@@ -110,7 +110,7 @@ HOUSE = Plan(
         "fields": "kinematics",
         "testing": "kinematics",
     },
-    left_out=frozenset({"errors", "_version", "lazy_names", "examples.assets"}),
+    left_out=frozenset({"errors", "_version", "examples.assets"}),
 )
 
 KERNELS = Plan(
