@@ -25,6 +25,16 @@ _ENTRY = ctypes.CFUNCTYPE(None)
 """Type of the entry points. Naming their two pointers would cost a conversion of each at every call."""
 
 
+class _Launches(list[wp.Launch]):
+    """Launches with the structs that they were recorded with, whatever is written into these afterwards."""
+
+    def append(self, launch: wp.Launch) -> None:
+        launch.params = [
+            type(p).from_buffer_copy(p) if isinstance(p, ctypes.Structure) else p for p in launch.params
+        ]
+        super().append(launch)
+
+
 class _Collecting(threading.local):
     """Where the launches of a thread go; a default of the class is found faster than a missing attribute."""
 
@@ -108,7 +118,7 @@ def _length(state: object) -> int:
 
 @contextlib.contextmanager
 def _collect() -> Iterator[list[wp.Launch]]:
-    _collecting.launches = launches = []
+    _collecting.launches = launches = _Launches()
     _collecting.adopted = 0
     try:
         yield launches
