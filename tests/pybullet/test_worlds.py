@@ -539,3 +539,25 @@ def test_the_stub_for_editors_is_up_to_date():
         takes = "worlds" in [argument.arg for argument in node.args.kwonlyargs]
         assert takes == (name in SETTERS | GETTERS)
         assert ast.get_docstring(node) or name.startswith("__")
+
+
+def test_what_is_negative_stays_in_its_own_world(sim):
+    """A mass that stays keeps the inertia that it was given, and a force that stays drops no other."""
+    inertia = np.array([0.5, 0.6, 0.7])
+    sim.changeDynamics(sim.box, -1, localInertiaDiagonal=inertia)
+    sim.changeDynamics(sim.box, -1, mass=[2.0, -1.0, 3.0, -1.0])
+    mass, _, found, *_ = sim.getDynamicsInfo(sim.box, -1)
+    assert mass.tolist() == [2.0, 1.0, 3.0, 1.0]
+    assert (found[[1, 3]] == inertia).all()
+    assert found[[0, 2]] == pytest.approx(np.outer([2.0, 3.0], np.full(3, 0.2**2 / 6.0)))
+    held = hold(sim)
+    sim.changeConstraint(held, maxForce=9.0)
+    sim.changeConstraint(held, maxForce=[5.0, -1.0, 7.0, -1.0])
+    assert sim.getConstraintInfo(held)[10].tolist() == [5.0, 9.0, 7.0, 9.0]
+
+
+@pytest.mark.parametrize("vectors", [[[1.0, 2.0], [3.0]], ["a", "b", "c"], np.zeros((W, 2))])
+def test_gravity_that_is_no_vectors_is_refused(sim, vectors):
+    with pytest.raises(p.error, match=rf"gravX: expected .* vectors in shape \(3,\) or \({W}, 3\), got "):
+        sim.setGravity(vectors)
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationZ"] == -9.81
