@@ -142,6 +142,12 @@ def compare_with_oracle(
     return found
 
 
+def _larger(known: tuple[float, str], found: tuple[float, str]) -> tuple[float, str]:
+    """Return the larger of two errors with their places; what is not a number counts as infinite."""
+    error, where = found
+    return max(known, (np.inf if np.isnan(error) else error, where))
+
+
 def _total(name: str, mine: float, other: float) -> Item:
     return Item(
         name, abs(mine - other) / max(other, 1.0e-6), "", "", MASSES, f"{mine:.6g} and {other:.6g} kg"
@@ -165,7 +171,7 @@ def _mass_items(reading: Reading, oracle: MujocoOracle) -> list[Item]:
             ("centre of mass", away),
             ("inertia", turned),
         ):
-            worst[key] = max(worst[key], (error, name))
+            worst[key] = _larger(worst[key], (error, name))
     (mass, at), (away, there), (turned, body) = worst.values()
     return [
         total,
@@ -197,7 +203,7 @@ def _state_items(
     for number in range(states if moves else 1):
         state = random_state(reading.model, seed + number) if moves else reading.model.state()
         for name, (error, where) in _state_errors(reading, state, oracle.place(reading, state)).items():
-            found[name] = max(found[name], (error, f"{where}, state {number}"))
+            found[name] = _larger(found[name], (error, f"{where}, state {number}"))
     units = {"M(q)": ("", INERTIA), "bias": ("", BIAS), "place": ("m", PLACES), "angle": ("rad", ANGLES)}
     names = {"M(q)": "M(q)", "bias": "bias forces", "place": "frames, places", "angle": "frames, angles"}
     items = []
@@ -225,8 +231,8 @@ def _state_errors(reading: Reading, state, placed: Placed) -> dict[str, tuple[fl
     for name, body in reading.report.bodies.items():
         if body >= 0 and name in placed.poses:
             away, turn = _apart(poses[body], placed.poses[name])
-            found["place"] = max(found["place"], (away, name))
-            found["angle"] = max(found["angle"], (turn, name))
+            found["place"] = _larger(found["place"], (away, name))
+            found["angle"] = _larger(found["angle"], (turn, name))
     return found
 
 

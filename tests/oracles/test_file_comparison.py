@@ -2,12 +2,13 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from newtonsim.cli.main import main
 from newtonsim.errors import NewtonsimError, OracleError
 from newtonsim.examples import asset_path
-from newtonsim.fidelity import Comparison, compare_with_oracle, ours
+from newtonsim.fidelity import Comparison, compare_with_oracle, comparison, ours
 
 TREE = """<mujoco><compiler angle="radian"/><option timestep=".002"/><worldbody>
   <body name="base" pos="0 0 1" quat="1 .2 .1 0"><freejoint/><geom size=".1" pos=".05 0 0"/>
@@ -57,6 +58,13 @@ def test_what_is_read_differently_is_found(change, tmp_path, monkeypatch):
     assert differing(found) == wanted
     if "masses of bodies" in wanted:
         assert next(item for item in found.items if item.name == "masses of bodies").where == "tip"
+
+
+def test_what_is_not_a_number_does_not_agree(tmp_path, monkeypatch):
+    broken = np.full((12, 12), np.nan)
+    monkeypatch.setattr(comparison, "_joint_space_inertia", lambda reading, state: broken)
+    found = compare_with_oracle(write(tmp_path), states=2, seconds=0.0)
+    assert differing(found) == {"M(q)"}
 
 
 def test_a_file_is_the_same_in_pinocchio(capsys):
