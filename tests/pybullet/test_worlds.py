@@ -561,3 +561,32 @@ def test_gravity_that_is_no_vectors_is_refused(sim, vectors):
     with pytest.raises(p.error, match=rf"gravX: expected .* vectors in shape \(3,\) or \({W}, 3\), got "):
         sim.setGravity(vectors)
     assert sim.getPhysicsEngineParameters()["gravityAccelerationZ"] == -9.81
+
+
+def test_a_client_of_one_world_takes_rows_for_it():
+    """What is written for chosen worlds of any number runs with one, too."""
+    sim, row = single(), {"worlds": [0]}
+    box, held = 2, sim.createConstraint(2, -1, -1, -1, p.JOINT_FIXED, [0] * 3, [0] * 3, [0] * 3)
+    sim.setGravity(np.array([[1.0, 2.0, -3.0]]), **row)
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationY"] == 2.0
+    sim.setGravity([0.0, 0.0, -4.0], **row)
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationZ"] == -4.0
+    sim.changeConstraint(held, [[0.1, 0.2, 0.3]], [[0.0, 0.0, 2.0, 0.0]], [5.0], **row)
+    info = sim.getConstraintInfo(held)
+    assert (info[7], info[9], info[10]) == ((0.1, 0.2, 0.3), (0.0, 0.0, 1.0, 0.0), 5.0)
+    sim.removeConstraint(held)
+    sim.setJointMotorControlArray(1, [0, 1], p.VELOCITY_CONTROL, targetVelocities=[[0.5, 0.25]], **row)
+    sim.resetBaseVelocity(box, [[1.0, 0.0, 0.0]], **row)
+    for _ in range(20):
+        sim.stepSimulation()
+    assert [state[1] for state in sim.getJointStates(1, [0, 1])] == pytest.approx([0.5, 0.25], abs=1e-3)
+    with pytest.raises(TypeError):  # as without worlds, and in PyBullet
+        sim.setGravity([0.0, 0.0, -4.0])
+    sim.disconnect()
+
+
+@pytest.mark.parametrize("method", [p.DIRECT, p.TCP])
+def test_options_with_an_open_quotation_are_refused(method):
+    where = ("localhost", 1) if method == p.TCP else ()
+    with pytest.raises(p.error, match="A quotation in the options does not end"):
+        p.connect(method, *where, options="--device='cpu")

@@ -102,7 +102,7 @@ def changeConstraint(
         if value is not None and client.given_worlds < client.num_worlds:
             raise error(f"{name}: gears are the same in all worlds, expected no worlds.")
     if jointChildPivot is not None or jointChildFrameOrientation is not None:
-        move = _move_child if client.num_worlds == 1 else _move_children
+        move = _move_children if client.num_worlds > 1 or client.chooses else _move_child
         move(client, constraint, jointChildPivot, jointChildFrameOrientation)
     if maxForce is not None and np.any(np.asarray(maxForce) >= 0.0):
         constraint.max_force = _limit(client, constraint.max_force, maxForce)
@@ -135,7 +135,7 @@ def _move_child(client: Client, constraint: Constraint, pivot, orientation) -> N
 
 
 def _move_children(client: Client, constraint: Constraint, pivot, orientation) -> None:
-    """Do what `_move_child` does for the chosen ones of several worlds."""
+    """Do what `_move_child` does for the chosen worlds, with vectors or with rows of them."""
     every = np.array(np.broadcast_to(constraint.frame_rows(), (client.num_worlds, 7)))
     for value, columns, name in (
         (pivot, slice(0, 3), "jointChildPivot"),

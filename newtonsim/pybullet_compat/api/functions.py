@@ -204,7 +204,8 @@ def _set_gravity(generated: Callable) -> Callable:
 
     def setGravity(*args: Any, **keywords: Any) -> object:
         client = table.TABLE.get(keywords.get("physicsClientId", 0))
-        if len(args) == 1 and has_axes(args[0]) and client is not None and client.num_worlds > 1:
+        named = keywords.get("worlds") is not None
+        if len(args) == 1 and has_axes(args[0]) and client and (client.num_worlds > 1 or named):
             expected = "a number, one for each world, or vectors in shape (3,) or "
             expected += f"({client.num_worlds}, 3)"
             try:
