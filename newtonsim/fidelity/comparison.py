@@ -91,10 +91,11 @@ def compare_with_oracle(
     """Compare a robot file as it is read here with MuJoCo (MJCF) or pinocchio (URDF).
 
     Compared are masses in all and of each body, the joint-space inertia M(q), the forces without acceleration
-    and the frames of all bodies in random states, and for MJCF the motion from the reference pose at equal
-    time step, by semi-implicit Euler on both sides (`FeatherstoneSolver(coriolis="start")`, MuJoCo's
-    "Euler"), without contacts, actuators as `general_actuators` makes them under a tenth of their largest
-    control. The file is read with `mujoco_defaults`, `floating=None` and its own inertias.
+    and the frames of all bodies in random states, and for MJCF the motion of origins and centres of mass from
+    the reference pose at equal time step, by semi-implicit Euler on both sides, without contacts: MuJoCo's
+    "Euler" and `FeatherstoneSolver(coriolis="start")`, with actuators as `general_actuators` makes them under
+    a tenth of their largest control. The file is read with `mujoco_defaults`, `floating=None` and its own
+    inertias.
 
     Errors of M(q) are those of entries after scaling each degree of freedom to unit inertia, those of forces
     likewise, relative to the largest force. Mocap bodies have a mass in MuJoCo that moves nothing, and none
@@ -133,7 +134,7 @@ def compare_with_oracle(
     missing = abs(reading.model.joint_dof_count - oracle.dof_count)
     remark = f"there are {oracle.dof_count}"
     found.items.append(Item("degrees of freedom", float(missing), "", "", 0.0, remark))
-    if not missing:
+    if not missing and reading.model.body_count:
         found.items += _state_items(reading, oracle, states, seed)
         if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.joint_dof_count:
             apart = motion.compare(reading, oracle, seconds, seed, MOTION)

@@ -60,6 +60,23 @@ def test_what_is_read_differently_is_found(change, tmp_path, monkeypatch):
         assert next(item for item in found.items if item.name == "masses of bodies").where == "tip"
 
 
+def test_a_body_that_turns_about_its_own_origin_is_seen_to_move(tmp_path, monkeypatch):
+    for name, damping in (("a", 0.0), ("b", 0.1)):
+        (tmp_path / f"{name}.xml").write_text(
+            f'<mujoco><worldbody><body name="arm"><joint axis="0 1 0" damping="{damping}"/>'
+            '<geom size=".1" pos=".3 0 0"/></body></worldbody></mujoco>'
+        )
+    assert compare_with_oracle(tmp_path / "a.xml", states=1).agrees
+    read = ours.read
+    monkeypatch.setattr(ours, "read", lambda path, kind: read(tmp_path / "b.xml", kind))
+    assert differing(compare_with_oracle(tmp_path / "a.xml", states=1)) == {"motion"}
+
+
+def test_a_file_without_bodies_is_compared(tmp_path):
+    (tmp_path / "empty.xml").write_text("<mujoco/>")
+    assert compare_with_oracle(tmp_path / "empty.xml").agrees
+
+
 def test_what_is_not_a_number_does_not_agree(tmp_path, monkeypatch):
     broken = np.full((12, 12), np.nan)
     monkeypatch.setattr(comparison, "_joint_space_inertia", lambda reading, state: broken)
