@@ -590,3 +590,18 @@ def test_options_with_an_open_quotation_are_refused(method):
     where = ("localhost", 1) if method == p.TCP else ()
     with pytest.raises(p.error, match="A quotation in the options does not end"):
         p.connect(method, *where, options="--device='cpu")
+
+
+def test_limits_in_the_model_are_those_of_the_joints(sim):
+    """Steps leave them as they are, and have those that a user writes there."""
+    lower, upper = (getattr(sim.model, f"joint_limit_{side}").numpy() for side in ("lower", "upper"))
+    assert upper[1] == pytest.approx(sim.getJointInfo(sim.arm, 1)[9])
+    sim.setJointMotorControl2(sim.arm, 1, p.VELOCITY_CONTROL, targetVelocity=3.0, force=1e3)
+    sim.stepSimulation()
+    assert (sim.model.joint_limit_lower.numpy() == lower).all()
+    assert (sim.model.joint_limit_upper.numpy() == upper).all()
+    bounds = upper.reshape(W, -1).copy()
+    bounds[:, 1] = [0.1, 0.2, 0.3, 0.4]
+    sim.model.joint_limit_upper.assign(bounds.ravel())
+    sim.advance(120)
+    assert sim.getJointState(sim.arm, 1)[0] == pytest.approx(bounds[:, 1], abs=5e-3)
