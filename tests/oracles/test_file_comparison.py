@@ -93,6 +93,12 @@ def test_a_file_is_the_same_in_pinocchio(capsys):
     assert all(line.startswith("- ") and ", agrees" in line for line in lines[1:])
 
 
+def test_a_report_and_an_oracle_are_not_asked_for_at_once(capsys):
+    with pytest.raises(SystemExit):
+        main(["info", str(asset_path("arm7.urdf")), "--oracle", "--report"])
+    assert "--report: not allowed with argument --oracle" in capsys.readouterr().err
+
+
 def test_missing_and_refusing_oracles_are_named(tmp_path, monkeypatch, capsys):
     broken = tmp_path / "broken.xml"
     broken.write_text("<mujoco><worldbody><body><joint/></body></worldbody></mujoco>")
