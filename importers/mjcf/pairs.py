@@ -1,7 +1,7 @@
 """Contact parameters of <pair> elements, which replace those of both geoms.
 
 A pair that gives any takes MuJoCo's defaults for the others, not what its geoms say; one that gives none
-keeps the parameters of its geoms here.
+keeps the parameters of its geoms here, unless MuJoCo's defaults are asked for.
 
 Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#contact-pair
 """
@@ -37,9 +37,11 @@ def add_pair_parameters(
     """
     margins = {geom.name: geom.margin or 0.0 for body in scene.bodies for geom in body.geoms}
     for node, first, second in scene.pairs:
-        if first not in shapes or second not in shapes or not _OWN & set(node.attrib):
+        if first not in shapes or second not in shapes:
             continue
-        solver = solver_parameters(node, "solref", "solimp", faults)
+        if scene.pair_solver is None and not _OWN & set(node.attrib):
+            continue
+        solver = solver_parameters(node, "solref", "solimp", faults) or scene.pair_solver
         solref, solimp = (0.0, 0.0), SolverParameters().solimp
         if solver is not None:
             solref, solimp = solver.solref, solver.scaled(scale).solimp

@@ -244,6 +244,7 @@ class Scene:
     laws: dict[int, dict[str, Any]] = field(default_factory=dict)
     has_actuators: bool = False
     pairs: list[tuple[Node, str, str]] = field(default_factory=list)
+    pair_solver: SolverParameters | None = None
     excludes: list[tuple[Node, str, str]] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
     equalities_enabled: bool = True
@@ -257,7 +258,8 @@ class Scene:
 
 
 def assume_mujocos_defaults(scene: Scene) -> None:
-    """Give geoms, hinges and slides what MuJoCo assumes where the file says nothing, in place."""
+    """Give geoms, pairs, hinges and slides what MuJoCo assumes where the file says nothing, in place."""
+    scene.pair_solver = SolverParameters()
     for body in scene.bodies:
         for joint in body.joints:
             if joint.kind in ("hinge", "slide") and joint.limit is None:

@@ -316,13 +316,14 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
         "Print the tree of bodies and joints of a URDF, MJCF, SDF or USD file, and what was not understood."
     )
     _add_file(parser)
-    parser.add_argument(
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
         "--report",
         action="store_true",
         help="instead, print for each kind of element how many are modelled, approximated, not modelled or "
         "without effect, and why",
     )
-    parser.add_argument(
+    instead.add_argument(
         "--oracle",
         action="store_true",
         help="compare instead with MuJoCo (MJCF) or pinocchio (URDF): masses, M(q), bias forces, frames, and "

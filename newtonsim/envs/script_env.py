@@ -192,15 +192,15 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
             Observations (num_envs, ...), rewards, terminations and truncations (num_envs,), and infos.
 
         Raises:
-            NewtonsimError: Actions have another shape or are no finite numbers, or there was no reset.
+            NewtonsimError: Actions have another shape or are no finite numbers, there was no reset, or what
+                the script returns has another shape than it should.
         """
         if not self._was_reset:
             raise NewtonsimError("step: call reset first")
         self.act(self.sim, self._checked(actions))
         self.sim.advance(self.frame_skip)
         obs = self._observed()
-        reward, terminated, *success = (np.array(values) for values in self.score(self.sim, obs))
-        reward, terminated = reward.astype(np.float64), terminated.astype(bool)
+        reward, terminated, *success = self._scored(obs)
         failed = ~(np.isfinite(obs.reshape(self.num_envs, -1)).all(axis=1) & np.isfinite(reward))
         if failed.any():
             obs[failed], reward[failed], terminated[failed] = 0, 0.0, True
@@ -211,7 +211,7 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
         truncated = np.full(self.num_envs, at_limit) & ~terminated
         infos: dict[str, Any] = {}
         if success:
-            infos = {"is_success": success[0].astype(bool), "_is_success": np.ones(self.num_envs, bool)}
+            infos = {"is_success": success[0], "_is_success": np.ones(self.num_envs, bool)}
         if (ended := terminated | truncated).any():
             infos |= self._infos(obs, ended, failed)
             self._begin(ended)
@@ -256,6 +256,22 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
                 f"observe: expected shape {space.shape}, {type(self).__name__} returned {obs.shape}"
             )
         return obs
+
+    def _scored(self, obs: np.ndarray) -> list[np.ndarray]:
+        """What `score` returns, in arrays of their own."""
+        given = tuple(self.score(self.sim, obs))
+        if len(given) not in (2, 3):
+            raise NewtonsimError(
+                f"score: expected two or three arrays, {type(self).__name__} returned {len(given)}"
+            )
+        found = [np.array(values, dtype) for values, dtype in zip(given, (np.float64, bool, bool))]
+        for values, name in zip(found, ("rewards", "terminations", "successes")):
+            if values.shape != (self.num_envs,):
+                raise NewtonsimError(
+                    f"score: expected {name} in shape ({self.num_envs},), {type(self).__name__} returned "
+                    f"{values.shape}"
+                )
+        return found
 
     def _infos(self, obs: np.ndarray, ended: np.ndarray, failed: np.ndarray) -> dict[str, Any]:
         """What the infos say of episodes that have ended."""

@@ -91,10 +91,11 @@ def compare_with_oracle(
     """Compare a robot file as it is read here with MuJoCo (MJCF) or pinocchio (URDF).
 
     Compared are masses in all and of each body, the joint-space inertia M(q), the forces without acceleration
-    and the frames of all bodies in random states, and for MJCF the motion from the reference pose at equal
-    time step, by semi-implicit Euler on both sides (`FeatherstoneSolver(coriolis="start")`, MuJoCo's
-    "Euler"), without contacts, actuators as `general_actuators` makes them under a tenth of their largest
-    control. The file is read with `mujoco_defaults`, `floating=None` and its own inertias.
+    and the frames of all bodies in random states, and for MJCF the motion of origins and centres of mass from
+    the reference pose at equal time step, by semi-implicit Euler on both sides, without contacts: MuJoCo's
+    "Euler" and `FeatherstoneSolver(coriolis="start")`, with actuators as `general_actuators` makes them under
+    a tenth of their largest control. The file is read with `mujoco_defaults`, `floating=None` and its own
+    inertias.
 
     Errors of M(q) are those of entries after scaling each degree of freedom to unit inertia, those of forces
     likewise, relative to the largest force. Mocap bodies have a mass in MuJoCo that moves nothing, and none
@@ -133,13 +134,19 @@ def compare_with_oracle(
     missing = abs(reading.model.joint_dof_count - oracle.dof_count)
     remark = f"there are {oracle.dof_count}"
     found.items.append(Item("degrees of freedom", float(missing), "", "", 0.0, remark))
-    if not missing:
+    if not missing and reading.model.body_count:
         found.items += _state_items(reading, oracle, states, seed)
         if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.joint_dof_count:
             apart = motion.compare(reading, oracle, seconds, seed, MOTION)
             where = f"{apart.body} after {apart.time:.2g} s"
             found.items.append(Item("motion", apart.distance, "m", where, MOTION, apart.remark))
     return found
+
+
+def _larger(known: tuple[float, str], found: tuple[float, str]) -> tuple[float, str]:
+    """Return the larger of two errors with their places; what is not a number counts as infinite."""
+    error, where = found
+    return max(known, (np.inf if np.isnan(error) else error, where))
 
 
 def _total(name: str, mine: float, other: float) -> Item:
@@ -165,7 +172,7 @@ def _mass_items(reading: Reading, oracle: MujocoOracle) -> list[Item]:
             ("centre of mass", away),
             ("inertia", turned),
         ):
-            worst[key] = max(worst[key], (error, name))
+            worst[key] = _larger(worst[key], (error, name))
     (mass, at), (away, there), (turned, body) = worst.values()
     return [
         total,
@@ -197,7 +204,7 @@ def _state_items(
     for number in range(states if moves else 1):
         state = random_state(reading.model, seed + number) if moves else reading.model.state()
         for name, (error, where) in _state_errors(reading, state, oracle.place(reading, state)).items():
-            found[name] = max(found[name], (error, f"{where}, state {number}"))
+            found[name] = _larger(found[name], (error, f"{where}, state {number}"))
     units = {"M(q)": ("", INERTIA), "bias": ("", BIAS), "place": ("m", PLACES), "angle": ("rad", ANGLES)}
     names = {"M(q)": "M(q)", "bias": "bias forces", "place": "frames, places", "angle": "frames, angles"}
     items = []
@@ -225,8 +232,8 @@ def _state_errors(reading: Reading, state, placed: Placed) -> dict[str, tuple[fl
     for name, body in reading.report.bodies.items():
         if body >= 0 and name in placed.poses:
             away, turn = _apart(poses[body], placed.poses[name])
-            found["place"] = max(found["place"], (away, name))
-            found["angle"] = max(found["angle"], (turn, name))
+            found["place"] = _larger(found["place"], (away, name))
+            found["angle"] = _larger(found["angle"], (turn, name))
     return found
 
 

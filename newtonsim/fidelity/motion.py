@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newtonsim.actuators import ActuatedSolver, Actuators, general_actuators
+from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
 from newtonsim.solvers.featherstone.stages import GravityCompensation
@@ -34,7 +35,7 @@ class Apart:
     """How far apart two motions are.
 
     Attributes:
-        distance: Largest distance of the origins of a body [m].
+        distance: Largest distance of the origins or the centres of mass of a body [m].
         body: Which one.
         time: When [s].
         nearby: How far MuJoCo is from itself [m] when it starts `NEARBY` beside.
@@ -86,7 +87,7 @@ def compare(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, t
         finer = float(_distances(mine, _move_theirs(oracle, ctrl, fine, often)).max())
     return Apart(
         float(apart[sample, body]),
-        oracle.bodies[int(body) + 1],
+        oracle.bodies[int(body) % (model.nbody - 1) + 1],
         (int(sample) + 1) * every * dt,
         float(_distances(nearby, theirs).max()),
         finer,
@@ -106,7 +107,7 @@ def harder(oracle: MujocoOracle) -> tuple[str, ...]:
 
 
 def _distances(places: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Distances of all bodies at all samples; infinite where one is lost."""
+    """Distances of all points at all samples; infinite where one is lost."""
     apart = np.linalg.norm(places - others, axis=2)
     apart[~np.isfinite(apart)] = np.inf
     return apart
@@ -126,7 +127,7 @@ def _controls(oracle: MujocoOracle, rng: np.random.Generator) -> np.ndarray:
 def _move_theirs(
     oracle: MujocoOracle, ctrl: np.ndarray, dt: float, every: int, shift: np.ndarray | None = None
 ) -> np.ndarray:
-    """Origins of all bodies at each sample (samples, bodies, 3)."""
+    """Origins of all bodies at each sample, then their centres of mass (samples, 2 bodies, 3)."""
     mujoco, model = oracle.mujoco, oracle.model
     kept = int(model.opt.disableflags), int(model.opt.integrator), float(model.opt.timestep)
     model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
@@ -139,7 +140,7 @@ def _move_theirs(
     for _ in range(SAMPLES):
         mujoco.mj_step(model, data, every)
         mujoco.mj_kinematics(model, data)
-        places.append(data.xpos[1:].copy())
+        places.append(np.concatenate([data.xpos[1:], data.xipos[1:]]))
     model.opt.disableflags, model.opt.integrator, model.opt.timestep = kept
     return np.array(places)
 
@@ -156,12 +157,15 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
         solver = ActuatedSolver(solver, Actuators(model, general_actuators(whole), dt=dt))
     simulator = Simulator(model, solver, dt=dt)
     _give(simulator, report.actuators, {id(one) for one in whole}, ctrl)
-    body = [report.bodies.get(name, -1) for name in oracle.bodies[1:]]
+    body = np.array([report.bodies.get(name, -1) for name in oracle.bodies[1:]])
     places = []
     for _ in range(SAMPLES):
         simulator.step(every)
-        q = simulator.state.body_q.numpy().astype(np.float64)
-        places.append([q[b, :3] if b >= 0 else (np.nan,) * 3 for b in body])
+        q = simulator.state.body_q.numpy().astype(np.float64)[body]
+        q[body < 0] = np.nan
+        places.append(
+            np.concatenate([q[:, :3], q[:, :3] + quat_rotate(q[:, 3:], oracle.model.body_ipos[1:])])
+        )
     return np.array(places)
 
 

@@ -79,9 +79,17 @@ def connect(
     return number
 
 
+def _words(options: str) -> list[str]:
+    """Words of a string of options; quotation marks keep together what has blanks."""
+    try:
+        return shlex.split(options)
+    except ValueError:
+        raise error(f"A quotation in the options does not end: {options!r:.80}") from None
+
+
 def _authority(options: str) -> str | None:
     """File of certificates that `--tls=FILE` names, "" for `--tls` alone, None without it."""
-    words = (word.lstrip("-").partition("=") for word in shlex.split(options))
+    words = (word.lstrip("-").partition("=") for word in _words(options))
     return next((file for name, _, file in words if name == "tls"), None)
 
 
@@ -135,10 +143,10 @@ def parse_options(options: str) -> dict[str, int | str]:
         options: Words like `--num_worlds=4096`.
 
     Raises:
-        error: The number of worlds is no positive integer.
+        error: The number of worlds is no positive integer, or a quotation does not end.
     """
     found = {}
-    for word in shlex.split(options):
+    for word in _words(options):
         name, _, value = word.lstrip("-").partition("=")
         if name == "num_worlds":
             if not value.isdecimal() or int(value) < 1:

@@ -67,6 +67,7 @@ class ConstraintStage:
         dofs: Degrees of freedom by worlds.
         tendons: Tendons of the model, None without any.
         parameters: Parameters of limits and contacts by reference.
+        acting_limits: Lower and upper limits (axes,) that hold in place of the model's, None for those.
         levers: How far one rad about each joint axis moves its body [m], see `newtonsim.fields.levers`.
         nonfinite: Worlds with a velocity that is no number.
         has_loops: Whether a constraint of the model couples bodies or joints.
@@ -91,6 +92,7 @@ class ConstraintStage:
         keeps_moving: bool = False,
     ):
         self.model = model
+        self.acting_limits: tuple[wp.array, wp.array] | None = None
         self.servos = servos
         self.options = options
         device = model.device
@@ -193,7 +195,7 @@ class ConstraintStage:
             joint_qd: Velocities at the start of the step.
         """
         view, model = dof_rows.LimitView(), self.model
-        view.lower, view.upper = model.joint_limit_lower, model.joint_limit_upper
+        view.lower, view.upper = self.acting_limits or (model.joint_limit_lower, model.joint_limit_upper)
         view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
         view.lever = self.levers
         self.parameters.describe_limits(view, joint_qd)

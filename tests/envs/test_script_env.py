@@ -162,6 +162,31 @@ def test_what_a_class_lacks_is_named():
     env.close()
 
 
+class Scored(Hover):
+    scores: tuple = ()
+
+    def score(self, sim, obs):
+        return self.scores
+
+
+@pytest.mark.parametrize(
+    ("scores", "said"),
+    [
+        ((np.zeros((3, 1)), np.zeros(3, bool)), r"rewards in shape \(3,\), Scored returned \(3, 1\)"),
+        ((np.zeros(3), False), r"terminations in shape \(3,\), Scored returned \(\)"),
+        ((np.zeros(3), np.zeros(3, bool), True), r"successes in shape \(3,\), Scored returned \(\)"),
+        ((np.zeros(3),), "two or three arrays, Scored returned 1"),
+    ],
+)
+def test_scores_of_other_shapes_are_refused(scores, said):
+    env = Scored(3, device="cpu")
+    env.scores = scores
+    env.reset()
+    with pytest.raises(NewtonsimError, match=f"score: expected {said}"):
+        env.step(np.zeros((3, 1)))
+    env.close()
+
+
 def test_gymnasium_and_stable_baselines3_take_it():
     wrapped = RecordEpisodeStatistics(Hover(3, device="cpu", episode_infos=False))
     wrapped.reset(seed=0)

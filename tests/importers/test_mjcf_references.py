@@ -159,3 +159,18 @@ def test_what_the_file_says_stays_with_mujocos_defaults():
     np.testing.assert_allclose(builder.joint_limit_solref, [(0.05, 0.7), (0.02, 1.0)])
     np.testing.assert_allclose(builder.shape_solref, [(0.03, 1.0), (0.02, 1.0)])
     np.testing.assert_allclose(builder.shape_material_mu, [0.3, 1.0])
+
+
+def test_pairs_have_mujocos_defaults_whatever_their_geoms_say():
+    text = """<mujoco><worldbody><geom name="a" type="plane" size="1 1 1" friction=".3" solref=".04 1"/>
+      <body><freejoint/><geom name="b" size=".1"/><geom name="c" size=".1"/><geom name="d" size=".1"/></body>
+      </worldbody><contact><pair geom1="a" geom2="b"/><pair geom1="a" geom2="c" condim="4"/>
+      <pair geom1="a" geom2="d" solref=".05 1" friction=".6"/></contact></mujoco>"""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_mjcf(text, builder, mujoco_defaults=True)
+    compiled = mujoco.MjModel.from_xml_string(text)
+    assert compiled.npair == 3
+    np.testing.assert_allclose(builder.contact_pair_solref, compiled.pair_solref)
+    np.testing.assert_allclose(builder.contact_pair_solimp, compiled.pair_solimp)
+    np.testing.assert_allclose([friction[0] for friction in builder.contact_pair_friction], [1.0, 1.0, 0.6])
+    np.testing.assert_allclose(compiled.pair_friction[:, 0], [1.0, 1.0, 0.6])

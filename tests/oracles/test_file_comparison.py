@@ -2,12 +2,13 @@
 
 import sys
 
+import numpy as np
 import pytest
 
 from newtonsim.cli.main import main
 from newtonsim.errors import NewtonsimError, OracleError
 from newtonsim.examples import asset_path
-from newtonsim.fidelity import Comparison, compare_with_oracle, ours
+from newtonsim.fidelity import Comparison, compare_with_oracle, comparison, ours
 
 TREE = """<mujoco><compiler angle="radian"/><option timestep=".002"/><worldbody>
   <body name="base" pos="0 0 1" quat="1 .2 .1 0"><freejoint/><geom size=".1" pos=".05 0 0"/>
@@ -59,6 +60,30 @@ def test_what_is_read_differently_is_found(change, tmp_path, monkeypatch):
         assert next(item for item in found.items if item.name == "masses of bodies").where == "tip"
 
 
+def test_a_body_that_turns_about_its_own_origin_is_seen_to_move(tmp_path, monkeypatch):
+    for name, damping in (("a", 0.0), ("b", 0.1)):
+        (tmp_path / f"{name}.xml").write_text(
+            f'<mujoco><worldbody><body name="arm"><joint axis="0 1 0" damping="{damping}"/>'
+            '<geom size=".1" pos=".3 0 0"/></body></worldbody></mujoco>'
+        )
+    assert compare_with_oracle(tmp_path / "a.xml", states=1).agrees
+    read = ours.read
+    monkeypatch.setattr(ours, "read", lambda path, kind: read(tmp_path / "b.xml", kind))
+    assert differing(compare_with_oracle(tmp_path / "a.xml", states=1)) == {"motion"}
+
+
+def test_a_file_without_bodies_is_compared(tmp_path):
+    (tmp_path / "empty.xml").write_text("<mujoco/>")
+    assert compare_with_oracle(tmp_path / "empty.xml").agrees
+
+
+def test_what_is_not_a_number_does_not_agree(tmp_path, monkeypatch):
+    broken = np.full((12, 12), np.nan)
+    monkeypatch.setattr(comparison, "_joint_space_inertia", lambda reading, state: broken)
+    found = compare_with_oracle(write(tmp_path), states=2, seconds=0.0)
+    assert differing(found) == {"M(q)"}
+
+
 def test_a_file_is_the_same_in_pinocchio(capsys):
     path = str(asset_path("arm7.urdf"))
     assert compare_with_oracle(path).agrees
@@ -66,6 +91,12 @@ def test_a_file_is_the_same_in_pinocchio(capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "compared with pinocchio:"
     assert all(line.startswith("- ") and ", agrees" in line for line in lines[1:])
+
+
+def test_a_report_and_an_oracle_are_not_asked_for_at_once(capsys):
+    with pytest.raises(SystemExit):
+        main(["info", str(asset_path("arm7.urdf")), "--oracle", "--report"])
+    assert "--report: not allowed with argument --oracle" in capsys.readouterr().err
 
 
 def test_missing_and_refusing_oracles_are_named(tmp_path, monkeypatch, capsys):

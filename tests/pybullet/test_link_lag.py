@@ -111,3 +111,26 @@ def test_worlds_lag_alike():
                 assert row == pytest.approx(np.array(expected), abs=1e-5)
         one.disconnect()
     many.disconnect()
+
+
+PLACING = {
+    "a joint is set": lambda p: p.resetJointState(0, 0, 1.0, worlds=[1]),
+    "the base is pushed": lambda p: p.resetBaseVelocity(0, [0, 0, 1.0], worlds=1),
+    "worlds start anew": lambda p: p.resetWorlds([1]),
+}
+
+
+@pytest.mark.parametrize("name", PLACING)
+def test_links_of_other_worlds_go_on_lagging(name):
+    many = BulletClient(pybullet.DIRECT, num_worlds=3)
+    chain(many, True)
+    for _ in range(2):
+        for _ in range(2):
+            many.stepSimulation()
+        before = many.getLinkState(0, 1, 1)[0]
+        PLACING[name](many)
+        after, fresh = many.getLinkState(0, 1, 1)[0], many.getLinkState(0, 1, 1, 1)[0]
+        assert (after[[0, 2]] == before[[0, 2]]).all()
+        assert (after[1] == fresh[1]).all()
+        assert np.abs(fresh - before)[[0, 2]].max(axis=1).min() > 1e-4
+    many.disconnect()

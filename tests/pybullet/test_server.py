@@ -1,5 +1,6 @@
 """Physics servers: worlds in other processes, and what reaches them from the network."""
 
+import contextlib
 import os
 import random
 import shutil
@@ -547,6 +548,21 @@ def test_a_relay_passes_all_bytes_on_at_the_pace_of_the_slower_end():
                 near.sendall(bytes(2**27))
             far.close()
         relay.close()
+
+
+def test_a_relay_that_closes_with_connections_says_nothing(caplog):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        relay = Relay("127.0.0.1", 0, listener.getsockname())
+        with socket.create_connection(("127.0.0.1", relay.port)) as near:
+            far, _ = listener.accept()
+            near.sendall(b"1")
+            assert far.recv(1) == b"1"
+            relay.close()
+            near.settimeout(5.0)
+            with contextlib.suppress(ConnectionError):
+                assert near.recv(1) == b""
+            far.close()
+    assert not caplog.records
 
 
 def test_files_that_are_no_certificates_are_named(tmp_path, capsys):

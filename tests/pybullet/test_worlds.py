@@ -539,3 +539,69 @@ def test_the_stub_for_editors_is_up_to_date():
         takes = "worlds" in [argument.arg for argument in node.args.kwonlyargs]
         assert takes == (name in SETTERS | GETTERS)
         assert ast.get_docstring(node) or name.startswith("__")
+
+
+def test_what_is_negative_stays_in_its_own_world(sim):
+    """A mass that stays keeps the inertia that it was given, and a force that stays drops no other."""
+    inertia = np.array([0.5, 0.6, 0.7])
+    sim.changeDynamics(sim.box, -1, localInertiaDiagonal=inertia)
+    sim.changeDynamics(sim.box, -1, mass=[2.0, -1.0, 3.0, -1.0])
+    mass, _, found, *_ = sim.getDynamicsInfo(sim.box, -1)
+    assert mass.tolist() == [2.0, 1.0, 3.0, 1.0]
+    assert (found[[1, 3]] == inertia).all()
+    assert found[[0, 2]] == pytest.approx(np.outer([2.0, 3.0], np.full(3, 0.2**2 / 6.0)))
+    held = hold(sim)
+    sim.changeConstraint(held, maxForce=9.0)
+    sim.changeConstraint(held, maxForce=[5.0, -1.0, 7.0, -1.0])
+    assert sim.getConstraintInfo(held)[10].tolist() == [5.0, 9.0, 7.0, 9.0]
+
+
+@pytest.mark.parametrize("vectors", [[[1.0, 2.0], [3.0]], ["a", "b", "c"], np.zeros((W, 2))])
+def test_gravity_that_is_no_vectors_is_refused(sim, vectors):
+    with pytest.raises(p.error, match=rf"gravX: expected .* vectors in shape \(3,\) or \({W}, 3\), got "):
+        sim.setGravity(vectors)
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationZ"] == -9.81
+
+
+def test_a_client_of_one_world_takes_rows_for_it():
+    """What is written for chosen worlds of any number runs with one, too."""
+    sim, row = single(), {"worlds": [0]}
+    box, held = 2, sim.createConstraint(2, -1, -1, -1, p.JOINT_FIXED, [0] * 3, [0] * 3, [0] * 3)
+    sim.setGravity(np.array([[1.0, 2.0, -3.0]]), **row)
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationY"] == 2.0
+    sim.setGravity([0.0, 0.0, -4.0], **row)
+    assert sim.getPhysicsEngineParameters()["gravityAccelerationZ"] == -4.0
+    sim.changeConstraint(held, [[0.1, 0.2, 0.3]], [[0.0, 0.0, 2.0, 0.0]], [5.0], **row)
+    info = sim.getConstraintInfo(held)
+    assert (info[7], info[9], info[10]) == ((0.1, 0.2, 0.3), (0.0, 0.0, 1.0, 0.0), 5.0)
+    sim.removeConstraint(held)
+    sim.setJointMotorControlArray(1, [0, 1], p.VELOCITY_CONTROL, targetVelocities=[[0.5, 0.25]], **row)
+    sim.resetBaseVelocity(box, [[1.0, 0.0, 0.0]], **row)
+    for _ in range(20):
+        sim.stepSimulation()
+    assert [state[1] for state in sim.getJointStates(1, [0, 1])] == pytest.approx([0.5, 0.25], abs=1e-3)
+    with pytest.raises(TypeError):  # as without worlds, and in PyBullet
+        sim.setGravity([0.0, 0.0, -4.0])
+    sim.disconnect()
+
+
+@pytest.mark.parametrize("method", [p.DIRECT, p.TCP])
+def test_options_with_an_open_quotation_are_refused(method):
+    where = ("localhost", 1) if method == p.TCP else ()
+    with pytest.raises(p.error, match="A quotation in the options does not end"):
+        p.connect(method, *where, options="--device='cpu")
+
+
+def test_limits_in_the_model_are_those_of_the_joints(sim):
+    """Steps leave them as they are, and have those that a user writes there."""
+    lower, upper = (getattr(sim.model, f"joint_limit_{side}").numpy() for side in ("lower", "upper"))
+    assert upper[1] == pytest.approx(sim.getJointInfo(sim.arm, 1)[9])
+    sim.setJointMotorControl2(sim.arm, 1, p.VELOCITY_CONTROL, targetVelocity=3.0, force=1e3)
+    sim.stepSimulation()
+    assert (sim.model.joint_limit_lower.numpy() == lower).all()
+    assert (sim.model.joint_limit_upper.numpy() == upper).all()
+    bounds = upper.reshape(W, -1).copy()
+    bounds[:, 1] = [0.1, 0.2, 0.3, 0.4]
+    sim.model.joint_limit_upper.assign(bounds.ravel())
+    sim.advance(120)
+    assert sim.getJointState(sim.arm, 1)[0] == pytest.approx(bounds[:, 1], abs=5e-3)

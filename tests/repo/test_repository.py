@@ -23,3 +23,14 @@ def test_readme_names_existing_targets_and_links():
     assert {"demo", "test"} <= named <= targets
     for link in re.findall(r"\]\((?!http)([^)#]+)\)", readme):
         assert (ROOT / link).exists(), link
+
+
+def test_all_folders_with_code_are_installed():
+    settings = PYPROJECT["tool"]["setuptools"]
+    found = {
+        ".".join([package, *path.parent.relative_to(ROOT / folder).parts])
+        for package, folder in settings["package-dir"].items()
+        for path in (ROOT / folder).rglob("*.py")
+    }
+    assert found == set(settings["packages"])
+    assert len(settings["packages"]) == len(found)

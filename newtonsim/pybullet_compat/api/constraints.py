@@ -87,7 +87,8 @@ def changeConstraint(
 ) -> None:
     """Change the child's frame, the greatest force or a gear; unknown constraints do nothing.
 
-    Of several worlds jointChildPivot may be (W, 3), jointChildFrameOrientation (W, 4) and maxForce (W,).
+    Of several worlds jointChildPivot may be (W, 3), jointChildFrameOrientation (W, 4) and maxForce (W,), of
+    which negative ones leave the forces of their own worlds.
 
     A gear holds from the first ratio on that is not zero: q_parent + ratio q_child keeps its rate, and with
     an erp it goes to relativePositionTarget. gearAuxLink is kept and reported alone.
@@ -101,9 +102,9 @@ def changeConstraint(
         if value is not None and client.given_worlds < client.num_worlds:
             raise error(f"{name}: gears are the same in all worlds, expected no worlds.")
     if jointChildPivot is not None or jointChildFrameOrientation is not None:
-        move = _move_child if client.num_worlds == 1 else _move_children
+        move = _move_children if client.num_worlds > 1 or client.chooses else _move_child
         move(client, constraint, jointChildPivot, jointChildFrameOrientation)
-    if maxForce is not None and np.all(np.asarray(maxForce) >= 0.0):
+    if maxForce is not None and np.any(np.asarray(maxForce) >= 0.0):
         constraint.max_force = _limit(client, constraint.max_force, maxForce)
     if gearAuxLink is not None:
         constraint.gear_aux_link = int(gearAuxLink)
@@ -134,7 +135,7 @@ def _move_child(client: Client, constraint: Constraint, pivot, orientation) -> N
 
 
 def _move_children(client: Client, constraint: Constraint, pivot, orientation) -> None:
-    """Do what `_move_child` does for the chosen ones of several worlds."""
+    """Do what `_move_child` does for the chosen worlds, with vectors or with rows of them."""
     every = np.array(np.broadcast_to(constraint.frame_rows(), (client.num_worlds, 7)))
     for value, columns, name in (
         (pivot, slice(0, 3), "jointChildPivot"),
@@ -156,7 +157,7 @@ def _limit(client: Client, known: float | np.ndarray, given: float | np.ndarray)
     if client.given_worlds == client.num_worlds and not np.ndim(given):
         return float(given)
     limits = np.array(np.broadcast_to(known, client.num_worlds))
-    limits[client.chosen] = given
+    limits[client.chosen] = np.where(np.asarray(given) >= 0.0, given, limits[client.chosen])
     return limits
 
 

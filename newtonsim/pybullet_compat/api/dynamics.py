@@ -197,7 +197,9 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
     if _is_meant(mass):
         _put(body.mass[:, place], at, mass)
         body.held &= bool(place) or not np.any(body.mass[:, 0] > 0.0)
-        body.inertia[at, place] = _inertias(body, place)[at]
+        given = np.reshape(mass, (-1, 1))
+        inertias = given * _unit_inertia(body, place)
+        body.inertia[at, place] = np.where(given >= 0.0, inertias, body.inertia[at, place])
     if inertia is not None:
         body.inertia[at, place] = inertia
     body.revision += 1
@@ -210,11 +212,6 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
         link_properties.write_masses(client.engine, body)
     if mobility_changes:
         body.update_mobility(client.settings.time_step)
-
-
-def _inertias(body: Body, place: int) -> np.ndarray:
-    """Diagonal inertia of a link by its collision shapes and its mass in each world (W, 3)."""
-    return body.mass[:, place, None] * _unit_inertia(body, place)
 
 
 def _unit_inertia(body: Body, place: int) -> np.ndarray:

@@ -19,7 +19,7 @@ import numpy as np
 
 from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.surface import maths
-from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str
+from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str, has_axes
 from newtonsim.pybullet_compat.surface.errors import error, not_a_number, not_connected, refused
 from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
 from newtonsim.pybullet_compat.surface.signatures import (
@@ -204,13 +204,16 @@ def _set_gravity(generated: Callable) -> Callable:
 
     def setGravity(*args: Any, **keywords: Any) -> object:
         client = table.TABLE.get(keywords.get("physicsClientId", 0))
-        if len(args) == 1 and np.ndim(args[0]) and client is not None and client.num_worlds > 1:
-            vectors = np.asarray(args[0], np.float64)
+        named = keywords.get("worlds") is not None
+        if len(args) == 1 and has_axes(args[0]) and client and (client.num_worlds > 1 or named):
+            expected = "a number, one for each world, or vectors in shape (3,) or "
+            expected += f"({client.num_worlds}, 3)"
+            try:
+                vectors = np.asarray(args[0], np.float64)
+            except (TypeError, ValueError):
+                raise error(f"gravX: expected {expected}, got something else than numbers.") from None
             if vectors.shape[-1] != 3 or vectors.ndim > 2:
-                raise error(
-                    "gravX: expected a number, one for each world, or vectors in shape (3,) or "
-                    f"({client.given_worlds}, 3), got shape {vectors.shape}."
-                )
+                raise error(f"gravX: expected {expected}, got shape {vectors.shape}.")
             args = tuple(vectors.T)
         return generated(*args, **keywords)
 

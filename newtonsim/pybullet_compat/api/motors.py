@@ -147,6 +147,8 @@ def _per_joint(
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         array = np.zeros(0)
+    if client.num_worlds == 1 and client.chooses and array.shape == (1, count):
+        array = array[0]
     if array.shape != (count,) and (client.num_worlds == 1 or array.shape != (client.given_worlds, count)):
         shapes = "" if client.num_worlds == 1 else f": ({count},) or ({client.given_worlds}, {count})"
         raise error(f"number of {what}{of}{shapes}")

@@ -104,7 +104,8 @@ def _put_worlds(client: Client, rows: np.ndarray, bodies: Coordinates, soft: Sof
     for uid, (q, u, base) in bodies.items():
         body = client.bodies[uid]
         body.q[mask], body.u[mask], body.base_pose[mask] = q[mask], u[mask], base[mask]
-        client.coordinates_written(body)
+        with client.choosing(rows):
+            client.coordinates_written(body)
     for uid, points in soft.items():
         client.soft_bodies[uid].restore(*points, mask)
     _forget_last_step(client, mask)

@@ -86,7 +86,7 @@ class FeatherstoneEngine:
         self.solver.servos.period = settings.time_step
         self._share_state()
         self._share_settings(bodies)
-        self.limits = ViolatedLimits(self.model, self.solver.options)
+        self.limits = ViolatedLimits(self.model, self.solver.constraints)
         self.limits.take(settings)
         self.solver.before_step = (self.damping, self.limits)
         if any(body.pd is not None for body in bodies):

@@ -14,7 +14,7 @@ from newtonsim.runtime.launcher import Launcher
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.settings import Settings
     from newtonsim.scene.model import Model
-    from newtonsim.solvers.featherstone.options import ConstraintOptions
+    from newtonsim.solvers.featherstone.constraints import ConstraintStage
     from newtonsim.solvers.featherstone.stages import StepForces
 
 DEFAULT_SHARE = 0.2
@@ -28,21 +28,22 @@ class ViolatedLimits:
 
     A joint that is inside its limits feels nothing of them. One that is beyond goes back at a speed that
     removes a share of the violation in a step, and no further out where it is far beyond. The solver stops
-    joints just at their limits, so this moves the limits that it sees.
+    joints just at their limits, so this moves the limits that it sees; those of the model stay.
 
     Args:
-        model: The model, whose limits are those of the joints now.
-        options: Options of the solver.
+        model: The model.
+        constraints: Those of its solver, which see the limits of this from now on.
 
     Attributes:
-        lower, upper: Limits of the joints (axes,) [rad or m].
+        lower, upper: Limits that act in this step (axes,) [rad or m].
         push: Share that a step removes, and violation from which on none is (1,).
     """
 
-    def __init__(self, model: Model, options: ConstraintOptions):
-        self._model, self._options = model, options
+    def __init__(self, model: Model, constraints: ConstraintStage):
+        self._model, self._options = model, constraints.options
         self.lower = wp.clone(model.joint_limit_lower, requires_grad=False)
         self.upper = wp.clone(model.joint_limit_upper, requires_grad=False)
+        constraints.acting_limits = (self.lower, self.upper)
         self.push = wp.zeros(1, dtype=wp.vec2, device=model.device)
 
     def take(self, settings: Settings) -> None:
@@ -59,11 +60,11 @@ class ViolatedLimits:
             "dof",
             reads=dict(
                 tree=launch.views.tree,
-                nominal_lower=self.lower,
-                nominal_upper=self.upper,
+                nominal_lower=model.joint_limit_lower,
+                nominal_upper=model.joint_limit_upper,
                 push=self.push,
                 scale=1.0 / (rate * step.dt),
                 q=step.state.joint_q,
             ),
-            writes=dict(lower=model.joint_limit_lower, upper=model.joint_limit_upper),
+            writes=dict(lower=self.lower, upper=self.upper),
         )

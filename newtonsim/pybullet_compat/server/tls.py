@@ -98,6 +98,8 @@ class Relay:
                     await asyncio.gather(*ways, return_exceptions=True)
         except OSError:
             pass  # the target is not there, or is not who it should be: who connected here finds it closed
+        except asyncio.CancelledError:
+            pass  # the relay closes; asyncio before 3.12 reports cancelled tasks of streams as failures
         finally:
             for writer in (back, forth):
                 if writer is not None:

@@ -77,7 +77,7 @@ def as_float(
         TypeError: It is no real number.
         error: The array does not have one value per world, or something is not a number (NaN).
     """
-    if client is not None and (client.num_worlds > 1 or client.chooses) and _has_axes(value):
+    if client is not None and (client.num_worlds > 1 or client.chooses) and has_axes(value):
         expected = "one number for all worlds"
         if per_world:
             expected = f"a number, or one for each world in shape ({client.given_worlds},)"
@@ -98,7 +98,7 @@ def as_float(
     return number
 
 
-def _has_axes(value: object) -> bool:
+def has_axes(value: object) -> bool:
     """Whether a value is an array, or a list of numbers or lists of any lengths."""
     return (
         bool(np.ndim(value)) if isinstance(value, (np.ndarray, np.generic)) else isinstance(value, SEQUENCES)

@@ -166,7 +166,8 @@ class Body:
         base_twist: (ω, v) of a driven base in the world (W, 6).
         revision: Grows whenever masses, inertias or frames change.
         placed_at: Number of steps of the engine after which the host last placed the body.
-        start_pose: Poses (W, links, 7) at the start of the last step, if the engine of that step is gone.
+        start_pose: Poses (W, links, 7) at the start of the last step, if the engine of that step is gone or
+            some worlds were placed since; NaN in these.
         loaded_pose: Pose of the base's inertial frame as it was loaded (W, 7).
         held: Whether the base is fixed whatever its mass, as loaded; a mass from changeDynamics frees it.
         was_placed: Whether the host has placed the body since it was made.

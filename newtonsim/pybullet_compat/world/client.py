@@ -336,9 +336,17 @@ class Client:
         self.links_placed(body)
 
     def links_placed(self, body: Body) -> None:
-        """Note that forces on the links of a body act where these are now, see `force_poses`."""
+        """Note that the links of a body are where they are now in the chosen worlds, see `lagging_poses`."""
+        start = None
+        if self.given_worlds < self.num_worlds:
+            engine, start = self.engine, body.start_pose
+            if engine is not None and engine.steps > body.placed_at:
+                start = engine.start_poses(body)
+            if start is not None:
+                start = start.copy()
+                start[self.chosen] = np.nan
         body.placed_at = 0 if self.engine is None else self.engine.steps
-        body.start_pose, body.was_placed = None, True
+        body.start_pose, body.was_placed = start, True
 
     def lagging_poses(self, body: Body) -> np.ndarray | None:
         """Poses of the links (W, links, 7) at the start of the last step, None if `pose` is what counts.
@@ -347,10 +355,13 @@ class Client:
         kinematics; the base has its present pose all the time. Of a step that goes in substeps it is the
         start of the last one.
         """
-        engine = self.engine
+        engine, start = self.engine, body.start_pose
         if engine is not None and engine.steps > body.placed_at:
             return engine.start_poses(body)
-        return body.start_pose
+        if start is None or self.num_worlds == 1 or not (placed := np.isnan(start)).any():
+            return start
+        self.read_poses(body)
+        return np.where(placed, body.pose, start)
 
     def force_poses(self, body: Body) -> np.ndarray:
         """Poses of the links (W, links, 7) that forces on them are turned by, see `lagging_poses`."""
