@@ -359,7 +359,7 @@ def test_graphs_are_captured_once(device: str, monkeypatch: pytest.MonkeyPatch):
         model.ground = True
         model.rigid_contact_margin = 0.01
         sim.dt = DT
-        sim.solver.options.iterations = 16
+        sim.solver.options.iterations = int(sim.solver.options.iterations)
         sim.control.joint_f.fill_(0.01 * k)
         sim.state.body_f.zero_()
         model.joint_armature.fill_(0.01)

@@ -1,10 +1,12 @@
 """The soak tells growth from noise, and sees what is left open."""
 
 import importlib
-import threading
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from rooms import ROOT
 
 
 def test_growth_is_told_from_noise():
@@ -22,15 +24,26 @@ def test_growth_is_told_from_noise():
     assert growth([0.0, 0.1], [1.0, 2.0])[3] == np.inf
 
 
-def test_resources_see_what_is_left_open(tmp_path):
-    resources = importlib.import_module("soak").resources
-    memory, files, threads = resources()
-    block, stop = np.ones(30 * 2**17), threading.Event()
-    thread = threading.Thread(target=stop.wait)
-    thread.start()
-    with (tmp_path / "open").open("w"):
-        after = resources()
-    stop.set()
-    thread.join()
-    assert after[0] - memory == pytest.approx(block.nbytes / 2**20, abs=5.0)
-    assert after[1:] == (files + 1, threads + 1)
+HOLDS = """
+import sys, tempfile, threading
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from soak import resources
+memory, files, threads = resources()
+block, stop = np.ones(30 * 2**17), threading.Event()
+thread = threading.Thread(target=stop.wait)
+thread.start()
+with tempfile.TemporaryFile():
+    after = resources()
+stop.set()
+print(after[0] - memory - block.nbytes / 2**20, after[1] - files, after[2] - threads)
+"""
+
+
+def test_resources_see_what_is_left_open():
+    """30 MB, a file and a thread, in a process where nothing else comes and goes."""
+    folder = str(ROOT / "tools")
+    run = subprocess.run([sys.executable, "-c", HOLDS, folder], capture_output=True, text=True, check=True)
+    memory, files, threads = map(float, run.stdout.split()[-3:])
+    assert memory == pytest.approx(0.0, abs=5.0)
+    assert (files, threads) == (1, 1)
