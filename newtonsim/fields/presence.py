@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.collision.plan import PLAN, SURFACE_KINDS, CollisionPlan, collision_plan_of
+from newtonsim.collision.plan import PLAN, SURFACE_KINDS, CollisionPlan, collision_plan_of, surface_kinds_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.steps import presence as presence_kernels
 from newtonsim.scene.allocation import put
@@ -42,6 +42,8 @@ class Presence:
         self.ends = put(ends_of_constraints(model), dtype=int, device=device)
         enabled = model.constraint_enabled.numpy() if model.constraint_count else np.zeros(0, int)
         self.acting = put(enabled, dtype=int, device=device)
+        if model.shape_count:
+            surface_kinds_of(model)  # so that recorded steps hide shapes from queries that are made later, too
         self._plan: CollisionPlan | None = None
         self._solid: wp.array | None = None
 
