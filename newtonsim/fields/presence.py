@@ -43,7 +43,7 @@ class Presence:
         enabled = model.constraint_enabled.numpy() if model.constraint_count else np.zeros(0, int)
         self.acting = put(enabled, dtype=int, device=device)
         if model.shape_count:
-            surface_kinds_of(model)  # so that recorded steps hide shapes from queries that are made later, too
+            surface_kinds_of(model)  # by which recorded steps hide shapes from queries that are made later
         self._plan: CollisionPlan | None = None
         self._solid: wp.array | None = None
 

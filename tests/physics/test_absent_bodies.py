@@ -248,7 +248,7 @@ def test_nothing_sees_it(device):
 
 
 def test_queries_made_after_a_recording(device):
-    """They see what is there now, though the step was recorded before them and the model's array was written."""
+    """They see what is there now, though only the model's array was written."""
     sim = simulator_of(boxes("a"), device, 2)
     View(sim).bodies.present = True
     sim.step(2)
