@@ -192,14 +192,15 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
             Observations (num_envs, ...), rewards, terminations and truncations (num_envs,), and infos.
 
         Raises:
-            NewtonsimError: Actions have another shape or are no finite numbers, or there was no reset.
+            NewtonsimError: Actions have another shape or are no finite numbers, there was no reset, or the
+                script returned another shape than it should.
         """
         if not self._was_reset:
             raise NewtonsimError("step: call reset first")
         self.act(self.sim, self._checked(actions))
         self.sim.advance(self.frame_skip)
         obs = self._observed()
-        reward, terminated, *success = (np.array(values) for values in self.score(self.sim, obs))
+        reward, terminated, *success = self._scored(obs)
         reward, terminated = reward.astype(np.float64), terminated.astype(bool)
         failed = ~(np.isfinite(obs.reshape(self.num_envs, -1)).all(axis=1) & np.isfinite(reward))
         if failed.any():
@@ -256,6 +257,16 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
                 f"observe: expected shape {space.shape}, {type(self).__name__} returned {obs.shape}"
             )
         return obs
+
+    def _scored(self, obs: np.ndarray) -> list[np.ndarray]:
+        """What `score` returns, in arrays of their own."""
+        found = [np.array(values) for values in self.score(self.sim, obs)]
+        if not 2 <= len(found) <= 3 or any(values.shape != (self.num_envs,) for values in found):
+            raise NewtonsimError(
+                f"score: expected two or three arrays of shape ({self.num_envs},), {type(self).__name__} "
+                f"returned shapes {[values.shape for values in found]}"
+            )
+        return found
 
     def _infos(self, obs: np.ndarray, ended: np.ndarray, failed: np.ndarray) -> dict[str, Any]:
         """What the infos say of episodes that have ended."""
