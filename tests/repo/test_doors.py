@@ -14,7 +14,7 @@ from import_graph import Sources, arrows, circles, sources
 from rooms import ROOMS, ROOT, module_name, source_files
 
 HOUSE = """
-_version errors
+_version errors lazy_names
 
 kernels
 kernels.views kernels.algebra
