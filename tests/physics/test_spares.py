@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import warp as wp
 from physics.scenes import GRAVITY, z_up
 
 from newtonsim import FeatherstoneSolver, ModelBuilder, SceneQuery, Simulator, Spares, View, XPBDSolver
 from newtonsim.errors import ModelError, NewtonsimError
 from newtonsim.geometry import Mesh
+from newtonsim.render import Camera, look_at
 
 DT = 1.0 / 240.0
 IDENTITY = (0.0, 0.0, 0.0, 1.0)
@@ -233,7 +235,7 @@ def test_checkpoint_in_a_new_simulation(device, tmp_path):
 
 
 def test_restored_meshes_keep_their_size(device, tmp_path):
-    """A hull cannot be resized, nor where a checkpoint has brought it."""
+    """A hull cannot be resized, nor where a checkpoint has brought it, and is seen there by its surface."""
     mesh = Mesh([(0, 0, 0), (0.3, 0, 0), (0, 0.3, 0), (0, 0, 0.3)], [0, 2, 1, 0, 1, 3, 1, 2, 3, 0, 3, 2])
     rock = z_up()
     rock.add_shape_mesh(rock.add_body(key="rock"), mesh=mesh, convex=True)
@@ -241,12 +243,22 @@ def test_restored_meshes_keep_their_size(device, tmp_path):
     world.add_builder(rock, update_num_env_count=False, separate_collision_group=False)
     world.reserve(box())
     sims = [simulator_of(world, device) for _ in range(2)]
+    rock.joint_q[:1] = [2.0]
+    rock.body_q[0] = wp.transform((2.0, 0.0, 0.0), IDENTITY)
     Spares(sims[0]).fill(rock)
     sims[0].save(tmp_path / "there")
     sims[1].restore(tmp_path / "there")
     for sim in sims:
         with pytest.raises(ModelError, match="collides as a convex hull"):
             View(sim, "spare_0").shapes.scale *= 2.0
+        assert sim.model.shape_geo_src[2] is mesh
+        query = SceneQuery(sim.model, surfaces=True).update(sim.state)
+        rays = query.rays([[[2.05, 0.05, 3.0]]] * 2, (0.0, 0.0, -1.0))
+        np.testing.assert_allclose(rays.distance.numpy(), 2.8, atol=1e-5)
+        eye = look_at((2.6, 0.5, 0.3), (2.05, 0.05, 0.05))
+        for colliders in (False, True):
+            camera = Camera(sim.model, 16, 12, pose=eye, outputs=("body",), colliders=colliders)
+            assert 2 in camera.render(sim.state)["body"].numpy()[0]
 
 
 def test_misuse_is_refused(device):
