@@ -404,10 +404,9 @@ class Simulator:
 
     def _divide(self, threads: int | None) -> list[Shard]:
         """Cut the model so that all threads have work until the end."""
-        model = self.model
-        if not (model.device.is_cpu and self.solver.divides_worlds):
-            return [Shard(model)]
-        return divide_among(model, wanted_threads(model, threads))
+        if not self.solver.divides_worlds:
+            return [Shard(self.model)]
+        return divide_among(self.model, wanted_threads(self.model, threads))
 
     def _counts_changes(self) -> bool:
         """Whether everything that `_baked` asks shows its changes in `revisions.latest`."""

@@ -37,10 +37,10 @@ class SolverBase(Revised, DifferentiableSolver):
     model: Model
     """None in a solver that is given a model at each step."""
 
-    reads_model: ClassVar[bool] = True
+    reads_model: bool = True
     """Whether a step reads what the model says then; else all but a few arrays is taken over once."""
 
-    lets_bodies_be_absent: ClassVar[bool] = False
+    lets_bodies_be_absent: bool = False
     """Whether steps leave out bodies that are absent, see `newtonsim.fields.presence`."""
 
     options_of: ClassVar[type | None] = None

@@ -3,8 +3,8 @@
 `present` of the root of a tree speaks for the whole tree, see `newtonsim.fields.presence`.
 
 Stage: beginning of a step in which bodies may be absent
-Called by: newtonsim/fields/presence.py, newtonsim/fields/spares.py, render/camera/model.py,
-    solvers/absent_bodies.py
+Called by: newtonsim/fields/presence.py, newtonsim/fields/spares.py, newtonsim/queries/scene_query.py,
+    render/camera/model.py, solvers/absent_bodies.py
 Reads: 15 arrays
 Writes: 11 arrays
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from newtonsim.actuators.actuators import Actuators
@@ -56,6 +57,7 @@ class ActuatedSolver(SolverBase):
         self.solver, self.actuators = solver, actuators
         self.divides_worlds = solver.divides_worlds
         self.steps_on_host = solver.steps_on_host
+        self.reads_model, self.lets_bodies_be_absent = solver.reads_model, solver.lets_bodies_be_absent
         self.end_motion = solver.end_motion
 
     def __getattr__(self, name: str) -> Any:
@@ -128,6 +130,10 @@ class ActuatedSolver(SolverBase):
         self.solver.reset_worlds(shard, state, world_mask)
         launch = Launcher(self.model, record_tape=False, shard=shard)
         self.actuators.reset_worlds(launch, world_mask)
+
+    def forget_bodies(self, bodies: np.ndarray) -> None:
+        """See `SolverBase.forget_bodies`."""
+        self.solver.forget_bodies(bodies)
 
     def make_step_memory(self) -> StepMemory | None:
         """See `SolverBase.make_step_memory`.

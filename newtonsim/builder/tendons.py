@@ -131,7 +131,7 @@ class TendonMethods(BuilderLists):
         for number, stop in enumerate(path):
             if isinstance(stop, TendonWrap):
                 neighbours = [*path[number - 1 : number], *path[number + 1 : number + 2]]
-                if len(neighbours) < 2 or any(not isinstance(one, tuple) for one in neighbours):
+                if len(neighbours) < 2 or any(isinstance(n, (int, float, TendonWrap)) for n in neighbours):
                     raise ModelError(f"tendon '{key}': a TendonWrap has to be between two points")
                 elements += self._wrap_elements(key, stop)
                 pieces[-1].append(stop)

@@ -122,18 +122,26 @@ class WorldMethods(CompletionMethods):
             Label of each: that of its root, and what those of its other links and joints begin with.
 
         Raises:
-            ModelError: The template is not one tree of bodies with shapes and joints alone.
+            ModelError: The template is not one tree of bodies with shapes and joints alone, or labels of
+                other bodies begin likewise.
         """
         tree = template._completed()
         kinds = ("particle", "constraint", "muscle", "tendon")
-        extra = [kind for kind in kinds if tree._count(kind)]
+        extra = [f"{kind}s" for kind in kinds if tree._count(kind)]
+        extra += ["shapes that belong to no body"] * (-1 in list(tree.shape_body))
         roots = np.unique(tree._roots())
         if extra or len(roots) != 1:
-            held = f"{extra[0]}s" if extra else f"{len(roots)} trees"
+            held = extra[0] if extra else f"{len(roots)} trees"
             raise ModelError(f"reserve: expected a template of one tree of bodies, it has {held}")
         if count < 1:
             raise ModelError(f"reserve: expected a count from 1 on, got {count}")
         labels = [f"{key}_{number:0{len(str(count - 1))}d}" for number in range(count)]
+        for other, present in zip(self.body_key, self.body_present):
+            for label in labels:
+                if other.startswith(label) or (label.startswith(other) and not present):
+                    raise ModelError(
+                        f"reserve: place '{label}' could not be told from body '{other}'; choose another key"
+                    )
         for label in labels:
             body, joint, shape = self.body_count, self.joint_count, self.shape_count
             self.add_builder(tree, update_num_env_count=False, separate_collision_group=False)

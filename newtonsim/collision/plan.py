@@ -20,6 +20,7 @@ from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.columns import distinct
 from newtonsim.scene.enums import GeoType, among
 from newtonsim.scene.model import ContactRules, Model
+from newtonsim.scene.snapshot import HostValues
 from newtonsim.scene.topology import topology_of
 
 _KINDS = 13
@@ -45,9 +46,6 @@ _LEAST_ROOM = 64
 
 PLAN = "collision_plan"
 """Under which a model keeps its plan."""
-
-SURFACE_KINDS = "kinds of surfaces"
-"""Under which a model keeps what `surface_kinds_of` returns."""
 
 
 class CollisionPlan:
@@ -140,7 +138,8 @@ class CollisionPlan:
         objects, place = distinct(model.shape_geo_src)
         shapes = np.flatnonzero(self.kind == _HULL)
         first, index[shapes] = _same_geometry(place[shapes], scale[shapes])
-        hulls = [objects[place[s]].convex_hull(scale[s]) for s in shapes[first].tolist()]
+        self._hull_meshes = [objects[place[s]] for s in shapes[first].tolist()]
+        hulls = [mesh.convex_hull(scale[s]) for mesh, s in zip(self._hull_meshes, shapes[first].tolist())]
         shape = ShapeView()
         shape.kind = put(_of_present(model, self.kind), dtype=int, device=device)
         shape.hull = put(index, dtype=int, device=device)
@@ -211,6 +210,25 @@ class CollisionPlan:
         kinds = self.kind if self.spare_kind is None else self.spare_kind.numpy()
         return kinds == _HULL
 
+    def host_memory(self) -> HostValues:
+        """What spare shapes are now, see `HostMemory`: kinds of shapes, and the hulls of spare ones."""
+        if self.spare_kind is None:
+            return {}
+        hull: np.ndarray = self.shape.hull.numpy()
+        return {"kind": self.kind.copy(), "hull": np.where(self.spare & self.is_hull, hull, -1)}
+
+    def recall(self, memory: HostValues) -> None:
+        """See `HostMemory`; the meshes of hulls are those of this process."""
+        if self.spare_kind is None:
+            return
+        model = self.model
+        self.kind[:] = memory["kind"]
+        source: np.ndarray = model.shape_geo.source.numpy().copy()
+        for shape in np.flatnonzero(memory["hull"] >= 0).tolist():
+            mesh = self._hull_meshes[memory["hull"][shape]]
+            model.shape_geo_src[shape], source[shape] = mesh, mesh.finalize(model.device)
+        model.shape_geo.source.assign(source)
+
     def _counted_kinds(self) -> np.ndarray:
         """Kinds for which there has to be room: spare shapes may become what has the most points."""
         return np.where(self.spare, int(GeoType.BOX), self.kind)
@@ -266,14 +284,6 @@ def collision_plan_of(model: Model) -> CollisionPlan:
         ModelError: The room that the model asks for is negative.
     """
     return model.cached(PLAN, CollisionPlan)
-
-
-def surface_kinds_of(model: Model) -> wp.array:
-    """Kind of each shape where meshes that collide as hulls are seen as they are, int (shape_count,)."""
-    return model.cached(
-        SURFACE_KINDS,
-        lambda m: put(_of_present(m, m.shape_geo.type.numpy()), dtype=int, device=m.device),
-    )
 
 
 add_kind("pair", lambda model: collision_plan_of(model).pair_start)

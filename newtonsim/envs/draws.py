@@ -223,7 +223,7 @@ def _check_limits(model: Model, named: Sequence[tuple[FieldSpec, Draw]]) -> None
 
 def _applied(draw: Draw, nominal: np.ndarray, number: np.ndarray) -> np.ndarray:
     """Return what a number that was drawn makes of values."""
-    change = {"scale": np.multiply, "add": np.add, "set": lambda old, new: new + 0.0 * old}[draw.how]
+    change = {"scale": np.multiply, "add": np.add, "set": lambda _, new: new}[draw.how]
     return np.broadcast_to(change(nominal, number), nominal.shape)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.collision.plan import PLAN, SURFACE_KINDS, CollisionPlan, collision_plan_of
+from newtonsim.collision.plan import PLAN, CollisionPlan, collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.steps import presence as presence_kernels
 from newtonsim.scene.allocation import put
@@ -54,12 +54,13 @@ class Presence:
             reads=dict(root=self.root),
             writes=dict(present=model.body_present),
         )
-        for solid, kind in self._kinds() if model.shape_count else ():
+        plan: CollisionPlan | None = model.kept(PLAN)
+        if plan is not None and model.shape_count:
             launch(
                 presence_kernels.hide_shapes,
                 "shape",
-                reads=dict(body=model.shape_body, present=model.body_present, solid_kind=solid),
-                writes=dict(kind=kind),
+                reads=dict(body=model.shape_body, present=model.body_present, solid_kind=self.solid_kind),
+                writes=dict(kind=plan.shape.kind),
             )
 
     @property
@@ -71,15 +72,6 @@ class Presence:
         if self._solid is None or self._plan is not plan:
             self._plan, self._solid = plan, put(plan.kind, dtype=int, device=self._model.device)
         return self._solid
-
-    def _kinds(self) -> list[tuple[wp.array, wp.array]]:
-        """What each shape is if its body is there, and what it is now: for collisions, and for surfaces."""
-        model = self._model
-        plan: CollisionPlan | None = model.kept(PLAN)
-        found = [] if plan is None else [(self.solid_kind, plan.shape.kind)]
-        if model.kept(SURFACE_KINDS) is not None:
-            found.append((model.shape_geo.type, model.kept(SURFACE_KINDS)))
-        return found
 
 
 def presence_of(model: Model) -> Presence | None:

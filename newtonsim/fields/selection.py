@@ -40,7 +40,7 @@ class Selection:
         index: The elements, int (len(worlds), len(names)).
 
     Raises:
-        NewtonsimError: No element is like that, or worlds have different ones.
+        NewtonsimError: No element is like that, worlds have different ones, or there are no worlds.
     """
 
     def __init__(self, model: Model, group: str, pattern: str, worlds: np.ndarray):
@@ -55,6 +55,8 @@ class Selection:
         chosen = np.flatnonzero(matches & (world >= 0))
         if not len(chosen):
             raise NewtonsimError(_nothing(model, group, pattern, keys, world, matches))
+        if not len(worlds):
+            raise NewtonsimError("worlds: expected at least one, the mask has none")
         counts = np.bincount(world[chosen], minlength=model.world_count)[worlds]
         if np.any(counts != counts[0]) or not counts[0]:
             few, many = worlds[np.argmin(counts)], worlds[np.argmax(counts)]

@@ -5,6 +5,7 @@ Nothing is built anew: a place is filled by writing what stands in it, and graph
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,8 +44,9 @@ class Spares:
     """Places for trees in each world of a simulation, see `ModelBuilder.reserve`.
 
     What is filled collides, moves and is seen from the next step on, as if it had always been there; all else
-    keeps its state, its warm starts, its sleep and its captured graphs, to the bit. Servos of a place are off
-    afterwards, and its waiting forces zero; numbers that stages of `before_step` keep for its bodies stay.
+    keeps its state, its warm starts and its captured graphs, to the bit, but sleepers of its world wake.
+    Servos of a place are off afterwards, and its waiting forces zero; numbers that stages of `before_step`
+    keep for its bodies stay.
 
     Groups, flags and filters of collisions are those of the template. Cameras and viewers that were made
     before show the shapes that a place had then.
@@ -70,11 +72,20 @@ class Spares:
             )
         chosen = Selection(model, "bodies", f"{key}_*", np.arange(model.world_count))
         roots = roots_of_bodies(model)[chosen.index[0]]
-        at_root = np.flatnonzero(roots == chosen.index[0])
+        is_place = [re.fullmatch(rf"{re.escape(key)}_\d+", name) is not None for name in chosen.names]
+        at_root = np.flatnonzero((roots == chosen.index[0]) & is_place & self._made_of_spares(roots))
+        if not len(at_root):
+            raise NewtonsimError(f"spares: no places were reserved with the key {key!r}")
         self.names = tuple(chosen.names[k] for k in at_root)
         self._bodies = [chosen.index[:, roots == chosen.index[0, k]] for k in at_root]
         self._root = chosen.index[:, at_root]
         model.bodies_may_be_absent = True
+
+    def _made_of_spares(self, roots: np.ndarray) -> np.ndarray:
+        """Whether all shapes of the trees with these roots may become others."""
+        spare = np.array(list(self.model.shape_spare), bool)
+        fixed: np.ndarray = self.model.shape_body.numpy()[~spare] if len(spare) else np.zeros(0, int)
+        return ~np.isin(roots, roots_of_bodies(self.model)[fixed[fixed >= 0]])
 
     @property
     def filled(self) -> np.ndarray:
@@ -97,8 +108,9 @@ class Spares:
         Raises:
             ModelError: No place is empty, the content does not fit, or it has a shape that is not possible;
                 nothing is changed then.
+            NewtonsimError: There is no such place, or there are no worlds.
         """
-        model, numbers = self.model, choose_worlds(self.model.world_count, worlds)
+        model, numbers = self.model, self._worlds(worlds)
         source = content if isinstance(content, Model) else content.finalize(model.device)
         number = self._number(place, numbers)
         places = TreeRows(model, self._bodies[number][numbers])
@@ -106,6 +118,7 @@ class Spares:
         shapes = self._match(source, rows, places, self.names[number])
         forms = _forms(source, rows, model)
         self._check_friction(source, places)
+        self._check_references(source)
         copy_numbers(source, rows, model, places, shapes)
         _write_forms(model, forms, places, shapes)
         self._write_state(source, rows, places)
@@ -121,9 +134,21 @@ class Spares:
             worlds: As for `fill`.
 
         Raises:
-            NewtonsimError: There is no such place.
+            NewtonsimError: There is no such place, or there are no worlds.
         """
-        View(self.sim, f"{self._known(place)}*", worlds).write("bodies.present", 0)
+        numbers = self._worlds(worlds)
+        bodies = self._bodies[self.names.index(self._known(place))][numbers]
+        write_rows(self.model.body_present, bodies, 0)
+        chosen = self._mask_of(numbers)
+        follow(self.model, "body_present", mask=chosen)
+        self.sim.solver.wake(chosen)
+
+    def _worlds(self, worlds: npt.ArrayLike | None) -> np.ndarray:
+        """Numbers of worlds."""
+        numbers = choose_worlds(self.model.world_count, worlds)
+        if not len(numbers):
+            raise NewtonsimError("worlds: expected at least one, the mask has none")
+        return numbers
 
     def _known(self, place: str) -> str:
         if place not in self.names:
@@ -150,7 +175,9 @@ class Spares:
 
     def _match(self, source: Model, rows: TreeRows, places: TreeRows, name: str) -> np.ndarray:
         """Which shape of a place each shape of a content becomes."""
-        extra = [k for k in ("particle", "constraint", "tendon", "muscle") if getattr(source, f"{k}_count")]
+        kinds = ("particle", "constraint", "tendon", "muscle")
+        extra = [f"{kind}s" for kind in kinds if getattr(source, f"{kind}_count")]
+        extra += ["shapes that belong to no body"] * (len(rows.link) < source.shape_count)
         if (
             extra
             or rows.layout != places.layout
@@ -159,7 +186,7 @@ class Spares:
             raise ModelError(
                 f"spares: the content is not like place {name!r}, whose joints have (type, linear axes, "
                 f"angular axes, parent) {places.layout}; those of the content have {rows.layout}"
-                + (f", and it has {extra[0]}s" if extra else "")
+                + (f", and it has {extra[0]}" if extra else "")
             )
         found = []
         for link in range(len(rows.index["body"][0])):
@@ -180,6 +207,19 @@ class Spares:
             values = getattr(source, f"shape_{key}")
             if values.size and values.numpy().any():
                 check_changeable(self.model, FIELDS[f"shapes.{key}"], places.index["shape"])
+
+    def _check_references(self, source: Model) -> None:
+        """Refuse parameters of limits and contacts which solvers look at only where they began with some."""
+        for names in (("joint_limit_solref",), ("shape_solref", "shape_priority", "shape_condim")):
+            given = [name for name in names if _any(source, name)]
+            known = any(_any(self.model, name) for name in names)
+            if names[0].startswith("shape"):
+                known = known or bool(self.model.contact_pair_count)
+            if given and not known:
+                raise ModelError(
+                    f"spares: the content has {given[0]}, and nothing in the model had any of "
+                    f"{', '.join(names)} when the solver was made; give it to a template"
+                )
 
     def _write_state(self, source: Model, rows: TreeRows, places: TreeRows) -> None:
         """Put a tree where its content is, with its velocities and inputs, and no forces."""
@@ -207,13 +247,23 @@ class Spares:
     def _follow(self, places: TreeRows, worlds: np.ndarray) -> None:
         """Bring up to date what depends on what was written."""
         model, solver = self.model, self.sim.solver
-        mask = np.zeros(model.world_count, bool)
-        mask[worlds] = True
-        chosen = put(mask, dtype=bool, device=model.device)
+        chosen = self._mask_of(worlds)
         for attribute in ("body_mass", "body_inertia", "body_present"):
             follow(model, attribute, mask=chosen)
         solver.forget_bodies(places.index["body"].reshape(-1))
         solver.wake(chosen)
+
+    def _mask_of(self, worlds: np.ndarray) -> wp.array:
+        """A mask of worlds."""
+        mask = np.zeros(self.model.world_count, bool)
+        mask[worlds] = True
+        return put(mask, dtype=bool, device=self.model.device)
+
+
+def _any(model: Model, name: str) -> bool:
+    """Whether an array of a model has a number other than 0."""
+    array = getattr(model, name)
+    return bool(array.size and array.numpy().any())
 
 
 def _forms(source: Model, rows: TreeRows, model: Model) -> list[tuple[int, int, int]]:

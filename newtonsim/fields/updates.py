@@ -12,7 +12,6 @@ from newtonsim.errors import ModelError
 from newtonsim.fields.levers import LEVERS
 from newtonsim.fields.presence import check_absence, presence_of
 from newtonsim.kernels.steps import fields as field_kernels
-from newtonsim.kernels.views.shapes import KIND_HULL
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ def _check_resizable(model: Model, shapes: np.ndarray) -> None:
     """
     plan = model.kept(PLAN)
     if plan is not None:
-        hulls = np.isin(plan.kind[shapes.reshape(-1)], int(KIND_HULL))
+        hulls = plan.is_hull[shapes.reshape(-1)]
         if hulls.any():
             name = model.shape_key[int(shapes.reshape(-1)[np.argmax(hulls)])]
             raise ModelError(

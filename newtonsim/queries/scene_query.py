@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.collision.plan import collision_plan_of, surface_kinds_of
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.collision.pairs import bounds
 from newtonsim.kernels.queries import closest_points as queries_closest_points
 from newtonsim.kernels.queries import rays
+from newtonsim.kernels.steps import presence
 from newtonsim.queries.inputs import Integers, Vectors, check_range, vector_pair, worlds_of
 from newtonsim.queries.rays import RayRequest
 from newtonsim.queries.results import ClosestPoints, RayHits, ShapesInBoxes
@@ -83,7 +84,8 @@ class SceneQuery:
         shape = plan.shape
         if surfaces and count:
             shape = _copy_view(shape)
-            shape.kind = surface_kinds_of(model)
+            shape.kind = wp.clone(model.shape_geo.type)
+        self._sees_surfaces = surfaces and count > 0
         self.shape_mask = wp.full(count, ALL_BITS, dtype=wp.uint32, device=device)
         self.shape_lower = wp.zeros(count, dtype=wp.vec3, device=device)
         self.shape_upper = wp.zeros(count, dtype=wp.vec3, device=device)
@@ -171,7 +173,16 @@ class SceneQuery:
         Returns:
             The scene for kernels of the same capture.
         """
-        view = self.view
+        view, model = self.view, self.model
+        if self._sees_surfaces and model.bodies_may_be_absent:
+            launch(
+                presence.hide_shapes,
+                "shape",
+                reads=dict(
+                    body=model.shape_body, present=model.body_present, solid_kind=model.shape_geo.type
+                ),
+                writes=dict(kind=view.shape.kind),
+            )
         launch(
             bounds.bound_shapes,
             "shape",

@@ -167,7 +167,9 @@ def divide(model: Model, shards: int) -> list[Shard]:
 
 
 def divide_among(model: Model, threads: int) -> list[Shard]:
-    """Cut a model into shards such that a number of threads has work until the end, see `divide`."""
+    """Cut a model into shards such that a number of threads has work until the end; not at all on a GPU."""
+    if not model.device.is_cpu:
+        return [Shard(model)]
     each = int(work_of_worlds(model).sum()) // (threads * _SHARD_WORK)
     return divide(model, threads * max(1, min(each, _SHARDS_PER_THREAD)))
 

@@ -361,7 +361,9 @@ class MuJoCoSolver(SolverBase):
     def _forget(self, world_mask: wp.array | None) -> None:
         """Forget what worlds would start the constraint solver from."""
         rows = self.conversion.rows
-        mask = np.ones(rows, bool) if world_mask is None or rows == 1 else world_mask.numpy()
+        mask = np.ones(rows, bool) if world_mask is None else world_mask.numpy()
+        if rows == 1:
+            mask = mask.any(keepdims=True)
         for data, clear in zip(self.mj_datas, mask):
             if clear:
                 data.qacc_warmstart[:] = 0.0

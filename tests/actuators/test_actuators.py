@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import warp as wp
 
-from newtonsim import ModelBuilder, Simulator
+from newtonsim import ModelBuilder, Simulator, View
 from newtonsim.actuators import (
     PD,
     PID,
@@ -21,8 +21,8 @@ from newtonsim.actuators import (
     MotorCurve,
 )
 from newtonsim.diff import Rollout
-from newtonsim.errors import NewtonsimError, NotDifferentiableError
-from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, XPBDSolver
+from newtonsim.errors import ModelError, NewtonsimError, NotDifferentiableError
+from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver, SemiImplicitSolver, XPBDSolver
 
 DT = 0.002
 INERTIA, MASS, ARM, G = 0.1, 1.0, 0.2, 9.81
@@ -55,6 +55,24 @@ def simulate(model, entries, threads: int | None = None, solver=FeatherstoneSolv
     actuators = Actuators(model, entries, DT)
     solver = ActuatedSolver(solver(model), actuators)
     return Simulator(model, solver, DT * substeps, substeps=substeps, threads=threads), actuators
+
+
+def test_what_the_solver_can_do_with_its_model_it_can_behind_actuators(device: str):
+    """Bodies come and go without what earlier steps left of them; MuJoCo's model is a copy."""
+    sim, _ = simulate(arm(device, worlds=2, gravity=G), {"*": PD(stiffness=5.0, damping=0.1)})
+    arms, limits = View(sim), sim.solver.constraints.rows.dof.memory
+    arms.joints.qd = 1.0
+    arms.bodies.present.write(False, worlds=[1])
+    sim.step(5)
+    assert abs(sim.state.joint_q.numpy()[0]) > 1e-3
+    assert sim.state.joint_q.numpy()[1] == 0.0
+    limits.fill_(1.0)
+    sim.solver.forget_bodies(np.array([0]))
+    places = sim.solver.constraints.rows.dof.source_dof.numpy()
+    np.testing.assert_array_equal(limits.numpy(), places)
+    copied, _ = simulate(arm(device), {"*": PD(stiffness=5.0)}, solver=MuJoCoSolver)
+    with pytest.raises(ModelError, match="has taken over the model"):
+        View(copied).bodies.mass = 2.0
 
 
 def test_dc_motor_runs_up_to_its_speed_without_load(device: str):

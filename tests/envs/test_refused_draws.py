@@ -5,6 +5,7 @@ import pytest
 import warp as wp
 
 from newtonsim import ModelBuilder, View, envs
+from newtonsim.envs.draws import Draw, FieldDraws
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.transfer import solver_of
 
@@ -42,6 +43,19 @@ def test_limits_are_not_drawn_so_that_they_could_cross():
     # from -2.7227..-0.83776 to at most -2.2227 and at least -2.43776
     with pytest.raises(NewtonsimError, match=r"of 'fl_knee': .* -2\.2227, above an upper one of -2\.43776"):
         envs.make("Velocity", 2, "cpu", randomise=both)
+
+
+def test_what_replaces_infinite_numbers_is_checked():
+    model = two_hinges().model
+    model.joint_effort_limit.fill_(np.inf)
+    with pytest.raises(NewtonsimError, match=r"effort_limit.* -5"):
+        FieldDraws({"joints.effort_limit": [Draw((-5.0, -1.0), how="set")]}, model, 0.02)
+    model.joint_limit_lower.fill_(-np.inf)
+    model.joint_limit_upper.fill_(np.inf)
+    ends = {"limit_lower": (1.0, 2.0), "limit_upper": (-1.0, 0.0)}
+    crossing = {f"joints.{name}": [Draw(ends, how="set")] for name, ends in ends.items()}
+    with pytest.raises(NewtonsimError, match=r"'left': .* could become 2, above an upper one of -1"):
+        FieldDraws(crossing, model, 0.02)
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,17 @@ class Crooked(Hover):
         return np.zeros(6)
 
 
+class Lumped(Hover):
+    def score(self, sim, obs):
+        return super().score(sim, obs)[0], False
+
+
 def test_what_a_class_lacks_is_named():
+    env = Lumped(6, device="cpu")
+    env.reset()
+    with pytest.raises(NewtonsimError, match=r"score: .* Lumped returned shapes \[\(6,\), \(\)\]"):
+        env.step(np.zeros((6, 1)))
+    env.close()
     with pytest.raises(NewtonsimError, match="Sizeless: expected action_size or single_action_space"):
         Sizeless(2, device="cpu")
     env = Crooked(6, device="cpu")

@@ -180,6 +180,41 @@ def test_what_there_is_not_is_named(options: dict[str, Any], words: str):
         envs.make("Velocity", 1, "cpu", **options)
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("Reach", {"events": {"home": {}}}, "Reach: events: home: it places a free base"),
+        ("Reach", {"events": {"home": {"turned": False, "speed": 0.1}}}, "home: it places a free base"),
+        ("Reach", {"events": {"air": {"term": "in_air"}}}, "air: it places a free base"),
+        (
+            "VelocityRough",
+            {"observations": {"more": {"term": "sensor", "sensor": "below", "size": 2}}},
+            "more: it takes 2 readings of the sensor 'below', which has 1",
+        ),
+        (
+            "VelocityRough",
+            {"rewards": {"slip_feet": {"weight": -1.0, "sensor": "below"}}},
+            "slip_feet: it takes 16 readings of the sensor 'below', which has 1",
+        ),
+    ],
+)
+def test_terms_stay_within_what_a_world_has(name: str, options: dict[str, Any], words: str):
+    ground = {"levels": 1, "kinds": ["rough"]} if name == "VelocityRough" else {}
+    with pytest.raises(NewtonsimError, match=words):
+        envs.make(name, 1, "cpu", **ground, **options)
+
+
+def test_a_base_starts_with_its_speed_in_the_heading_of_the_file():
+    home = {"noise": 0.0, "speed": 0.5, "turned": False}
+    env = envs.make("Velocity", WORLDS, "cpu", threads=1, events={"home": home})
+    env.reset(seed=0)
+    speeds = env.sim.state.joint_qd.numpy().reshape(WORLDS, -1)[:, :6]
+    assert np.abs(speeds).min() > 0.0
+    assert np.abs(speeds).max() <= 0.5
+    headings = env.sim.state.joint_q.numpy().reshape(WORLDS, -1)[:, 3:7]
+    np.testing.assert_array_equal(headings, [[0.0, 0.0, 0.0, 1.0]] * WORLDS)
+
+
 def test_weights_must_be_numbers():
     with pytest.raises(NewtonsimError, match="weight: expected a finite number"):
         Reward(kernel=rewards.rolling, weight=float("nan"))

@@ -247,6 +247,19 @@ def test_nothing_sees_it(device):
     np.testing.assert_array_equal(camera.render(sim.state)["rgb"].numpy(), before)
 
 
+def test_queries_made_after_a_recording(device):
+    """They see what is there now, though only the model's array was written."""
+    sim = simulator_of(boxes("a"), device, 2)
+    View(sim).bodies.present = True
+    sim.step(2)
+    queries = [SceneQuery(sim.model), SceneQuery(sim.model, surfaces=True)]
+    sim.model.body_present.assign([0, 1])
+    sim.step()
+    for query in queries:
+        hits = query.update(sim.state).rays([[[0.0, 0.0, 3.0]]] * 2, (0.0, 0.0, -1.0))
+        np.testing.assert_allclose(hits.distance.numpy().reshape(-1), [3.0, 2.79], atol=2e-3)
+
+
 def test_checkpoint_in_a_new_simulation(device, tmp_path):
     sims = [simulator_of(boxes("abc"), device, 2) for _ in range(2)]
     View(sims[0], "b").bodies.present.write(False, worlds=[1])

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import warp as wp
 from physics.scenes import GRAVITY, z_up
 
 from newtonsim import FeatherstoneSolver, ModelBuilder, SceneQuery, Simulator, Spares, View, XPBDSolver
 from newtonsim.errors import ModelError, NewtonsimError
 from newtonsim.geometry import Mesh
+from newtonsim.render import Camera, look_at
 
 DT = 1.0 / 240.0
 IDENTITY = (0.0, 0.0, 0.0, 1.0)
@@ -232,6 +234,33 @@ def test_checkpoint_in_a_new_simulation(device, tmp_path):
     np.testing.assert_array_equal(*(found.distance.numpy() for found in hits))
 
 
+def test_restored_meshes_keep_their_size(device, tmp_path):
+    """A hull cannot be resized, nor where a checkpoint has brought it, and is seen there by its surface."""
+    mesh = Mesh([(0, 0, 0), (0.3, 0, 0), (0, 0.3, 0), (0, 0, 0.3)], [0, 2, 1, 0, 1, 3, 1, 2, 3, 0, 3, 2])
+    rock = z_up()
+    rock.add_shape_mesh(rock.add_body(key="rock"), mesh=mesh, convex=True)
+    world = box((0.0, 0.0, 0.1))
+    world.add_builder(rock, update_num_env_count=False, separate_collision_group=False)
+    world.reserve(box())
+    sims = [simulator_of(world, device) for _ in range(2)]
+    rock.joint_q[:1] = [2.0]
+    rock.body_q[0] = wp.transform((2.0, 0.0, 0.0), IDENTITY)
+    Spares(sims[0]).fill(rock)
+    sims[0].save(tmp_path / "there")
+    sims[1].restore(tmp_path / "there")
+    for sim in sims:
+        with pytest.raises(ModelError, match="collides as a convex hull"):
+            View(sim, "spare_0").shapes.scale *= 2.0
+        assert sim.model.shape_geo_src[2] is mesh
+        query = SceneQuery(sim.model, surfaces=True).update(sim.state)
+        rays = query.rays([[[2.05, 0.05, 3.0]]] * 2, (0.0, 0.0, -1.0))
+        np.testing.assert_allclose(rays.distance.numpy(), 2.8, atol=1e-5)
+        eye = look_at((2.6, 0.5, 0.3), (2.05, 0.05, 0.05))
+        for colliders in (False, True):
+            camera = Camera(sim.model, 16, 12, pose=eye, outputs=("body",), colliders=colliders)
+            assert 2 in camera.render(sim.state)["body"].numpy()[0]
+
+
 def test_misuse_is_refused(device):
     sim = with_spares(device, 1)
     spares = Spares(sim)
@@ -254,3 +283,44 @@ def test_misuse_is_refused(device):
         z_up().reserve(box(), 0)
     with pytest.raises(ModelError, match=r"XPBDSolver moves all bodies"):
         Spares(Simulator(sim.model, XPBDSolver(sim.model), DT))
+    for act in (lambda: spares.fill(box(), worlds=[False, False]), lambda: View(sim, "box", [False, False])):
+        with pytest.raises(NewtonsimError, match="worlds: expected at least one, the mask has none"):
+            act()
+
+
+def test_what_would_be_lost_is_refused(device):
+    """Shapes that move with no body, and parameters that a solver without any has stopped looking at."""
+    sim = with_spares(device)
+    fixed = box()
+    fixed.add_shape_box(-1, hx=1.0, hy=1.0, hz=1.0)
+    with pytest.raises(ModelError, match="it has shapes that belong to no body"):
+        z_up().reserve(fixed)
+    soft = box().finalize(device)
+    soft.shape_solref.assign([[0.1, 1.0]])
+    for content, message in ((fixed, "and it has shapes that belong to no body"), (soft, "has shape_solref")):
+        with pytest.raises(ModelError, match=message):
+            Spares(sim).fill(content)
+    assert not Spares(sim).filled.any()
+
+
+def test_places_are_those_that_were_reserved(device):
+    """Bodies with labels like them are none, and go on when the place is cleared."""
+    world = box((0.0, 0.0, 0.1), key="spare_9")
+    world.add_builder(
+        box((3.0, 0.0, 0.1), key="spare_x"), update_num_env_count=False, separate_collision_group=False
+    )
+    assert world.reserve(box()) == ["spare_0"]
+    world.add_builder(
+        box((6.0, 0.0, 0.1), key="spare_0x"), update_num_env_count=False, separate_collision_group=False
+    )
+    for key in ("spare", "spare_0"):
+        with pytest.raises(ModelError, match="could not be told from body 'spare_0"):
+            world.reserve(box(), key=key)
+    sim = simulator_of(world, device)
+    spares = Spares(sim)
+    assert spares.names == ("spare_0",)
+    spares.fill(box((9.0, 0.0, 0.1)))
+    spares.clear("spare_0")
+    assert sim.model.body_present.numpy().tolist() == [1, 1, 0, 1] * WORLDS
+    with pytest.raises(NewtonsimError, match="no places were reserved with the key 'spare_0'"):
+        Spares(simulator_of(box(key="spare_0_1"), device), "spare_0")

@@ -155,6 +155,13 @@ WRONG = {
 }
 
 
+def test_points_beside_it_may_be_lists():
+    builder, wrap = newtonsim.ModelBuilder(), TendonWrap(-1, (1, 0, 1), 0.1)
+    for kind in (tuple, list):
+        builder.add_tendon_spatial([kind((-1, (0, 0, 1))), wrap, kind((-1, (2, 0, 1)))])
+    assert builder.tendon_spring_lower[0] == builder.tendon_spring_lower[1] > 2.0
+
+
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_wraps_are_named(message):
     with pytest.raises(newtonsim.ModelError, match=message):

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import types
 import warnings
 import weakref
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from physics.scenes import add_hinge, z_up
 
 import newtonsim
 from newtonsim.kernels.views.structs import ModelShapeMaterials
-from newtonsim.runtime.shards import Shard, divide
+from newtonsim.runtime.shards import Shard, divide, divide_among, wanted_threads
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
 DT = 1.0 / 120.0
@@ -179,6 +180,16 @@ def test_masked_reset_with_threads(device: str):
     q = sim.state.joint_q.numpy()
     np.testing.assert_array_equal(q[mask[world]], again.state.joint_q.numpy()[mask[world]])
     np.testing.assert_array_equal(q[~mask[world]], other.state.joint_q.numpy()[~mask[world]])
+
+
+def test_a_gpu_runs_all_worlds_at_once(monkeypatch):
+    """However many there are: launches over a part of the worlds would leave it idle."""
+    builder = z_up()
+    builder.replicate(bouncing_things(), 400, spacing=(0.0, 0.0, 0.0))
+    model = builder.finalize("cpu")
+    assert len(divide_among(model, 1)) > 1
+    monkeypatch.setattr(model, "device", types.SimpleNamespace(is_cpu=False))
+    assert wanted_threads(model, None) == len(divide_among(model, 1)) == 1
 
 
 def test_what_cannot_be_divided_is_one_shard(device: str):

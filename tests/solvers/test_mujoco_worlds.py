@@ -6,6 +6,7 @@ import warp as wp
 
 from newtonsim import ModelBuilder, ModelError, Simulator
 from newtonsim.collision.collide import collide
+from newtonsim.runtime.shards import Shard
 from newtonsim.solvers import MuJoCoSolver
 
 DT = 0.005
@@ -263,3 +264,16 @@ def check_static_methods(model, state, path: str) -> None:
     assert given.mjw_data is mjw_data
     with pytest.raises(ModelError, match="does not fit use_mujoco=True"):
         MuJoCoSolver(model, mjw_model=mjw_model, mjw_data=mjw_data, use_mujoco=True)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_one_world_forgets_by_its_mask(masked: bool):
+    """What the solver starts from stays unless the world is named."""
+    model = worlds(robot(True), 1).finalize("cpu")
+    solver = MuJoCoSolver(model, use_mujoco=True)
+    state = model.state()
+    solver.step(model, state, state, None, None, DT)
+    start = solver.mj_datas[0].qacc_warmstart
+    assert start.any()
+    solver.reset_worlds(Shard(model), state, wp.array([masked], dtype=bool, device="cpu"))
+    assert start.any() != masked

@@ -26,12 +26,14 @@ def start_at_home(first: int, env: EnvView, term: TermView, mask: wp.array(dtype
         return
     state = draw_of(env, term, w, 0)
     q = w * env.coords
-    if term.numbers[2] == 1.0:
+    turned = term.numbers[2] == 1.0
+    if turned:
         half = PI * wp.randf(state)
         env.joint_q[q + 3] = 0.0
         env.joint_q[q + 4] = 0.0
         env.joint_q[q + 5] = wp.sin(half)
         env.joint_q[q + 6] = wp.cos(half)
+    if turned or term.numbers[1] > 0.0:
         for i in range(6):
             env.joint_qd[w * env.dofs + i] = uniform(-term.numbers[1], term.numbers[1], wp.randf(state))
     for k in range(term.coords.shape[0]):

@@ -70,12 +70,13 @@ REWARDS: dict[str, Callable[..., Reward]] = {
         numbers=(*point, height, least, 0.1),
         notes=PER_BODY,
         sensor=sensor,
+        readings=4,
     ),
     "slip_feet": lambda point=_ORIGIN, height=0.03, sensor=None: Reward(
-        kernel=rewards.slip_feet, numbers=(*point, height), sensor=sensor
+        kernel=rewards.slip_feet, numbers=(*point, height), sensor=sensor, readings=4
     ),
     "touch_otherwise": lambda bodies, sensor: Reward(
-        kernel=rewards.touch_otherwise, bodies=bodies, sensor=sensor
+        kernel=rewards.touch_otherwise, bodies=bodies, sensor=sensor, readings=4
     ),
     "near_target": lambda point=_ORIGIN, width=0.2, reached=0.05: Reward(
         kernel=goals.near_target, numbers=(*point, width, reached)
@@ -96,24 +97,30 @@ ENDS: dict[str, Callable[..., Ending]] = {
     ),
     "tilted": lambda degrees=60.0: Ending(kernel=ends.end_tilted, numbers=(math.cos(math.radians(degrees)),)),
     "far": lambda distance=1.0: Ending(kernel=ends.end_far, numbers=(distance,)),
-    "touching": lambda bodies, sensor: Ending(kernel=ends.end_touching, bodies=bodies, sensor=sensor),
+    "touching": lambda bodies, sensor: Ending(
+        kernel=ends.end_touching, bodies=bodies, sensor=sensor, readings=4
+    ),
 }
 """Ends: a base that is low, tilted or far away, bodies that touch."""
 
 EVENTS: dict[str, Callable[..., Event]] = {
     "home": lambda noise=0.1, speed=0.0, turned=True: Event(
-        kernel=events.start_at_home, numbers=(noise, speed, float(turned))
+        kernel=events.start_at_home,
+        numbers=(noise, speed, float(turned)),
+        floats=bool(turned or speed > 0.0),
     ),
-    "anyhow": lambda noise=0.3, height=0.4: Event(kernel=events.start_anyhow, numbers=(noise, height)),
+    "anyhow": lambda noise=0.3, height=0.4: Event(
+        kernel=events.start_anyhow, numbers=(noise, height), floats=True
+    ),
     "in_air": lambda offset=0.3, tilt=0.3, speed=0.3, spin=0.5: Event(
-        kernel=events.start_in_air, numbers=(offset, tilt, speed, spin)
+        kernel=events.start_in_air, numbers=(offset, tilt, speed, spin), floats=True
     ),
     "command": lambda low, high, steps=0, still=0.0, least=0.0: Event(
         kernel=events.draw_command,
         numbers=(*low, *high, steps, still, least),
         when="both" if steps else "start",
     ),
-    "patch": lambda numbers: Event(kernel=events.start_on_patch, numbers=tuple(numbers)),
+    "patch": lambda numbers: Event(kernel=events.start_on_patch, numbers=tuple(numbers), floats=True),
     "way": lambda: Event(kernel=events.note_way, when="step"),
 }
 """Events, in whose order an episode starts: how the robot starts, what is commanded."""

@@ -81,6 +81,7 @@ class BuiltRobot:
     Attributes:
         robot: The robot.
         base: Number of the base.
+        floats: Whether the base is on the first joint, and that is a free one.
         feet: Numbers of the feet.
         joints: Names of the driven joints.
         axes: Axis of each.
@@ -100,6 +101,8 @@ class BuiltRobot:
         _load(robot, builder, self_collisions)
         self.base = self.bodies(robot.base)[0]
         self.feet = self.bodies(robot.feet) if robot.feet else []
+        first = (builder.joint_child[0], builder.joint_type[0]) if builder.joint_count else (-1, None)
+        self.floats = first == (builder._roots()[self.base], JointType.FREE)
         starts = zip(builder.joint_axis_start, builder.joint_q_start, builder.joint_qd_start)
         one = (JointType.REVOLUTE, JointType.PRISMATIC)
         self._places = {

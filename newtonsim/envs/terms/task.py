@@ -175,6 +175,11 @@ class TermTask(Task):
         found = []
         for name, term in terms.items():
             placed = _Placed(name, term, self.built)
+            if isinstance(term, Event) and term.floats and not self.built.floats:
+                raise NewtonsimError(
+                    f"{self.name}: events: {name}: it places a free base, and that of {self.robot.file} does "
+                    "not float, or another joint is before it"
+                )
             if isinstance(term, Observation):
                 placed.column = self.observation_size
                 self.observation_size += placed.count(term.size, self._actions)
@@ -227,7 +232,16 @@ class TermTask(Task):
             if term.sensor not in self.sensor_columns:
                 hint = did_you_mean(term.sensor, self.sensor_columns)
                 raise NewtonsimError(f"{placed.name}: there is no sensor {term.sensor!r}{hint}")
-            view.sensed = self.sensor_columns[term.sensor].start
+            columns = self.sensor_columns[term.sensor]
+            view.sensed = columns.start
+            wanted = term.readings * len(placed.bodies)
+            if isinstance(term, Observation):
+                wanted = max(wanted, placed.count(term.size, self._actions))
+            if wanted > columns.stop - columns.start:
+                raise NewtonsimError(
+                    f"{placed.name}: it takes {wanted} readings of the sensor {term.sensor!r}, which has "
+                    f"{columns.stop - columns.start}"
+                )
         for name in ("bodies", "axes", "coords", "dofs"):
             setattr(view, name, put(getattr(placed, name), dtype=int, device=device))
         view.home = put(placed.home, dtype=float, device=device)

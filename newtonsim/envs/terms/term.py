@@ -31,6 +31,7 @@ class Term:
         bodies: Bodies that it is about, by patterns; None for the robot's feet.
         joints: Joints that it is about, by patterns; None for those that the robot drives.
         sensor: Name of the sensor of the task whose readings it takes, `TermView.sensed`; None for none.
+        readings: Readings of the sensor that it takes for each of its bodies.
         notes: Numbers that it remembers from step to step, `TermView.note`: how many, or "bodies" or "joints"
             for one for each.
 
@@ -45,6 +46,7 @@ class Term:
     bodies: Patterns | None = None
     joints: Patterns | None = None
     sensor: str | None = None
+    readings: int = 0
     notes: int | str = 0
 
     def __post_init__(self) -> None:
@@ -81,9 +83,11 @@ class Event(Term):
 
     Attributes:
         when: "start" of an episode, before each "step", or "both".
+        floats: Whether it places a free base, by the first coordinates and velocities of a world.
     """
 
     when: str = "start"
+    floats: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
