@@ -258,7 +258,7 @@ def check_static_methods(model, state, path: str) -> None:
     back = model.state()
     MuJoCoSolver.update_newton_state(model, back, mjw_data)
     np.testing.assert_allclose(back.body_q.numpy(), state.body_q.numpy(), atol=1e-5)
-    with pytest.raises(ModelError, match="one of 3 worlds"):
+    with pytest.raises(ModelError, match="one world, the model has 3"):
         MuJoCoSolver.update_newton_state(model, back, mj_data)
     given = MuJoCoSolver(model, mjw_model=mjw_model, mjw_data=mjw_data)
     assert given.mjw_data is mjw_data
