@@ -79,12 +79,13 @@ def path_point(i: int, tendon: TendonView, body_q: wp.array(dtype=wp.transform))
 
 
 @wp.func
-def direction(start: wp.vec3, end: wp.vec3) -> wp.vec3:
-    """Unit vector from start to end; zero where both are one."""
+def direction(start: wp.vec3, end: wp.vec3, share: float) -> wp.vec3:
+    """Vector from start to end whose length is `share`; zero where both are one."""
     found = wp.vec3(0.0, 0.0, 0.0)
-    size = wp.length(end - start)
+    d = end - start
+    size = wp.length(d)
     if size > SHORTEST:
-        found = (end - start) / size
+        found = share / size * d
     return found
 
 
@@ -110,10 +111,10 @@ def wrap(i: int, tendon: TendonView, body_q: wp.array(dtype=wp.transform), motio
     motion.begin[i] = start
     motion.end[i] = found.first
     motion.part[i] = share * (wp.length(found.first - start) + found.arc)
-    motion.along[i] = share * direction(start, found.first)
+    motion.along[i] = direction(start, found.first, share)
     motion.begin[after] = found.last
     motion.part[after] = share * wp.length(end - found.last)
-    motion.along[after] = share * direction(found.last, end)
+    motion.along[after] = direction(found.last, end, share)
 
 
 @wp.kernel
@@ -139,7 +140,7 @@ def measure_paths(
         start = path_point(i - 1, tendon, body_q)
         motion.begin[i] = start
         motion.part[i] = tendon.scale[i] * wp.length(x - start)
-        motion.along[i] = tendon.scale[i] * direction(start, x)
+        motion.along[i] = direction(start, x, tendon.scale[i])
 
 
 @wp.func
