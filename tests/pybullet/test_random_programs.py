@@ -29,5 +29,5 @@ def test_programs_agree():
 
 @pytest.mark.slow
 def test_many_programs_agree():
-    odd = differing(range(12, 72))
-    assert len(odd) <= ODD_ONES * 60, "\n".join(odd)
+    odd = differing(range(12, 132))
+    assert len(odd) <= ODD_ONES * 120, "\n".join(odd)

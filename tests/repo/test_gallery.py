@@ -26,7 +26,7 @@ def test_pictures_of_documents_exist(document):
 
 
 def test_pictures_are_small():
-    largest = {".png": 200_000, ".gif": 400_000}
+    largest = {".png": 100_000, ".gif": 400_000}
     for name in re.findall(r"\]\((pictures/[^)]+)\)", GALLERY):
         path = ROOT / "docs" / name
         assert path.stat().st_size <= largest[path.suffix], name
