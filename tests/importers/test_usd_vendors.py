@@ -456,20 +456,20 @@ def test_mutated_attributes_raise_our_errors_or_pass(tmp_path):
 
 # -- the motion ----------------------------------------------------------------------------------------------
 
-ARM = """<mujoco><compiler angle="radian"/><option timestep="0.001"/><worldbody>
+ARM = """<mujoco><compiler angle="radian"/><option timestep="0.0005"/><worldbody>
 <body name="a" pos="0 0 2"><joint name="j" type="hinge" axis="0 1 0" armature="0.3" damping="0.4" {joint}/>
 <geom type="box" size="0.1 0.2 0.5" pos="0 0 -1" mass="2"/></body></worldbody>{rest}</mujoco>"""
 
 
 def swing(text: str, steps: int, key: str = "/j") -> np.ndarray:
-    """Angles of the hinge over time, 1 ms steps."""
+    """Angles of the hinge over time, 0.5 ms steps."""
     builder, result = read(text)
     model = builder.finalize("cpu")
     coord = result["report"].joint_coords[key]
     solver, state, control = FeatherstoneSolver(model), model.state(), model.control()
     path = []
     for _ in range(steps):
-        solver.step(model, state, state, control, None, 0.001)
+        solver.step(model, state, state, control, None, 0.0005)
         path.append(float(state.joint_q.numpy()[coord]))
     return np.array(path)
 
@@ -494,7 +494,7 @@ def swing(text: str, steps: int, key: str = "/j") -> np.ndarray:
 def test_mujocos_schema_moves_as_mujoco(ours, actuator, joint, rest):
     """An arm with rotor, damping, spring, dry friction, an actuator: half a second against the same MJCF.
 
-    Drives act at the end of the step here, at its start there: both differ by half the step of 1 ms.
+    Drives act at the end of the step here, at its start there: both differ in proportion to the step.
     """
     body = prim(
         "Xform", "a", BODY,
@@ -510,15 +510,15 @@ def test_mujocos_schema_moves_as_mujoco(ours, actuator, joint, rest):
     )  # fmt: skip
     if actuator:
         text += prim("MjcActuator", "motor", inside=TARGET + actuator)
-    path = swing(text, 500)
+    path = swing(text, 1000)
     oracle = mujoco.MjModel.from_xml_string(ARM.format(joint=joint, rest=rest))
     data, theirs = mujoco.MjData(oracle), []
     reference = float(oracle.qpos0[0])
-    for _ in range(500):
+    for _ in range(1000):
         mujoco.mj_step(oracle, data)
         theirs.append(float(data.qpos[0]) - reference)
     assert np.ptp(theirs) > 0.1
-    np.testing.assert_allclose(path, theirs, atol=4.0e-3 * np.ptp(theirs))
+    np.testing.assert_allclose(path, theirs, atol=2.0e-3 * np.ptp(theirs))
 
 
 @pytest.mark.parametrize(
