@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from newtonsim.pybullet_compat import DIRECT
 from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 
-class ScriptEnv(gymnasium.vector.VectorEnv):
+class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
     """Many worlds of one PyBullet scene, stepped together; a subclass has the script.
 
     Its functions get the client, whose calls are about all worlds at once: numbers and vectors with a leading
@@ -117,9 +118,9 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
 
     # -- the script ------------------------------------------------------------------------------------------
 
+    @abstractmethod
     def build(self, sim: BulletClient) -> None:
         """Load what is in a world."""
-        raise NotImplementedError
 
     def spawn(self, sim: BulletClient, worlds: np.ndarray) -> None:
         """Begin episodes in some worlds, whose bodies are back where they were loaded, at rest.
@@ -131,14 +132,15 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
             worlds: Indices of the worlds (n,).
         """
 
+    @abstractmethod
     def act(self, sim: BulletClient, actions: np.ndarray) -> None:
         """Hand actions (num_envs, ...) to motors and forces, before time passes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def observe(self, sim: BulletClient) -> np.ndarray:
         """Return observations (num_envs, ...)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def score(self, sim: BulletClient, obs: np.ndarray) -> tuple[np.ndarray, ...]:
         """Return rewards and whether episodes are over, (num_envs,) each, and whether they have succeeded.
 
@@ -148,7 +150,6 @@ class ScriptEnv(gymnasium.vector.VectorEnv):
             sim: The client.
             obs: Observations (num_envs, ...).
         """
-        raise NotImplementedError
 
     # -- gymnasium -------------------------------------------------------------------------------------------
 

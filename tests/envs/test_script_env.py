@@ -158,7 +158,15 @@ class Lumped(Hover):
         return super().score(sim, obs)[0], False
 
 
+class Scoreless(ScriptEnv):
+    build = Hover.build
+    act = Hover.act
+    observe = Hover.observe
+
+
 def test_what_a_class_lacks_is_named():
+    with pytest.raises(TypeError, match=r"Scoreless.*score"):
+        Scoreless(2, device="cpu")
     env = Lumped(6, device="cpu")
     env.reset()
     with pytest.raises(
