@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -169,3 +169,33 @@ def make_terrain(
             )
             platforms[level, number] = patch[cells // 2, cells // 2]
     return Terrain(tuple(kinds), int(levels), cells * _CELL, heights, platforms)
+
+
+TERRAIN_OPTIONS: Mapping[str, Any] = {
+    "levels": 10,
+    "kinds": tuple(KINDS),
+    "patch_size": 8.0,
+    "terrain_seed": 0,
+    "first_levels": 3,
+    "curriculum": True,
+}
+"""Options of a task on terrain: those of `make_terrain`, how many levels worlds begin on, if they move on."""
+
+
+def terrain_of_task(options: dict[str, Any], given: Mapping[str, Any]) -> Terrain:
+    """Return the terrain of a task, and bring its `first_levels` within the levels.
+
+    Args:
+        options: All options of the task, `TERRAIN_OPTIONS` among them.
+        given: Those that the user has given.
+
+    Raises:
+        NewtonsimError: An option is out of range.
+    """
+    levels, first = options["levels"], options["first_levels"]
+    terrain = make_terrain(options["kinds"], levels, options["patch_size"], options["terrain_seed"])
+    if not 1 <= first <= levels:
+        if "first_levels" in given:
+            raise NewtonsimError(f"first_levels: expected 1..{levels}, got {first}")
+        options["first_levels"] = levels
+    return terrain

@@ -11,8 +11,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.envs.sensors import HeightScan, Sensor
 from newtonsim.envs.task import Motors
 from newtonsim.envs.tasks.quadruped import Quadruped
-from newtonsim.envs.terrain import KINDS, make_terrain
-from newtonsim.errors import NewtonsimError
+from newtonsim.envs.terrain import TERRAIN_OPTIONS, terrain_of_task
 from newtonsim.kernels.envs import terrain as envs_terrain
 
 _SCAN_X = np.linspace(-0.8, 0.8, 17).tolist()
@@ -56,23 +55,13 @@ class QuadrupedTerrain(Quadruped):
     spawn = envs_terrain.spawn_on_terrain
     defaults: ClassVar[Mapping[str, Any]] = {
         **Quadruped.defaults,
-        "levels": 10,
-        "kinds": tuple(KINDS),
-        "patch_size": 8.0,
-        "terrain_seed": 0,
-        "first_levels": 3,
-        "curriculum": True,
+        **TERRAIN_OPTIONS,
         "height_noise": 0.0,
     }
 
     def __init__(self, **options: Any):
         super().__init__(**options)
-        o = self.options
-        self.terrain = make_terrain(o["kinds"], o["levels"], o["patch_size"], o["terrain_seed"])
-        if not 1 <= o["first_levels"] <= o["levels"]:
-            if "first_levels" in options:
-                raise NewtonsimError(f"first_levels: expected 1..{o['levels']}, got {o['first_levels']}")
-            o["first_levels"] = o["levels"]
+        self.terrain = terrain_of_task(self.options, options)
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""

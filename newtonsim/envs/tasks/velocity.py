@@ -11,7 +11,7 @@ from newtonsim.envs.sensors import HeightScan, Sensor
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Ending, Event, Observation, Reward
-from newtonsim.envs.terrain import KINDS, make_terrain
+from newtonsim.envs.terrain import TERRAIN_OPTIONS, terrain_of_task
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
@@ -132,22 +132,12 @@ class VelocityRough(Velocity):
     defaults: ClassVar[Mapping[str, Any]] = {
         **Velocity.defaults,
         "command_seconds": 20.0,
-        "levels": 10,
-        "kinds": tuple(KINDS),
-        "patch_size": 8.0,
-        "terrain_seed": 0,
-        "first_levels": 3,
-        "curriculum": True,
+        **TERRAIN_OPTIONS,
     }
 
     def __init__(self, **options: Any):
         super().__init__(**options)
-        o = self.options
-        self.terrain = make_terrain(o["kinds"], o["levels"], o["patch_size"], o["terrain_seed"])
-        if not 1 <= o["first_levels"] <= o["levels"]:
-            if "first_levels" in options:
-                raise NewtonsimError(f"first_levels: expected 1..{o['levels']}, got {o['first_levels']}")
-            o["first_levels"] = o["levels"]
+        self.terrain = terrain_of_task(self.options, options)
 
     def finish_scene(self, scene: ModelBuilder) -> None:
         """See `Task.finish_scene`."""
