@@ -171,6 +171,9 @@ def relax_contact(
             R[1] = 0.0
         away = old - centre[c]
         error = error - wp.vec3(R[0] * away[0], R[1] * away[1], R[1] * away[2])
+    elif error[0] <= 0.0 and wp.max(wp.abs(old)) == 0.0:
+        # it parts, and does not press
+        return 0.0
     normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness + R[0]))
     change = normal - old[0]
     bound = rows.friction[c] * normal

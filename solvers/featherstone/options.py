@@ -38,7 +38,7 @@ _NOT_NEGATIVE = (
 _SMOOTH_SWEEPS, _SMOOTH_TOLERANCE = 200, 1.0e-7
 # an island of a robot that Newton's method solves costs as much as 90 sweeps; where a launch waits for its
 # slowest world, sweeps that Newton's method follows after all are dearer than on a CPU
-_CPU_SWEEPS, _GPU_SWEEPS = 48, 16
+_CPU_SWEEPS, _GPU_SWEEPS = 96, 16
 
 
 @dataclass
