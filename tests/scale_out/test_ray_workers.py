@@ -131,7 +131,7 @@ def test_command_line(monkeypatch, tmp_path, capsys):
     assert asked == {"count": 2, "address": "10.0.0.1:6379"}
     assert (tmp_path / "policy.onnx").exists()
     assert main([*command, "--ray-address", "10.0.0.1:6379"]) == 2
-    assert "--ray-address: it takes --ray-workers N" in capsys.readouterr().err
+    assert "--ray-address also requires --ray-workers N" in capsys.readouterr().err
 
 
 def test_errors_of_workers_are_those_of_one_process(cluster, tmp_path, capsys):
