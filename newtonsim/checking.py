@@ -1,4 +1,4 @@
-"""What a checked step looks for: numbers that are none, quaternions that are no rotations, full buffers.
+"""What a checked step looks for: numbers that are none, quaternions that are not rotations, full buffers.
 
 See `newtonsim.runtime.checked`.
 """

@@ -109,7 +109,7 @@ class ContactState:
 
 @dataclass(frozen=True)
 class RowState:
-    """A constraint row of the last step that is no contact.
+    """A constraint row of the last step that is not a contact.
 
     Attributes:
         row: Its place among the rows on single degrees of freedom, or among those between bodies.

@@ -131,7 +131,7 @@ class Simulator:
     ):
         _check_times(dt, substeps)
         if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
-            raise ValueError(f"threads: expected a whole number from 1 on, or None, got {threads!r}")
+            raise ValueError(f"threads: expected a whole number of at least 1, or None, got {threads!r}")
         self.model = model
         self.solver = solver
         self.dt = dt
@@ -171,7 +171,7 @@ class Simulator:
         Raises:
             ValueError: n is negative, or dt or substeps have become wrong.
             ModelError: An array of the state or the control was replaced by one that does not fit.
-            CheckError: With `newtonsim.config.checked`: a number is not finite, a quaternion is no rotation,
+            CheckError: With `newtonsim.config.checked`: a number is not finite, a quaternion not a rotation,
                 or a buffer is full.
         """
         if n < 1:

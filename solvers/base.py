@@ -232,8 +232,8 @@ class SolverBase(Revised, DifferentiableSolver):
         """Check what `reset` is asked to do.
 
         Raises:
-            ModelError: The state does not fit the solver's model, or the mask is no array of one boolean for
-                each world on its device.
+            ModelError: The state does not fit the solver's model, or the mask is not an array of one boolean
+                per each world on its device.
         """
         model = self.model
         if model is None:

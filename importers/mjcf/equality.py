@@ -160,7 +160,7 @@ def _add_coupling(
             continue
         place = next(place for place in state.joints if place.record.name == name)
         if place.record.kind not in _SCALAR:
-            raise equality.node.error(f"the joint {name!r} is no hinge and no slide")
+            raise equality.node.error(f"the joint {name!r} is neither a hinge nor a slide")
         first = builder.joint_axis_start[place.index]
         axes.append((place.index, place.axis - first))
         sizes.append(options.scale if place.record.kind == "slide" else 1.0)

@@ -204,7 +204,7 @@ class _BodyReader:
         return len(self.scene.bodies) - 1
 
     def _forget(self, node: Node) -> None:
-        """Remember the names of what was left out on purpose, so that references to them are no mistakes."""
+        """Remember the names of what was left out on purpose, so that references to them are not mistakes."""
         self.report.ignored(node, "left out because of ignore_names or ignore_classes")
         self.scene.ignored_names.update(one.attrib["name"] for one in node.walk() if "name" in one.attrib)
 

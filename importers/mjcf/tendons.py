@@ -118,7 +118,7 @@ def _check_path(tendon: Tendon, scene: Scene) -> None:
         if name not in joints:
             raise tendon.node.error(f"the joint {name!r} is not defined")
         if joints[name].kind not in _SCALAR:
-            raise tendon.node.error(f"the joint {name!r} is no hinge and no slide")
+            raise tendon.node.error(f"the joint {name!r} is neither a hinge nor a slide")
     pieces = [0]
     geoms = {geom.name: geom for body in scene.bodies for geom in body.geoms if geom.name}
     for place, stop in enumerate(tendon.stops):

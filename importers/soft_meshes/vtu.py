@@ -116,7 +116,7 @@ def read_vtu(data: bytes, path: str) -> CellFile:
         data = data[:start] + b"</VTKFile>"
     root, _ = parse_xml(data, path)
     if root.tag != "VTKFile" or root.text_of("type") != "UnstructuredGrid":
-        raise root.error("is no VTKFile of type UnstructuredGrid")
+        raise root.error("is not a VTKFile of type UnstructuredGrid")
     header = {"UInt32": "u4", "UInt64": "u8"}.get(root.text_of("header_type", "UInt32"))
     if header is None:
         raise root.error(f"header_type {root.text_of('header_type')!r} is not UInt32 or UInt64")

@@ -75,7 +75,7 @@ def read_inertial(node: Node, faults: Faults = REFUSE) -> Inertial:
 
 
 def read_size(shape: Node, faults: Faults = REFUSE) -> np.ndarray:
-    """Read a shape that is no mesh.
+    """Read a shape that is not a mesh.
 
     Returns:
         Half extents of a box (3,), radius of a sphere (1,), radius and half length of a cylinder or capsule

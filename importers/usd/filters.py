@@ -30,7 +30,7 @@ class Groups:
             for target in element.targets("physics:filteredGroups"):
                 if target not in self.paths:
                     report.unsupported(
-                        element, f"'physics:filteredGroups' names {target}, which is no CollisionGroup"
+                        element, f"'physics:filteredGroups' names {target}, which is not a CollisionGroup"
                     )
         self.table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(view.stage) if prims else None
 

@@ -79,7 +79,7 @@ class Scenes:
         if len(targets) > 1:
             raise element.error(f"relationship '{name}' names {len(targets)} scenes, expected one")
         if targets and targets[0] not in self.paths:
-            raise element.error(f"relationship '{name}' names {targets[0]}, which is no PhysicsScene")
+            raise element.error(f"relationship '{name}' names {targets[0]}, which is not a PhysicsScene")
         return targets[0] if targets else next(iter(self.paths), None)
 
     @property

@@ -139,7 +139,7 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[str | tupl
     for entry in actuators:
         name, joint = entry["name"], entry["key"]
         if entry["law"] is None:
-            raise NewtonsimError(f"actuator {name!r}: it is no actuator of one joint axis with an affine law")
+            raise NewtonsimError(f"actuator {name!r}: it is not an affine actuator of one joint axis")
         if joint in driven:
             raise NewtonsimError(f"actuator {name!r}: the joint {joint!r} has another one")
         driven.add(joint)

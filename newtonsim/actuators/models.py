@@ -246,7 +246,7 @@ class Network(Actuator):
             raise NewtonsimError(f"network: expected an Mlp or an Lstm, got a {type(network).__name__}")
         whole = all(isinstance(lag, int) and lag >= 0 for lag in history)
         if not history or not whole or len(set(history)) < len(history):
-            raise NewtonsimError(f"history: expected different numbers of steps from 0 on, got {history}")
+            raise NewtonsimError(f"history: expected distinct numbers of steps of at least 0, got {history}")
         if network.inputs != 2 * len(history):
             raise NewtonsimError(
                 f"network: expected {2 * len(history)} inputs, a position and a velocity for each of "

@@ -120,7 +120,7 @@ class _Reader:
     def _constant(self, node: Any, place: int) -> np.ndarray:
         name = node.input[place] if place < len(node.input) else ""
         if name not in self.constants:
-            raise self._error(node, f"its input {place} is no constant")
+            raise self._error(node, f"its input {place} is not a constant")
         return np.asarray(self.constants[name], np.float32)
 
     def _activate(self, node: Any, activation: str) -> None:

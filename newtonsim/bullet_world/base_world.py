@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 living: list[World] = []
-"""Worlds that have not ended and are no shadows, the newest last."""
+"""Worlds that have not ended and are not shadows, the newest last."""
 override: contextvars.ContextVar[World | None] = contextvars.ContextVar("world", default=None)
 """The world that is the current one for now, in this context; None where no shadow is entered."""
 

@@ -102,7 +102,7 @@ def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
     """Return for each joint of a URDF that mimics another one its leader, multiplier and offset.
 
     Raises:
-        ValueError: One of them is no number.
+        ValueError: One of them is not a number.
     """
     found = {}
     for joint in ElementTree.parse(urdf).getroot().iter("joint"):

@@ -38,7 +38,7 @@ class Pose(NamedTuple):
 
 
 LARGEST = 1.0e30
-"""Beyond this, squares are no numbers in single precision."""
+"""Beyond this, squares are not numbers in single precision."""
 IDENTITY = Pose((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
@@ -99,7 +99,7 @@ def as_orientation(values: Sequence[float], name: str = "orientation") -> Vector
     found = numbers(values, 4, name)
     length = math.hypot(*found)
     if length == 0.0:
-        raise ValueError(f"{name}: a quaternion of length zero is no rotation, got {values!r}")
+        raise ValueError(f"{name}: a quaternion of length zero is not a rotation, got {values!r}")
     return found if length == 1.0 else tuple(x / length for x in found)
 
 
@@ -126,7 +126,7 @@ def pose_rows(poses: Sequence | np.ndarray, name: str = "poses") -> np.ndarray:
         name: What the error calls them.
 
     Raises:
-        ValueError: One of them is no pose; the message tells which. Or they are a single pose.
+        ValueError: One of them is not a pose; the message tells which. Or they are a single pose.
     """
     if is_pose(poses):
         raise ValueError(f"{name}: expected a list of poses, got a single one, {poses!r}")

@@ -206,7 +206,7 @@ class Object:
             loose: Whether this object stays where it is when the other one is moved.
 
         Raises:
-            TypeError: It is no object, or `loose` no truth value.
+            TypeError: It is not an object, or `loose` no truth value.
             ValueError: It is this object, or one of another world.
             KeyError: Neither object has such a link.
         """
@@ -247,7 +247,7 @@ class Object:
         """Let go of an object, whichever of both was attached to the other.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             KeyError: They are not attached.
         """
         expect(object, Object, "detach")
@@ -453,7 +453,7 @@ class Object:
             joint_poses: Values by name [rad or m].
 
         Raises:
-            TypeError: They are no mapping, or a value is a truth value.
+            TypeError: They are not a mapping, or a value is a truth value.
             KeyError: There is no joint of a name.
             ValueError: A value is not finite, or the joint has not one coordinate.
         """

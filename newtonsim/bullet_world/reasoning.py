@@ -99,7 +99,7 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
         The answer, or one for each candidate, bool (n,).
 
     Raises:
-        TypeError: One of them is no object.
+        TypeError: One of them is not an object.
         ValueError: They are one object, or in different worlds, or a pose is none.
     """
     _require_both(a=a, b=b)
@@ -121,7 +121,7 @@ def supporting(lower: Object, upper: Object) -> bool:
     """Whether one object carries another: they touch, and the carrier pushes upwards.
 
     Raises:
-        TypeError: One of them is no object.
+        TypeError: One of them is not an object.
         ValueError: They are one object, or in different worlds.
     """
     _require_both(lower=lower, upper=upper)
@@ -195,7 +195,7 @@ def reachable(
 
     Raises:
         KeyError: The robot has no such link.
-        TypeError: The robot is no object.
+        TypeError: The robot is not an object.
         ValueError: A target or an orientation is none, there is not one orientation for each target, or the
             tolerance is negative.
     """
@@ -296,7 +296,7 @@ def _require(**objects: Object) -> None:
     """Do nothing if arguments, by name, are objects that can be used.
 
     Raises:
-        TypeError: One is no object.
+        TypeError: One is not an object.
         BulletWorldError: One was removed, or its world has ended.
     """
     for name, item in objects.items():
@@ -316,10 +316,10 @@ def _require_both(**objects: Object) -> None:
 
 
 def _not_negative(**values: float) -> None:
-    """Raise ValueError unless all arguments, by name, are finite numbers from 0 on."""
+    """Raise ValueError unless all arguments, by name, are finite numbers of at least 0."""
     for name, value in values.items():
         if not isinstance(value, Real) or not 0.0 <= value < np.inf:
-            raise ValueError(f"{name}: expected a finite number from 0 on, got {value!r}")
+            raise ValueError(f"{name}: expected a finite number of at least 0, got {value!r}")
 
 
 def _pictures(

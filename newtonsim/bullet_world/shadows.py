@@ -236,11 +236,11 @@ class Shadows(Trials):
         device: str | None = None,
     ):
         if not isinstance(count, (int, np.integer)) or count < 1:
-            raise ValueError(f"shadows: expected a whole number from 1 on, got {count!r}")
+            raise ValueError(f"shadows: expected a whole number of at least 1, got {count!r}")
         chosen = list(world.objects if objects is None else objects)
         for item in chosen:
             if item not in world.objects:
-                raise ValueError(f"shadows: {item!r} is no object of this world")
+                raise ValueError(f"shadows: {item!r} is not an object of this world")
         client = BulletClient(p.DIRECT, num_worlds=count, device=device)
         ids = {item: item.id for item in chosen}
         client.mirror(world.client_id, None if objects is None else set(ids.values()))

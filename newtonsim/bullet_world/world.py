@@ -121,7 +121,7 @@ class BulletWorld(World[Object]):
         """Say which object is the robot.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             ValueError: It is in another world.
             ObjectRemovedError: It was removed.
         """
@@ -155,7 +155,7 @@ class BulletWorld(World[Object]):
         """Call a function after every step of `simulate` in which two objects touch, another one in others.
 
         Raises:
-            TypeError: One of them is no object, or what shall be called cannot be.
+            TypeError: One of them is not an object, or what shall be called cannot be.
             ValueError: One of them is in another world.
         """
         for item in (objectA, objectB):
@@ -237,7 +237,7 @@ class BulletWorld(World[Object]):
         Each object that moves is a manipulation of its own.
 
         Raises:
-            TypeError: It is no whole number.
+            TypeError: It is not a whole number.
             KeyError: There is no such state.
         """
         self.client  # noqa: B018 (raises if the world has ended)
@@ -303,7 +303,7 @@ class BulletWorld(World[Object]):
         """The object of the shadow for one of this world.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             ValueError: It is not in this world.
         """
         return self.world_sync.shadow_of(object)
@@ -312,7 +312,7 @@ class BulletWorld(World[Object]):
         """The object of this world for one of the shadow.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             ValueError: It is not the shadow of one.
         """
         return self.world_sync.main_of(object)

@@ -33,7 +33,7 @@ _SOLVER_METHODS = (
 def check_numbers(steps: object, dt: object, clip: object) -> None:
     """Raise a NewtonsimError unless number of steps, time step [s] and bound of gradients can be used."""
     if not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise NewtonsimError(f"steps: expected a whole number from 1 on, got {steps!r}")
+        raise NewtonsimError(f"steps: expected a whole number of at least 1, got {steps!r}")
     if not (isinstance(dt, Real) and np.isfinite(dt) and dt > 0.0):
         raise NewtonsimError(f"dt: expected a positive number, got {dt!r}")
     if clip is not None and not (isinstance(clip, Real) and clip > 0.0):
@@ -69,7 +69,7 @@ def check_function(name: str, function: object, *arguments: str) -> None:
 
 
 def check_names(names: object) -> tuple[str, ...]:
-    """Return the names of `wrt`; raise a NewtonsimError if it is no sequence, or has one twice."""
+    """Return the names of `wrt`; raise a NewtonsimError if it is not a sequence, or has one twice."""
     if isinstance(names, str):
         raise NewtonsimError(f"wrt: expected a sequence of names, got the string {names!r}")
     try:
@@ -78,7 +78,7 @@ def check_names(names: object) -> tuple[str, ...]:
         raise NewtonsimError(f"wrt: expected a sequence of names, got {type(names).__name__}") from None
     for name in names:
         if names.count(name) > 1:
-            raise NewtonsimError(f"wrt: {name!r} is there twice")
+            raise NewtonsimError(f"wrt: {name!r} is listed twice")
     return names
 
 

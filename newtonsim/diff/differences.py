@@ -119,8 +119,8 @@ def estimate(
     Central quotients are extrapolated to step zero, as in Romberg's scheme, by polynomials in the square of
     the step, fitted with weights by noise (Moré and Wild, "Estimating derivatives of noisy simulations", ACM
     TOMS 38, 2012, reckon so, too). All steps up to a longest one take part: shorter ones have less truncation
-    and more noise, and a polynomial that does not fit them within noise is no limit. Of the longest steps and
-    orders that fit, the one with the least uncertainty is taken. If none fits, not even over the shortest
+    and more noise, and a polynomial that does not fit them within noise gives no limit. Of the longest steps
+    and orders that fit, the one with the least uncertainty is taken. If none fits, not even over the shortest
     steps, the values jump more than by noise, and their scatter there counts as such.
 
     Args:

@@ -479,5 +479,5 @@ def _segment_length(checkpoint: str | int, steps: int, row_bytes: int) -> int:
     if isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool) and checkpoint >= 1:
         return min(int(checkpoint), steps)
     raise NewtonsimError(
-        f"checkpoint: expected 'auto', 'tape', 'sqrt' or a number from 1 on, got {checkpoint!r}"
+        f"checkpoint: expected 'auto', 'tape', 'sqrt' or a number of at least 1, got {checkpoint!r}"
     )

@@ -230,7 +230,7 @@ def _check_copies(calm: np.ndarray, losses: np.ndarray) -> None:
     spread = losses[np.isfinite(losses)].std() if np.isfinite(losses).any() else 0.0
     if high - low > 0.1 * spread + 1.0e-4 * np.abs(calm).max():
         raise NewtonsimError(
-            "rollout: the worlds are no copies, without disturbance their losses reach "
+            "rollout: the worlds are not copies, without disturbance their losses reach "
             f"from {low:g} to {high:g}"
         )
 

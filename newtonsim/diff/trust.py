@@ -187,7 +187,7 @@ class _Moves:
         still = frozen_directions(rollout.model, place, self._values, ways)
         moves = ~still & ~ways.border & (ways.world >= 0)
         owner, worlds = np.maximum(ways.world, 0), rollout.model.world_count
-        # worlds whose gradient is no number are told elsewhere
+        # worlds whose gradient is not a number are told elsewhere
         along = np.nan_to_num(ways.derivative(gradient), posinf=0.0, neginf=0.0)
         slope = np.where(moves, along * ways.scale, 0.0)
         largest = np.zeros(worlds)

@@ -29,7 +29,7 @@ _FIXED = (
 _FIXED += ("shape_flags", "shape_world", "shape_spare")
 _STRUCTS = ("shape_materials", "shape_geo")
 _OF_SHAPES = ("type", "source")
-"""Arrays of `shape_geo` that are no plain numbers."""
+"""Arrays of `shape_geo` that are not plain numbers."""
 
 
 class TreeRows:

@@ -200,7 +200,7 @@ class View:
             if not self._sim.solver.reads_model:
                 kind = type(self._sim.solver).__name__
                 raise ModelError(
-                    f"{spec.name}: {kind} has taken over the model when it was made; make a new one"
+                    f"{spec.name}: {kind} copied the model when it was created; create a new one"
                 )
         if spec.name == "bodies.present":
             if self._sim is not None and not self._sim.solver.lets_bodies_be_absent:

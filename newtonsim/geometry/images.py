@@ -22,7 +22,7 @@ def read_image(path: str) -> np.ndarray:
         Pixels (height, width, 3 or 4), uint8, rows from the top.
 
     Raises:
-        OSError: The file cannot be read or is no image.
+        OSError: The file cannot be read or is not an image.
         ValueError: It is too large.
     """
     from PIL import Image

@@ -75,9 +75,9 @@ class Mesh:
             with np.errstate(over="ignore"):  # what is too large is reported as not finite
                 array = np.array(values, dtype=dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{self.label}: the {what} are no numbers: {error}") from error
+            raise ModelError(f"{self.label}: the {what} are not numbers: {error}") from error
         if array.size % 3:
-            raise ModelError(f"{self.label}: {array.size} numbers are no whole number of triples of {what}")
+            raise ModelError(f"{self.label}: {array.size} numbers are not whole triples of {what}")
         return array
 
     def _corner_uvs(self, uvs: npt.ArrayLike) -> np.ndarray:
@@ -85,7 +85,7 @@ class Mesh:
         try:
             array = np.array(uvs, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"{self.label}: the uvs are no numbers: {error}") from error
+            raise ModelError(f"{self.label}: the uvs are not numbers: {error}") from error
         count = len(self.indices)
         if array.shape not in ((count, 2), (count // 3, 3, 2)):
             raise ModelError(f"{self.label}: uvs: expected shape ({count}, 2), got {array.shape}")

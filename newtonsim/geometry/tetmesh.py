@@ -58,9 +58,11 @@ class TetMesh:
         try:
             array = np.array(values, dtype=dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{self.label}: the {what} are no numbers: {error}") from error
+            raise ModelError(f"{self.label}: the {what} are not numbers: {error}") from error
         if array.size % width:
-            raise ModelError(f"{self.label}: {array.size} numbers are no whole rows of {width} of {what}")
+            raise ModelError(
+                f"{self.label}: {array.size} numbers are not a whole number of rows of {width} {what}"
+            )
         return array.reshape(-1, width)
 
     @property

@@ -275,7 +275,7 @@ def _read_run(path: Path) -> dict[str, Any]:
         kept = json.loads(path.read_text(encoding="utf-8"))
         missing = [field.name for field in dataclasses.fields(Run) if field.name not in kept]
     except (ValueError, TypeError) as error:
-        raise NewtonsimError(f"{path}: damaged, it is no JSON of a run: {error}") from error
+        raise NewtonsimError(f"{path}: damaged, not valid JSON of a run: {error}") from error
     if missing:
         raise NewtonsimError(f"{path}: damaged, {missing[0]!r} is missing")
     return kept

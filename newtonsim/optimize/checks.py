@@ -12,17 +12,17 @@ from newtonsim.errors import NewtonsimError
 
 def check_count(name: str, value: object) -> None:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise NewtonsimError(f"{name}: expected a whole number from 1 on, got {value!r}")
+        raise NewtonsimError(f"{name}: expected a whole number of at least 1, got {value!r}")
 
 
 def check_share(name: str, value: object) -> None:
-    """Refuse what is not a number from 0 on.
+    """Refuse what is not a number of at least 0.
 
     Raises:
         NewtonsimError: It is not; the message has the name.
     """
     if not isinstance(value, (int, float, np.number)) or not 0.0 <= float(value) < np.inf:
-        raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+        raise NewtonsimError(f"{name}: expected a number of at least 0, got {value!r}")
 
 
 def check_positive(name: str, value: object) -> float:

@@ -144,7 +144,7 @@ class Identification:
             raise NewtonsimError(f"parameters: expected a list of at least one, got {parameters!r}")
         names = [parameter.name for parameter in parameters]
         if len(set(names)) < len(names):
-            raise NewtonsimError(f"parameters: one is there twice: {names}")
+            raise NewtonsimError(f"parameters: one is listed twice: {names}")
         self.problem, self.parameters = problem, tuple(parameters)
         shape = (problem.horizon, len(problem.entries))
         given = problem.read_controls(None) if controls is None else controls

@@ -69,7 +69,7 @@ class Parameter:
         """Find the entries, the guess and the bounds in a model of one world.
 
         Raises:
-            NewtonsimError: The model has no such entries, they are no single numbers, or the guess is 0 and
+            NewtonsimError: The model has no such entries, they are not single numbers, or the guess is 0 and
                 there are no bounds.
         """
         values = find_array(self.place, model)

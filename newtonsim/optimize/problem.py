@@ -253,7 +253,7 @@ class Problem:
             else:
                 raise NewtonsimError(f"actuated: expected indices below {len(of_joint)}, got {which!r}")
         if len(set(found)) < len(found):
-            raise NewtonsimError(f"actuated: a number is there twice: {list(actuated)}")
+            raise NewtonsimError(f"actuated: an axis is listed twice: {list(actuated)}")
         return np.array(found, int)
 
     def _joint_of_entries(self) -> np.ndarray:

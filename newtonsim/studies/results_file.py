@@ -28,7 +28,7 @@ class SweepFile:
         batches: The candidates; a file of others is refused.
 
     Raises:
-        NewtonsimError: The file cannot be opened, is no file of a sweep, or one of another sweep.
+        NewtonsimError: The file cannot be opened, is not a file of a sweep, or one of another sweep.
     """
 
     def __init__(self, path: str | os.PathLike, batches: Batches):

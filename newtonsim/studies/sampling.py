@@ -93,7 +93,7 @@ def _check_box(ranges: Ranges, count: int, log: Collection[str]) -> tuple[np.nda
     """Return the corners of the box, (n,) each, logarithms for the parameters in `log`."""
     _check_names("ranges", ranges)
     if not isinstance(count, (int, np.integer)) or count < 1:
-        raise NewtonsimError(f"count: expected a whole number from 1 on, got {count!r}")
+        raise NewtonsimError(f"count: expected a whole number of at least 1, got {count!r}")
     for name in log:
         if name not in ranges:
             raise NewtonsimError(f"log: there is no range of {name!r}{did_you_mean(name, ranges)}")

@@ -159,7 +159,7 @@ def _read_parameters(parameters: Mapping[str, npt.ArrayLike], batch: int) -> Bat
     if set(lengths.values()) != {count}:
         raise NewtonsimError(f"parameters: expected arrays of equal length, got {lengths}")
     if not isinstance(batch, (int, np.integer)) or batch < 1:
-        raise NewtonsimError(f"batch: expected a whole number from 1 on, got {batch!r}")
+        raise NewtonsimError(f"batch: expected a whole number of at least 1, got {batch!r}")
     return Batches(arrays, count, min(int(batch), count))
 
 
@@ -173,9 +173,9 @@ def _check(
     if not callable(evaluate):
         raise NewtonsimError(f"evaluate: expected a function or a class, got {evaluate!r}")
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 1):
-        raise NewtonsimError(f"workers: expected a whole number from 1 on, or None, got {workers!r}")
+        raise NewtonsimError(f"workers: expected a whole number of at least 1, or None, got {workers!r}")
     for name, value in (("cpus", cpus), ("gpus", 0.0 if gpus is None else gpus)):
         if not isinstance(value, (int, float)) or not 0.0 <= value < np.inf:
-            raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+            raise NewtonsimError(f"{name}: expected a number of at least 0, got {value!r}")
     if not isinstance(retries, (int, np.integer)) or retries < 0:
-        raise NewtonsimError(f"retries: expected a whole number from 0 on, got {retries!r}")
+        raise NewtonsimError(f"retries: expected a whole number of at least 0, got {retries!r}")

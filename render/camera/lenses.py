@@ -152,7 +152,7 @@ def look_at(eye: npt.ArrayLike, target: npt.ArrayLike, up: npt.ArrayLike = (0.0,
     lengths = np.linalg.norm(back, axis=-1), np.linalg.norm(right, axis=-1)
     if not (np.all(lengths[0] > 0.0) and np.all(lengths[1] > 1.0e-9 * lengths[0])):
         raise ModelError(
-            f"look_at: from {eye.tolist()} to {target.tolist()} with {up.tolist()} up is no view"
+            f"look_at: from {eye.tolist()} to {target.tolist()} with {up.tolist()} up is not a view"
         )
     back, right = back / lengths[0][..., None], right / lengths[1][..., None]
     turn = np.stack([right, np.cross(back, right), back], axis=-1)

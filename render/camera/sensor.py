@@ -184,7 +184,7 @@ class Camera:
         """Light the scene.
 
         Raises:
-            ModelError: It is no lighting, or one that cannot be.
+            ModelError: It is not a lighting, or one that cannot be.
         """
         if not isinstance(lighting, Lighting):
             raise ModelError(f"lighting: expected a Lighting, got {lighting!r}")

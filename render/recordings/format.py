@@ -145,7 +145,7 @@ class BlockReader:
         path: The file.
 
     Raises:
-        RecordingError: It is no recording.
+        RecordingError: It is not a recording.
     """
 
     def __init__(self, path: str | os.PathLike):

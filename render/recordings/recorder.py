@@ -137,7 +137,7 @@ class Recorder:
             raise RecordingError(f"{self.path}: the recorder is closed")
         last = self._last_time()
         if not isinstance(time, (int, float, np.integer, np.floating)) or not np.isfinite(time):
-            raise RecordingError(f"{self.path}: time {time!r} is no finite number of seconds")
+            raise RecordingError(f"{self.path}: time {time!r} is not a finite number of seconds")
         if time < last:
             raise RecordingError(f"{self.path}: time {time:g} s is before {last:g} s, that of the last frame")
         self._model.check_state(state)
@@ -199,7 +199,8 @@ def _checked_fields(model: Model, fields: Sequence[str] | None) -> list[ArraySpe
             if name not in _SPECS:
                 known = ", ".join(_SPECS)
                 raise RecordingError(
-                    f"fields: {name!r} is no array of a state{did_you_mean(name, _SPECS)}; there are {known}"
+                    f"fields: {name!r} is not an array of a state{did_you_mean(name, _SPECS)}; there "
+                    f"are {known}"
                 )
     names = DEFAULT_FIELDS if fields is None else tuple(dict.fromkeys(fields))
     return [_SPECS[name] for name in names if getattr(model, COUNTS[_SPECS[name].per])]

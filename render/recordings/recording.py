@@ -74,7 +74,7 @@ class Recording:
             device: Where the model and the states will live; None for Warp's default.
 
         Raises:
-            RecordingError: It is no recording, of a later version, or damaged.
+            RecordingError: It is not a recording, of a later version, or damaged.
             OSError: There is no such file.
 
         Warns:
@@ -105,7 +105,7 @@ class Recording:
             RecordingError: The time is not a number.
         """
         if np.isnan(time):
-            raise RecordingError(f"{self.path}: time {time!r} is no time")
+            raise RecordingError(f"{self.path}: time {time!r} is not a time")
         return max(int(np.searchsorted(self.times, time, side="right")) - 1, 0)
 
     def load(self, index: int, state: State | None = None) -> State:

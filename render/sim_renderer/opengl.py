@@ -149,7 +149,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
             target: What is in the middle of the picture [m], shape (3,).
 
         Raises:
-            ModelError: The two are no points, or the same.
+            ModelError: The two are not points, or the same.
         """
         eye, target = as_vector(eye, 3, "eye"), as_vector(target, 3, "target")
         front = self._in_camera_axes(target - eye)

@@ -60,7 +60,7 @@ def find_port(host: str, port: int) -> int:
         try:
             _try_port(host, candidate)
         except socket.gaierror as error:
-            raise NewtonsimError(f"host: {host!r} is no address: {error}") from error
+            raise NewtonsimError(f"host: {host!r} is not an address: {error}") from error
         except OSError as error:
             failure = error
         else:

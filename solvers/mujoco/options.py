@@ -91,7 +91,7 @@ class MujocoOptions:
             if value is None and name == "ncon_per_env":
                 continue
             if not _is(value, Integral) or value < least:
-                raise ValueError(f"{name}: expected a whole number from {least} on, got {value!r}")
+                raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
         for name in (*_POSITIVE, *_NOT_NEGATIVE):
             value = getattr(self, name)
             if not _is_number(value) or value < 0.0 or (value == 0.0 and name in _POSITIVE):

@@ -21,10 +21,10 @@ class ParticlePairs:
     """Contacts between the particles of a model, solved by extended position-based dynamics.
 
     All particles of a world meet each other, and those of the global world all. Particles that elements
-    connect into one body meet if `self_contact` says so of both, and if they are no neighbours: at rest, that
-    is in `Model.particle_q`, they are farther apart than 1.25 times the sum of their radii. A cloth whose
-    radii exceed half the distance of its particles is therefore at rest when it is flat, and still meets
-    itself when it folds.
+    connect into one body meet if `self_contact` says so for both, and unless they are neighbours: at rest,
+    that is in `Model.particle_q`, they are farther apart than 1.25 times the sum of their radii. A cloth
+    whose radii exceed half the distance of its particles is therefore at rest when it is flat, and still
+    meets itself when it folds.
 
     Args:
         model: The particles.

@@ -289,4 +289,4 @@ def _check_options(solver: XPBDSolver) -> None:
     check_relaxations(solver, _RELAXATIONS)
     check_shares(solver, ("warm_start",))
     if not solver.angular_damping >= 0.0:
-        raise ValueError(f"angular_damping: expected a number from 0 on, got {solver.angular_damping}")
+        raise ValueError(f"angular_damping: expected a number of at least 0, got {solver.angular_damping}")

@@ -104,7 +104,7 @@ def test_what_has_no_law_is_refused():
         ),
         (
             '<muscle name="m" joint="j" lengthrange="0 1"/>',
-            "actuator 'm': it is no actuator of one joint",
+            "actuator 'm': it is not an affine actuator of one joint",
         ),
     ):
         _, report = read(TEXT.format(dt=DT, actuators=actuators))

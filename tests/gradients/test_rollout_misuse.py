@@ -52,7 +52,7 @@ def add_one(losses: wp.array(dtype=float)):
         ({"wrt": ("model.gravity",)}, "did you mean 'model.gravity_vec'"),
         ({"wrt": ("control.joint_acts",)}, "did you mean 'control.joint_act'"),
         ({"wrt": ("state.particle_q",)}, "model has none"),
-        ({"wrt": ("state.joint_q", "state.joint_q")}, "'state.joint_q' is there twice"),
+        ({"wrt": ("state.joint_q", "state.joint_q")}, "'state.joint_q' is listed twice"),
         ({"wrt": "state.joint_q"}, "string"),
         ({"wrt": None}, "wrt: expected a sequence of names, got NoneType"),
         ({"wrt": (3,)}, "wrt: .*got 3"),

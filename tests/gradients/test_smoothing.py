@@ -221,7 +221,7 @@ def test_worlds_that_differ_are_refused(rollouts, rails):
     """Differences between worlds would pass as effects of the disturbance."""
     state = rails.state()
     state.joint_q.assign(np.linspace(0.0, 3.0, SAMPLES))
-    with pytest.raises(NewtonsimError, match="no copies"):
+    with pytest.raises(NewtonsimError, match="not copies"):
         diff.smoothed_gradient(rollouts["square"], {"state.joint_qd": [0.0]}, 0.1, state, order="zeroth")
 
 

@@ -184,7 +184,7 @@ def test_shift_moves_controls_on(device):
         ({"noise": -1.0}, "noise: expected positive numbers"),
         ({"noise": [1.0, 2.0]}, r"noise: expected shape \(\) or \(1,\), got \(2,\)"),
         ({"noise": math.nan}, "noise: expected finite numbers, got nan"),
-        ({"knots": 0}, "knots: expected a whole number from 1 on, got 0"),
+        ({"knots": 0}, "knots: expected a whole number of at least 1, got 0"),
         ({"knots": 21}, "knots: expected at most the horizon, 20, got 21"),
         ({"temperature": 0.0}, "temperature: expected a positive number, got 0.0"),
     ],
@@ -204,7 +204,7 @@ def test_noise_without_bounds_has_to_be_given():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"iterations": 0}, "iterations: expected a whole number from 1 on, got 0"),
+        ({"iterations": 0}, "iterations: expected a whole number of at least 1, got 0"),
         ({"controls": np.zeros((3, 1))}, r"controls: expected shape \(20, 1\) or \(1,\), got \(3, 1\)"),
         ({"controls": [math.inf]}, "controls: expected finite numbers, got inf"),
         ({"start": ([0.0, 0.0], [0.0])}, r"start: joint_q: expected shape \(1,\), got \(2,\)"),

@@ -123,7 +123,7 @@ def test_what_policies_see():
 
 
 def test_wrong_arguments_are_told():
-    with pytest.raises(NewtonsimError, match="worlds: expected a whole number from 1 on, got 0"):
+    with pytest.raises(NewtonsimError, match="worlds: expected a whole number of at least 1, got 0"):
         optimize.SHAC(cart_problem(), worlds=0)
     with pytest.raises(NewtonsimError, match=r"discount: expected a number between 0 and 1, got 1\.5"):
         optimize.SHAC(cart_problem(), discount=1.5)

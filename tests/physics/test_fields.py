@@ -457,7 +457,7 @@ def test_solvers_that_took_the_model_over_say_so(device):
     model = worlds_of(robot(), 2, device)
     sim = Simulator(model, MuJoCoSolver(model, use_mujoco=True), DT)
     view = View(sim)
-    with pytest.raises(ModelError, match=r"bodies\.mass: MuJoCoSolver has taken over the model"):
+    with pytest.raises(ModelError, match=r"bodies\.mass: MuJoCoSolver copied the model"):
         view.bodies.mass = 1.0
     view.gravity = [[0.0, 0.0, 0.0], [0.0, 0.0, -9.81]]
     sim.step(30)

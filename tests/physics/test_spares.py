@@ -279,7 +279,7 @@ def test_misuse_is_refused(device):
     two.add_body(mass=1.0)
     with pytest.raises(ModelError, match=r"2 trees"):
         z_up().reserve(two)
-    with pytest.raises(ModelError, match=r"count from 1 on, got 0"):
+    with pytest.raises(ModelError, match=r"count of at least 1, got 0"):
         z_up().reserve(box(), 0)
     with pytest.raises(ModelError, match=r"XPBDSolver moves all bodies"):
         Spares(Simulator(sim.model, XPBDSolver(sim.model), DT))
@@ -293,7 +293,7 @@ def test_what_would_be_lost_is_refused(device):
     sim = with_spares(device)
     fixed = box()
     fixed.add_shape_box(-1, hx=1.0, hy=1.0, hz=1.0)
-    with pytest.raises(ModelError, match="it has shapes that belong to no body"):
+    with pytest.raises(ModelError, match="got one with shapes that belong to no body"):
         z_up().reserve(fixed)
     soft = box().finalize(device)
     soft.shape_solref.assign([[0.1, 1.0]])
@@ -314,7 +314,7 @@ def test_places_are_those_that_were_reserved(device):
         box((6.0, 0.0, 0.1), key="spare_0x"), update_num_env_count=False, separate_collision_group=False
     )
     for key in ("spare", "spare_0"):
-        with pytest.raises(ModelError, match="could not be told from body 'spare_0"):
+        with pytest.raises(ModelError, match="could not be distinguished from body 'spare_0"):
             world.reserve(box(), key=key)
     sim = simulator_of(world, device)
     spares = Spares(sim)

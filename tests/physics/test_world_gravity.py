@@ -209,7 +209,9 @@ def test_what_is_not_per_world_is_refused(device: str):
     builder.replicate(scene(), 2, spacing=(0.0, 0.0, 0.0))
     builder.add_particle((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 1.0)
     shared = builder.finalize(device)
-    with pytest.raises(ModelError, match="gravity: worlds cannot differ in it, particle 0 belongs to none"):
+    with pytest.raises(
+        ModelError, match="gravity: cannot differ between worlds, since particle 0 belongs to none"
+    ):
         shared.gravity = DOWN[:2]
     shared.gravity = DOWN[0]
 

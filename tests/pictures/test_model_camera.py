@@ -585,5 +585,5 @@ def test_states_of_other_models_and_views_without_direction_are_refused():
             camera.render(nothing)
     with pytest.raises(ModelError, match=r"a ModelBuilder; finalize\(\) makes one"):
         Camera(carried_builder(), 4, 4, pose=(0, 0, 0, 0, 0, 0, 1))
-    with pytest.raises(ModelError, match="no view"):
+    with pytest.raises(ModelError, match="not a view"):
         look_at((0, 0, 1), (0, 0, 0))

@@ -238,7 +238,7 @@ class _UrdfWriter:
         follower, leader = (None if place is None else self.axes.get(place) for place in constraint.coupled)
         linear = constraint.kind == ConstraintType.COUPLING and not constraint.coefficients[2:].any()
         if not (linear and follower and leader and constraint.enabled):
-            self.report.unsupported(constraint.key, "a constraint that is no linear coupling of two joints")
+            self.report.unsupported(constraint.key, "a constraint other than a linear coupling of two joints")
             return None
         own = self.elements[follower[0]]
         if own.find("mimic") is not None:

@@ -108,7 +108,7 @@ class FeatherstoneEngine:
             return structure.content
         content = model_building.describe_world(client)
         client.call_hooks("build", content.builder)
-        if not client.soft_bodies:  # those are no part of a structure
+        if not client.soft_bodies:  # those are not part of a structure
             structure.content = content
         return content
 

@@ -156,7 +156,7 @@ class PhysicsServer:
                 os.unlink(path)
 
     def _answer_one(self) -> None:
-        """Receive one message and send the answer; what is no message gets an error."""
+        """Receive one message and send the answer; what is not a message gets an error."""
         frames = self._socket.recv_multipart()
         try:
             if len(frames) != 2:

@@ -39,7 +39,7 @@ _ERRORS = {
 
 
 class ProtocolError(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 class Call(NamedTuple):

@@ -49,7 +49,7 @@ def as_int(value: object, client: HasWorlds | None = None, name: str = "An argum
 
     Raises:
         error: It is an array in a client of several worlds.
-        TypeError: It is no integer; floats are none.
+        TypeError: It is not an integer; floats are none.
         OverflowError: It has more than 32 bits.
     """
     if client is not None and client.num_worlds > 1 and np.ndim(value):
@@ -74,7 +74,7 @@ def as_float(
         per_world: Whether worlds may have different values.
 
     Raises:
-        TypeError: It is no real number.
+        TypeError: It is not a real number.
         error: The array does not have one value per world, or something is not a number (NaN).
     """
     if client is not None and (client.num_worlds > 1 or client.chooses) and has_axes(value):
@@ -157,7 +157,7 @@ def quat(value: Sequence[float], name: str) -> tuple[float, float, float, float]
 
 
 def _cannot_convert(value: object, size: int, name: str) -> error:
-    """Return the error of what is no vector; one for each world has its own."""
+    """Return the error of what is not a vector; one for each world has its own."""
     given = value.shape if isinstance(value, np.ndarray) else ()
     said = f" Its shape is ({size},), the same in all worlds, not {given}." if len(given) > 1 else ""
     return error(f"Cannot convert {name}.{said}")
@@ -239,7 +239,7 @@ def floats(value: object, message: str) -> list[float]:
         message: Text of the error.
 
     Raises:
-        error: It is no sequence of numbers.
+        error: It is not a sequence of numbers.
     """
     try:
         return [float(item) for item in value]
