@@ -34,9 +34,8 @@ def test_counterparts_exist():
 def test_the_warning_says_what_differs_and_comes_once():
     expected = (
         "AntBulletEnv-v0 is replaced by newtonsim's Ant, which has its own robot, reward and start; an "
-        "observation of 105 "
-        "numbers instead of an observation of 28 numbers; 0.05 s for an action instead of 0.0165 s for an "
-        "action"
+        "observation of 105 numbers instead of an observation of 28 numbers; 0.05 s for an action instead "
+        "of 0.0165 s for an action"
     )
     with pytest.warns(SubstitutedEnvironmentWarning) as caught:
         env = envs.make("AntBulletEnv-v0", 2, device="cpu")

@@ -174,7 +174,7 @@ def test_updates_do_not_depend_on_who_collects(name):
 @pytest.mark.parametrize("count", [0, 7])
 def test_shares_need_a_world_each(count):
     assert shares(7, 3) == [(0, 2), (2, 2), (4, 3)]
-    with pytest.raises(NewtonsimError, match="workers: expected from 1 to 6"):
+    with pytest.raises(NewtonsimError, match="workers: expected 1 to 6"):
         shares(6, count)
 
 
