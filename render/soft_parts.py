@@ -1,4 +1,4 @@
-"""What particles and muscles of a model look like, on the host: surfaces, lines and grains."""
+"""The visible form of a model's particles and muscles, on the host: surfaces, lines and grains."""
 
 from __future__ import annotations
 
