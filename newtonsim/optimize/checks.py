@@ -1,4 +1,4 @@
-"""What users hand to optimisers, checked before anything is changed."""
+"""Checks of users' arguments to optimisers, before anything is changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def check_positive(name: str, value: object) -> float:
     """Return a positive number.
 
     Raises:
-        NewtonsimError: It is none; the message has the name.
+        NewtonsimError: It is not; the message has the name.
     """
     if not (isinstance(value, (int, float, np.number)) and 0.0 < float(value) < np.inf):
         raise NewtonsimError(f"{name}: expected a positive number, got {value!r}")
@@ -37,10 +37,10 @@ def check_positive(name: str, value: object) -> float:
 
 
 def warn_of_costs(optimizer: object) -> None:
-    """Tell a control loop that its optimiser has nothing to go by."""
+    """Warn a control loop that its optimiser found no finite cost."""
     warnings.warn(
-        f"{type(optimizer).__name__}: nothing that was tried from this state has a finite cost; "
-        "the controls are those of before",
+        f"{type(optimizer).__name__}: nothing tried from this state has a finite cost; the controls are "
+        "unchanged",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -52,7 +52,7 @@ def read_numbers(
     """Return numbers of one of some shapes, float64.
 
     Raises:
-        NewtonsimError: They have another shape, are none, or not finite; the message has the name.
+        NewtonsimError: They have another shape, are not numbers, or not finite; the message has the name.
     """
     try:
         array = np.asarray(values.numpy() if hasattr(values, "numpy") else values, np.float64)  # pyright: ignore[reportAttributeAccessIssue]

@@ -242,7 +242,7 @@ def test_zeroth_order_needs_no_gradients(device):
         ({"accuracy": 0.0}, "accuracy: .*0.0"),
         ({"sigma": 0.0}, "sigma: .*state.joint_q"),
         ({"sigma": [0.1, 0.2]}, r"sigma: .*\(1,\)"),
-        ({"values": {}}, "each once"),
+        ({"values": {}}, "distinct names"),
         ({"values": {"state.joint_q": [1.0, 2.0]}}, r"state.joint_q: .*\(1,\), got \(2,\)"),
         ({"values": {"control.joint_f": [[1.0]]}}, r"control.joint_f: .*\(1,\) or \(4, 1\), got \(1, 1\)"),
         ({"values": {"state.joint_p": [1.0]}}, "'state.joint_p'"),

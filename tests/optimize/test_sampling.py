@@ -135,7 +135,7 @@ def test_costs_that_are_nowhere_finite_are_told(device):
     assert str(result).startswith("not finite: the first guess costs nan, and nothing better after 1 it")
     for optimizer in (optimize.MPPI(problem, samples=8), optimize.ILQR(problem), optimize.FDDP(problem)):
         name = type(optimizer).__name__
-        with pytest.warns(RuntimeWarning, match=f"{name}: nothing that was tried from this state has a fin"):
+        with pytest.warns(RuntimeWarning, match=f"{name}: nothing tried from this state has a fin"):
             optimize.Controller(optimizer, 2)(problem.model.state())
 
 
@@ -197,7 +197,7 @@ def test_wrong_options_are_told(options, told):
 def test_noise_without_bounds_has_to_be_given():
     with pytest.raises(NewtonsimError, match="noise: give a number, since control 0 has no bounds"):
         optimize.CEM(cart_problem("cpu", bounds=None))
-    with pytest.raises(NewtonsimError, match=r"elites: expected a share of at most 1, got 2\.0"):
+    with pytest.raises(NewtonsimError, match=r"elites: expected a fraction of at most 1, got 2\.0"):
         optimize.CEM(cart_problem("cpu"), elites=2.0)
 
 
