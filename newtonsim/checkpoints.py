@@ -229,7 +229,7 @@ def _write(array: wp.array, values: np.ndarray) -> None:
 def _host_values(path: str, facts: dict[str, Any], held: dict[str, np.ndarray]) -> dict[str, HostValues]:
     host = facts.get("host")
     if not isinstance(host, dict) or not all(isinstance(values, dict) for values in host.values()):
-        raise CheckpointError(f"{path}: the header of the file makes no sense: no values of the host")
+        raise CheckpointError(f"{path}: the header of the file is invalid: no values of the host")
     found: dict[str, HostValues] = {name: dict(values) for name, values in host.items()}
     for name, array in held.items():
         if name.startswith("host/"):
@@ -240,7 +240,7 @@ def _host_values(path: str, facts: dict[str, Any], held: dict[str, np.ndarray]) 
 
 def _check_about(path: str, given: object, own: dict[str, Any]) -> None:
     if not isinstance(given, dict):
-        raise CheckpointError(f"{path}: the header of the file makes no sense: {given!r}")
+        raise CheckpointError(f"{path}: the header of the file is invalid: {given!r}")
     for name in {**own, **given}:
         if given.get(name) != own.get(name):
             raise CheckpointError(
@@ -249,10 +249,13 @@ def _check_about(path: str, given: object, own: dict[str, Any]) -> None:
 
 
 def _check_names(path: str, what: str, given: set[str], own: set[str]) -> None:
-    for names, text in ((given - own, "this simulation has not"), (own - given, "the file has not")):
+    for names, text in (
+        (given - own, "this simulation does not have"),
+        (own - given, "the file does not have"),
+    ):
         if names:
             some = ", ".join(sorted(names)[:3])
-            raise CheckpointError(f"{path}: {len(names)} {what} {text}: {some}; make both in the same way")
+            raise CheckpointError(f"{path}: {len(names)} {what} {text}: {some}; create both in the same way")
 
 
 def _check_values(where: str, given: HostValues, own: HostValues) -> None:
@@ -283,7 +286,7 @@ def _versions() -> dict[str, str]:
 def _warn_of_versions(path: str, made_by: object) -> None:
     if made_by != _versions():
         warnings.warn(
-            f"{path}: made by {made_by}, restored by {_versions()}: what follows may differ in the last bits",
+            f"{path}: made by {made_by}, restored by {_versions()}: later steps may differ in the last bits",
             UserWarning,
             stacklevel=4,
         )

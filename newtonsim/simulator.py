@@ -176,7 +176,7 @@ class Simulator:
         """
         if n < 1:
             if n < 0:
-                raise ValueError(f"n: expected a number not below 0, got {n}")
+                raise ValueError(f"n: expected a number of at least 0, got {n}")
             return
         if _watchers or config.checked:
             self._step_watched(n)

@@ -125,7 +125,7 @@ class SolverBase(Revised, DifferentiableSolver):
             CheckError: With `newtonsim.config.checked`: the state that the step begins with is spoilt.
         """
         if model.bodies_may_be_absent and not self.lets_bodies_be_absent:
-            raise ModelError(f"{type(self).__name__} moves all bodies, also those that are absent")
+            raise ModelError(f"{type(self).__name__} moves all bodies, even absent ones")
         for state in (state_in, state_out):
             model.check_state(state)
         control = default if control is None else control

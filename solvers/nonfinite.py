@@ -156,7 +156,7 @@ class NonfiniteWorlds:
             if origin.kind == "tree":
                 what = f"the tree of {what}"
         told = "" if explain is None else explain(origin)
-        return f"it began in world {origin.world}, in step {origin.step} of the solver, with {what}{told}; "
+        return f"it started in world {origin.world}, in step {origin.step} of the solver, with {what}{told}; "
 
     def reset(self, world_mask: wp.array | None) -> None:
         """Forget the marks of the masked worlds, bool, shape (world_count,), or of all."""

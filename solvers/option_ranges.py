@@ -23,7 +23,7 @@ def check_not_negative(options: object, names: Iterable[str]) -> None:
     """Raise a ValueError for an attribute below 0, or no number."""
     for name in names:
         if not getattr(options, name) >= 0.0:
-            raise ValueError(f"{name}: expected a number not below 0, got {getattr(options, name)}")
+            raise ValueError(f"{name}: expected a number of at least 0, got {getattr(options, name)}")
 
 
 def check_relaxations(options: object, names: Iterable[str]) -> None:

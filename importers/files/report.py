@@ -173,7 +173,7 @@ class ImportReport:
         """Raise (strict) or warn once of everything that is unsupported, and once of what was mended."""
         faults = self.of_kind("mended")
         if faults:
-            text = self._warning_text(faults, "has faults that were mended")
+            text = self._warning_text(faults, "has faults that were repaired")
             warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
         entries = self.of_kind("unsupported")
         if not entries:

@@ -155,7 +155,7 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
                     file.write(chunk)
                     bar.update(len(chunk))
         if announced is not None and size < announced:
-            raise ImportFileError(f"is incomplete: {size} of {announced} bytes came", address)
+            raise ImportFileError(f"is incomplete: {size} of {announced} bytes arrived", address)
         part.replace(path)
     except HTTPError as error:
         raise ImportFileError(f"the server answers {error.code} {error.reason}", address) from error
@@ -165,7 +165,7 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
         reason = getattr(error, "reason", error)
         raise ImportFileError(
             f"the server cannot be reached ({reason}); is this machine offline? "
-            "Download the file elsewhere and pass its name",
+            "Download the file elsewhere and pass its path",
             address,
         ) from error
     except OSError as error:

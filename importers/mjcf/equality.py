@@ -76,7 +76,7 @@ def _read_softness(node: Node, equality: Equality, report: ImportReport) -> None
         first, second = (*node.floats("solref"), 1.0)[:2]
         # positive: time constant and damping ratio; negative: stiffness and damping per unit of mass
         equality.recovery_time = float(first if first > 0.0 else second / min(first, -1.0e-9))
-        report.approximated(node, "solref sets how fast errors vanish; under load the constraint is rigid")
+        report.approximated(node, "solref sets how fast errors decay; under load the constraint is rigid")
     if differs(node, "solimp"):
         report.approximated(node, "solimp has no effect; under load the constraint is rigid")
 

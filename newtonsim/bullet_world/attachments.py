@@ -193,7 +193,8 @@ def carry(moved: Item) -> list[Item]:
         elif attachment not in used and not attachment.is_kept:
             a, b = attachment.parent.name, attachment.child.name
             warnings.warn(
-                f"the attachment of {a!r} and {b!r} is not kept: other attachments hold them elsewhere",
+                f"the attachment of {a!r} and {b!r} cannot be maintained: other attachments hold them "
+                "elsewhere",
                 stacklevel=5,  # who set a joint
             )
     return places

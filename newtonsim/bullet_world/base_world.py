@@ -124,7 +124,7 @@ class World(Generic[Item], metaclass=CurrentWorld):
             WorldExitedError: The world has ended.
         """
         if self._client is None:
-            raise WorldExitedError("this world has ended, by exit()")
+            raise WorldExitedError("this world was ended by exit()")
         return self._client
 
     @property

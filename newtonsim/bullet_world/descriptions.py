@@ -144,7 +144,7 @@ def _keep_urdf(source: Path, folders: Sequence[str], ignore_cache: bool) -> str:
     try:
         root = ElementTree.fromstring(source.read_bytes())
     except ElementTree.ParseError as error:
-        raise ValueError(f"{source}: no XML: {error}") from None
+        raise ValueError(f"{source}: not XML: {error}") from None
     places = [source.parent, *source.parent.parents]
     for element in root.iter():
         name = element.get("filename", "")

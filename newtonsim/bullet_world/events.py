@@ -22,7 +22,7 @@ class Event:
             TypeError: It cannot be called.
         """
         if not callable(handler):
-            raise TypeError(f"handler: expected something to call, got {handler!r}")
+            raise TypeError(f"handler: expected a callable, got {handler!r}")
         if handler not in self._handlers:
             self._handlers.append(handler)
         return self

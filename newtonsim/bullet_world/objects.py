@@ -511,8 +511,8 @@ class Object:
         law = multiplier * values.get(leader, self.get_joint_state(leader)) + offset
         if abs(value - law) > ROUNDING:
             warnings.warn(
-                f"joint {name!r} of {self.name!r} mimics {leader!r}, which asks for {law:g}: "
-                f"it is set to {values[name]:g}, and {value:g} was given",
+                f"joint {name!r} of {self.name!r} mimics {leader!r}, which requires {law:g}: "
+                f"it is set to {values[name]:g}, but {value:g} was given",
                 stacklevel=4,
             )
 

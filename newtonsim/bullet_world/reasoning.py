@@ -151,7 +151,7 @@ def visible(
     _require(obj=obj)
     many, rows = not is_pose(camera), pose_rows([camera] if is_pose(camera) else camera, "camera")
     if not 0.0 <= threshold <= 1.0:
-        raise ValueError(f"threshold: expected a share in 0..1, got {threshold!r}")
+        raise ValueError(f"threshold: expected a fraction in 0..1, got {threshold!r}")
     if not len(rows):
         return np.zeros(0, bool)
     shares = []

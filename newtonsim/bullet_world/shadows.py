@@ -47,7 +47,7 @@ class Trials:
             WorldExitedError: The copies have ended.
         """
         if self._client is None:
-            raise WorldExitedError("these shadows have ended, by exit()")
+            raise WorldExitedError("these shadows were ended by exit()")
         return self._client
 
     def id_of(self, item: Object) -> int:
@@ -165,7 +165,7 @@ class Trials:
         """
         names = [name for name in robot.joints if robot.get_joint_type(name) in ONE_COORDINATE]
         if not names:
-            raise ValueError(f"{robot.name!r} has no joints that could reach for something")
+            raise ValueError(f"{robot.name!r} has no joints with which to reach for something")
         limits = np.array([robot.get_joint_limits(name) for name in names])
         joints = [robot.joints[name] for name in names]
         columns = [robot.movable.index(joint) for joint in joints]

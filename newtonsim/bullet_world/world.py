@@ -204,7 +204,7 @@ class BulletWorld(World[Object]):
         """
         seconds = numbers((seconds,), 1, "seconds")[0]
         if seconds < 0.0:
-            raise ValueError(f"seconds: expected no negative number, got {seconds!r}")
+            raise ValueError(f"seconds: expected a number of at least 0, got {seconds!r}")
         for _ in range(int(seconds / STEP + 1.0e-6)):
             self.client.stepSimulation()
             if self._collision_callbacks:
@@ -248,7 +248,7 @@ class BulletWorld(World[Object]):
         snapshot = self._states[state_id]
         gone = [item.name for item in snapshot.objects if item not in self._objects]
         if gone:
-            warnings.warn(f"restore_state: {', '.join(gone)} was removed and stays away", stacklevel=2)
+            warnings.warn(f"restore_state: {', '.join(gone)} was removed and is not restored", stacklevel=2)
         for item in snapshots.put(snapshot, self):
             self.manipulation_event(item, [item])
 

@@ -172,7 +172,7 @@ class Contacts:
             lost.append(f"{contacts} contacts (set Model.rigid_contact_max_per_world)")
         needed = most_contacts if contacts else most_pairs
         warnings.warn(
-            f"contact buffers are too small, contacts are missing: a world needs room for "
+            f"contact buffers are too small and contacts are missing: a world needs room for "
             f"{' and '.join(lost)}; most in world {int(np.argmax(needed))}",
             BufferWarning,
             stacklevel=3,
@@ -197,7 +197,7 @@ def check_contacts(model: Model, contacts: Contacts) -> None:
     if contacts.plan is not collision_plan_of(model):
         raise ModelError(
             "contacts: expected a buffer of the model, such as model.contact() makes, got one of another "
-            "model, or one from before Model.forget"
+            "model, or one created before Model.forget"
         )
 
 

@@ -99,7 +99,7 @@ class CollisionPlan:
         for name, room in (("rigid_pair_max_per_world", pairs), ("rigid_contact_max_per_world", contacts)):
             limit = getattr(model, name)
             if limit < 0:
-                raise ModelError(f"{name}: expected a number not below 0, got {limit}")
+                raise ModelError(f"{name}: expected a number of at least 0, got {limit}")
             if limit:
                 room[:] = limit
         self.pair_start = np.concatenate(([0], np.cumsum(pairs))).astype(np.int32)

@@ -22,7 +22,7 @@ def connect(address: str | None = None) -> ModuleType:
     try:
         import ray
     except ImportError as error:
-        raise NewtonsimError("workers: they need Ray, pip install 'newtonsim[ray]'") from error
+        raise NewtonsimError("workers: Ray is required: pip install 'newtonsim[ray]'") from error
     if not ray.is_initialized():
         try:
             ray.init(address=address, include_dashboard=False, logging_level="WARNING")  # pyright: ignore[reportArgumentType]

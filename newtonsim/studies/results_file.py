@@ -70,7 +70,7 @@ class SweepFile:
         if found[1] != own[1]:
             raise NewtonsimError(f"resume: {self._path}: expected batches of {own[1]}, found {found[1]}")
         if found[2] != own[2]:
-            raise NewtonsimError(f"resume: {self._path}: made with other parameters; name another file")
+            raise NewtonsimError(f"resume: {self._path}: created with other parameters; choose another file")
 
     def read(self) -> dict[int, Arrays]:
         """Return the results of the batches that were finished."""

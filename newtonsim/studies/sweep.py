@@ -108,7 +108,7 @@ def _checked_alike(
             first = next(iter(done.values()))
             was, now = _layout(first), _layout(results)
             if was != now:
-                raise BatchError(number, f"evaluate: results were {was} in other batches, are {now} here")
+                raise BatchError(number, f"evaluate: results were {was} in other batches, but are {now} here")
         yield number, results
 
 

@@ -226,7 +226,7 @@ class BodyAdjoint:
             warnings.warn(
                 f"{solver}: sweeps ended {part:.0%} of what joints and contacts do away from the "
                 f"converged step (world {world}); the gradient is that of the converged step, and may be "
-                "wrong by as much: take more iterations and constraints.velocity_sweeps, or substeps",
+                "wrong by as much: use more iterations and constraints.velocity_sweeps, or more substeps",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -95,7 +95,7 @@ class MujocoOptions:
         for name in (*_POSITIVE, *_NOT_NEGATIVE):
             value = getattr(self, name)
             if not _is_number(value) or value < 0.0 or (value == 0.0 and name in _POSITIVE):
-                kind = "positive number" if name in _POSITIVE else "number not below 0"
+                kind = "positive number" if name in _POSITIVE else "number of at least 0"
                 raise ValueError(f"{name}: expected a {kind}, got {value!r}")
         for name, count in _LENGTHS.items():
             values = getattr(self, name)

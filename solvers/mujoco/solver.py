@@ -135,7 +135,7 @@ class MuJoCoSolver(SolverBase):
         if not isinstance(model, Model):
             raise TypeError(f"MuJoCoSolver: expected a Model, got {type(model).__name__}")
         if update_data_every < 0:
-            raise ValueError(f"update_data_every: expected a number not below 0, got {update_data_every}")
+            raise ValueError(f"update_data_every: expected a number of at least 0, got {update_data_every}")
         settings = MujocoOptions(
             separate_envs_to_worlds=True if separate_envs_to_worlds is None else separate_envs_to_worlds,
             nefc_per_env=nefc_per_env,
@@ -190,7 +190,7 @@ class MuJoCoSolver(SolverBase):
         if mjw_model is None and mjw_data is None:
             return convert(self.model, settings)
         if mjw_model is None or mjw_data is None:
-            raise ValueError("mjw_model and mjw_data: give both or none of them")
+            raise ValueError("mjw_model and mjw_data: give both or neither")
         conversion = conversion_of(self.model, mjw_model)
         if conversion_of(self.model, mjw_data) is not conversion:
             raise ModelError("mjw_data: it does not belong to mjw_model")
@@ -281,7 +281,7 @@ class MuJoCoSolver(SolverBase):
 
     def _check_gravity(self) -> None:
         if self.model.gravity_per_world and self.conversion.rows < self.model.world_count:
-            raise ModelError("gravity: worlds that MuJoCo steps as one cannot differ in it")
+            raise ModelError("gravity: it cannot differ between worlds that MuJoCo steps as one")
 
     def _step_warp(
         self,
@@ -332,7 +332,9 @@ class MuJoCoSolver(SolverBase):
         if contacts is None or disabled or not self.mj_model.ngeom:
             return False
         if not takes_contacts(self.conversion):
-            raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
+            raise ValueError(
+                "contacts: with this integrator MuJoCo finds contacts within the step; pass None"
+            )
         if not self._given:
             self._given.append(GivenContacts(self.conversion, self.mjw_data))
         return True
@@ -417,8 +419,8 @@ class MuJoCoSolver(SolverBase):
         self._overflow[0] |= found
         if short:
             warnings.warn(
-                f"MuJoCoSolver: mujoco_warp ran out of room for {', '.join(short)}, and left constraints "
-                "out: raise nefc_per_env and ncon_per_env",
+                f"MuJoCoSolver: mujoco_warp ran out of room for {', '.join(short)}, and dropped "
+                "constraints: raise nefc_per_env and ncon_per_env",
                 UserWarning,
                 stacklevel=3,
             )
@@ -486,7 +488,7 @@ class MuJoCoSolver(SolverBase):
         model.check_state(state)
         arrays = _arrays_of(transfer, mj_data)
         if isinstance(arrays, HostArrays) and transfer.conversion.rows > 1:
-            raise ModelError(f"mj_data: it holds one world, the model has {transfer.conversion.rows}")
+            raise ModelError(f"mj_data: it has one world, but the model has {transfer.conversion.rows}")
         transfer.read_state(transfer.launcher(), arrays, state)
         if eval_fk and model.joint_count:
             evaluate_fk(model, state.joint_q, state.joint_qd, None, state)
@@ -626,7 +628,7 @@ def _to_warp(conversion: Conversion, settings: MujocoOptions, state: State | Non
         try:
             mjw_model = mujoco_warp.put_model(conversion.mj_model)
         except NotImplementedError as error:
-            raise ModelError(f"mujoco_warp does not take the model: {error}") from error
+            raise ModelError(f"mujoco_warp does not accept the model: {error}") from error
         mjw_model.opt.warn_overflow = 0
         mjw_model.opt.gravity = wp.zeros(conversion.rows, dtype=wp.vec3)
         mjw_data = mujoco_warp.put_data(

@@ -127,10 +127,12 @@ def select(host: HostModel, separate: bool) -> Selection:
     for kind in ("body", "joint"):
         outside = np.flatnonzero(getattr(host, f"{kind}_world") < 0)
         if len(outside):
-            raise ModelError(f"{host.label(kind, outside[0])}: it is in no world, and worlds are separate")
+            raise ModelError(
+                f"{host.label(kind, outside[0])}: it belongs to no world, but worlds are separate"
+            )
     row = constraint_rows(host)
     if (row < 0).any():
-        raise ModelError(f"{host.label('constraint', int(np.argmin(row)))}: it is in no world")
+        raise ModelError(f"{host.label('constraint', int(np.argmin(row)))}: it belongs to no world")
     worlds = _WorldComparison(host, row, model.world_count)
     worlds.check_arrays()
     worlds.check_filters()
@@ -183,7 +185,7 @@ class _WorldComparison:
             other = int(np.argmax(counts != counts[0]))
             raise ModelError(
                 f"world {other} has {counts[other]} elements of kind '{kind}', world 0 has {counts[0]}: "
-                "worlds that MuJoCo steps separately have to be copies of each other"
+                "worlds that MuJoCo steps separately must be copies of each other"
             )
         order = np.argsort(world, kind="stable")
         return order[np.count_nonzero(world < 0) :].reshape(self.rows, -1)
@@ -227,7 +229,7 @@ class _WorldComparison:
             if not same.all():
                 raise ModelError(
                     f"{name}: world {int(np.argmin(same))} differs from world 0, "
-                    "and worlds that MuJoCo steps separately have to be copies of each other"
+                    "and worlds that MuJoCo steps separately must be copies of each other"
                 )
 
     def check_filters(self) -> None:
@@ -246,7 +248,7 @@ class _WorldComparison:
         if different:
             raise ModelError(
                 f"shape_collision_filter_pairs: world {different[0]} differs from world 0, "
-                "and worlds that MuJoCo steps separately have to be copies of each other"
+                "and worlds that MuJoCo steps separately must be copies of each other"
             )
 
     def _first_of(self, kind: str) -> np.ndarray:
@@ -313,7 +315,7 @@ class _WorldComparison:
         if error.max() > _PLACE_TOLERANCE * reach:
             raise ModelError(
                 f"world {int(np.argmax(error))} is not world 0 moved as a whole, "
-                "and worlds that MuJoCo steps separately have to be copies of each other"
+                "and worlds that MuJoCo steps separately must be copies of each other"
             )
         gravity = np.broadcast_to(self.host.model.gravity, (self.rows, 3))
         turned = np.abs(quat_rotate(origin[:, 3:], gravity) - gravity).max(axis=1)
@@ -356,6 +358,6 @@ def _check_shared_shapes(host: HostModel, origin: np.ndarray) -> None:
         turned = np.abs(quat_rotate(origin[:, 3:], np.tile(normal, (len(origin), 1))) - normal).max()
         if not endless or max(along, turned) > _PLACE_TOLERANCE:
             raise ModelError(
-                f"{host.label('shape', shape)}: worlds stand at different places of it; "
-                "give each world its own, or pass separate_envs_to_worlds=False"
+                f"{host.label('shape', shape)}: worlds are at different places relative to it; give each "
+                "world its own, or pass separate_envs_to_worlds=False"
             )

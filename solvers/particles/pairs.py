@@ -41,7 +41,9 @@ class ParticlePairs:
 
     def __init__(self, model: Model, room: int = 10):
         if room < 1:
-            raise ModelError(f"pairs of particles: room for {room} pairs a particle, expected at least 1")
+            raise ModelError(
+                f"pairs of particles: expected room for at least 1 pair per particle, got {room}"
+            )
         self.model, device, count = model, model.device, model.particle_count
         self.grid = ParticleGrid(model)
         body = connected_bodies(model)
@@ -148,7 +150,7 @@ class ParticlePairs:
         if dropped:
             self._warned = True
             warnings.warn(
-                f"{dropped} contacts between particles have been left out: there is room for "
+                f"{dropped} contacts between particles were dropped: there is room for "
                 f"{len(self.view.pair)} (ParticlePairs(room=...))",
                 BufferWarning,
                 stacklevel=2,

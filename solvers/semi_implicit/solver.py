@@ -303,5 +303,5 @@ class SemiImplicitSolver(LaunchedSolver):
 
 def _not_negative(name: str, value: float) -> float:
     if not (np.isfinite(value) and value >= 0.0):
-        raise ValueError(f"{name}: expected a number not below 0, got {value}")
+        raise ValueError(f"{name}: expected a number of at least 0, got {value}")
     return float(value)

@@ -245,7 +245,7 @@ class VBDSolver(SweepSolver[VBDParticles]):
 
     def _surfaces(self) -> SelfContact:
         if self.surfaces is None:
-            raise ModelError("VBDSolver: make it with handle_self_contact=True for surfaces that collide")
+            raise ModelError("VBDSolver: create it with handle_self_contact=True for surfaces that collide")
         return self.surfaces
 
     def compute_force_element_adjacency(self, model: Model) -> ForceElementAdjacency:

@@ -225,7 +225,7 @@ def test_other_solvers_name_tendons(solver: type):
     builder.add_tendon_fixed(AXES, stiffness=1.0)
     model = builder.finalize("cpu")
     state = model.state()
-    with pytest.warns(newtonsim.UnsupportedElementWarning, match="leaves out tendons"):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="ignores tendons"):
         solver(model).step(model, state, state, None, None, 0.01)
 
 

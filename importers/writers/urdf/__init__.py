@@ -200,7 +200,7 @@ class _UrdfWriter:
         if joint.kind == JointType.DISTANCE:
             self.report.unsupported(joint.key, "a distance becomes a floating joint without limits")
         if joint.parent >= 0 or not np.array_equal(joint.q, [0.0] * 6 + [1.0]):
-            message = "a floating joint below the root starts where the reader puts it"
+            message = "a floating joint below the root starts where the reader places it"
             self.report.approximated(joint.key, message)
         return "floating"
 

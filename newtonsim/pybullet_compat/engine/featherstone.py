@@ -354,7 +354,7 @@ class FeatherstoneEngine:
             error: There are surroundings.
         """
         if self.client.surroundings:
-            raise error("This world has surroundings: its shapes cannot be asked for or changed.")
+            raise error("This world has surroundings: its shapes cannot be queried or changed.")
 
     def take_settings(self) -> None:
         """Take gravity, times and options from the client."""

@@ -124,7 +124,7 @@ class PhysicsServer:
         """
         path = protocol.socket_path(key)
         if protocol.listens(path):
-            raise OSError(errno.EADDRINUSE, f"there is a server with shared memory key {key} already")
+            raise OSError(errno.EADDRINUSE, f"there is already a server with shared memory key {key}")
         if os.path.exists(path):
             os.unlink(path)
         try:

@@ -84,7 +84,7 @@ def as_float(
         try:
             array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise error(f"{name}: expected {expected}, got something else than numbers.") from None
+            raise error(f"{name}: expected {expected}, got something other than numbers.") from None
         if not per_world or array.shape != (client.given_worlds,):
             raise error(f"{name}: expected {expected}, got shape {array.shape}.")
         if np.isnan(array).any():
@@ -108,7 +108,7 @@ def has_axes(value: object) -> bool:
 def finite(value: float | np.ndarray, name: str) -> None:
     """Raise `error` if a number, or one of them, is infinite."""
     if not np.isfinite(value).all():
-        raise error(f"{name} has to be finite.")
+        raise error(f"{name} must be finite.")
 
 
 def as_str(value: object, position: int) -> str:
@@ -197,7 +197,7 @@ def rows(value: object, size: int, client: HasWorlds, message: str, largest: flo
     Raises:
         error: It is something else.
     """
-    shape = f"something else than numbers in a {type(value).__name__}"
+    shape = f"something other than numbers in a {type(value).__name__}"
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
