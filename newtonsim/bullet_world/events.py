@@ -16,7 +16,7 @@ class Event:
         self._handlers: list[Callable] = []
 
     def add(self, handler: Callable) -> Event:
-        """Call a function from now on; one that is there already is not added again.
+        """Call a function from now on; one that was already added is not added again.
 
         Raises:
             TypeError: It cannot be called.
@@ -28,7 +28,7 @@ class Event:
         return self
 
     def remove(self, handler: Callable) -> Event:
-        """Call a function no more; one that is not there does nothing."""
+        """Stop calling a function; does nothing if it was not added."""
         if handler in self._handlers:
             self._handlers.remove(handler)
         return self

@@ -14,7 +14,7 @@ from newtonsim.bullet_world.twins import mirror
 class World_Sync:
     """Keeps a world and its shadow the same, at the moment when the shadow is used.
 
-    Nothing runs in the background: `sync` copies what there is.
+    Nothing runs in the background: `sync` copies the current state.
 
     Args:
         world: The world.
@@ -79,7 +79,7 @@ class World_Sync:
 
         Raises:
             TypeError: It is not an object.
-            ValueError: It is not the shadow of one.
+            ValueError: It is not the shadow of an object.
         """
         expect(item, Object, "object")
         for main, twin in self.object_mapping.items():

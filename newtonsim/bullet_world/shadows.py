@@ -1,4 +1,4 @@
-"""Worlds for trying things out: one or many copies of a world, named by its objects."""
+"""Worlds for trying things out: one or many copies of a world, addressed by its objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MORE_STARTS = 28
 
 
 class Trials:
-    """Copies of a world in the worlds of one client, which may differ in where things are.
+    """Copies of a world in the worlds of one client, in which objects may have different poses.
 
     Args:
         world: The world.
@@ -65,14 +65,14 @@ class Trials:
     # -- candidates ------------------------------------------------------------------------------------------
 
     def place(self, item: Object, poses: Sequence | np.ndarray) -> None:
-        """Put an object elsewhere in each copy and stop its base; copies of what is attached to it follow.
+        """Move an object in each copy and stop its base; copies of what is attached to it follow.
 
         Args:
             item: The object.
             poses: Pose of the root link for each copy: pairs of position and orientation, or (count, 7).
 
         Raises:
-            ValueError: One is no pose, or there is not one for each copy.
+            ValueError: One is not a pose, or there is not one for each copy.
         """
         rows = pose_rows(poses)
         if len(rows) != self.count:
@@ -146,7 +146,7 @@ class Trials:
         orientations: np.ndarray | None = None,
         more: bool = False,
     ) -> np.ndarray:
-        """Bring a link of a robot near targets by inverse kinematics, and return where it came.
+        """Move a link of a robot towards targets by inverse kinematics, and return where it ends up.
 
         Joints stay within their limits.
 
@@ -212,7 +212,7 @@ def _distance(frames: np.ndarray, positions: np.ndarray, orientations: np.ndarra
 
 
 class Shadows(Trials):
-    """Shadows of a world, as it is now, in one batched model; they stay apart from it and from each other.
+    """Copies of the current world in one batched model, independent of it and of each other.
 
     Args:
         world: The world.
@@ -225,7 +225,7 @@ class Shadows(Trials):
         count: Number of copies.
 
     Raises:
-        ValueError: There is no copy, or an object is in another world.
+        ValueError: The number of copies is zero, or an object is in another world.
     """
 
     def __init__(
@@ -256,7 +256,7 @@ class Shadows(Trials):
         self.exit()
 
     def let_go(self, item: Object) -> None:
-        """Remove what holds an object loosely, as its place is another now."""
+        """Remove loose attachments of an object, since it has moved."""
         for attachment in item.attachments.values():
             if attachment.loose and attachment.child is item and attachment.parent in self._ids:
                 self.client.removeConstraint(attachment.id)
@@ -264,7 +264,7 @@ class Shadows(Trials):
                 set_collisions(self.client, a.id, a.links.values(), b.id, b.links.values(), True)
 
     def exit(self) -> None:
-        """End the copies; a second time does nothing."""
+        """End the copies; a second call does nothing."""
         if self._client is not None:
             client, self._client = self._client, None
             client.disconnect()
