@@ -234,7 +234,7 @@ def test_masses_that_the_default_leaves_out_are_told(parse):
     builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=True)
     assert builder.body_mass == pytest.approx([1000.0])
     (entry,) = report.of_kind("approximated")
-    assert "<inertial> with 5 kg is left out, and the geometry gives 1000 kg" in entry.message
+    assert "<inertial> with 5 kg is ignored, and the geometry gives 1000 kg" in entry.message
     assert "ignore_inertial_definitions" in entry.message
     builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=False)
     assert builder.body_mass == pytest.approx([5.0])

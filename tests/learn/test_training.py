@@ -173,7 +173,7 @@ def test_the_command_survives_a_kill(tmp_path):
     assert "20 episodes" in play(tmp_path)  # from the checkpoint
     result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
-    assert "going on after" in result.stdout
+    assert "continuing after" in result.stdout
     iterations = math.ceil(20000 / 256)
     rows = rows_of(tmp_path)
     assert [int(row["iteration"]) for row in rows] == list(range(1, iterations + 1))

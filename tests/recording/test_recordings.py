@@ -219,7 +219,7 @@ def test_wrong_input_is_refused_before_anything_is_written(tmp_path):
     for index in ("a", 0.0, True):
         with pytest.raises(RecordingError, match="expected a whole number"):
             recording.load(index)
-    with pytest.raises(RecordingError, match="nan is not a time"):
+    with pytest.raises(RecordingError, match="nan is not a number"):
         recording.at(np.nan)
     with pytest.raises(IndexError, match="frame 1 of 1"):
         recording.load(1)
