@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from newtonsim.geometry.transforms import (
     transform_multiply,
     transform_point,
 )
-from newtonsim.scene.arrays import COUNTS, SPECS
+from newtonsim.scene.arrays import COUNTS, SPECS, ArraySpec
 from newtonsim.scene.columns import INTEGER_TYPES, element_shape
 from newtonsim.scene.enums import ConstraintType, GeoType, JointType
 from newtonsim.scene.model import Model
@@ -38,26 +39,38 @@ class HostModel:
         model: The model.
     """
 
+    body_key: list[str]
+    joint_key: list[str]
+    constraint_key: list[str]
+    shape_key: list[str]
+    shape_color: list
+    shape_geo_src: list
+    tendon_key: list[str]
+    tendon_equality_key: list[str]
+
     def __init__(self, model: Model):
         self.model = model
         model.settle_shapes()
 
-    def __getattr__(self, name: str) -> np.ndarray | list:
+    def __getattr__(self, name: str) -> np.ndarray:
         spec = SPECS.get(name)
         if spec is None:
             raise AttributeError(name)
-        value = self._read(name)
-        if spec.dtype is None:
-            value = list(value)
-        elif value is None or not getattr(self.model, COUNTS[spec.per]):
-            value = np.zeros((0, *element_shape(spec)), np.int32 if spec.dtype in INTEGER_TYPES else float)
-        else:
-            value = np.array(value.numpy())
-            value = value.astype(np.float64) if value.dtype == np.float32 else value
+        value = self._on_host(spec)
         setattr(self, name, value)
         return value
 
-    def _read(self, name: str):
+    def _on_host(self, spec: ArraySpec) -> Any:
+        """Return a copy of an array; a list for what has no type on the device, declared above."""
+        value = self._read(spec.name)
+        if spec.dtype is None:
+            return list(value)
+        if value is None or not getattr(self.model, COUNTS[spec.per]):
+            return np.zeros((0, *element_shape(spec)), np.int32 if spec.dtype in INTEGER_TYPES else float)
+        array = np.array(value.numpy())
+        return array.astype(np.float64) if array.dtype == np.float32 else array
+
+    def _read(self, name: str) -> Any:
         for prefix, struct in _STRUCTS.items():
             if name.startswith(prefix) and name != "shape_geo_src":
                 return getattr(getattr(self.model, struct), name.removeprefix(prefix), None)
