@@ -30,8 +30,8 @@ def main() -> None:
         "--names", nargs="+", choices=envs.names(), default=["CartPole", "HalfCheetah", "Ant"]
     )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--samples", type=int, help="samples of a run (default: by environment)")
-    parser.add_argument("--num-envs", type=int, help="worlds (default: by environment)")
+    parser.add_argument("--samples", type=int, help="samples of a run (default: depends on the environment)")
+    parser.add_argument("--num-envs", type=int, help="worlds (default: depends on the environment)")
     parser.add_argument("--folder", type=Path, default=Path("runs"), help="where runs go (default: runs)")
     parser.add_argument("--threads", type=int, default=cores(), help="threads of physics and networks")
     parser.add_argument("--plot", metavar="OUT.png", help="draw the curves")

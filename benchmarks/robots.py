@@ -11,6 +11,11 @@ second. A figure is the median over the blocks. An engine with a world that is n
 moves faster than it can, or with more than a few worlds that do not come to rest, is reported as unstable and
 has no figure. `restless` is the share of worlds that move.
 
+The table has a ratio of rates only if both engines do the same work: the same pairs of the same shapes, time
+step, evaluations per step, and stop criterion of the constraint solve (tasks/work.py). Otherwise a line below
+the table says how the work differs. Solves that end by the engine's own tolerance before their last iteration
+count as equal; the tolerances themselves are in different quantities.
+
 MuJoCo runs as the files say, which is RK4 with four evaluations a step, and with one evaluation a step as the
 others. There links collide with each other, in newtonsim only with --self-collision. Newton runs with its
 fastest solver that is stable here, found by trial, with as many substeps as it needs. All engines on Warp
@@ -171,6 +176,7 @@ def measure(
             else:
                 stable[label(engine)] = engine
         shares = {name: restless(engine) for name, engine in stable.items()}
+        unequal = unequal_work(stable)
         work = {name: block(engine, task, motion) for name, engine in stable.items()}
         samples = interleave(work, timing(options, 0.4, short=(5, 0.1)))
         for name, engine in stable.items():
@@ -184,7 +190,17 @@ def measure(
                 "steps_per_second": HOLD * engine.worlds / samples[name].median,
                 "spread": samples[name].spread,
                 "restless": shares[name],
+                "unequal": "; ".join(unequal[name]),
             }
+
+
+def unequal_work(engines: dict[str, RobotEngine]) -> dict[str, list[str]]:
+    """Return how the work of each engine differs from ours; it does if ours has no figure."""
+    works = {name: engine.work() for name, engine in engines.items()}
+    ours = next((works[name] for name, engine in engines.items() if engine.name == "newtonsim"), None)
+    if ours is None:
+        return {name: ["newtonsim has no figure"] for name in works}
+    return {name: work.differences(ours) for name, work in works.items()}
 
 
 def block(engine: RobotEngine, task: Task, motion: str) -> Callable[[int], None]:
@@ -211,7 +227,7 @@ def label(engine: RobotEngine) -> str:
 
 
 def show(figures: list[dict[str, object]]) -> None:
-    """Print a table for each robot and kind of motion, with ratios to our figures."""
+    """Print a table for each robot and kind of motion, with ratios to our figures where the work is equal."""
     for key in dict.fromkeys((figure["robot"], figure["motion"]) for figure in figures):
         rows = [figure for figure in figures if (figure["robot"], figure["motion"]) == key]
         mine = {row["threads"]: row["steps_per_second"] for row in rows if row["engine"] == "newtonsim"}
@@ -231,19 +247,21 @@ def show(figures: list[dict[str, object]]) -> None:
         for row in rows:
             rate = row["steps_per_second"]
             same = mine.get(row["threads"], np.nan) / rate
+            ratios = ("-", "-") if row["unequal"] else (f"{same:.2f}x", f"{best / rate:.2f}x")
             lines.append(
                 (
                     *(row["engine"], row["threads"], row["worlds"], rate, row["microseconds"]),
                     *(
                         f"{row['spread']:.0%}",
                         f"{row['restless']:.1%}",
-                        f"{same:.2f}x",
-                        f"{best / rate:.2f}x",
+                        *ratios,
                     ),
                 )
             )
         print(f"\n{', '.join(key)}; ratios: newtonsim's rate over that of the engine")
         print(table(header, lines), flush=True)
+        for name, unequal in dict.fromkeys((r["engine"], r["unequal"]) for r in rows if r["unequal"]):
+            print(f"no ratio to {name}, whose work differs: {unequal}", flush=True)
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
-"""Readers of files: robots are added to a ModelBuilder and reported on, meshes of soft bodies returned.
-
-Only those that are used are imported.
+"""Readers of files: robots are added to a ModelBuilder with a report, meshes of soft bodies are returned.
+Readers are imported on first use.
 """
 
 from typing import TYPE_CHECKING

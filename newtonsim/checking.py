@@ -1,4 +1,4 @@
-"""What a checked step looks for: numbers that are none, quaternions that are no rotations, full buffers.
+"""What a checked step looks for: non-finite numbers, quaternions that are not rotations, full buffers.
 
 See `newtonsim.runtime.checked`.
 """
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from newtonsim.scene.state import State
 
 UNIT_TOLERANCE = 1.0e-3
-"""How far the length of a quaternion may be from 1: solvers normalise them in every step, to rounding."""
+"""Largest deviation of a quaternion's length from 1: solvers normalise them in every step."""
 _STARTS = {"coord": "joint_q_start", "dof": "joint_qd_start", "axis": "joint_axis_start"}
 
 
 class Stepping(Protocol):
-    """What is asked of a `Simulator`."""
+    """What is needed of a `Simulator`."""
 
     model: Model
     solver: Any
@@ -75,7 +75,7 @@ def check_arrays(model: Model, state: State, control: Control | None, when: str)
         model: The model.
         state: The state.
         control: The inputs, None for none.
-        when: What the message begins with.
+        when: Start of the message.
 
     Raises:
         CheckError: A number is not finite, or a quaternion is not of length 1.

@@ -1,9 +1,9 @@
 """Checkpoints: all that the next step of a simulation reads, in memory and in files.
 
-What is held are the arrays of state, control and solver (impulses of contacts and joints, sleep, servos,
-marks of non-finite worlds), the arrays and numbers of the model, which users and randomisation change, and
-what objects keep on the host (`newtonsim.scene.snapshot.HostMemory`). A run that goes on from there is the
-same to the bit, in another process and on another machine of the same kind with the same versions, too.
+They contain the arrays of state, control and solver (impulses of contacts and joints, sleep, servos, marks of
+non-finite worlds), the arrays and numbers of the model, which users and randomisation change, and what
+objects keep on the host (`newtonsim.scene.snapshot.HostMemory`). A run that continues from a checkpoint is
+the same bit for bit, also in another process and on another machine of the same kind with the same versions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NUMBERS = (
 class ModelMemory:
     """The arrays and numbers of a model that may change between steps, as a part of a checkpoint.
 
-    Ids of meshes, which mean nothing to another process, and what was worked out from the model are left out.
+    Ids of meshes, which mean nothing to another process, and what was computed from the model are left out.
 
     Args:
         model: The model.
@@ -88,7 +88,7 @@ class HostPart:
 
     Args:
         read: Returns the values.
-        write: Puts them back.
+        write: Restores them.
     """
 
     def __init__(self, read: Callable[[], HostValues], write: Callable[[HostValues], None]):
@@ -104,13 +104,13 @@ class HostPart:
 
 
 class Memory:
-    """What a checkpoint of a simulation holds.
+    """The contents of a checkpoint of a simulation.
 
     Args:
         owners: Objects whose arrays and host values belong to it, by name.
         model: The model of the simulation.
-        skip: Objects that are not looked into: what no step reads.
-        about: What has to be the same where the checkpoint is restored, such as the options of the solver.
+        skip: Objects that are not searched, since no step reads them.
+        about: What must be the same where the checkpoint is restored, such as the options of the solver.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Memory:
         return Snapshot(*self._owners.values(), skip=self._skip)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write everything to a file, as a whole or not at all.
+        """Write everything to a file, completely or not at all.
 
         Raises:
             CheckpointError: The file cannot be written.
@@ -149,10 +149,10 @@ class Memory:
         write_file(path, {"about": self._about, "host": host, "made_by": _versions()}, arrays)
 
     def restore(self, path: str | os.PathLike) -> None:
-        """Put everything back to a file; nothing is changed unless all of it fits.
+        """Restore everything from a file; nothing is changed unless all of it fits.
 
         Raises:
-            CheckpointError: The file cannot be read or is damaged, or is of another simulation.
+            CheckpointError: The file cannot be read or is damaged, or belongs to another simulation.
         """
         path = os.fspath(path)
         facts, held = read_file(path)
@@ -229,7 +229,7 @@ def _write(array: wp.array, values: np.ndarray) -> None:
 def _host_values(path: str, facts: dict[str, Any], held: dict[str, np.ndarray]) -> dict[str, HostValues]:
     host = facts.get("host")
     if not isinstance(host, dict) or not all(isinstance(values, dict) for values in host.values()):
-        raise CheckpointError(f"{path}: the header of the file makes no sense: no values of the host")
+        raise CheckpointError(f"{path}: the header of the file is invalid: no values of the host")
     found: dict[str, HostValues] = {name: dict(values) for name, values in host.items()}
     for name, array in held.items():
         if name.startswith("host/"):
@@ -240,7 +240,7 @@ def _host_values(path: str, facts: dict[str, Any], held: dict[str, np.ndarray]) 
 
 def _check_about(path: str, given: object, own: dict[str, Any]) -> None:
     if not isinstance(given, dict):
-        raise CheckpointError(f"{path}: the header of the file makes no sense: {given!r}")
+        raise CheckpointError(f"{path}: the header of the file is invalid: {given!r}")
     for name in {**own, **given}:
         if given.get(name) != own.get(name):
             raise CheckpointError(
@@ -249,14 +249,17 @@ def _check_about(path: str, given: object, own: dict[str, Any]) -> None:
 
 
 def _check_names(path: str, what: str, given: set[str], own: set[str]) -> None:
-    for names, text in ((given - own, "this simulation has not"), (own - given, "the file has not")):
+    for names, text in (
+        (given - own, "this simulation does not have"),
+        (own - given, "the file does not have"),
+    ):
         if names:
             some = ", ".join(sorted(names)[:3])
-            raise CheckpointError(f"{path}: {len(names)} {what} {text}: {some}; make both in the same way")
+            raise CheckpointError(f"{path}: {len(names)} {what} {text}: {some}; create both in the same way")
 
 
 def _check_values(where: str, given: HostValues, own: HostValues) -> None:
-    """Check that values of an object are those that it has, of the kinds that it has them in."""
+    """Check that values are those that an object has, with the same types."""
     _check_names(where, "values", set(given), set(own))
     for name, value in given.items():
         if not _is_like(value, own[name]):
@@ -283,7 +286,7 @@ def _versions() -> dict[str, str]:
 def _warn_of_versions(path: str, made_by: object) -> None:
     if made_by != _versions():
         warnings.warn(
-            f"{path}: made by {made_by}, restored by {_versions()}: what follows may differ in the last bits",
+            f"{path}: made by {made_by}, restored by {_versions()}: later steps may differ in the last bits",
             UserWarning,
             stacklevel=4,
         )

@@ -19,18 +19,18 @@ class ModelError(NewtonsimError):
 
 
 class DeviceError(NewtonsimError):
-    """A device was asked for that this machine lacks; the message says which there are."""
+    """A requested device does not exist on this machine; the message lists the existing ones."""
 
 
 class CheckError(NewtonsimError):
-    """A checked step (`newtonsim.config.checked`) found what must not be; names step, world and element."""
+    """A checked step (`newtonsim.config.checked`) found an error; it names step, world and element."""
 
 
 class ImportFileError(NewtonsimError):
     """A robot file cannot be read; the message names file, line and element.
 
     Attributes:
-        message: What is wrong, without the place.
+        message: What is wrong, without the location.
         path: The file, or None for text without a file.
         line: Line number in the file, starting at 1, or None.
         element: Name of the XML element, or None.
@@ -46,7 +46,7 @@ class ImportFileError(NewtonsimError):
 
 
 class LimitError(ImportFileError):
-    """A file is larger than `newtonsim.importers.limits` allows, or an archive; no reader mends that."""
+    """A file is larger than `newtonsim.importers.limits` allows, or an archive; no reader repairs that."""
 
 
 class OracleError(NewtonsimError):
@@ -65,9 +65,9 @@ class SweepError(NewtonsimError):
     """A batch of a parameter sweep could not be evaluated; the message names its candidates and says why.
 
     Attributes:
-        batch: Number of the batch, or None if it never came to one.
+        batch: Number of the batch, or None if none was started.
         parameters: Parameters of the batch's candidates, by name.
-        candidates: Numbers of the candidates that were evaluated, shape (n,), increasing.
+        candidates: Indices of the candidates that were evaluated, shape (n,), increasing.
         results: Their results by name, shape (n, ...); empty if there are none.
     """
 
@@ -85,7 +85,7 @@ class SweepError(NewtonsimError):
 
 
 class NotDifferentiableError(RuntimeError):
-    """A gradient was asked of something that has none."""
+    """A gradient was requested of something that has none."""
 
 
 class LaunchError(TypeError):
@@ -101,7 +101,7 @@ class UnsupportedElementWarning(UserWarning):
 
 
 class OverlapWarning(UserWarning):
-    """Links of a robot lie in each other from the start and do not collide; the message names them."""
+    """Links of a robot overlap from the start and do not collide; the message names them."""
 
 
 class InertiaWarning(UserWarning):
@@ -109,19 +109,19 @@ class InertiaWarning(UserWarning):
 
 
 class BufferWarning(RuntimeWarning):
-    """Something was left out of a step since a buffer is full; the message says how much room is needed."""
+    """Something was left out of a step because a buffer is full; the message gives the size needed."""
 
 
 class SmallTeamWarning(UserWarning):
-    """A model has use for larger teams of threads than a GPU has; the message names model and limit."""
+    """A model could use larger teams of threads than a GPU supports; the message names model and limit."""
 
 
 class SubstitutedEnvironmentWarning(UserWarning):
-    """One of PyBullet's environments was asked for, and another one made; the message says what differs."""
+    """A counterpart replaces one of PyBullet's environments; the message says what differs."""
 
 
 class IncompleteRecordingWarning(UserWarning):
-    """A recording has no end: its writer was killed or is still at work, or the file was cut off."""
+    """A recording is incomplete: its writer was killed or is still running, or the file was truncated."""
 
 
 def did_you_mean(name: object, choice: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""One world of a running simulation for people who debug: bodies, joints, contacts and constraint rows."""
+"""One world of a running simulation, for debugging: bodies, joints, contacts and constraint rows."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _PAIR_ROWS = {
 
 @dataclass(frozen=True)
 class BodyState:
-    """A body as it is now.
+    """The current state of a body.
 
     Attributes:
-        body: Its number in the model.
+        body: Its index in the model.
         key: Its name.
         position: Origin of the body frame [m], world axes, shape (3,).
         quaternion: Rotation of the body frame, xyzw, shape (4,).
-        angular_velocity: [rad/s], world axes, shape (3,).
-        velocity: Of the centre of mass [m/s], world axes, shape (3,).
+        angular_velocity: Angular velocity [rad/s], world axes, shape (3,).
+        velocity: Velocity of the centre of mass [m/s], world axes, shape (3,).
     """
 
     body: int
@@ -60,16 +60,16 @@ class BodyState:
 
 @dataclass(frozen=True)
 class JointState:
-    """A joint as it is now.
+    """The current state of a joint.
 
     Attributes:
-        joint: Its number in the model.
+        joint: Its index in the model.
         key: Its name.
         type: What kind of joint it is.
         parent: Name of the parent body, "world" if there is none.
         child: Name of the child body.
         q: Its coordinates [m, quaternion xyzw or rad].
-        qd: Its velocities [rad/s or m/s], angular part first where it has no axes.
+        qd: Its velocities [rad/s or m/s], angular part first if it has no axes.
     """
 
     joint: int
@@ -89,12 +89,12 @@ class ContactState:
         place: Its place in the contact buffer.
         shapes: Names of both shapes.
         bodies: Names of their bodies, "world" for static shapes.
-        point: Between both surfaces [m], world axes, shape (3,).
-        normal: From the second shape to the first one, world axes, shape (3,).
+        point: Point between both surfaces [m], world axes, shape (3,).
+        normal: Direction from the second shape to the first, world axes, shape (3,).
         gap: Distance of the surfaces along the normal [m], negative in penetration.
-        normal_impulse: On the first shape along the normal in the last step [N s]; None if the solver keeps
-            no impulses.
-        tangent_impulse: Likewise of friction, world axes, shape (3,) [N s].
+        normal_impulse: Impulse on the first shape along the normal in the last step [N s]; None if the solver
+            keeps no impulses.
+        tangent_impulse: Friction impulse, world axes, shape (3,) [N s]; None likewise.
     """
 
     place: int
@@ -109,16 +109,17 @@ class ContactState:
 
 @dataclass(frozen=True)
 class RowState:
-    """A constraint row of the last step that is no contact.
+    """A constraint row of the last step that is not a contact.
 
     Attributes:
         row: Its place among the rows on single degrees of freedom, or among those between bodies.
-        kind: What it holds: "limit", "drive", "dry friction" or "servo" of a degree of freedom; "offset",
-            "direction", "rotation", "slide", "twist", "swing", "distance" or "coupling" between bodies.
+        kind: What it constrains: "limit", "drive", "dry friction" or "servo" of a degree of freedom;
+            "offset", "direction", "rotation", "slide", "twist", "swing", "distance" or "coupling" between
+            bodies.
         of: Name of its joint or constraint, of a degree of freedom with its number in the joint.
-        impulse: Of the last step [N s or N m s].
-        lower: Least impulse that it may have; -inf for none.
-        upper: Largest one; inf for none.
+        impulse: Impulse of the last step [N s or N m s].
+        lower: Lower bound of its impulse; -inf for none.
+        upper: Upper bound of its impulse; inf for none.
     """
 
     row: int
@@ -131,12 +132,12 @@ class RowState:
 
 @dataclass(frozen=True)
 class WorldState:
-    """What `inspect` finds in one world; `print` shows it as tables.
+    """The result of `inspect` for one world; `print` shows it as tables.
 
     Attributes:
-        world: Its number.
+        world: Its index.
         time: Simulated time [s].
-        dt: Length of the solver's last step [s], which impulses are those of; None before the first step, and
+        dt: Length of the solver's last step [s], to which impulses belong; None before the first step, and
             if the solver keeps no impulses.
         bodies: Its bodies.
         joints: Its joints.
@@ -195,11 +196,11 @@ def _contact_cells(contact: ContactState) -> tuple[str, ...]:
 
 
 def inspect(simulator: Simulator, world: int = 0) -> WorldState:
-    """Return the present contents of one world of a simulation, with names and units; print it to read it.
+    """Return the current contents of one world of a simulation, with names and units; print it to read it.
 
     Contacts and rows are those of the solver's last step, with its impulses, if the solver is a
-    FeatherstoneSolver with rigid contacts. Otherwise, and before the first step, contacts are computed
-    at the present poses, and there are no impulses and no rows. Waits for the device and reads from it.
+    FeatherstoneSolver with rigid contacts. Otherwise, and before the first step, contacts are computed at the
+    current poses, and there are no impulses and no rows. Waits for the device and reads from it.
 
     Args:
         simulator: The simulation; it is not changed.

@@ -1,4 +1,4 @@
-"""Compiling ahead: what a model needs, or everything."""
+"""Compiling ahead of time: what a model needs, or everything."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradients: bool = False) -> list[str]:
-    """Compile kernels into Warp's cache and load them, on all cores, so that nothing has to wait later.
+    """Compile kernels into Warp's cache and load them, on all cores, so that nothing waits for them later.
 
     Args:
         model: What to compile for: simulating the model with FeatherstoneSolver, with XPBDSolver if there are
             elements of particles, or with SemiImplicitSolver if there are muscles; kinematics and energies.
             None for all kernels.
-        device: Where they will run if no model is given; None for the default device.
-        gradients: Compile for gradients, too. Models finalized with `requires_grad` always are.
+        device: Device where they will run if no model is given; None for the default device.
+        gradients: Also compile for gradients. Models finalized with `requires_grad` always are.
 
     Returns:
         Names of the kernel modules that were not in the cache, and were compiled.
@@ -40,7 +40,7 @@ def warmup(model: Model | None = None, *, device: wp.DeviceLike = None, gradient
 
 
 def _modules_of(model: Model) -> list[wp.Module]:
-    """Kernel modules that simulating a model takes."""
+    """Kernel modules that are needed to simulate a model."""
     from newtonsim import dynamics
     from newtonsim.kernels.steps import replay as steps_replay
     from newtonsim.kernels.steps import reset

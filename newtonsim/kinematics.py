@@ -47,7 +47,7 @@ def eval_fk(
         state: `body_q` (world poses) and `body_qd` (ω and velocity of the COM, world axes) are written.
 
     Raises:
-        ModelError: An array has the wrong length, or the state is one of another model.
+        ModelError: An array has the wrong length, or the state belongs to another model.
     """
     check_length("joint_q", joint_q, model.joint_coord_count)
     check_length("joint_qd", joint_qd, model.joint_dof_count)
@@ -66,7 +66,7 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
     """Find the joint coordinates that belong to body poses and velocities.
 
     Angles are returned in [-π, π]; of the two ways to split a rotation about three axes, the one with the
-    smaller angles is taken. Motion that a joint does not allow is dropped by least squares.
+    smaller angles is returned. Motion that a joint does not allow is removed by least squares.
 
     Args:
         model: The model.
@@ -75,7 +75,7 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
         joint_qd: Written, shape (joint_dof_count,).
 
     Raises:
-        ModelError: An array has the wrong length, or the state is one of another model.
+        ModelError: An array has the wrong length, or the state belongs to another model.
         NotDifferentiableError: A tape records and the state or the model requires gradients.
     """
     check_length("joint_q", joint_q, model.joint_coord_count)
@@ -94,7 +94,7 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
 
 
 def refuse_gradient(model: Model, state: State, message: str) -> None:
-    """Raise rather than leave a gradient that a tape asks for at zero."""
+    """Raise an error rather than leave a gradient that a tape requests at zero."""
     if active_tape() is not None and (model.requires_grad or state.requires_grad):
         raise NotDifferentiableError(message)
 

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when they are first used."""
+"""Names of a package that are imported on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def lazy_names(
     Args:
         package: Its `globals()`, which keep what was imported.
         names: Module of each name.
-        modules: Modules of the package that are names of it, too.
+        modules: Modules of the package that are also its names.
         hidden: Likewise, but not listed.
     """
     own = package["__name__"]

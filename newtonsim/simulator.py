@@ -1,4 +1,4 @@
-"""Stepping loop: owns states, captures the step into graphs, spreads worlds over threads, resets worlds."""
+"""Stepping loop: owns states, captures the step into graphs, divides worlds among threads, resets worlds."""
 
 from __future__ import annotations
 
@@ -45,25 +45,25 @@ _watchers: list[Callable[[Simulator], None]] = []
 _REPORT_EVERY = 100
 
 _BLOCK = 32
-"""Steps that a shard makes before the next one has its turn, when many are asked for.
+"""Number of steps that a shard makes before the next one has its turn, if many are requested.
 
 One at a time costs 15.7 µs instead of 14.9 in the measurement above.
 """
 
 _PIECE = 256
-"""Steps that are replayed at once: Python hears Ctrl-C in between, which it does not during a replay."""
+"""Number of steps that are replayed at once: Python handles Ctrl-C in between, but not during a replay."""
 
 
 @contextmanager
 def watch_simulators(watcher: Callable[[Simulator], None]) -> Iterator[None]:
-    """Let a function look at every Simulator of the process that steps in the meantime.
+    """Let a function observe every Simulator of the process that steps within the context.
 
     It is called before the first step of each call of `Simulator.step` and after each step, and reads
-    `model`, `state` and `time`; the results of the steps are the same bits as without it. Programs that know
-    nothing of it can so be recorded, see `newtonsim.render.record_simulators`.
+    `model`, `state` and `time`; the results of the steps are bit-identical to those without it. Programs that
+    know nothing about it can be recorded in this way, see `newtonsim.render.record_simulators`.
 
     Args:
-        watcher: What is called with the Simulator.
+        watcher: Function that is called with the Simulator.
     """
     _watchers.append(watcher)
     try:
@@ -81,8 +81,8 @@ class Simulator:
 
     Write to the arrays of `state` and `control` in place between steps: the graphs use these arrays, and see
     new values in them and in the model's arrays. When an array itself is replaced, or a plain number such as
-    `dt`, `model.ground` or an option of the solver, the next step captures again by itself; `recapture` asks
-    for that where a change cannot be noticed, as inside an object that the solver keeps.
+    `dt`, `model.ground` or an option of the solver, the next step captures again by itself; call `recapture`
+    if a change cannot be noticed, as inside an object that the solver keeps.
 
     On the CPU worlds are split into shards of consecutive worlds, which threads step in parallel; results do
     not depend on the number of threads. There is one shard if the solver handles all worlds together
@@ -94,12 +94,12 @@ class Simulator:
 
     Args:
         model: The model.
-        solver: A solver made for it, and for this Simulator alone: it remembers the last step.
+        solver: A solver created for it, and used by this Simulator only, since it remembers the last step.
         dt: Time of one `step` [s].
-        substeps: Solver steps that one `step` is divided into.
-        threads: Threads that share the worlds on the CPU; None for as many as there are cores to run on and
-            as pay for this model. No more are used than there are worlds.
-        before: Launches what every `step` begins with, such as motor commands from actions. It is called with
+        substeps: Number of solver steps into which one `step` is divided.
+        threads: Threads that share the worlds on the CPU; None for as many as are available and worthwhile
+            for this model. There are never more than worlds.
+        before: Launches what every `step` starts with, such as motor commands from actions. It is called with
             a launcher and this Simulator whenever a step is captured, and what it launches by the launcher
             becomes part of the capture; it may not allocate, read from the device, or launch otherwise.
         after: Likewise for what every `step` ends with, such as rewards; see `reset_worlds`.
@@ -108,12 +108,12 @@ class Simulator:
         state: The current state.
         control: The inputs that every step reads.
         dt: Time of one `step` [s].
-        substeps: Solver steps that one `step` is divided into.
-        threads: Threads in use; worlds are shared out by degrees of freedom, so a few large worlds may need
-            fewer than were asked for.
+        substeps: Number of solver steps into which one `step` is divided.
+        threads: Threads in use; worlds are distributed by degrees of freedom, so a few large worlds may need
+            fewer than requested.
         time: Simulated time [s].
         report_every: Calls of `step` between two reports of the solver on a GPU, which wait for it; 0 for
-            none, then call `solver.report()` from time to time.
+            none, in which case call `solver.report()` from time to time.
 
     Raises:
         ValueError: dt, substeps or threads is not positive.
@@ -131,7 +131,7 @@ class Simulator:
     ):
         _check_times(dt, substeps)
         if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
-            raise ValueError(f"threads: expected a whole number from 1 on, or None, got {threads!r}")
+            raise ValueError(f"threads: expected a whole number of at least 1, or None, got {threads!r}")
         self.model = model
         self.solver = solver
         self.dt = dt
@@ -169,14 +169,14 @@ class Simulator:
         """Advance by n times dt.
 
         Raises:
-            ValueError: n is negative, or dt or substeps have become wrong.
+            ValueError: n is negative, or dt or substeps have become invalid.
             ModelError: An array of the state or the control was replaced by one that does not fit.
-            CheckError: With `newtonsim.config.checked`: a number is not finite, a quaternion is no rotation,
+            CheckError: With `newtonsim.config.checked`: a number is not finite, a quaternion not a rotation,
                 or a buffer is full.
         """
         if n < 1:
             if n < 0:
-                raise ValueError(f"n: expected a number not below 0, got {n}")
+                raise ValueError(f"n: expected a number of at least 0, got {n}")
             return
         if _watchers or config.checked:
             self._step_watched(n)
@@ -222,15 +222,15 @@ class Simulator:
         self._captured = self._seen = None
 
     def reset(self, world_mask: wp.array | np.ndarray | None = None, state: State | None = None) -> None:
-        """Put worlds back to a state and forget what the solver remembers of them.
+        """Reset worlds to a state and clear the solver's memory of them.
 
         Args:
             world_mask: Worlds to reset, bool, shape (world_count,); None for all.
             state: State to copy from; None for the one that the simulation started from.
 
         Raises:
-            ModelError: The state is one of another model.
-            NewtonsimError: The mask has the wrong length or holds no booleans.
+            ModelError: The state belongs to another model.
+            NewtonsimError: The mask has the wrong length or does not hold booleans.
         """
         model, device = self.model, self.model.device
         source = self._initial if state is None else state
@@ -251,18 +251,19 @@ class Simulator:
         self.solver.reset(self.state, world_mask)
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of all that the next step reads; its `restore` puts it back, and time with it.
+        """Return a copy of all that the next step reads; its `restore` method restores it, including the
+        time.
 
-        Steps from there on come out the same to the bit. It writes to the arrays that there were when it was
-        made, and so belongs to them.
+        Steps from there on are the same bit for bit. It writes to the arrays that existed when it was
+        created, and so belongs to them.
         """
         return self.memory().snapshot()
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write all that the next step reads to a file: as a whole, or not at all.
+        """Write all that the next step reads to a file, completely or not at all.
 
         Args:
-            path: The file; one of that name is replaced.
+            path: The file; an existing one is replaced.
 
         Raises:
             CheckpointError: It cannot be written.
@@ -272,23 +273,23 @@ class Simulator:
     def restore(self, path: str | os.PathLike) -> None:
         """Continue from a file of `save`: the next steps have the same bits, in any process.
 
-        The Simulator has to be made in the same way as the one that wrote the file: from the same
+        The Simulator must be created in the same way as the one that wrote the file: from the same
         description, with the same solver and options.
 
         Args:
             path: The file.
 
         Raises:
-            CheckpointError: The file cannot be read or is damaged, or another simulation wrote it; nothing
-                is changed then.
+            CheckpointError: The file cannot be read or is damaged, or another simulation wrote it; then
+                nothing is changed.
         """
         self.memory().restore(path)
 
     def memory(self, **more: object) -> Memory:
-        """Return what checkpoints hold of this simulation.
+        """Return the contents of checkpoints of this simulation.
 
         Args:
-            more: What else belongs to it, by name: objects with arrays, or with a memory on the host.
+            more: Further parts of it, by name: objects with arrays, or with a memory on the host.
         """
         solver = self.solver
         if self._captured is None and solver.divides_worlds:
@@ -308,13 +309,14 @@ class Simulator:
     def reset_worlds(
         self, launch: Launcher, world_mask: wp.array, spawn: Callable[[], None] | None = None
     ) -> None:
-        """Reset the masked worlds of a launcher by launches alone, for `before` and `after`.
+        """Reset the masked worlds of a launcher by launches only, for `before` and `after`.
 
         Args:
             launch: The launcher.
-            world_mask: Worlds to reset to where the simulation started from, bool, shape (world_count,), on
+            world_mask: Worlds to reset to the start of the simulation, bool, shape (world_count,), on
                 the model's device; read when the launches run.
-            spawn: Launches what changes `joint_q` and `joint_qd` of these worlds then; body poses follow.
+            spawn: Launches kernels that then change `joint_q` and `joint_qd` of these worlds; body poses
+                follow.
         """
         state = self.state
         self._restore(launch, world_mask, self._initial)
@@ -339,7 +341,7 @@ class Simulator:
 
     @cached_property
     def _motion(self) -> Motion:
-        """Room for the kinematics of worlds that start anew: the solver's, which the caches hold."""
+        """Buffers for the kinematics of worlds that restart: the solver's, which are in the caches."""
         return self.solver.end_motion or Motion(self.model, forces=False)
 
     def _restore(self, launch: Launcher, world_mask: wp.array, source: State) -> None:
@@ -403,7 +405,7 @@ class Simulator:
         load(modules, self.model.device)
 
     def _divide(self, threads: int | None) -> list[Shard]:
-        """Cut the model so that all threads have work until the end."""
+        """Divide the model so that all threads have work until the end."""
         if not self.solver.divides_worlds:
             return [Shard(self.model)]
         return divide_among(self.model, wanted_threads(self.model, threads))
@@ -415,7 +417,7 @@ class Simulator:
         return isinstance(self.solver, Revised) and all(isinstance(s, CountedStruct) for s in structs)
 
     def _baked(self) -> tuple:
-        """What is baked into the graphs: counts of replaced arrays, arrays that are not counted, numbers."""
+        """What is part of the graphs: counts of replaced arrays, arrays that are not counted, numbers."""
         model, state, control = self.model, self.state, self.control
         counts = (model.revision, state.revision, control.revision, self.solver.baked_revision())
         numbers = (state, control, self.dt, self.substeps)
@@ -451,7 +453,7 @@ class Simulator:
         return int(eager)
 
     def _advance(self, shard: Shard | None = None) -> None:
-        """Make the solver steps of one step, of a shard or of all worlds, and what goes with them."""
+        """Make the solver steps of one step, for a shard or all worlds, with the hooks around them."""
         dt = self.dt / self.substeps
         self._launch_hook(self._before, shard)
         for _ in range(self.substeps):

@@ -1,4 +1,4 @@
-"""What loops ask of a solver: `Simulator` of any, rollouts and linear models of one with gradients."""
+"""What loops need of a solver: `Simulator` of any, rollouts and linear models of one with gradients."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from newtonsim.scene.state import State
 
 
 class Solver(Protocol):
-    """What Simulator asks of a solver; `SolverBase` has all of it but `step`, and says more.
+    """What Simulator needs of a solver; see `SolverBase`, which has all of it except `step`.
 
     Attributes:
-        divides_worlds: Whether `step_worlds` handles a part of the worlds.
-        steps_on_host: Whether a step does work that a graph cannot hold, so that each is made anew.
-        end_motion: Room for the kinematics of where a step ends, which no later step reads; or None.
+        divides_worlds: Whether `step_worlds` can handle a part of the worlds.
+        steps_on_host: Whether a step does work that a graph cannot contain, so that each is made without one.
+        end_motion: Buffers for the kinematics at the end of a step, which no later step reads; or None.
     """
 
     divides_worlds: bool
@@ -51,10 +51,10 @@ class Solver(Protocol):
         """Advance some of the worlds by one step."""
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget what earlier steps left in the solver."""
+        """Clear what earlier steps left in the solver."""
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
-        """Forget it of the masked worlds among some, by launches alone."""
+        """Clear it for the masked worlds among some, by launches only."""
 
     def workspaces(self) -> tuple[object, ...]:
         """What checkpoints leave out, since no step reads it."""
@@ -64,7 +64,8 @@ class Solver(Protocol):
         """Warn of what went wrong in earlier steps and has not been reported yet."""
 
     def baked_revision(self) -> int:
-        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced.
+        """A number that grows whenever a number or an array that becomes part of a graph of `step` is
+        replaced.
 
         Of solvers that are `Revised`, such as `SolverBase`, it is only asked for after a `Revised` object of
         the process has changed.
@@ -73,10 +74,10 @@ class Solver(Protocol):
 
 
 class StepMemory(Protocol):
-    """What a step writes down for its backward pass.
+    """What a step records for its backward pass.
 
     Attributes:
-        values: All of it as one array of floats, which are to be copied bit by bit.
+        values: All of it as one array of floats, which must be copied bit for bit.
     """
 
     values: wp.array
@@ -90,29 +91,29 @@ class NearSwitches(Protocol):
         ...
 
     def describe(self, world: int) -> str:
-        """Name the one of a world that most hangs on."""
+        """Describe the most important one of a world."""
         ...
 
 
 class LinearSteps(Protocol):
-    """What makes steps and their linear models in closed form.
+    """Makes steps and their linear models in closed form.
 
     FeatherstoneSolver has it for trees with all types of joints, contacts, limits, drives and friction, but
     not with loops and couplings, single bodies that turn freely, compliant contacts or the pyramidal cone;
-    nor in steps in which something rebounds, single bodies are pushed apart, ball or distance joints stand
-    on their limits, or contacts have torsional or rolling friction.
+    nor for steps in which something rebounds, single bodies are pushed apart, ball or distance joints are at
+    their limits, or contacts have torsional or rolling friction.
 
     Attributes:
-        A: State after the last step by that before, float64, (world_count, 2 n, 2 n), see
-            `newtonsim.diff.Linearization`.
-        B: By the inputs, float64, (world_count, 2 n, inputs).
+        A: Derivative of the state after the last step by that before it, float64, (world_count, 2 n, 2 n),
+            see `newtonsim.diff.Linearization`.
+        B: Derivative by the inputs, float64, (world_count, 2 n, inputs).
     """
 
     A: wp.array
     B: wp.array
 
     def step(self, shard: Shard, state_in: State, state_out: State, control: Control, dt: float) -> None:
-        """Make a step in some worlds, and linearise it, by launches alone."""
+        """Make a step in some worlds, and linearise it, by launches only."""
 
     def covers(self) -> bool:
         """Whether A and B hold all that acted in the last step; raises NotDifferentiableError if none can."""
@@ -120,14 +121,14 @@ class LinearSteps(Protocol):
 
 
 class DifferentiableSolver(Solver, Protocol):
-    """What a rollout asks of a solver beside that; `SolverBase` has all of it, and says more."""
+    """What a rollout needs of a solver in addition; see `SolverBase`, which has all of it."""
 
     def adjoints(self) -> tuple[object, ...]:
-        """What belongs to backward passes alone."""
+        """What belongs only to backward passes."""
         ...
 
     def carried_arrays(self) -> list[wp.array] | None:
-        """Arrays by which earlier steps decide on the bits of the next one; None if all of them may."""
+        """Arrays through which earlier steps affect the bits of the next one; None if all of them may."""
         ...
 
     def check_gradient(self) -> None:
@@ -138,11 +139,11 @@ class DifferentiableSolver(Solver, Protocol):
         ...
 
     def make_linear_model(self, inputs: str) -> LinearSteps | None:
-        """What makes linear models of steps in closed form; None if nothing does."""
+        """Return what makes linear models of steps in closed form; None if nothing does."""
         ...
 
     def make_step_memory(self) -> StepMemory | None:
-        """What a step writes down beside the new state for its backward pass; None for nothing."""
+        """Return what a step records in addition to the new state for its backward pass; None for nothing."""
         ...
 
     def use_step_memory(self, memory: StepMemory | None) -> None:

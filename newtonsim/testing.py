@@ -24,13 +24,13 @@ TREE_JOINT_TYPES = (
     JointType.DISTANCE,
     JointType.D6,
 )
-"""Every joint type, in the order in which `random_model` deals them out."""
+"""Every joint type, in the order in which `random_model` uses them."""
 
 FINITE_DIFFERENCE_STEPS = (1.0e-1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3)
 """Relative steps of the scan: too long costs truncation, too short costs float32 cancellation (eps/step)."""
 
 GRADIENT_FLOOR = 0.05
-"""Entries below this share of the largest gradient of their array are judged against that share."""
+"""Entries below this fraction of the largest gradient of their array are judged relative to that fraction."""
 
 
 def random_quaternion(rng: np.random.Generator) -> np.ndarray:
@@ -75,7 +75,7 @@ def random_model(
     """Build one random tree of bodies in which every requested joint type occurs.
 
     Anchors have positions and rotations on both sides, axes are skew, centres of mass are off the body frame
-    and inertias are full, so that a forgotten term of a formula shows.
+    and inertias are full, so that a forgotten term of a formula is noticed.
 
     Args:
         seed: Seed of the generator; equal seeds give equal models.

@@ -1,6 +1,6 @@
 """Ways to look at a simulation: cameras, recordings, videos, sheets of pictures, plots, USD animations.
 
-Heavy libraries load when used.
+Heavy libraries are loaded on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Things that are drawn beside the bodies: axes of joints and points of contact, on the host."""
+"""Things that are drawn in addition to bodies: axes of joints and points of contact, on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JOINT_COLOR = (0.15, 0.35, 0.85)
 CONTACT_COLOR = (0.90, 0.15, 0.10)
 NORMAL_COLOR = (0.10, 0.60, 0.20)
 _ENDLESS = 1.0e3
-"""Shapes that reach farther than this are planes without border [m]."""
+"""Shapes that extend farther than this are infinite planes [m]."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class JointMark:
 
 
 def joint_marks(model: Model) -> list[JointMark]:
-    """Return marks of all joints of a model but the free ones."""
+    """Return marks of all joints of a model except free ones."""
     if not model.joint_count:
         return []
     kind, parent = model.joint_type.numpy(), model.joint_parent.numpy()
@@ -58,7 +58,7 @@ def joint_marks(model: Model) -> list[JointMark]:
 
 
 def typical_size(model: Model) -> float:
-    """Return the median radius of the shapes that have an end [m], 0.1 if there are none."""
+    """Return the median radius of the finite shapes [m], 0.1 if there are none."""
     if not model.shape_count:
         return 0.1
     radius = model.shape_collision_radius.numpy()
@@ -72,7 +72,7 @@ class ContactMarks:
 
     Attributes:
         world: World of each, shape (n,).
-        place: Where each is in the arrays of the buffer, shape (n,).
+        place: Index of each in the arrays of the buffer, shape (n,).
         point0: Touching points of shape 0 in the world [m], shape (n, 3).
         point1: Touching points of shape 1, likewise.
         normal: Directions from shape 1 to shape 0, shape (n, 3).

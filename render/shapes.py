@@ -1,4 +1,4 @@
-"""The shapes of a model on the host: where they are, what they look like, how far they reach."""
+"""The shapes of a model on the host: poses, appearance and extents."""
 
 from __future__ import annotations
 
@@ -184,10 +184,10 @@ def world_grid(count: int, spacing: float, up: np.ndarray) -> np.ndarray:
 
 
 class WorldLayout:
-    """Which worlds are drawn, and how far from their places in the model.
+    """Which worlds are drawn, and their offsets from their places in the model.
 
     Attributes:
-        worlds: Numbers of the drawn worlds.
+        worlds: Indices of the drawn worlds.
         moves: Whether any of them is moved.
 
     Args:
@@ -215,7 +215,7 @@ class WorldLayout:
         self._shown[[*self.worlds, -1]] = True
 
     def offset(self, world: np.ndarray) -> np.ndarray:
-        """Return how far things of worlds (n,) are moved (n, 3) [m]."""
+        """Return the offsets of worlds (n,), shape (n, 3) [m]."""
         return self._offset[world]
 
     def shows(self, world: np.ndarray) -> np.ndarray:

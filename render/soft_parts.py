@@ -1,4 +1,4 @@
-"""What particles and muscles of a model look like, on the host: surfaces, lines and grains."""
+"""The visible form of a model's particles and muscles, on the host: surfaces, lines and grains."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _rows(indices, width: int) -> np.ndarray:
 
 
 def _missing(faces: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return the faces (n, 3) whose three particles, in any order, are no known face."""
+    """Return the faces (n, 3) whose three particles, in any order, form no known face."""
     _, place = np.unique(np.sort(np.concatenate([known, faces]), axis=1), axis=0, return_inverse=True)
     place = place.reshape(-1)
     return faces[~np.isin(place[len(known) :], place[: len(known)])]

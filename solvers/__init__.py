@@ -1,4 +1,4 @@
-"""Solvers: each advances a State by one time step. Only those that are used are imported."""
+"""Solvers: each advances a State by one time step. They are imported on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -21,9 +21,9 @@ from newtonsim.scene.topology import topology_of
 
 
 class AbsentBodies:
-    """Keeps what is absent out of a step: it meets nothing, stands still and has no rows.
+    """Keeps absent bodies out of a step: they collide with nothing, stand still and have no rows.
 
-    Smooth dynamics of its trees are computed all the same, and then not used.
+    Smooth dynamics of their trees are still computed, but not used.
 
     Args:
         model: The model.
@@ -49,7 +49,7 @@ class AbsentBodies:
         keep_on_device(device, self.tree)
 
     def begin(self, launch: Launcher, state: State) -> Launcher:
-        """Take what is absent out of collisions and constraints.
+        """Remove absent bodies from collisions and constraints.
 
         Returns:
             Launcher for the rest of the step, to which absent bodies have no dofs.

@@ -1,4 +1,4 @@
-"""What all solvers have in common."""
+"""Common base of all solvers."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class SolverBase(Revised, DifferentiableSolver):
         model: The model to simulate; None if the solver is given one at each step.
 
     Raises:
-        TypeError: There is no option of a name that was given.
+        TypeError: There is no option of a given name.
     """
 
     model: Model
     """None in a solver that is given a model at each step."""
 
     reads_model: bool = True
-    """Whether a step reads what the model says then; else all but a few arrays is taken over once."""
+    """Whether each step reads the model; otherwise all but a few arrays are copied once."""
 
     lets_bodies_be_absent: bool = False
     """Whether steps leave out bodies that are absent, see `newtonsim.fields.presence`."""
@@ -47,7 +47,7 @@ class SolverBase(Revised, DifferentiableSolver):
     """Dataclass of the further options that `__init__` takes as `**options`."""
 
     def __new__(cls, *args: Any, **options: Any) -> Self:
-        """Return an object without contents, once the names of all options are found to be right."""
+        """Return an object without contents, after checking the names of all options."""
         parameters = inspect.signature(cls.__init__).parameters
         names = [name for name, p in parameters.items() if p.kind is not p.VAR_KEYWORD]
         if cls.options_of is not None:
@@ -90,7 +90,7 @@ class SolverBase(Revised, DifferentiableSolver):
         raise NotImplementedError(f"{type(self).__name__} does not implement step")
 
     def check_model(self, model: Model) -> None:
-        """Raise ValueError unless a step is asked for the solver's own model."""
+        """Raise a ValueError unless the model of a step is the solver's own."""
         if model is not self.model:
             name = type(self).__name__
             raise ValueError(f"{name}.step: the model is not the one the solver was constructed with")
@@ -105,7 +105,7 @@ class SolverBase(Revised, DifferentiableSolver):
         contacts: Contacts | None,
         dt: float,
     ) -> Control:
-        """Check what a step is asked to do.
+        """Check the arguments of a step.
 
         Args:
             model: The model.
@@ -122,10 +122,10 @@ class SolverBase(Revised, DifferentiableSolver):
         Raises:
             ModelError: A state, the control or the contacts do not fit the model.
             ValueError: dt is not positive.
-            CheckError: With `newtonsim.config.checked`: the state that the step begins with is spoilt.
+            CheckError: With `newtonsim.config.checked`: the state at the start of the step is invalid.
         """
         if model.bodies_may_be_absent and not self.lets_bodies_be_absent:
-            raise ModelError(f"{type(self).__name__} moves all bodies, also those that are absent")
+            raise ModelError(f"{type(self).__name__} moves all bodies, even absent ones")
         for state in (state_in, state_out):
             model.check_state(state)
         control = default if control is None else control
@@ -140,13 +140,13 @@ class SolverBase(Revised, DifferentiableSolver):
         return control
 
     steps_on_host = False
-    """Whether a step does work on the host that no graph holds, so that it cannot be captured."""
+    """Whether a step does work on the host that a graph cannot contain, so that it cannot be captured."""
 
     end_motion: Motion | None = None
-    """Room for the kinematics of where a step ends, which no later step reads."""
+    """Buffers for the kinematics at the end of a step, which no later step reads."""
 
     divides_worlds = False
-    """Whether `step_worlds` handles a part of the worlds, so that threads can share them."""
+    """Whether `step_worlds` can handle a part of the worlds, so that threads can share them."""
 
     def step_worlds(
         self,
@@ -157,9 +157,9 @@ class SolverBase(Revised, DifferentiableSolver):
         contacts: Contacts | None,
         dt: float,
     ) -> None:
-        """Advance some of the worlds by one step, and touch nothing of the others.
+        """Advance some of the worlds by one step, without touching the others.
 
-        All worlds, shard by shard in any order or at once by several threads, come out bit for bit as by
+        All worlds, shard by shard in any order or in several threads at once, give bit for bit the results of
         `step`. Arguments are not checked and no gradient is recorded.
 
         Args:
@@ -176,9 +176,10 @@ class SolverBase(Revised, DifferentiableSolver):
         raise NotImplementedError(f"{type(self).__name__} handles all worlds together")
 
     def baked_revision(self) -> int:
-        """A number that grows whenever a number or an array that `step` bakes into a graph is replaced.
+        """A number that grows whenever a number or an array that becomes part of a graph of `step` is
+        replaced.
 
-        A Simulator asks again only after a `Revised` object, such as the solver itself, has changed.
+        A Simulator reads it again only after a `Revised` object, such as the solver itself, has changed.
         """
         return self.revision
 
@@ -195,11 +196,11 @@ class SolverBase(Revised, DifferentiableSolver):
         self.step(model, state_in, state_out, control, contacts, dt)
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget what earlier steps left in the solver.
+        """Clear what earlier steps left in the solver.
 
         Args:
             state: State that the worlds start from; solvers whose memory does not depend on it ignore it.
-            world_mask: Worlds to forget, bool, shape (world_count,); None for all.
+            world_mask: Worlds to clear, bool, shape (world_count,); None for all.
 
         Raises:
             ModelError: The state or the mask does not fit the solver's model.
@@ -207,16 +208,16 @@ class SolverBase(Revised, DifferentiableSolver):
         self.check_reset(state, world_mask)
 
     def forget_bodies(self, bodies: np.ndarray) -> None:
-        """Forget what earlier steps left of bodies, as if they had just come.
+        """Clear what earlier steps left of bodies, as if they were new.
 
         Args:
             bodies: The bodies, (n,).
         """
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
-        """Forget what earlier steps left of the masked worlds among some, by launches alone.
+        """Clear what earlier steps left of the masked worlds among some, by launches only.
 
-        It may be part of a capture, and touches nothing of other worlds.
+        It may be part of a capture, and does not touch other worlds.
 
         Args:
             shard: The worlds.
@@ -224,16 +225,16 @@ class SolverBase(Revised, DifferentiableSolver):
             world_mask: Worlds to forget, bool, shape (world_count,).
 
         Raises:
-            NotImplementedError: The solver has none.
+            NotImplementedError: The solver cannot do this.
         """
         raise NotImplementedError(f"{type(self).__name__} does not reset worlds within a recording")
 
     def check_reset(self, state: State | None, world_mask: wp.array | None) -> None:
-        """Check what `reset` is asked to do.
+        """Check the arguments of `reset`.
 
         Raises:
-            ModelError: The state does not fit the solver's model, or the mask is no array of one boolean for
-                each world on its device.
+            ModelError: The state does not fit the solver's model, or the mask is not an array of one boolean
+                per each world on its device.
         """
         model = self.model
         if model is None:
@@ -244,48 +245,48 @@ class SolverBase(Revised, DifferentiableSolver):
             check_mask(model, world_mask)
 
     def make_step_memory(self) -> StepMemory | None:
-        """What a step writes down beside the new state for its backward pass; None for nothing."""
+        """Return what a step records in addition to the new state for its backward pass; None for nothing."""
         return None
 
     def use_step_memory(self, memory: StepMemory | None) -> None:
         """Let steps from now on write to one memory, recorded or not; None for one of each recorded step.
 
-        Whoever replays one recorded step for many has to keep what is in it after each of them, and to put it
-        back before the step's backward pass.
+        Whoever replays one recorded step many times must save its contents after each replay, and restore
+        them before the step's backward pass.
         """
 
     def make_linear_model(self, inputs: str) -> LinearSteps | None:
-        """What makes linear models of steps in closed form, as the solver is now; None if nothing does.
+        """Return what makes linear models of steps in closed form for the current solver; None if nothing
+        does.
 
         Args:
-            inputs: What the model is linear in beside the state, "joint_f" or "joint_act".
+            inputs: What the model is linear in, apart from the state, "joint_f" or "joint_act".
         """
         return None
 
     def adjoints(self) -> tuple[object, ...]:
-        """What belongs to backward passes alone: steps leave it as it is, and do not depend on it."""
+        """What belongs only to backward passes: steps do not change it, and do not depend on it."""
         return ()
 
     def workspaces(self) -> tuple[object, ...]:
-        """What checkpoints leave out: backward passes, results that are made when asked for, conversions."""
+        """What checkpoints leave out: backward passes, results that are computed on demand, conversions."""
         return self.adjoints()
 
     def carried_arrays(self) -> list[wp.array] | None:
-        """Arrays by which earlier steps decide on the last bits of the next one; None if all of them may.
-
-        A step with their contents put back, from the same state, computes the same to the bit. Rollouts keep
-        them at checkpoints.
+        """Arrays through which earlier steps affect the last bits of the next one; None if all of them may. A
+        step with their contents restored, from the same state, computes the same bits. Rollouts keep them at
+        checkpoints.
         """
         return None
 
     def check_gradient(self) -> None:
-        """Raise if a backward pass since the last call met what has no gradient, and forget it.
+        """Raise if a backward pass since the last call met something without a gradient, and clear this.
 
-        Captured graphs cannot raise: they make the gradients of the worlds concerned NaN and leave the
-        reason to be asked for here. Reads from the device, which waits for it.
+        Captured graphs cannot raise: they set the gradients of the affected worlds to NaN, and this call
+        gives the reason. Reads from the device, which waits for it.
 
         Raises:
-            NotDifferentiableError: Names reason and worlds.
+            NotDifferentiableError: The message names reason and worlds.
         """
 
     def near_switches(self) -> NearSwitches | None:
@@ -349,7 +350,7 @@ class SolverBase(Revised, DifferentiableSolver):
             shard: The worlds to handle; None for all.
 
         Raises:
-            ModelError: A state is one of another model.
+            ModelError: A state belongs to another model.
         """
         model.check_state(state_in)
         model.check_state(state_out)

@@ -70,7 +70,7 @@ def constraint_row_table(model: Model) -> np.ndarray:
 def _row_patterns(
     kind: np.ndarray, start: np.ndarray, dim: np.ndarray, axis: np.ndarray
 ) -> list[tuple[np.ndarray, list[tuple]]]:
-    """Group constraints whose rows are the same but for the bodies; copies of a robot share theirs."""
+    """Group constraints whose rows are equal except for the bodies; copies of a robot share theirs."""
     axes = np.zeros((len(kind), 6, 3), np.float32)
     counts = dim.sum(axis=1)
     owner = np.repeat(np.arange(len(kind)), counts)
@@ -122,7 +122,7 @@ def _complement(axes: np.ndarray) -> np.ndarray:
 
 
 def loop_view(model: Model) -> pair_rows.LoopView:
-    """Return the arrays of the model's constraints, taken anew for each step: they may be replaced."""
+    """Return the arrays of the model's constraints; called for each step, since they may be replaced."""
     view = pair_rows.LoopView()
     view.parent = model.constraint_parent
     view.child = model.constraint_child

@@ -1,4 +1,4 @@
-"""What backward passes say: which worlds have no gradient, and which steps ended before they converged."""
+"""Reports of backward passes: worlds without a gradient, and steps that ended before they converged."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def refuse_worlds(solver: str, reasons: np.ndarray, texts: Mapping[int, str]) ->
 
 
 class Shortfall:
-    """How far steps ended from the converged ones; told when it is too far, and again at twice as much.
+    """How far steps ended from the converged ones; reported when it is too far, and again at twice as much.
 
     Args:
-        tolerance: Part of what acts that may be missing without a word.
+        tolerance: Fraction of what acts that may be missing without a warning.
     """
 
     def __init__(self, tolerance: float):

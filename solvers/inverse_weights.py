@@ -1,4 +1,4 @@
-"""How bodies, dofs and tendons yield to an impulse where all joint coordinates are zero."""
+"""Inverse weights of bodies, dofs and tendons at zero joint coordinates."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from newtonsim.scene.model import Model
 
 
 def inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Return how bodies and dofs yield to an impulse where all joint coordinates are zero.
+    """Return the inverse weights of bodies and dofs at zero joint coordinates.
 
-    Of a body it is the mean over the three directions of the velocity of its centre of mass per impulse
-    there [1/kg] (body_count,), of a dof its velocity per generalised impulse (joint_dof_count,).
+    For a body it is the mean over the three directions of the velocity of its centre of mass per impulse
+    there [1/kg] (body_count,), for a dof its velocity per generalised impulse (joint_dof_count,).
 
     Source: MuJoCo's documentation, "Computation", on the inverse weights body_invweight0 and dof_invweight0.
     """

@@ -1,4 +1,4 @@
-"""Bodies that belong to no tree: they move as the user says."""
+"""Bodies that belong to no tree: they move as the user prescribes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base of the solvers whose steps are launches alone."""
+"""Base of the solvers whose steps consist only of launches."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from newtonsim.solvers.step import Step
 class LaunchedSolver(SolverBase):
     """A solver whose step is a series of launches, over all worlds or over some of them.
 
-    What all such solvers do around their launches is here: arguments are checked, a step that a tape wants is
-    put there, kernels are compiled before the first step, and what went wrong is reported. A subclass writes
-    `_prepare`, `_record` and `_advance`.
+    It does what all such solvers need around their launches: it checks arguments, puts steps on a tape,
+    compiles kernels before the first step, and reports failures. A subclass writes `_prepare`, `_record` and
+    `_advance`.
     """
 
     divides_worlds = True
@@ -33,7 +33,7 @@ class LaunchedSolver(SolverBase):
     """Arguments of a step as `_record` and `_advance` take them."""
 
     differentiated_controls: ClassVar[tuple[str, ...]] = ()
-    """Arrays of `Control` of which one with a gradient is enough for a step to be recorded."""
+    """Arrays of `Control`; a step is recorded if one of them has a gradient."""
 
     @abstractmethod
     def _prepare(self, model: Model) -> Control:
@@ -67,9 +67,9 @@ class LaunchedSolver(SolverBase):
         """Advance by one step; see `SolverBase.step`.
 
         Raises:
-            ModelError: The model has something that the solver does not move, or a state, the control or the
+            ModelError: The model has elements that the solver does not move, or a state, the control or the
                 contacts do not fit it.
-            NotDifferentiableError: A tape records what has no gradient.
+            NotDifferentiableError: A tape records something without a gradient.
             ValueError: The model is not the solver's, dt or an option is out of range, or a gradient is
                 recorded in place.
         """

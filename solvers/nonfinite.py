@@ -1,4 +1,4 @@
-"""Marks of worlds whose state became NaN or infinite, and the warning of them."""
+"""Marks of worlds whose state became NaN or infinite, and warnings about them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class Origin:
 
     Attributes:
         kind: What it is: "tree", "body" or "particle".
-        element: Its number.
+        element: Its index.
         world: Its world.
         age: Steps that the solver has made with it, the first one included: buffers of a step are still those
             of the first one if it is 1.
         step: Number of the first of them since the solver was made, counted from 1.
-        cause: What the kernel that found it said, such as `energy_coordinates.FROM_FORCES`; 0 for nothing.
+        cause: Cause reported by the kernel that found it, such as `energy_coordinates.FROM_FORCES`; 0 for
+            nothing.
     """
 
     kind: str
@@ -50,7 +51,7 @@ class NonfiniteWorlds:
         model: The model.
 
     Attributes:
-        worlds: Whether each is, until it is reset, bool, shape (world_count,).
+        worlds: Whether each is non-finite, until it is reset, bool, shape (world_count,).
         any: 1 if there is one that `report` has not seen, shape (1,).
     """
 
@@ -65,7 +66,7 @@ class NonfiniteWorlds:
         self._marks: dict[str, tuple[MarksView, wp.array]] = {}
 
     def marks(self, kind: str, world: wp.array) -> MarksView:
-        """What kernels mark elements with.
+        """Return what kernels need to mark elements.
 
         Args:
             kind: What the elements are: "tree", "body" or "particle".
@@ -82,7 +83,7 @@ class NonfiniteWorlds:
         return self._marks[kind][0]
 
     def mark(self, launch: Launcher, state: State) -> None:
-        """Mark the worlds whose particles or bodies are at no place in a state."""
+        """Mark the worlds with particles or bodies whose positions are non-finite in a state."""
         model = self.model
         if model.particle_count:
             marks = self.marks("particle", model.particle_world)
@@ -104,7 +105,7 @@ class NonfiniteWorlds:
         """Warn once of each; waits for the device.
 
         Args:
-            explain: Returns what the solver knows about how an element broke, to go behind its name.
+            explain: Returns what the solver knows about how an element broke, to follow its name.
         """
         found = self.any.numpy() if self._any_view is None else self._any_view
         if not found[0]:
@@ -127,7 +128,7 @@ class NonfiniteWorlds:
             )
 
     def origin(self, worlds: np.ndarray) -> Origin | None:
-        """Return where it began in the worlds (n,): what has been broken longest; None if nothing is broken.
+        """Return the origin in the worlds (n,), which has been non-finite longest; None if all is finite.
 
         Waits for the device.
         """
@@ -156,7 +157,7 @@ class NonfiniteWorlds:
             if origin.kind == "tree":
                 what = f"the tree of {what}"
         told = "" if explain is None else explain(origin)
-        return f"it began in world {origin.world}, in step {origin.step} of the solver, with {what}{told}; "
+        return f"it started in world {origin.world}, in step {origin.step} of the solver, with {what}{told}; "
 
     def reset(self, world_mask: wp.array | None) -> None:
         """Forget the marks of the masked worlds, bool, shape (world_count,), or of all."""
@@ -167,7 +168,7 @@ class NonfiniteWorlds:
         self.report_anew()
 
     def forget(self, launch: Launcher, world_mask: wp.array) -> None:
-        """Forget the marks of the masked worlds of a launcher; `report` tells no more of them."""
+        """Clear the marks of the masked worlds of a launcher; `report` no longer reports them."""
         launch(reset.clear_flags, "world", reads=dict(mask=world_mask), writes=dict(flags=self.worlds))
 
     def report_anew(self) -> None:
@@ -177,7 +178,7 @@ class NonfiniteWorlds:
 
 
 def _root_body(model: Model, tree: int) -> int:
-    """The body that hangs on the world in a tree."""
+    """Return the body of a tree that is attached to the world."""
     view = topology_of(model).view
     joint = view.joint.numpy()[view.joint_start.numpy()[tree]]
     return int(model.joint_child.numpy()[joint])

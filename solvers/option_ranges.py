@@ -1,4 +1,4 @@
-"""Ranges of the options of solvers; what is outside raises a ValueError that names the option."""
+"""Ranges of the options of solvers; a value outside raises a ValueError that names the option."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def check_shares(options: object, names: Iterable[str]) -> None:
 
 
 def check_not_negative(options: object, names: Iterable[str]) -> None:
-    """Raise a ValueError for an attribute below 0, or no number."""
+    """Raise a ValueError for an attribute that is below 0 or not a number."""
     for name in names:
         if not getattr(options, name) >= 0.0:
-            raise ValueError(f"{name}: expected a number not below 0, got {getattr(options, name)}")
+            raise ValueError(f"{name}: expected a number of at least 0, got {getattr(options, name)}")
 
 
 def check_relaxations(options: object, names: Iterable[str]) -> None:
@@ -34,7 +34,7 @@ def check_relaxations(options: object, names: Iterable[str]) -> None:
 
 
 def check_words(options: object, choices: dict[str, tuple[str, ...]]) -> None:
-    """Raise a ValueError for an attribute that is none of its words."""
+    """Raise a ValueError for an attribute that is not one of its words."""
     for name, words in choices.items():
         given = getattr(options, name)
         if given not in words:

@@ -9,7 +9,7 @@ from newtonsim.kernels.penalty import contact_law
 from newtonsim.runtime.launcher import Launcher
 
 SLIP_SPEED = 1.0e-3
-"""Friction of compliant contacts fades below this speed [m/s] where nothing else is asked for."""
+"""Friction of compliant contacts fades below this speed [m/s] by default."""
 
 
 def apply_penalty(

@@ -37,7 +37,7 @@ def warn_of_references(model: Model, solver: str) -> None:
         lost.append("tendons")
     if lost:
         warnings.warn(
-            f"{solver} leaves out {' and '.join(lost)} of the model; FeatherstoneSolver does not",
+            f"{solver} ignores {' and '.join(lost)} of the model; FeatherstoneSolver does not",
             UnsupportedElementWarning,
             stacklevel=3,
         )

@@ -1,4 +1,4 @@
-"""What one step of a solver is given, and what it takes for a tape to record it."""
+"""The arguments of one step of a solver, and the requirements for recording it on a tape."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 
 CONVERGENCE_TOLERANCE = 0.01
-"""Part of what constraints do by which recorded steps may miss the converged ones without a warning."""
+"""Fraction of the constraints' effect that recorded steps may miss without a warning."""
 
 
 @dataclass
@@ -58,7 +58,8 @@ class Step:
             raise ValueError("state_in and state_out must differ while a gradient is recorded")
 
     def check_gradients(self, has_adjoint: bool) -> None:
-        """Raise ValueError if there is nowhere for gradients to go, or contacts may change before they do.
+        """Raise a ValueError if there are no arrays for gradients, or contacts may change before the backward
+        pass.
 
         Args:
             has_adjoint: Whether the solver has a backward pass for its model.

@@ -121,7 +121,7 @@ def _rows(model: Model, own: list[list[int]], chains: _Chains, world: np.ndarray
         if len(found) > 2:
             raise ModelError(
                 f"tendon '{model.tendon_key[first]}': FeatherstoneSolver has limits, friction and equalities "
-                f"of tendons along at most two kinematic chains, and these are {len(found)}"
+                f"of tendons along at most two kinematic chains, but these are {len(found)}"
             )
         leaves[number, : len(found)] = found
     columns = np.array(table, np.int64).reshape(-1, 4)

@@ -3,6 +3,7 @@
 import numpy as np
 from tasks.harness import DT
 from tasks.robots import Task
+from tasks.work import CONVERGED, Work
 
 
 def mujoco_model(task: Task, integrator: str | None = None, solver: str | None = None):
@@ -27,6 +28,35 @@ def describe_options(model) -> str:
 
     integrator = mujoco.mjtIntegrator(model.opt.integrator).name.removeprefix("mjINT_")
     return f"{integrator}, {mujoco.mjtSolver(model.opt.solver).name.removeprefix('mjSOL_')}"
+
+
+def mujoco_work(model, iterations: int) -> Work:
+    """Return the work of a step of a model whose solver took so many iterations at most."""
+    import mujoco
+
+    pairs = mujoco_pairs(model)
+    shapes = []
+    for g in np.unique(pairs):
+        kind = mujoco.mjtGeom(model.geom_type[g]).name.removeprefix("mjGEOM_").lower()
+        count = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2}.get(kind, 3)
+        shapes.append((kind, tuple(model.geom_size[g, :count].tolist())))
+    evaluations = 4 if model.opt.integrator == mujoco.mjtIntegrator.mjINT_RK4 else 1
+    stop = CONVERGED if iterations < model.opt.iterations else f"with {model.opt.iterations} iterations"
+    return Work(len(pairs), tuple(shapes), float(model.opt.timestep), evaluations, stop)
+
+
+def mujoco_pairs(model) -> np.ndarray:
+    """Return the pairs of geoms that may collide (n, 2).
+
+    All pairs whose contact bits match, on bodies that are neither welded together nor neighbours in the tree;
+    the world is nobody's neighbour. Source: MuJoCo's documentation, "Computation", collision detection.
+    """
+    body, above = model.body_weldid[model.geom_bodyid], model.body_weldid[model.body_parentid]
+    touch = (model.geom_contype[:, None] & model.geom_conaffinity) != 0
+    apart = body[:, None] != body
+    near = (above[body][:, None] == body) | (above[body] == body[:, None])
+    apart &= ~near | (body[:, None] == 0) | (body == 0)
+    return np.argwhere(np.triu((touch | touch.T) & apart))
 
 
 def mujoco_pose(pose: np.ndarray) -> np.ndarray:

@@ -9,15 +9,20 @@ import numpy as np
 import warp as wp
 from tasks.harness import DT
 from tasks.robots import HOLD, Task
+from tasks.work import CONVERGED, Work
 
-from engines.mujoco_models import describe_options, mujoco_model, mujoco_pose
+from engines.mujoco_models import describe_options, mujoco_model, mujoco_pose, mujoco_work
 from engines.pybullet_client import PybulletClient, quiet
 from newtonsim import Simulator
 from newtonsim.cli import scene as cli_scene
+from newtonsim.scene.enums import GeoType
 from newtonsim.solvers import FeatherstoneSolver
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+SAMPLED = 16
+"""Worlds of MuJoCo in which the iterations of the constraint solver are counted."""
 
 PYBULLET_WORLDS = 64
 """Worlds of PyBullet: it steps one after the other, so more would cost as much each."""
@@ -54,8 +59,24 @@ class NewtonsimRobots:
         q, qd = (a.numpy().reshape(self.worlds, -1) for a in (state.joint_q, state.joint_qd))
         return q[:, 2], np.abs(qd).max(axis=1)
 
+    def work(self) -> Work:
+        model, unsolved = self.model, self.simulator.solver.constraints.unsolved.view.steps.numpy()
+        every = np.concatenate([model.shape_contact_pairs.numpy(), model.shape_ground_contact_pairs.numpy()])
+        moving = np.where(model.shape_body.numpy()[every[:, 0]] >= 0, every[:, 0], every[:, 1])
+        pairs = every[model.body_world.numpy()[model.shape_body.numpy()[moving]] == 0]
+        kinds, sizes = model.shape_geo.type.numpy(), model.shape_geo.scale.numpy()
+        shapes = tuple(_shape(GeoType(kinds[s]), sizes[s]) for s in np.unique(pairs))
+        stop = CONVERGED if not unsolved.any() else "to a residual above its promise"
+        return Work(len(pairs), shapes, DT, 1, stop)
+
     def close(self) -> None:
         pass
+
+
+def _shape(kind: GeoType, scale: np.ndarray) -> tuple[str, tuple[float, ...]]:
+    """Return kind and sizes of one of our shapes; planes have none."""
+    count = {GeoType.PLANE: 0, GeoType.SPHERE: 1, GeoType.CAPSULE: 2, GeoType.CYLINDER: 2}.get(kind, 3)
+    return kind.name.lower(), tuple(float(size) for size in scale[:count])
 
 
 class MujocoRobots:
@@ -91,6 +112,16 @@ class MujocoRobots:
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         nq, nv = self.model.nq, self.model.nv
         return self.states[:, 3], np.abs(self.states[:, 1 + nq : 1 + nq + nv]).max(axis=1)
+
+    def work(self) -> Work:
+        import mujoco
+
+        model, data, iterations = self.model, self.data[0], []
+        for state in self.states[:SAMPLED]:
+            mujoco.mj_setState(model, data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS)
+            mujoco.mj_forward(model, data)
+            iterations.append(data.solver_niter.max())
+        return mujoco_work(model, max(iterations))
 
     def close(self) -> None:
         self.pool.close()
@@ -133,6 +164,10 @@ class PybulletRobots:
             part.pipe.send(("motion",))
         heights, speeds = zip(*(part.pipe.recv() for part in self.parts))
         return np.concatenate(heights), np.concatenate(speeds)
+
+    def work(self) -> Work:
+        # getCollisionShapeData crashes on robots of MJCF files, and nothing tells whether solves converge
+        return Work(None, None, DT, 1, "with up to 50 iterations")
 
     def close(self) -> None:
         for part in self.parts:

@@ -8,8 +8,9 @@ import numpy as np
 import warp as wp
 from tasks.harness import DT
 from tasks.robots import HOLD, Task
+from tasks.work import Work
 
-from engines.mujoco_models import mujoco_model, mujoco_pose
+from engines.mujoco_models import mujoco_model, mujoco_pose, mujoco_work
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,20 @@ class NewtonRobots:
         q, qd = (a.numpy().reshape(self.worlds, -1) for a in (state.joint_q, state.joint_qd))
         return q[:, 2], np.abs(qd).max(axis=1)
 
+    def work(self) -> Work:
+        model = self.model
+        pairs, world = model.shape_contact_pairs.numpy(), model.shape_world.numpy()
+        pairs = pairs[world[pairs].max(axis=1) == 0]
+        kinds, sizes = model.shape_type.numpy(), model.shape_scale.numpy()
+        shapes = []
+        for s in np.unique(pairs):
+            kind = self.newton.GeoType(kinds[s]).name.lower()
+            count = {"plane": 0, "sphere": 1, "capsule": 2, "cylinder": 2}.get(kind, 3)
+            shapes.append((kind, tuple(sizes[s, :count].tolist())))
+        iterations = getattr(self.solver, "iterations", None)
+        stop = f"with {iterations} iterations" if iterations else "by its own rule"
+        return Work(len(pairs), tuple(shapes), DT / self.substeps, 1, stop)
+
     def close(self) -> None:
         pass
 
@@ -141,7 +156,7 @@ class MujocoWarpRobots:
         self.threads = 1 if self.device.is_cpu else 0
         self.name = "mujoco_warp EULER, NEWTON"
         # it has neither PGS nor a fast RK4
-        host = mujoco_model(task, "EULER", "NEWTON")
+        self.host = host = mujoco_model(task, "EULER", "NEWTON")
         data = mujoco.MjData(host)
         mujoco.mj_forward(host, data)
         with wp.ScopedDevice(device):
@@ -169,6 +184,9 @@ class MujocoWarpRobots:
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         return self.data.qpos.numpy()[:, 2], np.abs(self.data.qvel.numpy()).max(axis=1)
+
+    def work(self) -> Work:
+        return mujoco_work(self.host, int(self.data.solver_niter.numpy().max()))
 
     def close(self) -> None:
         pass

@@ -13,6 +13,7 @@ from newtonsim.cli import scene as cli_scene
 from newtonsim.examples import asset_path
 from newtonsim.scene.enums import GeoType, JointMode
 from tasks.harness import DT, missing
+from tasks.work import Work
 
 ROBOTS = ("ant", "humanoid", "humanoid29", "quadruped")
 """gymnasium's ant and humanoid, a humanoid of 29 hinges that is made up, and our quadruped."""
@@ -165,6 +166,9 @@ class RobotEngine(Protocol):
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         """Return heights of the root bodies [m], (worlds,), and fastest joint velocities, (worlds,)."""
+
+    def work(self) -> Work:
+        """Return what the engine does in a step; ask after steps, which show whether solves converge."""
 
     def close(self) -> None:
         """Free what the engine holds."""

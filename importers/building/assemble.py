@@ -146,7 +146,7 @@ def base_joint_axes(text: str) -> tuple[list[JointAxis], list[JointAxis]]:
             raise ModelError(f"base_joint {text!r}: {word!r} is none of px, py, pz, rx, ry, rz")
         (linear if word[0] in _LINEAR else angular).append(JointAxis(_LETTERS[word[1]]))
     if not linear and not angular:
-        raise ModelError("base_joint names no axis")
+        raise ModelError("base_joint does not name an axis")
     return linear, angular
 
 
@@ -212,7 +212,7 @@ def signed_gravity(vector: np.ndarray, up: np.ndarray) -> float | np.ndarray:
 def left_out(defined: float, computed: float) -> str:
     """Say that `ignore_inertial_definitions` replaces a mass of the file [kg] by that of the geometry."""
     return (
-        f"<inertial> with {defined:g} kg is left out, and the geometry gives {computed:g} kg, as "
+        f"<inertial> with {defined:g} kg is ignored, and the geometry gives {computed:g} kg, as "
         "`ignore_inertial_definitions` says, which is on by default"
     )
 
@@ -224,7 +224,7 @@ def usable_mass(
     if props.mass <= 0.0:
         if not ensure_nonstatic:
             if props.inertia.any():
-                report.unsupported(node, "inertia without mass is left out")
+                report.unsupported(node, "inertia without mass is ignored")
             return MassProps.zero()
         report.approximated(node, f"the body has no mass and receives {static_mass:g} kg")
         ball = ball_of(static_mass)

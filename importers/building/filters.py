@@ -67,7 +67,7 @@ class TouchRules:
         rows = np.array([self.weld, self.tree, self.contype, self.conaffinity], dtype=np.int64).T
         kinds, kind_of = np.unique(rows.reshape(-1, 4), axis=0, return_inverse=True)
         if len(kinds) > MAX_KINDS:
-            raise ImportFileError(f"the shapes are of {len(kinds)} kinds of contact, more than {MAX_KINDS}")
+            raise ImportFileError(f"the shapes have {len(kinds)} kinds of contact, more than {MAX_KINDS}")
         order = np.argsort(kind_of.reshape(-1), kind="stable")
         members = np.split(np.array(self.shape)[order], np.cumsum(np.bincount(kind_of.reshape(-1)))[:-1])
         above = np.array([self.above.get(group, 0) for group in kinds[:, 0].tolist()])

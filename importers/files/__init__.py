@@ -1,1 +1,1 @@
-"""Files of robots, whatever their format: where they lie, what XML is safe to read, what was left out."""
+"""Files of robots in any format: where they are, what XML is safe to read, what was left out."""

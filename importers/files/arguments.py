@@ -51,4 +51,4 @@ def patterns(name: str, expressions: Iterable[str] | None) -> tuple[re.Pattern, 
     try:
         return tuple(re.compile(expression) for expression in expressions or ())
     except re.error as error:
-        raise ModelError(f"{name}: {error.pattern!r} is no regular expression: {error}") from error
+        raise ModelError(f"{name}: {error.pattern!r} is not a regular expression: {error}") from error

@@ -1,4 +1,4 @@
-"""What an import did: where things went, and what was ignored or approximated."""
+"""The result of an import: where elements went, and what was ignored or approximated."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from newtonsim.importers.files.faults import refuse_what_is_too_large
 from newtonsim.importers.files.xml import Node
 
 ELEMENT_KINDS = ("modelled", "approximated", "ignored", "mended", "unsupported")
-"""What can be made of an element, from best to worst."""
+"""What can happen to an element, from best to worst."""
 
 
 class Told(Protocol):
-    """What a remark says of its element: an XML `Node`, or an `Element` of USD."""
+    """What a remark needs of its element: an XML `Node`, or an `Element` of USD."""
 
     @property
     def label(self) -> str:
@@ -22,12 +22,12 @@ class Told(Protocol):
 
     @property
     def path(self) -> str | None:
-        """File that it stands in, None without one."""
+        """File that contains it, None without one."""
         ...
 
     @property
     def line(self) -> int | None:
-        """Line in it, None where there are no lines."""
+        """Line in the file, None if there are no lines."""
         ...
 
 
@@ -65,19 +65,19 @@ class ImportReport:
         path: The file, None for text.
         name: Name of the robot or model in the file.
         format: "urdf", "mjcf", "sdf" or "usd".
-        bodies: Body index by link or body name; -1 for what became part of the world.
+        bodies: Body index by link or body name; -1 for bodies that became part of the world.
         joints: Joint index by joint name. Several MJCF joints of one body may share one index.
         joint_dofs: First entry in `joint_qd` by joint name, for joints with degrees of freedom.
         joint_coords: First entry in `joint_q` by joint name, for joints with degrees of freedom.
-        gravcomp: MJCF `gravcomp` by body index where it is not zero, and where it acts in the body frame (3,)
+        gravcomp: Non-zero MJCF `gravcomp` by body index, with its point of application in the body frame (3,)
             [m], for the stage `GravityCompensation` of a solver.
-        joint_refs: MJCF `ref` by joint name [rad or m] where it is not zero: file's coordinate = ours + ref.
+        joint_refs: Non-zero MJCF `ref` by joint name [rad or m]: file's coordinate = ours + ref.
         actuators: One dict per MJCF actuator, see `newtonsim.importers.mjcf.actuators`.
         constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
         tendons: Index of the tendon by name of the MJCF tendon.
         shapes: Shape indices by name of body, in the order of the file.
         entries: Remarks, in the order of the file.
-        elements: How often each kind of element stands in the file, by name and by what was made of it:
+        elements: How often each kind of element occurs in the file, by name and by what happened to it:
             "modelled", "approximated", "mended", "unsupported" (wholly or in part) or "ignored".
     """
 
@@ -110,11 +110,11 @@ class ImportReport:
         )
 
     def unsupported(self, node: Told, message: str = "is not modelled") -> None:
-        """Record physics that the file asks for and the model will not have."""
+        """Record physics that the file requires and the model does not have."""
         self.add("unsupported", node, message)
 
     def mended(self, fault: ImportFileError, assumed: str) -> None:
-        """Record a fault of the file, and what was assumed in its place."""
+        """Record a fault of the file, and what was assumed instead."""
         message = f"{fault.message}; {assumed}"
         self.entries.append(
             ReportEntry("mended", fault.element or "file", message, fault.path or self.path, fault.line)
@@ -140,7 +140,7 @@ class ImportReport:
         counts[kind] += 1
 
     def worst_by_element(self) -> dict[str, str]:
-        """Return the worst that was said of each element, by its name and, where it has one, its place."""
+        """Return the worst remark about each element, by its name and, if it has one, its place."""
         worst: dict[str, str] = {}
         for entry in self.entries:
             key = _key(entry.path, entry.line, entry.element)
@@ -148,7 +148,7 @@ class ImportReport:
         return worst
 
     def count_elements(self, root: Node) -> None:
-        """Count all elements of an XML document; what is below a skipped element is skipped with it."""
+        """Count all elements of an XML document; elements below a skipped one are skipped too."""
         worst = self.worst_by_element()
         lines = {entry.line for entry in self.entries}
         stack = [(child, "modelled") for child in reversed(root.children)]
@@ -170,10 +170,10 @@ class ImportReport:
         return "\n".join([head, *(f"  {entry}" for entry in self.entries)])
 
     def settle_unsupported(self, strict: bool, stacklevel: int) -> None:
-        """Raise (strict) or warn once of everything that is unsupported, and once of what was mended."""
+        """Raise (strict) or warn once of everything that is unsupported, and once of what was repaired."""
         faults = self.of_kind("mended")
         if faults:
-            text = self._warning_text(faults, "has faults that were mended")
+            text = self._warning_text(faults, "has faults that were repaired")
             warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
         entries = self.of_kind("unsupported")
         if not entries:
@@ -208,7 +208,7 @@ class ImportReport:
 
 
 class Mend:
-    """Forgives all faults that a reader has a stand-in for, and tells a report.
+    """Accepts all faults for which a reader has a replacement, and reports them.
 
     Args:
         report: Receives each fault with what was assumed.
@@ -218,11 +218,11 @@ class Mend:
         self.report = report
 
     def meet(self, fault: ImportFileError, assumed: str = "") -> None:
-        """Record the fault; what is too large is refused."""
+        """Record the fault; files that are too large are refused."""
         refuse_what_is_too_large(fault)
         self.report.mended(fault, assumed)
 
 
 def _key(path: str | None, line: int | None, element: str) -> str:
-    """Name of an element that no other has: prims have paths, XML elements their place in the file."""
+    """Return a unique name of an element: prims have paths, XML elements their place in the file."""
     return element if line is None else f"{path}:{line} {element}"

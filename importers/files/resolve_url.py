@@ -51,7 +51,7 @@ def resolve_usd_from_url(
 
     Raises:
         ImportFileError: An address is not http or https, cannot be reached, is too large or lies outside.
-        ModelError: `url` is no text or names no file, or the target is no folder.
+        ModelError: `url` is not a text or names no file, or the target is not a folder.
     """
     if not isinstance(url, str):
         raise ModelError(f"url: expected text, got {type(url).__name__}")
@@ -96,7 +96,7 @@ def _target(folder: str | os.PathLike | None) -> Path:
         raise ModelError(f"target_folder_name: expected a path, got {type(folder).__name__}")
     path = Path(folder or time.strftime("usd_%Y%m%d_%H%M%S")).resolve()
     if path.exists() and not path.is_dir():
-        raise ModelError(f"target_folder_name: {str(path)!r} is no folder")
+        raise ModelError(f"target_folder_name: {str(path)!r} is not a folder")
     return path
 
 
@@ -155,7 +155,7 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
                     file.write(chunk)
                     bar.update(len(chunk))
         if announced is not None and size < announced:
-            raise ImportFileError(f"is incomplete: {size} of {announced} bytes came", address)
+            raise ImportFileError(f"is incomplete: {size} of {announced} bytes arrived", address)
         part.replace(path)
     except HTTPError as error:
         raise ImportFileError(f"the server answers {error.code} {error.reason}", address) from error
@@ -165,7 +165,7 @@ def _download(address: str, path: Path, budget: int, bar: object) -> int:
         reason = getattr(error, "reason", error)
         raise ImportFileError(
             f"the server cannot be reached ({reason}); is this machine offline? "
-            "Download the file elsewhere and pass its name",
+            "Download the file elsewhere and pass its path",
             address,
         ) from error
     except OSError as error:

@@ -31,7 +31,7 @@ def parse_tolerantly(data: str | bytes, path: str | None, faults: Faults) -> tup
     try:
         return parse_xml(data, path)
     except ImportFileError as fault:
-        faults.meet(fault, "the elements are read by their tags alone")
+        faults.meet(fault, "the elements are read by their tags only")
     return _parse_tags(data if isinstance(data, str) else data.decode("utf-8", errors="replace"), path), []
 
 

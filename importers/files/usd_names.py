@@ -36,4 +36,4 @@ DOF_ATTRIBUTES = ("armature", "damping", "friction")
 """float[], one number for each degree of freedom."""
 
 FLOATING_ATTRIBUTES = {name: f"floating{name.capitalize()}" for name in DOF_ATTRIBUTES}
-"""The same of the joint that lets a body float, which is no prim: float[] of the body."""
+"""The same of the joint that lets a body float, which is not a prim: float[] of the body."""

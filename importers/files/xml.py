@@ -159,7 +159,7 @@ class Node:
             )
             message = f"attribute '{name}' has {len(words)} values, expected {expected}: {text[:80]!r}"
             enough = low is None or len(words) >= low
-            faults.meet(self.error(message), "the surplus is left out" if enough else "zeros are taken")
+            faults.meet(self.error(message), "the surplus is left out" if enough else "zeros are used")
             words = words[:count] if enough else ["0"] * low
         if len(words) > _LONG_LIST and _NUMBER_CHARACTERS.match(text):
             try:
@@ -234,13 +234,13 @@ class Node:
             start = _NUMBER_AT_START.match(word)
             value = float(start[1]) if start else 0.0
             fault = self.error(f"attribute '{name}' is not a finite number: {word[:80]!r}")
-            faults.meet(fault, f"{value:g} is taken")
+            faults.meet(fault, f"{value:g} is used")
             return value
         value = float(word)
         if abs(value) > MAX_NUMBER:
             if not np.isfinite(value):
                 raise self.error(f"attribute '{name}' is too large: {word[:80]!r}")
-            faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"), "it is taken as it is")
+            faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"), "it is used as it is")
         return value
 
 

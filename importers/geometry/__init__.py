@@ -1,1 +1,1 @@
-"""Meshes, primitive shapes, mass properties and poses, as all importers read them."""
+"""Meshes, primitive shapes, mass properties and poses, shared by all importers."""

@@ -111,7 +111,7 @@ def _pixels(material: Material) -> np.ndarray | None:
         return _opaque(pixels_of(material.image, "in a mesh"))
     except (OSError, ValueError) as error:
         name = material.texture or "in a mesh"
-        text = f"texture {name} cannot be read, its mesh has none: {error}"
+        text = f"texture {name} cannot be read; its mesh has no texture: {error}"
         warnings.warn(text, UnsupportedElementWarning, stacklevel=2)
         return None
 

@@ -95,7 +95,7 @@ def _replace_infinite(part: MeshPart, path: str) -> None:
     if finite.all():
         return
     part.vertices[~finite] = part.vertices[np.argmax(finite)] if finite.any() else 0.0
-    text = f"{path}: {np.count_nonzero(~finite)} points are not finite and are put at the first one that is"
+    text = f"{path}: {np.count_nonzero(~finite)} points are not finite and are moved to the first finite one"
     warnings.warn(text, UnsupportedElementWarning, stacklevel=3)
 
 

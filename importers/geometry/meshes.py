@@ -114,7 +114,7 @@ def convex_hull(vertices: np.ndarray, node: Node) -> tuple[np.ndarray, np.ndarra
     try:
         hull = ConvexHull(vertices)
     except (QhullError, ValueError) as error:
-        raise node.error("the points of the mesh span no volume") from error
+        raise node.error("the points of the mesh do not span a volume") from error
     faces = hull.simplices.copy()
     corners = vertices[faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

@@ -81,7 +81,7 @@ class _ObjReader:
     ) -> MeshPart:
         """One part from the (point, uv) pairs of its corners (n, 2), with each pair once."""
         if corners[:, 0].min() < 0 or corners[:, 0].max() >= len(points):
-            raise ImportFileError("a face refers to a vertex that is not there", self.path)
+            raise ImportFileError("a face refers to a vertex that does not exist", self.path)
         has_uvs = len(uvs) > 0 and corners[:, 1].min() >= 0 and corners[:, 1].max() < len(uvs)
         keys = corners[:, 0] * (len(uvs) + 1) + (corners[:, 1] if has_uvs else 0)
         unique, inverse = np.unique(keys, return_inverse=True)

@@ -27,7 +27,7 @@ from newtonsim.importers.mjcf.records import assume_mujocos_defaults, scale_scen
 
 
 class _Unsaid(int):
-    """The default of `floating`, a False that is told from one that somebody wrote."""
+    """The default of `floating`, a False that can be distinguished from an explicit one."""
 
     def __repr__(self) -> str:
         return "False"
@@ -84,8 +84,8 @@ def parse_mjcf(
     """Add the contents of an MJCF file to a builder.
 
     Bodies start in MuJoCo's reference pose (`qpos0`), where all our hinge and slide coordinates are zero: a
-    coordinate of the file is ours plus the joint's `ref`. Limits, spring references and keyframes are moved
-    accordingly. Several joints of one body become one joint with these axes where that is exact, otherwise a
+    coordinate of the file is ours plus the joint's `ref`. Limits, spring references and keyframes are shifted
+    accordingly. Several joints of one body become one joint with these axes if that is exact, otherwise a
     chain with bodies of a millionth of the mass between them, named "<body>__<joint>".
 
     Example:
@@ -98,28 +98,28 @@ def parse_mjcf(
         ({'hinge': 0}, [0.0])
 
     solref, solimp, solmix, priority and condim of geoms, solreflimit, solimplimit and margin of hinges and
-    slides, and the parameters of pairs go into the arrays of the same names; where the file gives none,
-    limits and contacts are as rigid as the solver makes them, unless `mujoco_defaults` is given.
+    slides, and the parameters of pairs go into the arrays of the same names; if the file gives none, limits
+    and contacts have the solver's own stiffness, unless `mujoco_defaults` is given.
 
     Note:
         The interface that this function follows gives `floating` the default False, made for robots whose
-        file does not say how they are held. It is read so: left out, `floating` leaves a body free that the
-        file lets float (`<freejoint/>`), with its seven coordinates, and fixes roots without joints. Only
-        False in so many words takes a free joint away. The default compares equal to False.
+        file does not say how they are held. Its meaning is: if `floating` is omitted, a body that the file
+        lets float (`<freejoint/>`) stays free, with its seven coordinates, and roots without joints are
+        fixed. Only an explicit False removes a free joint. The default compares equal to False.
 
     Args:
         mjcf_filename: File name, or the XML itself (text that starts with '<').
-        builder: Receives the bodies; left as it was when the file is broken.
-        xform: Where the world of the file is placed.
-        floating: True: root bodies float; False: they are fixed to the world or hang on `base_joint`; left
-            out or None: as the file says, but for a `base_joint`. Root bodies are here those with a free
-            joint, or, when the file has none, those without joints. Root bodies with hinges, slides or balls
-            keep them.
+        builder: Receives the bodies; unchanged if the file is broken.
+        xform: Pose of the file's world.
+        floating: True: root bodies float; False: they are fixed to the world or attached by `base_joint`;
+            omitted or None: as the file says, except for a `base_joint`. Root bodies here are those with a
+            free joint, or, if the file has none, those without joints. Root bodies with hinges, slides or
+            balls keep them.
         base_joint: "px,py,rz" for a D6 joint with these linear (p) and angular (r) axes of the root body's
             frame, or a dict with arguments of `ModelBuilder.add_joint`; used unless `floating` is True.
         density: Density of geoms without mass and density [kg/m^3].
         stiffness: Gain of the position drives [N m/rad or N/m] that hinges and slides receive in files
-            without <actuator> section. In files with one, its actuators alone decide; motors have no gains.
+            without <actuator> section. In files with one, only its actuators are used; motors have no gains.
         damping: Damping of these drives. Passive damping, springs and friction are always those of the file.
         armature: Rotor inertia of joints for which the file gives none.
         armature_scale: Factor on the rotor inertias of the file.
@@ -134,21 +134,22 @@ def parse_mjcf(
         limit_kd: Damping of joint limits.
         joint_limit_lower: Lower limit of joints without limits [rad or m].
         joint_limit_upper: Upper limit of joints without limits [rad or m].
-        scale: Factor on all lengths. Masses from the file stay, inertias from the file grow with its square.
+        scale: Factor on all lengths. Masses from the file are unchanged, inertias from the file scale with
+            its square.
         hide_visuals: Make visual geoms invisible.
         parse_visuals_as_colliders: Let the visual geoms of a body collide instead of its colliders.
         parse_meshes: Whether geoms of type mesh are read at all.
-        up_axis: Up axis of the file, "X", "Y" or "Z"; it is turned to the builder's up vector.
+        up_axis: Up axis of the file, "X", "Y" or "Z"; it is rotated to the builder's up vector.
         ignore_names: Regular expressions of bodies (with all below them) and joints to leave out.
         ignore_classes: The same for their classes (childclass of bodies).
         visual_classes: Regular expressions of classes whose geoms, and those of their subclasses, do not
             collide.
-        collider_classes: Regular expressions of classes whose geoms collide, where a nearer class does not
-            say else.
+        collider_classes: Regular expressions of classes whose geoms collide, unless a nearer class says
+            otherwise.
         no_class_as_colliders: Whether geoms without class collide. Geoms with contype and conaffinity 0 never
             do.
         force_show_colliders: Show colliders even of bodies that have visual geoms.
-        enable_self_collisions: Let bodies of one kinematic tree touch, as contype, conaffinity, pairs and
+        enable_self_collisions: Let bodies of one kinematic tree collide, as contype, conaffinity, pairs and
             excludes say. Bodies of different trees always follow these rules.
         ignore_inertial_definitions: Compute mass and inertia from the geoms; bodies without any still use
             their <inertial>. If False, the result is that of MuJoCo.
@@ -157,18 +158,18 @@ def parse_mjcf(
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         verbose: Print the report.
         strict: Raise at the first fault of the file, and instead of warning about what is read but not
-            modelled. Otherwise what MuJoCo compiles is read: XML that is not well-formed by its tags, and
-            negative damping, friction, stiffness and armature as 0. A warning and the entries of kind
-            "mended" of the report say where.
-        keyframe: Name or number of the keyframe to start in; None for the reference pose. All keyframes are
-            in `builder.keyframes` in any case.
-        mujoco_defaults: Read what the file leaves out as MuJoCo does: solref and solimp of geoms, pairs and
+            modelled. Otherwise everything that MuJoCo compiles is read: XML that is not well-formed by its
+            tags, and negative damping, friction, stiffness and armature as 0. A warning and the report's
+            entries of kind "mended" say where.
+        keyframe: Name or number of the keyframe to start in; None for the reference pose. `builder.keyframes`
+            always has all keyframes.
+        mujoco_defaults: Use MuJoCo's defaults for what the file omits: solref and solimp of geoms, pairs and
             limits of hinges and slides are its defaults, and friction is (1, 0.005, 0.0001), whatever
-            `contact_mu` says. Contacts and limits give way then as the file was tuned for; friction of two
-            geoms is MuJoCo's with `FeatherstoneSolver(model, friction_combine="max")`.
+            `contact_mu` says. Contacts and limits then have the softness that the file was tuned for;
+            friction of two geoms is MuJoCo's with `FeatherstoneSolver(model, friction_combine="max")`.
 
     Returns:
-        What became of each body, joint and actuator, and what was ignored or approximated.
+        What happened to each body, joint and actuator, and what was ignored or approximated.
 
     Raises:
         ImportFileError: The file is broken; the message names file, line and element.

@@ -117,7 +117,7 @@ class Assets:
         if len(faces) % 3 or (faces != np.round(faces)).any():
             raise node.error("attribute 'face' needs triples of vertex numbers")
         if len(faces) and (faces.min() < 0 or faces.max() >= len(vertices)):
-            raise node.error("attribute 'face' refers to vertices that are not there")
+            raise node.error("attribute 'face' refers to vertices that do not exist")
         faces = faces.astype(np.int64).reshape(-1, 3)
         check_mesh(vertices, faces, node)
         return Surface(vertices, faces, _inline_uvs(node, vertices, faces)).welded()

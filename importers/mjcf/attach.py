@@ -91,7 +91,7 @@ class Attacher:
         for rule in _INERTIA_RULES:
             if getattr(other.compiler, rule) != getattr(self.document.compiler, rule):
                 self.report.approximated(
-                    node, f"<compiler> of the attached model sets {rule}; that of this file counts"
+                    node, f"<compiler> of the attached model sets {rule}; that of this file is used"
                 )
 
 

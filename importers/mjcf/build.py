@@ -235,7 +235,7 @@ class SceneBuilder:
                 self._register(number, free, joint, coord, dof, None)
             else:
                 self.report.approximated(
-                    free.node, "the free joint is replaced, as `floating` or `base_joint` says"
+                    free.node, "the free joint is replaced because of `floating` or `base_joint`"
                 )
                 self._register(number, free, None, None, None, None)
         return builder.joint_type[joint] != JointType.FIXED

@@ -27,7 +27,7 @@ def _compose(document: Document, report: ImportReport, above: tuple[str, ...]) -
     def read(path: Path, node: Node) -> Document:
         other = read_document_tree(path.resolve(), report, document.faults)
         if other.root.path in above or len(above) >= MAX_DEPTH:
-            raise node.error(f"file {path} attaches itself or lies more than {MAX_DEPTH} files deep")
+            raise node.error(f"file {path} attaches itself or is nested more than {MAX_DEPTH} files deep")
         _compose(other, report, above)
         return other
 

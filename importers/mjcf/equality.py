@@ -76,7 +76,7 @@ def _read_softness(node: Node, equality: Equality, report: ImportReport) -> None
         first, second = (*node.floats("solref"), 1.0)[:2]
         # positive: time constant and damping ratio; negative: stiffness and damping per unit of mass
         equality.recovery_time = float(first if first > 0.0 else second / min(first, -1.0e-9))
-        report.approximated(node, "solref sets how fast errors vanish; under load the constraint is rigid")
+        report.approximated(node, "solref sets how fast errors decay; under load the constraint is rigid")
     if differs(node, "solimp"):
         report.approximated(node, "solimp has no effect; under load the constraint is rigid")
 
@@ -160,7 +160,7 @@ def _add_coupling(
             continue
         place = next(place for place in state.joints if place.record.name == name)
         if place.record.kind not in _SCALAR:
-            raise equality.node.error(f"the joint {name!r} is no hinge and no slide")
+            raise equality.node.error(f"the joint {name!r} is neither a hinge nor a slide")
         first = builder.joint_axis_start[place.index]
         axes.append((place.index, place.axis - first))
         sizes.append(options.scale if place.record.kind == "slide" else 1.0)

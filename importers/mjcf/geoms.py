@@ -47,7 +47,7 @@ def parse_geom(
     if kind in ("mesh", "sdf") or "mesh" in node.attrib:
         maker = assets.maker_of_mesh(node.required("mesh"), node)
         if maker is not None:
-            report.unsupported(node, f"a geom whose mesh {maker} makes is left out")
+            report.unsupported(node, f"a geom whose mesh is made by {maker} is left out")
             return None
         mesh = assets.mesh(node.required("mesh"), node)
     if kind == "sdf":
@@ -97,7 +97,7 @@ def _read_contact(geom: Geom, report: ImportReport, faults: Faults) -> None:
         report.unsupported(node, "a negative margin")
         geom.margin = None
     if node.float("gap", 0.0) != 0.0:
-        report.ignored(node, "gap, by which MuJoCo finds contacts before they do anything")
+        report.ignored(node, "gap, by which MuJoCo detects contacts before they act")
     geom.solver = solver_parameters(node, "solref", "solimp", faults)
     geom.priority, geom.solmix = node.int("priority", 0), node.float("solmix", 1.0)
     if geom.solmix < 0.0:
@@ -121,14 +121,14 @@ def solver_parameters(node: Node, ref: str, imp: str, faults: Faults) -> SolverP
     (first, second), (low, high, width, middle, power) = found
     if (first > 0.0) != (second > 0.0):
         fault = node.error(f"attribute '{ref}': expected two positive numbers, or two that are not")
-        faults.meet(fault, "MuJoCo's default is taken")
+        faults.meet(fault, "MuJoCo's default is used")
         first, second = SOLREF
     inside = (min(max(low, 0.0), 1.0), min(max(high, 0.0), 1.0), max(width, 0.0))
     inside += (min(max(middle, 0.0), 1.0), max(power, 1.0))
     if inside != (low, high, width, middle, power):
         given = " ".join(f"{value:g}" for value in (low, high, width, middle, power))
         fault = node.error(f"attribute '{imp}' is out of range: {given}")
-        faults.meet(fault, " ".join(f"{value:g}" for value in inside) + " is taken")
+        faults.meet(fault, " ".join(f"{value:g}" for value in inside) + " is used")
     # no impedance is wholly 0 or 1, and so no middle
     middle = min(max(middle, 1.0e-4), 0.9999)
     return SolverParameters((first, second), (*inside[:3], middle, inside[4]))

@@ -47,9 +47,9 @@ def add_pair_parameters(
             solref, solimp = solver.solref, solver.scaled(scale).solimp
         builder.add_contact_pair(shapes[first], shapes[second], _friction(node, report), solref, solimp)
         if node.float("margin", 0.0) * scale != margins[first] + margins[second]:
-            report.approximated(node, "the margin of a pair; the sum of those of its geoms counts")
+            report.approximated(node, "the margin of a pair; the sum of those of its geoms is used")
         if differs(node, "solreffriction"):
-            report.approximated(node, "solreffriction; friction does not give way")
+            report.approximated(node, "solreffriction; friction is not softened")
 
 
 def _friction(node: Node, report: ImportReport) -> tuple[float, float, float]:
@@ -57,7 +57,7 @@ def _friction(node: Node, report: ImportReport) -> tuple[float, float, float]:
     given = node.floats("friction", 5, _FRICTION, at_least=1)
     slide, across, spin, roll, roll_across = (*map(float, given), *_FRICTION[len(given) :])
     if slide != across or roll != roll_across:
-        report.approximated(node, "friction that differs by direction; the first number counts for both")
+        report.approximated(node, "friction that differs by direction; the first number is used for both")
     condim = node.int("condim", 3)
     if condim not in (1, 3, 4, 6):
         raise node.error(f"attribute 'condim' is {condim}, expected 1, 3, 4 or 6")

@@ -198,13 +198,14 @@ class _BodyReader:
         gravcomp = node.float("gravcomp", 0.0)
         if gravcomp != 0.0:
             self.report.unsupported(
-                node, "gravcomp, unless a stage GravityCompensation of the solver is given report.gravcomp"
+                node,
+                "gravcomp, unless report.gravcomp is passed to a GravityCompensation stage of the solver",
             )
         self.scene.bodies.append(Body(name, node, parent, pose, mocap, gravcomp))
         return len(self.scene.bodies) - 1
 
     def _forget(self, node: Node) -> None:
-        """Remember the names of what was left out on purpose, so that references to them are no mistakes."""
+        """Remember the names of what was left out on purpose, so that references to them are not mistakes."""
         self.report.ignored(node, "left out because of ignore_names or ignore_classes")
         self.scene.ignored_names.update(one.attrib["name"] for one in node.walk() if "name" in one.attrib)
 
@@ -301,7 +302,7 @@ def _not_negative(node: Node, attribute: str, value: float, document: Document) 
     """A number of a joint; MuJoCo takes a negative one as it is, which adds energy without end."""
     if value < 0.0:
         fault = node.error(f"attribute '{attribute}' must not be negative, got {value:g}")
-        document.faults.meet(fault, "0 is taken")
+        document.faults.meet(fault, "0 is used")
     return max(value, 0.0)
 
 
@@ -312,9 +313,9 @@ def _read_range(node: Node, joint: Joint, document: Document, report: ImportRepo
             raise node.error(f"the joint is limited, but its range is {node.text_of('range', 'missing')!r}")
         if joint.kind == "ball":
             if lower != 0.0:
-                raise node.error(f"the range of a ball joint begins at 0, got {lower:g}")
+                raise node.error(f"the range of a ball joint must start at 0, got {lower:g}")
             joint.upper = document.compiler.angle(upper)
-            report.approximated(node, "the limit of the angle bounds swing and twist, each by itself")
+            report.approximated(node, "the limit of the angle bounds swing and twist separately")
         else:
             convert = document.compiler.angle if joint.kind == "hinge" else float
             joint.lower, joint.upper = convert(lower) - joint.ref, convert(upper) - joint.ref

@@ -49,7 +49,7 @@ def parse_tendons(document: Document, scene: Scene, report: ImportReport) -> Non
                 continue
             tendon = _parse_tendon(node, len(scene.tendons), document, report)
             if _leads_nowhere(tendon, scene):
-                report.ignored(node, "a tendon along what ignore_names and ignore_classes leave out")
+                report.ignored(node, "a tendon along elements that ignore_names and ignore_classes leave out")
                 continue
             _check_path(tendon, scene)
             scene.tendons[tendon.name] = tendon
@@ -118,7 +118,7 @@ def _check_path(tendon: Tendon, scene: Scene) -> None:
         if name not in joints:
             raise tendon.node.error(f"the joint {name!r} is not defined")
         if joints[name].kind not in _SCALAR:
-            raise tendon.node.error(f"the joint {name!r} is no hinge and no slide")
+            raise tendon.node.error(f"the joint {name!r} is neither a hinge nor a slide")
     pieces = [0]
     geoms = {geom.name: geom for body in scene.bodies for geom in body.geoms if geom.name}
     for place, stop in enumerate(tendon.stops):
@@ -135,7 +135,7 @@ def _check_path(tendon: Tendon, scene: Scene) -> None:
     if tendon.node.tag == "fixed" and not tendon.joints:
         raise tendon.node.error("a fixed tendon needs a <joint>")
     if tendon.node.tag == "spatial" and min(n for n in pieces if n or len(pieces) == 1) < 2:
-        raise tendon.node.error("a spatial tendon needs two sites, and so does each piece behind a pulley")
+        raise tendon.node.error("a spatial tendon needs two sites, and so does each part after a pulley")
 
 
 def _check_wrap(stop: Wrap, around: list, tendon: Tendon, geoms: dict[str, Geom], sites: set[str]) -> None:
@@ -146,7 +146,7 @@ def _check_wrap(stop: Wrap, around: list, tendon: Tendon, geoms: dict[str, Geom]
     if stop.side is not None and stop.side not in sites:
         raise tendon.node.error(f"the site {stop.side!r} is not defined")
     if len(around) < 2 or not all(isinstance(one, str) for one in around):
-        raise tendon.node.error(f"the geom {stop.geom!r} has to be between two sites of the tendon")
+        raise tendon.node.error(f"the geom {stop.geom!r} must be between two sites of the tendon")
 
 
 def _parse_equality(node: Node, document: Document, scene: Scene, report: ImportReport) -> None:
@@ -202,7 +202,9 @@ def add_tendons(
             path = _path(tendon, scene, state)
             moved = any(place.record.spring_ref != place.record.ref for place in state.joints)
             if "spring_length" not in arguments and arguments["stiffness"] > 0.0 and moved:
-                report.approximated(tendon.node, "rests in its first length, not in that at springref")
+                report.approximated(
+                    tendon.node, "has its initial length as rest length, not that at springref"
+                )
             for option in ("limit_lower", "limit_upper", "limit_margin", "spring_length"):
                 if option in arguments:
                     arguments[option] = np.multiply(arguments[option], options.scale).tolist()

@@ -46,11 +46,11 @@ def parse_sdf(
 
     Links start where the file places them, at joint coordinates of zero. Links of static models become part
     of the world, other links without a joint above them float. Joints that close loops become loop
-    constraints. The up axis is z and is not turned: use a builder with `up_vector=(0, 0, 1)` or an `xform`.
-    A file with a <world> sets the builder's gravity, which is (0, 0, -9.8) unless the file says else.
+    constraints. The up axis is z and is not rotated: use a builder with `up_vector=(0, 0, 1)` or an `xform`.
+    A file with a <world> sets the builder's gravity, which is (0, 0, -9.8) unless the file says otherwise.
 
-    Names are those of the file, with the names of the models around them: "model::link". A file that holds
-    one model and no world leaves the model's name out.
+    Names are those of the file, with the names of the models around them: "model::link". For a file with one
+    model and no world, the model's name is omitted.
 
     Example:
         >>> from newtonsim import ModelBuilder
@@ -64,9 +64,9 @@ def parse_sdf(
 
     Args:
         sdf_filename: File name, or the XML itself (text that starts with '<').
-        builder: Receives the models; left as it was when the file is broken.
-        xform: Where the world of the file is placed.
-        density: Density of collisions [kg/m^3] where the file wants the mass computed and gives none.
+        builder: Receives the models; unchanged if the file is broken.
+        xform: Pose of the file's world.
+        density: Density of collisions [kg/m^3] if the file asks for a computed mass and gives none.
         armature: Rotor inertia of every joint axis [kg m^2 or kg].
         contact_ke: Contact stiffness [N/m].
         contact_kd: Contact damping [N s/m].
@@ -75,7 +75,8 @@ def parse_sdf(
         contact_thickness: Thickness added to the shapes [m].
         limit_ke: Stiffness of joint limits [N m/rad or N/m].
         limit_kd: Damping of joint limits.
-        scale: Factor on all lengths. Masses from the file stay, inertias from the file grow with its square.
+        scale: Factor on all lengths. Masses from the file are unchanged, inertias from the file scale with
+            its square.
         hide_visuals: Make visual shapes invisible.
         force_show_colliders: Show collision shapes even of links that have visuals.
         ensure_nonstatic_links: Give moving links without mass a small one.
@@ -84,13 +85,13 @@ def parse_sdf(
         merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a
             hull around each; files of convex decompositions have one object for each part.
         strict: Raise instead of warning about what is read but not modelled.
-        package_paths: Where model:// and package:// are looked for, before the folders of the environment
+        package_paths: Where model:// and package:// are searched for, before the folders of the environment
             variables SDF_PATH, GZ_SIM_RESOURCE_PATH, IGN_GAZEBO_RESOURCE_PATH and GAZEBO_MODEL_PATH and the
-            file's parent folders: folders that hold models or are one, or a mapping from name to folder.
+            file's parent folders: folders that contain models or are one, or a mapping from name to folder.
 
     Returns:
-        What became of each link and joint, and what was ignored or approximated. `bodies` is -1 for links of
-        static models; free joints are named "<link>_free".
+        What happened to each link and joint, and what was ignored or approximated. `bodies` is -1 for links
+        of static models; free joints are named "<link>_free".
 
     Raises:
         ImportFileError: The file is broken; the message names file, line and element.

@@ -81,13 +81,15 @@ class Document:
             raise node.error(f"more than {MAX_INCLUDES} includes")
         path = self._model_file(text.required(node, "uri"), node)
         if str(path) in above or len(above) >= MAX_NESTING:
-            raise node.error(f"file {path} includes itself or lies more than {MAX_NESTING} includes deep")
+            raise node.error(
+                f"file {path} includes itself or is nested more than {MAX_NESTING} includes deep"
+            )
         root = read_document(path)[0]
         self.versions[root.path] = _version(root)
         self.resolvers[root.path] = self.resolver.at(path.parent)
         model = root.find("model")
         if model is None:
-            raise node.error(f"file {path} holds no <model>")
+            raise node.error(f"file {path} contains no <model>")
         self.included.append(model)
         given = {child.tag: child for child in node.children}
         for child in node.children:
@@ -124,7 +126,9 @@ def _version(node: Node) -> tuple[int, int]:
     """Version attribute as numbers; files without one are taken for the oldest that is still common."""
     words = node.text_of("version", "1.4").split(".")
     if len(words) < 2 or not all(word.isdigit() and len(word) < 5 for word in words[:2]):
-        raise node.error(f"attribute 'version' is {node.text_of('version')[:40]!r}, expected such as 1.9")
+        raise node.error(
+            f"attribute 'version' is {node.text_of('version')[:40]!r}, expected a version such as 1.9"
+        )
     return int(words[0]), int(words[1])
 
 

@@ -118,7 +118,7 @@ class Scope:
 
     def _canonical(self, node: Node) -> str:
         if self.canonical is None:
-            raise node.error("the model has no link that its frame could be attached to")
+            raise node.error("the model has no link to which its frame could be attached")
         return self.canonical
 
 

@@ -76,7 +76,7 @@ def _parse_world(node: Node, scene: Scene, report: ImportReport) -> None:
         scene.timestep = step
         for child in physics.children:
             if child.tag not in ("max_step_size", "real_time_factor", "real_time_update_rate"):
-                report.ignored(child, "solvers have settings of their own")
+                report.ignored(child, "solvers have their own settings")
     wind = node.find("wind")
     if wind is not None and text.vector(wind, "linear_velocity", 3, (0.0, 0.0, 0.0)).any():
         report.unsupported(wind, "wind")
@@ -205,7 +205,7 @@ class _Reader:
         name = node.required("name")
         ends = [scope.link_of(text.required(node, tag), node) for tag in ("parent", "child")]
         if ends[0] == ends[1]:
-            raise node.error(f"the joint connects {ends[0]!r} with itself")
+            raise node.error(f"the joint connects {ends[0]!r} to itself")
         local = scope.locate(name, node)
         joint = Joint(scope.prefix + name, node, kind, *ends, pose @ local)
         if kind not in _NO_AXIS:
@@ -218,7 +218,7 @@ class _Reader:
             joint.reference = scope.link_of(text.required(node, "gearbox_reference_body"), node)
         for child in node.children:
             if child.tag in ("physics", "sensor"):
-                self.report.ignored(child, "solvers have settings of their own")
+                self.report.ignored(child, "solvers have their own settings")
             elif child.tag not in _JOINT_PARTS:
                 self.report.unsupported(child, "not an element of a joint")
         return joint
@@ -248,7 +248,7 @@ class _Reader:
         direction = text.vector(node, "xyz", 3, (0.0, 0.0, 1.0))
         length = np.linalg.norm(direction)
         if length < 1.0e-9:
-            raise given.error("the joint axis has no length")
+            raise given.error("the joint axis is zero")
         direction = direction / length
         other = given.text_of("expressed_in") if given is not None else None
         # Until 1.4 axes were in the frame of the model; 1.5 and 1.6 could choose.
@@ -269,7 +269,7 @@ class _Reader:
             value = text.bound(node, tag, np.inf)
             if value == 0.0:
                 # As in URDF files zero stands for "not known"; taken literally the joint could not be driven.
-                self.report.approximated(node, f"{tag} 0 is taken as no limit")
+                self.report.approximated(node, f"{tag} 0 is treated as no limit")
             setattr(axis, tag, value if value > 0.0 else np.inf)
 
 

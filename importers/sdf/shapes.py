@@ -68,7 +68,7 @@ def _geometry(node: Node, pose: Pose, document: Document, report: ImportReport) 
     elif shape.tag == "plane":
         normal = text.vector(shape, "normal", 3, (0.0, 0.0, 1.0))
         if not np.linalg.norm(normal) > 1.0e-9:
-            raise shape.error("the normal has no length")
+            raise shape.error("the normal is zero")
         result.size = normal / np.linalg.norm(normal)
     elif shape.tag == "mesh":
         result.mesh, result.size = _mesh(shape, document, report)
@@ -90,7 +90,9 @@ def _mesh(node: Node, document: Document, report: ImportReport) -> tuple[Path, n
     if node.find("submesh") is not None:
         report.unsupported(node.find("submesh"), "the whole mesh is used")
     if node.text_of("optimization"):
-        report.approximated(node, "the mesh collides as its hull on links that move, as it is on others")
+        report.approximated(
+            node, "the mesh collides as its hull on links that move, and as its surface on others"
+        )
     scale = text.vector(node, "scale", 3, (1.0, 1.0, 1.0))
     if not scale.all():
         raise node.find("scale").error("a scale must not be zero")
@@ -134,7 +136,7 @@ def _surface(node: Node | None, report: ImportReport) -> Surface:
         for engine in ("ode", "bullet"):
             if contact.find(engine) is not None:
                 report.unsupported(
-                    contact.find(engine), "contacts follow the solver and the contact_* arguments"
+                    contact.find(engine), "the solver and the contact_* arguments define the contacts"
                 )
     if node.find("soft_contact") is not None:
         report.unsupported(node.find("soft_contact"))

@@ -119,7 +119,7 @@ def pose(node: Node | None) -> Pose:
         values = view.floats("pose", 7)
         length = np.linalg.norm(values[3:])
         if length < 1.0e-12:
-            raise node.error("the quaternion has no length")
+            raise node.error("the quaternion is zero")
         return Pose(values[:3], values[3:] / length)
     values = view.floats("pose", 6)
     angles = np.radians(values[3:]) if node.bool("degrees", False) else values[3:]

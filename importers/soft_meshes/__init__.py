@@ -1,7 +1,7 @@
 """Meshes of cloth and soft bodies from files: tetrahedra and triangles in VTK, VTU, Gmsh and OBJ files.
 
-`load_tet_mesh` and `load_cloth_mesh` give what `ModelBuilder.add_soft_mesh` and `add_cloth_mesh` take;
-`read_cells` gives all that a file holds.
+`load_tet_mesh` and `load_cloth_mesh` return what `ModelBuilder.add_soft_mesh` and `add_cloth_mesh` take;
+`read_cells` returns all cells of a file.
 """
 
 from newtonsim.importers.soft_meshes.cells import CellBlock as CellBlock

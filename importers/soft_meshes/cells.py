@@ -168,7 +168,7 @@ def ragged_blocks(kinds: list[Kind], offsets: np.ndarray, nodes: np.ndarray) -> 
     """
     sizes = np.diff(offsets)
     if len(offsets) != len(kinds) + 1 or (sizes < 0).any() or offsets[0] < 0 or offsets[-1] > len(nodes):
-        raise ValueError(f"{len(kinds)} cells do not fit the offsets and the {len(nodes)} nodes")
+        raise ValueError(f"{len(kinds)} cells do not match the offsets and the {len(nodes)} nodes")
     blocks, start = [], 0
     for end in range(1, len(kinds) + 1):
         if end < len(kinds) and kinds[end] is kinds[start] and sizes[end] == sizes[start]:

@@ -54,7 +54,7 @@ _KINDS = {
 
 def _kind(number: int) -> tuple[Kind, int]:
     if number not in _KINDS:
-        raise ValueError(f"elements of type {number} are not known")
+        raise ValueError(f"elements of type {number} are unknown")
     return _KINDS[number]
 
 
@@ -67,7 +67,7 @@ class _Text:
     def take(self, count: int, dtype: str) -> np.ndarray:
         """Return the next numbers as float64 or int64; the type says only whether they are whole."""
         if not 0 <= count <= len(self.words) - self.at:
-            raise ValueError(f"{count} numbers are announced, {len(self.words) - self.at} are left")
+            raise ValueError(f"{count} numbers are announced, but only {len(self.words) - self.at} are left")
         self.at += count
         return numbers(self.words[self.at - count : self.at], dtype == "f8")
 
@@ -104,7 +104,7 @@ class _Binary:
 
     def _check(self, count: int, kind: np.dtype) -> None:
         if not 0 <= count <= (len(self.data) - self.at) // kind.itemsize:
-            raise ValueError(f"{count} entries are announced, the section ends before")
+            raise ValueError(f"{count} entries are announced, but the section ends earlier")
 
     def count(self) -> int:
         end = self.data.index(b"\n", self.at)
@@ -127,7 +127,7 @@ class _Nodes:
         at = np.minimum(np.searchsorted(ranked, tags), len(ranked) - 1) if len(ranked) else tags * 0
         known = ranked[at] == tags if len(ranked) else np.zeros(tags.shape, bool)
         if not known.all():
-            raise ValueError(f"an element refers to node {tags[~known][0]}, which is not there")
+            raise ValueError(f"an element refers to node {tags[~known][0]}, which does not exist")
         return order[at]
 
 
@@ -135,7 +135,8 @@ def read_gmsh(data: bytes, path: str) -> CellFile:
     """Read nodes and elements; groups, entities and data are skipped."""
     if not data.lstrip().startswith(b"$"):
         raise ImportFileError(
-            "the file does not begin with a section such as $MeshFormat; MuJoCo's own .msh files are others",
+            "the file does not start with a section such as $MeshFormat; MuJoCo's own .msh format is "
+            "different",
             path,
         )
     header = _section(data, "MeshFormat", path)
@@ -143,7 +144,7 @@ def read_gmsh(data: bytes, path: str) -> CellFile:
     if version not in (b"2.2", b"2", b"2.1", b"4.1") or (version == b"4.1" and size != b"8"):
         raise ImportFileError(
             f"version {version.decode('latin-1')} with numbers of {size.decode('latin-1')} bytes is not "
-            "read, save as 2.2 or 4.1",
+            "supported; save as 2.2 or 4.1",
             path,
             element="MeshFormat",
         )
@@ -194,7 +195,7 @@ def _nodes_4(source: _Text | _Binary) -> _Nodes:
         points.append(source.take(width * count, "f8").reshape(count, width)[:, :3])
     nodes = _Nodes(np.concatenate(tags), np.concatenate(points))
     if len(nodes.tags) != total:
-        raise ValueError(f"{total} nodes are announced, {len(nodes.tags)} are there")
+        raise ValueError(f"{total} nodes are announced, but there are {len(nodes.tags)}")
     return nodes
 
 
@@ -236,5 +237,5 @@ def _elements_4(source: _Text | _Binary) -> list[tuple[Kind, np.ndarray]]:
         rows = int(source.take(1, "u8")[0])
         blocks.append((kind, source.take(rows * (1 + size), "u8").reshape(rows, 1 + size)[:, 1:]))
     if sum(len(tags) for _, tags in blocks) != total:
-        raise ValueError(f"{total} elements are announced, the blocks have another number")
+        raise ValueError(f"{total} elements are announced, but the blocks have a different number")
     return blocks

@@ -119,7 +119,7 @@ def weld_points(points: np.ndarray, distance: float) -> np.ndarray:
     from scipy.spatial import KDTree
 
     if not 0.0 <= distance < np.inf:
-        raise ValueError(f"weld {distance:g} must be 0 or more")
+        raise ValueError(f"weld {distance:g} must be at least 0")
     places, same = np.unique(points + 0.0, axis=0, return_inverse=True)
     same = same.reshape(-1)
     if distance > 0.0:

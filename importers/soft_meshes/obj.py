@@ -50,5 +50,5 @@ def _place(word: str, count: int) -> int:
     """Return the point that a corner such as `3/1/2` or `-1` names, from 0."""
     index = int(word.split("/", 1)[0])
     if index == 0 or index < -count:
-        raise ValueError(f"point {index} is not there")
+        raise ValueError(f"point {index} does not exist")
     return index - 1 if index > 0 else count + index

@@ -91,7 +91,9 @@ class _Text:
 
     def numbers(self, count: int, kind: str) -> np.ndarray:
         if not 0 <= count <= len(self.words) - self.at:
-            raise ValueError(f"{count} numbers are announced, {len(self.words) - self.at} words are left")
+            raise ValueError(
+                f"{count} numbers are announced, but only {len(self.words) - self.at} words are left"
+            )
         self.at += count
         return numbers(self.words[self.at - count : self.at], _TYPES[kind][0] == "f")
 
@@ -118,7 +120,7 @@ class _Binary:
         dtype = np.dtype(">" + _TYPES[kind])
         start = self.data.find(b"\n", self.at) + 1  # numbers begin in a line of their own
         if start == 0 or not 0 <= count <= (len(self.data) - start) // dtype.itemsize:
-            raise ValueError(f"{count} numbers of type {kind} are announced, the file ends before")
+            raise ValueError(f"{count} numbers of type {kind} are announced, but the file ends earlier")
         self.at = start + count * dtype.itemsize
         found = np.frombuffer(self.data, dtype, count, start)
         return found.astype(np.float64 if dtype.kind == "f" else np.int64)
@@ -137,7 +139,7 @@ def read_vtk(data: bytes, path: str) -> CellFile:
     """Read points and cells; data of points and cells are skipped."""
     head = data[:1024].replace(b"\r\n", b"\n").split(b"\n", 3)
     if len(head) < 4 or not head[0].lower().startswith(b"# vtk datafile version"):
-        raise ImportFileError("the file does not begin with '# vtk DataFile Version'", path, 1)
+        raise ImportFileError("the file does not start with '# vtk DataFile Version'", path, 1)
     form = head[2].strip().upper()
     if form not in (b"ASCII", b"BINARY"):
         raise ImportFileError(f"the third line is {form[:20]!r}, not ASCII or BINARY", path, 3)

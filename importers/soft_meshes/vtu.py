@@ -53,7 +53,7 @@ class _Arrays:
         """Return the numbers of a DataArray as float64 or int64."""
         kind = _TYPES.get(node.required("type"))
         if kind is None:
-            raise node.error(f"type {node.text_of('type')!r} is not known")
+            raise node.error(f"type {node.text_of('type')!r} is unknown")
         dtype, form = np.dtype(self.order + kind), node.text_of("format", "ascii")
         wide = np.float64 if dtype.kind == "f" else np.int64
         try:
@@ -62,7 +62,7 @@ class _Arrays:
             if form == "binary":
                 return np.frombuffer(self._unpack(_from_base64(node.text.encode())), dtype).astype(wide)
             if form != "appended":
-                raise ValueError(f"format {form!r} is not known")
+                raise ValueError(f"format {form!r} is unknown")
             data = self.appended[int(node.required("offset")) :]
             return np.frombuffer(self._unpack(data if self.is_raw else _from_base64(data)), dtype).astype(
                 wide
@@ -76,7 +76,7 @@ class _Arrays:
         if self.compressor is None:
             size = int(np.frombuffer(data, self.header, 1)[0])
             if len(data) < width + size:
-                raise ValueError(f"{size} bytes are announced, {len(data) - width} are there")
+                raise ValueError(f"{size} bytes are announced, but there are {len(data) - width}")
             return data[width : width + size]
         count, size, last = np.frombuffer(data, self.header, 3).tolist()
         if count * size > limits.mesh_bytes:
@@ -116,7 +116,7 @@ def read_vtu(data: bytes, path: str) -> CellFile:
         data = data[:start] + b"</VTKFile>"
     root, _ = parse_xml(data, path)
     if root.tag != "VTKFile" or root.text_of("type") != "UnstructuredGrid":
-        raise root.error("is no VTKFile of type UnstructuredGrid")
+        raise root.error("is not a VTKFile of type UnstructuredGrid")
     header = {"UInt32": "u4", "UInt64": "u8"}.get(root.text_of("header_type", "UInt32"))
     if header is None:
         raise root.error(f"header_type {root.text_of('header_type')!r} is not UInt32 or UInt64")

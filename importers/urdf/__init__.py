@@ -56,8 +56,8 @@ def parse_urdf(
 ) -> ImportReport:
     """Add the robot of a URDF file to a builder.
 
-    Joint coordinates start at zero, moved into the limits, and `body_q` agrees with them. The up axis of URDF
-    is z and is not turned: use a builder with `up_vector=(0, 0, 1)` or an `xform`.
+    Joint coordinates start at zero, clamped to the limits, and `body_q` agrees with them. The up axis of URDF
+    is z and is not rotated: use a builder with `up_vector=(0, 0, 1)` or an `xform`.
 
     Example:
         >>> from newtonsim import ModelBuilder
@@ -70,18 +70,18 @@ def parse_urdf(
 
     Args:
         urdf_filename: File name, or the XML itself (text that starts with '<').
-        builder: Receives the robot; left as it was when the file is broken.
+        builder: Receives the robot; unchanged if the file is broken.
         xform: Pose of the root link in the world.
-        floating: Give the root link a free joint. Otherwise it is fixed to the world or hangs on
+        floating: Give the root link a free joint. Otherwise it is fixed to the world or attached by
             `base_joint`.
         base_joint: "px,py,rz" for a D6 joint with these linear (p) and angular (r) axes of the root link's
             frame, or a dict with arguments of `ModelBuilder.add_joint`.
-        density: Density of collision shapes [kg/m^3] where the mass is computed from them.
+        density: Density of collision shapes [kg/m^3] if the mass is computed from them.
         stiffness: Gain of the position drives [N m/rad or N/m] that all joints receive when this or `damping`
             is above zero; they hold the initial coordinates. Zero for both leaves the joints passive.
-        damping: Damping of these drives [N m s/rad or N s/m]. Passive damping is what the file's <dynamics>
-            says.
-        armature: Rotor inertia of every joint but fixed and floating ones [kg m^2 or kg].
+        damping: Damping of these drives [N m s/rad or N s/m]. Passive damping is that of the file's
+            <dynamics>.
+        armature: Rotor inertia of every joint except fixed and floating ones [kg m^2 or kg].
         contact_ke: Contact stiffness [N/m].
         contact_kd: Contact damping [N s/m].
         contact_kf: Friction stiffness [N s/m].
@@ -93,28 +93,30 @@ def parse_urdf(
         limit_kd: Damping of joint limits.
         joint_limit_lower: Lower limit of joints for which the file gives none [rad or m].
         joint_limit_upper: Upper limit of joints for which the file gives none [rad or m].
-        scale: Factor on all lengths. Masses from the file stay, inertias from the file grow with its square.
+        scale: Factor on all lengths. Masses from the file are unchanged, inertias from the file scale with
+            its square.
         hide_visuals: Make visual shapes invisible.
         parse_visuals_as_colliders: Collide with the <visual> geometry instead of the <collision> geometry.
         force_show_colliders: Show collision shapes even of links that have visuals.
-        enable_self_collisions: Let links touch that are not neighbours. Links joined rigidly count as one.
+        enable_self_collisions: Let links that are not neighbours collide. Rigidly joined links count as one.
         ignore_inertial_definitions: Compute mass and inertia from the geometry; links without such geometry
-            still use their <inertial>. If False, <inertial> counts and the geometry only where it is missing.
+            still use their <inertial>. If False, <inertial> is used, and the geometry only where it is
+            missing.
         ensure_nonstatic_links: Give links without mass a small one.
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge links that fixed joints connect.
         merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a
             hull around each; files of convex decompositions have one object for each part.
         strict: Raise at the first fault of the file, and instead of warning about what is read but not
-            modelled. Otherwise what other readers of URDF get over is mended: numbers with something behind
-            them, XML that is not well-formed, negative damping, meshes that are missing or cannot be read,
-            several root links. A warning and the entries of kind "mended" of the report say where, and what
+            modelled. Otherwise faults that other URDF readers tolerate are repaired: numbers with trailing
+            characters, XML that is not well-formed, negative damping, meshes that are missing or cannot be
+            read, several root links. A warning and the report's entries of kind "mended" say where, and what
             was assumed.
-        package_paths: Where package:// is looked for before ROS_PACKAGE_PATH and the file's parent folders:
-            folders that hold packages or are one, or a mapping from package name to folder.
+        package_paths: Where package:// is searched for before ROS_PACKAGE_PATH and the file's parent folders:
+            folders that contain packages or are one, or a mapping from package name to folder.
 
     Returns:
-        What became of each link and joint, and what was ignored or approximated.
+        What happened to each link and joint, and what was ignored or approximated.
 
     Raises:
         ImportFileError: The file is broken; the message names file, line and element.

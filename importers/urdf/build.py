@@ -90,7 +90,7 @@ class RobotBuilder:
         builder.shape_collision_filter_pairs |= self.rules.blocked()
 
     def _is_readable(self, shape: Geometry) -> bool:
-        """Whether a shape is no mesh, or one of a file that can be read."""
+        """Whether a shape is not a mesh, or one of a file that can be read."""
         if shape.mesh is not None:
             try:
                 self.shapes.library.load(shape.mesh, shape.node, shape.size * self.options.scale)

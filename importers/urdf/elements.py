@@ -67,7 +67,7 @@ def read_inertial(node: Node, faults: Faults = REFUSE) -> Inertial:
     mass_node, inertia_node = node.find("mass"), node.find("inertia")
     mass = mass_node.float("value", None, faults) if mass_node is not None else None
     if mass is not None and mass < 0.0:
-        faults.meet(mass_node.error(f"the mass must not be negative, got {mass:g}"), "0 is taken")
+        faults.meet(mass_node.error(f"the mass must not be negative, got {mass:g}"), "0 is used")
     if inertia_node is None:
         return Inertial(origin, mass, None)
     xx, xy, xz, yy, yz, zz = (inertia_node.float(name, 0.0, faults) for name in _MOMENTS)
@@ -75,7 +75,7 @@ def read_inertial(node: Node, faults: Faults = REFUSE) -> Inertial:
 
 
 def read_size(shape: Node, faults: Faults = REFUSE) -> np.ndarray:
-    """Read a shape that is no mesh.
+    """Read a shape that is not a mesh.
 
     Returns:
         Half extents of a box (3,), radius of a sphere (1,), radius and half length of a cylinder or capsule
@@ -94,7 +94,7 @@ def read_size(shape: Node, faults: Faults = REFUSE) -> np.ndarray:
         normal = shape.floats("normal", 3, (0.0, 0.0, 1.0), faults=faults)
         length = np.linalg.norm(normal)
         if not length > MIN_LENGTH:
-            faults.meet(shape.error("attribute 'normal' has no length"), "the z axis is taken")
+            faults.meet(shape.error("attribute 'normal' is zero"), "the z axis is used")
         return normal / length if length > 0.0 else np.array([0.0, 0.0, 1.0])
     return np.array([shape.positive("radius", faults), 0.5 * shape.positive("length", faults)])
 
@@ -123,7 +123,7 @@ def read_dynamics(node: Node, faults: Faults = REFUSE) -> tuple[float, float]:
         value = dynamics.float(name, 0.0, faults)
         if value < 0.0:
             fault = dynamics.error(f"attribute '{name}' must not be negative, got {value:g}")
-            faults.meet(fault, "0 is taken")
+            faults.meet(fault, "0 is used")
         values.append(value)
     return values[0], values[1]
 
@@ -134,7 +134,7 @@ def read_mimic(node: Node, faults: Faults = REFUSE) -> tuple[str, float, float] 
     if mimic is None:
         return None
     if not mimic.text_of("joint"):
-        faults.meet(mimic.error("attribute 'joint' is missing"), "the joint follows none")
+        faults.meet(mimic.error("attribute 'joint' is missing"), "the joint follows no other")
         return None
     return mimic.text_of("joint"), mimic.float("multiplier", 1.0, faults), mimic.float("offset", 0.0, faults)
 
@@ -162,9 +162,9 @@ def read_tree(
     for joint in joints:
         for end in (joint.parent, joint.child):
             if end not in links:
-                raise joint.node.error(f"joint {joint.name!r} names the link {end!r}, which is not there")
+                raise joint.node.error(f"joint {joint.name!r} names the link {end!r}, which does not exist")
         if joint.parent == joint.child:
-            fault = joint.node.error(f"joint {joint.name!r} connects link {joint.child!r} with itself")
+            fault = joint.node.error(f"joint {joint.name!r} connects link {joint.child!r} to itself")
             faults.meet(fault, "both are left out")
         if joint.child in above:
             pair = f"{above[joint.child].name!r} and {joint.name!r}"
@@ -173,16 +173,16 @@ def read_tree(
         below[joint.parent].append(joint)
     bases = [name for name in links if name not in above]
     if not bases:
-        raise root.error("the joints form a circle: every link is the child of a joint")
+        raise root.error("the joints form a cycle: every link is the child of a joint")
     if len(bases) > 1:
         names = ", ".join(map(repr, bases[:5]))
         fault = links[bases[1]].error(f"the robot has several root links: {names}")
-        faults.meet(fault, "each is held as the first one is")
+        faults.meet(fault, "each is attached as the first one is")
     reached = {bases[0], *(joint.child for joint in outwards(bases[0], below))}
     lost = next((name for name in links if name not in reached), None)
     if lost is not None and len(bases) == 1:
-        fault = links[lost].error(f"link {lost!r} is part of a circle of joints")
-        faults.meet(fault, "what the root does not reach is left out")
+        fault = links[lost].error(f"link {lost!r} is part of a cycle of joints")
+        faults.meet(fault, "links not connected to the root are left out")
     return bases[0], below
 
 

@@ -141,8 +141,8 @@ def _substitute(root: Node, faults: Faults) -> None:
         for name, text in node.attrib.items():
             if "$(optenv" in text:
                 node.attrib[name] = _OPTENV.sub(r"\1", text)
-                fault = node.error(f"attribute '{name}' has a substitution of roslaunch: {text[:80]!r}")
-                faults.meet(fault, f"the default {node.attrib[name].strip()!r} is taken")
+                fault = node.error(f"attribute '{name}' has a roslaunch substitution: {text[:80]!r}")
+                faults.meet(fault, f"the default {node.attrib[name].strip()!r} is used")
 
 
 def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:
@@ -182,7 +182,7 @@ def _parse_link(
         if part.tag == "inertial":
             if link.inertial is not None:
                 fault = part.error(f"link {link.name!r} has two <inertial> elements")
-                faults.meet(fault, "the last one counts")
+                faults.meet(fault, "the last one is used")
             link.inertial = _parse_inertial(part, report, faults)
         elif part.tag == "visual":
             _append(link.visuals, _parse_geometry(part, resolver, materials, report, faults))
@@ -233,12 +233,12 @@ def _parse_geometry(
     if len(shapes) != 1:
         found = ", ".join(child.tag for child in holder.children) or "nothing"
         fault = holder.error(f"expected one of {', '.join(GEOMETRY_TYPES)}, found {found}")
-        faults.meet(fault, "the first counts" if shapes else "the element is left out")
+        faults.meet(fault, "the first is used" if shapes else "the element is left out")
     if not shapes:
         return None
     shape = shapes[0]
     if _is_empty(shape, faults):
-        report.unsupported(shape, "a shape without extent is left out")
+        report.unsupported(shape, "a shape of zero size is left out")
         return None
     path = None
     if shape.tag == "mesh":
@@ -321,7 +321,7 @@ def _material_of(node: Node, resolver: FileResolver, report: ImportReport) -> Ma
         if len(values) in (3, 4):
             rgba = (*values.tolist(), 1.0)[:4]
         else:
-            report.approximated(color, f"a colour has 3 or 4 values, not {len(values)}; it is left open")
+            report.approximated(color, f"a colour has 3 or 4 values, not {len(values)}; it is left undefined")
     filename = texture.text_of("filename") if texture is not None else None
     return Material(rgba, str(resolver.find(filename, texture)) if filename else None)
 
@@ -367,7 +367,7 @@ def _parse_axis(node: Node, kind: str, faults: Faults) -> np.ndarray:
     length = np.linalg.norm(axis)
     if length < MIN_LENGTH:
         if kind not in ("fixed", "floating", "spherical"):
-            faults.meet(axis_node.error("the joint axis has no length"), "the x axis is taken")
+            faults.meet(axis_node.error("the joint axis is zero"), "the x axis is used")
         return first
     return axis / length
 
@@ -385,14 +385,14 @@ def _parse_limit(node: Node, joint: Joint, report: ImportReport, faults: Faults)
             # So Bullet writes a joint without limits.
             report.unsupported(
                 limit,
-                f"the lower limit {joint.lower:g} is above the upper one {joint.upper:g}; taken as none",
+                f"the lower limit {joint.lower:g} is above the upper one {joint.upper:g}; both are ignored",
             )
             joint.lower = joint.upper = None
     for name in ("effort", "velocity"):
         value = limit.float(name, faults=faults)
         if value is not None and value <= 0.0:
             # Zero stands for "not known" in many files; taken literally the joint could never be driven.
-            report.approximated(limit, f"{name} {value:g} of joint {joint.name!r} is taken as no limit")
+            report.approximated(limit, f"{name} {value:g} of joint {joint.name!r} is treated as no limit")
             value = None
         setattr(joint, name, value)
 
@@ -409,7 +409,7 @@ def _check_mimics(joints: dict[str, Joint], report: ImportReport) -> None:
             joint.mimic = None
         elif leader is None:
             report.unsupported(
-                joint.node.find("mimic"), f"the joint {joint.mimic[0]!r} is not there to follow"
+                joint.node.find("mimic"), f"the joint {joint.mimic[0]!r} to follow does not exist"
             )
             joint.mimic = None
         elif joint.kind not in scalar or leader.kind not in scalar:
@@ -419,6 +419,6 @@ def _check_mimics(joints: dict[str, Joint], report: ImportReport) -> None:
         seen, current = set(), joint
         while current is not None and current.mimic is not None:
             if current.name in seen:
-                raise joint.node.error("the <mimic> elements form a circle")
+                raise joint.node.error("the <mimic> elements form a cycle")
             seen.add(current.name)
             current = joints.get(current.mimic[0])

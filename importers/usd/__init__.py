@@ -45,14 +45,14 @@ def parse_usd(
 ) -> dict:
     """Add the rigid bodies, joints and shapes of a USD stage to a builder.
 
-    Lengths, masses and all that is made of them become metres and kilograms, and the stage's up axis is
-    turned to the builder's up vector. The builder's gravity becomes that of the PhysicsScene. Joint
-    coordinates start where the bodies of the stage stand. The stage is only read. `docs/usd.md` says how each
-    part of UsdPhysics is modelled.
+    Lengths, masses and derived units become metres and kilograms, and the stage's up axis is rotated to the
+    builder's up vector. The builder's gravity becomes that of the PhysicsScene. Joint coordinates start at
+    the poses of the stage's bodies. The stage is only read. `docs/usd.md` says how each part of UsdPhysics is
+    modelled.
 
     An attribute "warp:<argument>" of the PhysicsScene replaces an argument from `contact_ke` to
-    `joint_drive_gains_scaling` or `collapse_fixed_joints`, and one of a shape, joint or body those that are
-    about it; the numbers are in SI units, as the arguments.
+    `joint_drive_gains_scaling` or `collapse_fixed_joints`, and one of a shape, joint or body replaces those
+    that concern it; the numbers are in SI units, as the arguments.
 
     Example:
         >>> from newtonsim import ModelBuilder
@@ -69,33 +69,33 @@ def parse_usd(
 
     Args:
         source: File name, http or https URL, or `pxr.Usd.Stage`.
-        builder: Receives the scene; left as it was when the stage is broken.
-        xform: Where the turned stage is put.
-        default_density: Density of colliders for which nothing gives one [kg/m^3].
-        only_load_enabled_rigid_bodies: Let bodies with rigidBodyEnabled = False be as if they had no
+        builder: Receives the scene; unchanged if the stage is broken.
+        xform: Pose of the rotated stage.
+        default_density: Density of colliders for which the stage gives none [kg/m^3].
+        only_load_enabled_rigid_bodies: Treat bodies with rigidBodyEnabled = False as if they had no
             RigidBodyAPI: their colliders do not move. Otherwise they are loaded as if enabled.
         only_load_enabled_joints: Leave out joints with jointEnabled = False. Otherwise they are loaded with
-            `joint_enabled` 0, which not every solver heeds.
+            `joint_enabled` 0, which not every solver respects.
         only_load_warp_scene: Load only bodies and colliders of PhysicsScenes that Warp simulates: with the
             schema WarpSceneAPI or an attribute "warp:...".
         contact_ke: Contact stiffness [N/m].
         contact_kd: Contact damping [N s/m].
         contact_kf: Friction stiffness [N s/m].
         contact_ka: Adhesion distance [m].
-        contact_mu: Coefficient of friction where no material has one.
-        contact_restitution: Coefficient of restitution where no material has one.
+        contact_mu: Coefficient of friction if no material has one.
+        contact_restitution: Coefficient of restitution if no material has one.
         contact_thickness: Thickness added to the shapes [m].
         joint_limit_ke: Stiffness of joint limits [N m/rad or N/m].
         joint_limit_kd: Damping of joint limits.
         armature: Artificial inertia added to the diagonal of bodies [kg m^2].
         joint_drive_gains_scaling: Factor on stiffness and damping of drives.
         invert_rotations: Invert the rotations of shapes in their bodies.
-        verbose: Print the report; None follows `wp.config.verbose`.
+        verbose: Print the report; None for `wp.config.verbose`.
         ignore_paths: Regular expressions of prim paths that are left out with all below them.
         cloned_env: Path of an environment; its siblings of the same type are not read, but become copies of
-            it, each a world of its own.
+            it, each in its own world.
         collapse_fixed_joints: Merge bodies that fixed joints connect.
-        root_path: Read this prim and what is below it only.
+        root_path: Read only this prim and what is below it.
         strict: Raise instead of warning about what is read but not modelled.
 
     Returns:
@@ -104,16 +104,16 @@ def parse_usd(
         - "fps", "duration": frames per second, and end minus start time code;
         - "up_axis", "mass_unit", "linear_unit": up axis of the stage, kilograms and metres per unit;
         - "path_body_map", "path_shape_map", "path_joint_map", "path_constraint_map": index by prim path of
-            each rigid body, shape (the first, where a mesh was taken apart), joint of a kinematic tree (the
+            each rigid body, shape (the first, if a mesh was decomposed), joint of a kinematic tree (the
             free joint of a root: the body's path and "_free") and joint outside of it;
-        - "path_shape_scale": stretch (3,) of each shape's prim in the stage;
-        - "scene_attributes": all attributes of the PhysicsScene that counts;
+        - "path_shape_scale": scale (3,) of each shape's prim in the stage;
+        - "scene_attributes": all attributes of the PhysicsScene that is used;
         - "collapse_results": what `ModelBuilder.collapse_fixed_joints` returned, with indices before and
             after it counted from 0 for the stage (with `cloned_env`, for the environment), or None;
         - "cameras": by prim path, pose in the world [m, xyzw], looking along -z with y up, body that carries
             it, clipping range and focus distance [m], lens as in the stage (tenths of its unit);
         - "lights": by prim path, type, pose, shining along -z, body, colour, brightness, and under "inputs"
-            all that is written of it, as in the stage;
+        all its attributes, as in the stage;
         - "report": the `ImportReport`, with all shapes of each prim, coordinates and remarks.
 
     Raises:

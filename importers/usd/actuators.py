@@ -131,9 +131,9 @@ class ActuatorReader:
             if axis is not None and self.builder.joint_axis_mode[axis] == JointMode.FORCE:
                 return label, axis
             if axis is not None:
-                self.report.unsupported(element, "its effort acts on an axis that has a drive already")
+                self.report.unsupported(element, "its effort acts on an axis that already has a drive")
                 return label, None
-        self.report.unsupported(element, "its effort acts on no joint of a tree with one axis")
+        self.report.unsupported(element, "its effort does not act on a single-axis joint of a tree")
         return label, None
 
     def _only_axis(self, label: str) -> int | None:
@@ -161,7 +161,7 @@ class ActuatorReader:
             return np.inf
         if low != -high:
             self.report.approximated(
-                element, f"its effort, from {low:g} to {high:g}, has one limit both ways"
+                element, f"its effort, from {low:g} to {high:g}, gets the same limit in both directions"
             )
         return max(-low, high)
 
@@ -170,7 +170,7 @@ class ActuatorReader:
         builder = self.builder
         if total.stiffness < 0.0 or total.damping < 0.0:
             for entry in total.controlled:
-                self.report.add("unsupported", None, "it pushes away from where it is", entry["name"])
+                self.report.add("unsupported", None, "it pushes away from its position", entry["name"])
                 entry["axis"] = None
             return
         if total.stiffness > 0.0:
@@ -232,7 +232,7 @@ class ActuatorReader:
         targets = [place.label_of(path) for path in element.targets(relation)]
         labels = [element.label, *targets[:1]]
         if any(self._only_axis(label) is None for label in labels) or (not targets and not relative):
-            report.unsupported(element, f"'{relation}' couples it with no joint of a tree with one axis")
+            report.unsupported(element, f"'{relation}' does not couple it with a single-axis joint of a tree")
             return
         joints = [report.joints[label] for label in labels]
         axes = [self.axes[label][0] - self.builder.joint_axis_start[report.joints[label]] for label in labels]

@@ -108,7 +108,7 @@ class BodyReader:
         diagonal = element.vector("physics:diagonalInertia", (0.0, 0.0, 0.0))
         if diagonal.min() < 0.0:
             raise element.error(
-                f"attribute 'physics:diagonalInertia' is {diagonal.tolist()}, expected no negative"
+                f"attribute 'physics:diagonalInertia' is {diagonal.tolist()}, expected no negative values"
             )
         if not diagonal.any():
             return None
@@ -122,7 +122,7 @@ class BodyReader:
         """Read frame and velocities of a body."""
         element, frame = place.element, split(place.matrix)
         if frame.is_flat or frame.is_sheared:
-            what = "takes all room away" if frame.is_flat else "is sheared"
+            what = "has zero volume" if frame.is_flat else "is sheared"
             raise element.error(
                 f"the transform of the rigid body {what}: attribute 'xformOpOrder' or a parent's"
             )
@@ -131,7 +131,7 @@ class BodyReader:
         linear = element.vector("physics:velocity", (0.0, 0.0, 0.0))
         self._report_animation(element, kinematic)
         if element.flag("physics:startsAsleep", False):
-            self.report.ignored(element, "bodies start awake; a solver puts to sleep what rests")
+            self.report.ignored(element, "bodies start awake; the solver lets resting bodies sleep")
         if kinematic and (angular.any() or linear.any()):
             self.report.unsupported(element, "the velocity of a kinematic body is not modelled")
         return BodyRecord(
@@ -153,7 +153,9 @@ class BodyReader:
         if kinematic:
             self.report.unsupported(element, "the animation of a kinematic body is not modelled")
         else:
-            self.report.ignored(element, "the body moves from its first pose by physics, not as animated")
+            self.report.ignored(
+                element, "the body is simulated from its first pose, and its animation is ignored"
+            )
 
     def weigh(self, record: BodyRecord, colliders: list[Collider]) -> None:
         """Set the mass properties of a body from its MassAPI and its colliders."""
@@ -169,7 +171,7 @@ class BodyReader:
             props = MassProps(1.0, props.com, props.inertia)
         if not props.inertia.any():
             self.report.approximated(
-                element, f"its inertia is not known; that of a ball of {UNKNOWN_RADIUS} m"
+                element, f"its inertia is unknown; it gets that of a ball of radius {UNKNOWN_RADIUS} m"
             )
             ball = massprops.sphere(UNKNOWN_RADIUS, 1.0).with_mass(props.mass)
             props = MassProps(props.mass, props.com, ball.inertia)

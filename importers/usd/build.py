@@ -80,10 +80,10 @@ class StageBuilder:
         holding = [joint for joint in joints if not anchors.issuperset(joint.bodies)]
         for joint in joints:
             if joint not in holding:
-                self.report.ignored(joint.element, "the joint connects nothing that it could move")
+                self.report.ignored(joint.element, "the joint connects no body that it could move")
         free = [joint for joint in holding if joint.kind == "free"]
         for joint in free:
-            self.report.ignored(joint.element, "locks no axis: it only keeps its bodies from touching")
+            self.report.ignored(joint.element, "locks no axis: it only keeps its bodies from colliding")
         forest = grow(self.bodies, anchors, [j for j in holding if j.kind != "free"], self._preferred_roots())
         trees = [
             (tree, [place(edge, self.bodies, self.report) for edge in tree.edges]) for tree in forest.trees
@@ -256,7 +256,9 @@ class StageBuilder:
     def _add_constraint(self, joint: JointRecord) -> None:
         """Add a joint outside the trees."""
         if "MjcJointAPI" in joint.element.schemas and not joint.excluded:
-            self.report.unsupported(joint.element, "MuJoCo's several joints of one body hold each other here")
+            self.report.unsupported(
+                joint.element, "several MuJoCo joints of one body constrain each other here"
+            )
         builder, report = self.builder, self.report
         parent, child = (-1 if body is None else report.bodies[body] for body in joint.bodies)
         frames = [frame.warp() for frame in joint.frames]

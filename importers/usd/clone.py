@@ -76,7 +76,7 @@ def prim_at(walker: Walker, path: str, argument: str) -> object:
     path = path.rstrip("/") or "/"
     prim = walker.view.stage.GetPrimAtPath(path) if Sdf.Path.IsValidPathString(path) else None
     if not prim or not path.startswith("/"):
-        raise ImportFileError(f"{argument} {path!r} is no prim of the stage", walker.view.path)
+        raise ImportFileError(f"{argument} {path!r} is not a prim of the stage", walker.view.path)
     return prim
 
 

@@ -53,7 +53,7 @@ class ShapeReader:
         frame = split(inverse_rigid(body) @ place.matrix)
         if frame.is_flat:
             if collides:
-                raise element.error("its transform takes all room away, so that it cannot collide")
+                raise element.error("its transform has zero volume, so that it cannot collide")
             self.report.ignored(element, "its transform takes all room away")
             return []
         if kind not in SURFACES:
@@ -104,7 +104,9 @@ class ShapeReader:
             return [_mesh(*convex_hull(vertices, element), True, key)]
         if approximation in ("convexDecomposition", "sphereFill"):
             if approximation == "sphereFill":
-                self.report.approximated(element, "instead of by balls the mesh is filled by convex parts")
+                self.report.approximated(
+                    element, "the mesh is decomposed into convex parts instead of spheres"
+                )
             return self._parts(element, vertices, faces, key)
         if approximation == "meshSimplification":
             self.report.approximated(element, "the mesh collides as it is, not simplified")

@@ -76,7 +76,7 @@ def _compare_start(element: object, placed: Placed, report: ImportReport) -> Non
     for axis, q in zip((*placed.linear, *placed.angular), placed.q):
         stated = axis.start[0]
         if stated is not None and abs(stated - q) > _APART:
-            message = f"its bodies stand at {q:.4g}, not at {stated:.4g} as its state says"
+            message = f"its bodies are at {q:.4g}, not at {stated:.4g} as its state says"
             report.approximated(element, message)
 
 
@@ -122,7 +122,7 @@ def _report_gap(element: object, stood: Pose, pose: Pose, report: ImportReport) 
     angle = 2.0 * math.atan2(float(np.linalg.norm(twist[:3])), abs(float(twist[3])))
     if gap > _APART or angle > _APART:
         report.approximated(
-            element, f"its bodies stand {gap:.3g} m and {angle:.3g} rad off the joint and are moved onto it"
+            element, f"its bodies are {gap:.3g} m and {angle:.3g} rad off the joint and are moved onto it"
         )
 
 

@@ -53,7 +53,7 @@ class Element:
         """Names of all API schemas that the prim asks for, known ones and others."""
         listed = self.prim.GetMetadata("apiSchemas")
         if listed is not None and not hasattr(listed, "GetAddedOrExplicitItems"):
-            raise self.error(f"apiSchemas is no list of names: {str(listed)[:80]!r}")
+            raise self.error(f"apiSchemas is not a list of names: {str(listed)[:80]!r}")
         return [*listed.GetAddedOrExplicitItems()] if listed is not None else []
 
     def has_api(self, name: str) -> bool:
@@ -109,7 +109,7 @@ class Element:
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise self.error(f"attribute '{name}' is no number: {value!r:.80}")
+            raise self.error(f"attribute '{name}' is not a number: {value!r:.80}")
         number = float(value)
         if not (abs(number) <= MAX_NUMBER or (endless and abs(number) > MAX_NUMBER)):
             raise self.error(f"attribute '{name}' is {number:g}, expected a finite number")
@@ -148,7 +148,7 @@ class Element:
         if value is None:
             return None
         if not (hasattr(value, "GetReal") and hasattr(value, "GetImaginary")):
-            raise self.error(f"attribute '{name}' is no quaternion: {value!r:.80}")
+            raise self.error(f"attribute '{name}' is not a quaternion: {value!r:.80}")
         q = self._finite(name, [*value.GetImaginary(), value.GetReal()], 4, None)
         norm = float(np.linalg.norm(q))
         return q / norm if norm > 0.0 else None
@@ -180,7 +180,7 @@ class Element:
         try:
             array = np.array(value, dtype=kind).reshape(shape)
         except (TypeError, ValueError) as error:
-            raise self.error(f"attribute '{name}' is no array of {kind.__name__}s") from error
+            raise self.error(f"attribute '{name}' is not an array of {kind.__name__}s") from error
         if array.dtype.kind == "f" and not (np.abs(array) <= MAX_NUMBER).all():
             raise self.error(f"attribute '{name}' has entries that are not finite")
         return array

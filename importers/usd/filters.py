@@ -30,7 +30,7 @@ class Groups:
             for target in element.targets("physics:filteredGroups"):
                 if target not in self.paths:
                     report.unsupported(
-                        element, f"'physics:filteredGroups' names {target}, which is no CollisionGroup"
+                        element, f"'physics:filteredGroups' names {target}, which is not a CollisionGroup"
                     )
         self.table = UsdPhysics.CollisionGroup.ComputeCollisionGroupTable(view.stage) if prims else None
 
@@ -63,7 +63,7 @@ def blocked_pairs(
         key = (groups.of(collider.place.element), owner, closed.get(collider.place.body, -1))
         kinds.setdefault(key, []).extend(shapes)
     if len(kinds) > MAX_KINDS:
-        raise ImportFileError(f"the colliders are of {len(kinds)} kinds of contact, more than {MAX_KINDS}")
+        raise ImportFileError(f"the colliders have {len(kinds)} kinds of contact, more than {MAX_KINDS}")
     pairs: set[tuple[int, int]] = set()
     for (first, ours), (second, theirs) in combinations_with_replacement(kinds.items(), 2):
         apart = None not in (first[1], second[1]) and first[1] != second[1]
@@ -87,7 +87,7 @@ def named_pairs(content: Content, shapes: dict[str, list[int]], report: ImportRe
         for target in place.element.targets("physics:filteredPairs"):
             if not place.element.prim.GetStage().GetPrimAtPath(target):
                 report.unsupported(
-                    place.element, f"'physics:filteredPairs' names {target}, which is not there"
+                    place.element, f"'physics:filteredPairs' names {target}, which does not exist"
                 )
             _add(pairs, ours, shapes_below(place.label_of(target), shapes))
     return pairs

@@ -65,11 +65,11 @@ class JointReader:
         bodies = (ends[0][0], ends[1][0])
         if bodies[0] == bodies[1]:
             what = "the world" if bodies[0] is None else bodies[0]
-            self.report.ignored(element, f"the joint connects {what} with itself")
+            self.report.ignored(element, f"the joint connects {what} to itself")
             return None
         for name in ("breakForce", "breakTorque"):
             if math.isfinite(element.number(f"physics:{name}", math.inf, endless=True)):
-                self.report.unsupported(element, f"joints do not break: '{name}'")
+                self.report.unsupported(element, f"joints cannot break: '{name}'")
         kind = KINDS[element.prim.GetTypeName()]
         record = JointRecord(
             element,
@@ -118,7 +118,7 @@ class JointReader:
         frame = split(matrix)
         if frame.is_flat or frame.is_sheared:
             raise element.error(
-                f"the transform of {label}, which '{name}' names, is sheared or takes room away"
+                f"the transform of {label}, which '{name}' names, is sheared or has zero volume"
             )
         world = Pose(frame.pose.p + frame.matrix @ position, frame.pose.q) @ Pose(np.zeros(3), rotation)
         return body, label, world if body is None else self.poses[body].inverse() @ world
@@ -133,7 +133,7 @@ class JointReader:
             return None
         prim = self.walker.view.stage.GetPrimAtPath(label)
         if not prim:
-            raise element.error(f"relationship '{name}' names {label}, which is not there")
+            raise element.error(f"relationship '{name}' names {label}, which does not exist")
         above = prim
         while above:
             if above.HasAPI("PhysicsRigidBodyAPI"):
@@ -257,7 +257,7 @@ class JointReader:
         if record.kind == "d6" and angular > 1:
             self.report.approximated(
                 record.element,
-                "its angles are turns about x, y, z one after the other, each carried by the last",
+                "its angles are successive rotations about x, y, z, each carried by the one before",
             )
 
     # -- drives ----------------------------------------------------------------------------------------------

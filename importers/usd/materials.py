@@ -93,7 +93,7 @@ def _read_appearance(prim: object) -> Appearance:
 
 
 def _channels(color: object) -> tuple[float, float, float] | None:
-    """Red, green and blue of a value; None if it is no colour, whatever else the file says that it is."""
+    """Red, green and blue of a value; None if it is not a colour, whatever else the file says that it is."""
     try:
         red, green, blue = (float(channel) for channel in color)  # pyright: ignore[reportGeneralTypeIssues]
     except (TypeError, ValueError):

@@ -36,7 +36,7 @@ class Defaults:
         for name in ("density", "joint_limit_ke", "joint_limit_kd", "armature", "joint_drive_gains_scaling"):
             check_number("default_density" if name == "density" else name, getattr(self, name))
         if self.density < 0.0:
-            raise ModelError(f"default_density: expected a number not below 0, got {self.density}")
+            raise ModelError(f"default_density: expected a number of at least 0, got {self.density}")
 
     def on(self, element: Element | None) -> "Defaults":
         """The same with what the attributes of a prim say."""
@@ -79,7 +79,7 @@ class Scenes:
         if len(targets) > 1:
             raise element.error(f"relationship '{name}' names {len(targets)} scenes, expected one")
         if targets and targets[0] not in self.paths:
-            raise element.error(f"relationship '{name}' names {targets[0]}, which is no PhysicsScene")
+            raise element.error(f"relationship '{name}' names {targets[0]}, which is not a PhysicsScene")
         return targets[0] if targets else next(iter(self.paths), None)
 
     @property
@@ -124,8 +124,8 @@ def read_scenes(view: StageView, report: ImportReport, only_warp: bool) -> Scene
             same = np.allclose(_gravity(element, view), gravity, rtol=1.0e-6, atol=1.0e-9)
             report.unsupported(
                 element,
-                f"is a further PhysicsScene; {chosen.label} counts"
-                + ("" if same else ", whose gravity is another"),
+                f"is a further PhysicsScene; {chosen.label} is used"
+                + ("" if same else ", whose gravity differs"),
             )
     return Scenes(
         chosen,

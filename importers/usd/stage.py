@@ -103,7 +103,7 @@ def _open_file(path: str) -> "Usd.Stage":
     from pxr import Tf, Usd
 
     if not Path(path).is_file():
-        raise ImportFileError("is no file" if Path(path).exists() else "file not found", path)
+        raise ImportFileError("is not a file" if Path(path).exists() else "file not found", path)
     try:
         return Usd.Stage.Open(path)
     except Tf.ErrorException as error:

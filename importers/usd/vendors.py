@@ -142,7 +142,8 @@ class AxisNumbers:
             return {}
         if low != -high:
             self.report.approximated(
-                element, f"efforts from {low:g} to {high:g} are limited to the larger of both, either way"
+                element,
+                f"efforts from {low:g} to {high:g} get the larger one as limit in both directions",
             )
         return {"effort_limit": max(-low, high) * self._unit("effort", angular)}
 

@@ -50,7 +50,7 @@ USD_PHYSICS = (
     _entry("PhysicsRigidBodyAPI", "modelled", "physics:", "rigidBodyEnabled simulationOwner", "which bodies"),
     _entry("PhysicsRigidBodyAPI", "modelled", "physics:", "velocity angularVelocity", "initial velocities"),
     _entry("PhysicsRigidBodyAPI", "modelled", "physics:", "kinematicEnabled", "a body without mass"),
-    _entry("PhysicsRigidBodyAPI", "ignored", "physics:", "startsAsleep", "solvers put to sleep what rests"),
+    _entry("PhysicsRigidBodyAPI", "ignored", "physics:", "startsAsleep", "solvers let resting bodies sleep"),
     _entry("PhysicsMassAPI", "modelled", "physics:", "mass density centerOfMass", "mass and its centre"),
     _entry("PhysicsMassAPI", "modelled", "physics:", "diagonalInertia principalAxes", "inertia"),
     _entry("PhysicsCollisionAPI", "modelled", "physics:", "collisionEnabled simulationOwner", "collides"),
@@ -68,7 +68,7 @@ USD_PHYSICS = (
     _entry("PhysicsFilteredPairsAPI", "modelled", "physics:", "filteredPairs", "who touches whom"),
     _entry("PhysicsJoint", "modelled", "physics:", _JOINT, "joints of trees, and those that close loops"),
     _entry("PhysicsJoint", "modelled", "physics:", "excludeFromArticulation", "closes a loop"),
-    _entry("PhysicsJoint", "unsupported", "physics:", "breakForce breakTorque", "joints do not break"),
+    _entry("PhysicsJoint", "unsupported", "physics:", "breakForce breakTorque", "joints cannot break"),
     _entry("PhysicsRevoluteJoint", "modelled", "physics:", "axis lowerLimit upperLimit", "one axis"),
     _entry("PhysicsPrismaticJoint", "modelled", "physics:", "axis lowerLimit upperLimit", "one axis"),
     _entry("PhysicsSphericalJoint", "modelled", "physics:", "axis", "ball joint"),
@@ -242,7 +242,7 @@ PHYSX = (
     ),
     _entry("PhysxSDFMeshCollisionAPI", "ignored", "physxSDFMeshCollision:", "*", "settings of a cooker"),
     _entry("PhysxSphereFillCollisionAPI", "ignored", "physxSphereFillCollision:", "*", "convex parts"),
-    _entry("PhysxCookedDataAPI", "ignored", "physxCookedData:", "*", "meshes are cooked anew"),
+    _entry("PhysxCookedDataAPI", "ignored", "physxCookedData:", "*", "meshes are cooked again"),
     _entry("PhysxContactReportAPI", "ignored", "physxContactReport:", "*", "contacts are there"),
 )
 
@@ -346,7 +346,7 @@ MUJOCO = (
         "mjc:",
         "flag:constraint flag:equality flag:frictionloss flag:limit flag:contact flag:spring flag:damper"
         " flag:filterparent flag:actuation",
-        "all of it is in force",
+        "all of it is active",
         (True,),
     ),
     _entry("MjcSceneAPI", "unsupported", "mjc:", "compiler:setTotalMass", "masses as they are", (-1.0,)),

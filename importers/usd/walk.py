@@ -176,10 +176,10 @@ class Walker:
         if element.has_api("PhysicsRigidBodyAPI") and self._is_body(element):
             if not xformable:
                 raise element.error(
-                    f"PhysicsRigidBodyAPI on a {step.prim.GetTypeName() or 'prim'} that has no place"
+                    f"PhysicsRigidBodyAPI on a {step.prim.GetTypeName() or 'prim'} that has no transform"
                 )
             if body is not None and not xformable.GetResetXformStack():
-                self.report.approximated(element, f"lies below the rigid body {body}, yet moves on its own")
+                self.report.approximated(element, f"is below the rigid body {body}, but moves independently")
             body = step.label
         return Place(element, matrix, body, step.scope, visible)
 
@@ -228,9 +228,11 @@ class Walker:
     def _prototype(self, element: Element, path: object) -> "Usd.Prim":
         prim = self.view.stage.GetPrimAtPath(path)
         if not prim:
-            raise element.error(f"relationship 'prototypes' names {path}, which is not there")
+            raise element.error(f"relationship 'prototypes' names {path}, which does not exist")
         if element.prim.GetPath().HasPrefix(path):
-            raise element.error(f"relationship 'prototypes' names {path}, which holds the instancer itself")
+            raise element.error(
+                f"relationship 'prototypes' names {path}, which contains the instancer itself"
+            )
         return prim
 
     def _instance_matrices(self, instancer: object, element: Element, count: int) -> list:

@@ -48,7 +48,7 @@ def read_scene(source: Model | ModelBuilder, world: int | None) -> Scene:
         raise ModelError(f"expected a Model or a ModelBuilder, got {type(source).__name__}")
     model = source.finalize("cpu") if isinstance(source, ModelBuilder) else source
     if world is not None and not 0 <= world < model.world_count:
-        raise ModelError(f"world {world}: the model has {model.world_count}, from 0 on")
+        raise ModelError(f"world {world}: the model has {model.world_count}, counted from 0")
     return _Reader(model, world).read()
 
 
@@ -57,7 +57,7 @@ def _gravity_of(model: Model, world: int | None) -> np.ndarray:
     if not model.gravity_per_world:
         return model.gravity
     if world is None and model.world_count > 1:
-        raise ModelError("gravity: worlds differ in it, choose one of them by `world`")
+        raise ModelError("gravity: it differs between worlds; choose one of them by `world`")
     return model.gravity[world or 0]
 
 

@@ -26,7 +26,7 @@ def shared(elements: Iterable[tuple[str, float]], what: str, report: ExportRepor
     for value, names in groups.items():
         if value != common:
             for name in names:
-                report.approximated(name, f"{what} is left to the reader, which takes {common:g} for all")
+                report.approximated(name, f"{what} is left to the reader, which uses {common:g} for all")
     return common
 
 
@@ -64,7 +64,7 @@ def report_tendons(scene: Scene, report: ExportReport) -> None:
         report.unsupported(f"{len(scene.tendons)} tendons", "tendons are left out")
     if scene.contact_pairs:
         count = len(scene.contact_pairs)
-        report.approximated(f"{count} pairs of shapes", "contact parameters of their own are left out")
+        report.approximated(f"{count} pairs of shapes", "their own contact parameters are left out")
 
 
 def report_lost(scene: Scene, report: ExportReport) -> None:

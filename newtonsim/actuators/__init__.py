@@ -1,4 +1,4 @@
-"""Actuators: what lies between a command and the effort that a joint feels, see `ActuatedSolver`."""
+"""Actuators: what turns a command into the effort on a joint, see `ActuatedSolver`."""
 
 from newtonsim.actuators.actuators import Actuators
 from newtonsim.actuators.general import General, general_actuators

@@ -1,4 +1,4 @@
-"""All actuators of a model: what users command becomes what the solver gets, before every solver step."""
+"""All actuators of a model: they turn users' commands into the solver's control, before every solver step."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from newtonsim.scene.snapshot import find_arrays
 from newtonsim.scene.state import State
 
 _PURPOSE = 1 << 30
-"""Of the random numbers of the first group; environments use small ones and those below zero."""
+"""Stream of random numbers of the first group; environments use small and negative ones."""
 
 
 _GROUPS: dict[type[Actuator], Callable[[Any, Sites], ActuatorGroup]] = {
@@ -49,29 +49,29 @@ _GROUPS: dict[type[Actuator], Callable[[Any, Sites], ActuatorGroup]] = {
     Network: NetworkGroup,
     General: GeneralGroup,
 }
-"""What makes the actuators of all worlds of an entry."""
+"""Makes the actuators of all worlds of an entry."""
 
 
 class Actuators(Revised):
-    """Actuators of the joints of a model, the same in all worlds but for what is drawn.
+    """Actuators of the joints of a model, the same in all worlds except for random delays.
 
     `Control.joint_act` holds their commands, one for each axis: targets for `PD` and the like, efforts for
-    `Effort`. Axes that no pattern names keep the drive that they have.
+    `Effort`. Axes that no pattern matches keep their drives.
 
     The drives of axes that get an actuator other than `Drive` are switched off in the model (position mode
-    with gains of zero), since the actuator acts in their place; `Model.joint_effort_limit` limits its effort.
+    with gains of zero), since the actuator replaces them; `Model.joint_effort_limit` limits its effort.
 
     Args:
         model: The model.
         entries: Actuators by pattern of the names of joints, see `match_labels`; or by several patterns.
         dt: Time of a solver step [s].
-        seed: Of random delays.
+        seed: Seed of random delays.
 
     Attributes:
-        groups: What each entry has become, by its pattern: parameters as arrays that may be written.
-        driven: What the solver got in the last step.
-        key: Of the random numbers of each world, int (world_count,).
-        episode: How often each world has begun anew, int (world_count,).
+        groups: Groups of actuators by pattern, whose parameters are arrays that may be written.
+        driven: Control that the solver received in the last step.
+        key: Key of the random numbers of each world, int (world_count,).
+        episode: How often each world has restarted, int (world_count,).
 
     Raises:
         NewtonsimError: A pattern matches nothing, two name the same joint, a joint cannot be driven, or a
@@ -121,10 +121,10 @@ class Actuators(Revised):
         return any(self._memory)
 
     def follow_episodes(self, key: wp.array, episode: wp.array) -> None:
-        """Take the random numbers of an environment.
+        """Use the random numbers of an environment.
 
         Args:
-            key: Of each world, int (world_count,).
+            key: Key of each world, int (world_count,).
             episode: Number of the episode of each world, int (world_count,), counted elsewhere.
         """
         self.key, self.episode, self._counts_episodes = key, episode, False
@@ -133,26 +133,26 @@ class Actuators(Revised):
         """Launch all actuators for the worlds of a launcher, in place.
 
         Args:
-            launch: For these worlds.
+            launch: Launcher for these worlds.
             state: State at the start of the solver step.
-            control: What users command.
+            control: Commands of users.
             dt: Time of the solver step [s].
 
         Returns:
-            What the solver is to get.
+            The control for the solver.
 
         Raises:
-            NewtonsimError: The step is not that which the actuators were made for.
+            NewtonsimError: The time step is not the one that the actuators were created for.
         """
         self._check_step(dt)
         self._launch(launch, state, control, self.driven, self._memory, self._memory, self._room)
         return self.driven
 
     def record(self, tape: wp.Tape, state: State, control: Control, dt: float) -> RecordedPass:
-        """Do so for all worlds on a tape: with memory and controls of this step's own.
+        """Launch all actuators for all worlds on a tape, with separate memory and controls for this step.
 
         Raises:
-            NewtonsimError: The step is not that which the actuators were made for.
+            NewtonsimError: The time step is not the one that the actuators were created for.
         """
         self._check_step(dt)
         groups = self.groups.values()
@@ -199,10 +199,10 @@ class Actuators(Revised):
 
     def _check_step(self, dt: float) -> None:
         if abs(dt - self.dt) > 1e-6 * self.dt:
-            raise NewtonsimError(f"actuators: made for solver steps of {self.dt:g} s, got {dt:g} s")
+            raise NewtonsimError(f"actuators: created for solver steps of {self.dt:g} s, got {dt:g} s")
 
     def reset_worlds(self, launch: Launcher, mask: wp.array | None = None) -> None:
-        """Forget the past of the masked worlds among those of a launcher, and draw their delays anew.
+        """Reset the memory of the masked worlds among those of a launcher, and draw their delays again.
 
         Args:
             launch: For these worlds.
@@ -240,7 +240,7 @@ class Actuators(Revised):
                 )
 
     def baked_revision(self) -> int:
-        """A number that grows whenever a graph that holds the actuators is out of date."""
+        """A number that grows whenever graphs with the actuators become out of date."""
         return self.revision + sum(group.revision for group in self.groups.values())
 
 
@@ -250,11 +250,11 @@ class RecordedPass:
     Args:
         run: Launches the pass by a launcher.
         model: The model.
-        driven: What the solver gets.
+        driven: Control for the solver.
         room: Arrays between the stages.
 
     Attributes:
-        driven: What the solver gets.
+        driven: Control for the solver.
     """
 
     def __init__(self, run: Callable[[Launcher], None], model: Model, driven: Control, room: list[Arrays]):

@@ -25,22 +25,22 @@ _ANY = (-math.inf, math.inf)
 class General(Actuator):
     """MuJoCo's general actuator: an effort gear (gain(l, l') a + bias(l, l')) with l = gear q.
 
-    Its command is MuJoCo's `ctrl`; a is the control, or an activation that follows it and begins at 0. Gain
-    and bias are affine in length and velocity. `general_actuators` makes them of an MJCF file.
+    Its command is MuJoCo's `ctrl`; a is the control, or an activation that follows it and starts at 0. Gain
+    and bias are affine in length and velocity. `general_actuators` makes them from an MJCF file.
 
     Source: MuJoCo's documentation, "Computation: Actuation model".
 
     Attributes:
-        gear: Length of the actuator by position of the joint.
+        gear: Length of the actuator per position of the joint.
         gain: Factors of 1, length and velocity in the gain.
-        bias: Likewise in the bias.
+        bias: Factors of 1, length and velocity in the bias.
         dynamics: "none", "integrator", "filter" or "filterexact", as `dyntype`.
-        time_constant: Of the filters [s].
+        time_constant: Time constant of the filters [s].
         reference: Position that the file gives to coordinate 0 of the joint [rad or m].
-        control_range: Least and most control.
-        force_range: Least and most force before the gear.
-        activation_range: Least and most activation.
-        early: Whether the activation at the end of a step makes its force, as `actearly`.
+        control_range: Smallest and largest control.
+        force_range: Smallest and largest force before the gear.
+        activation_range: Smallest and largest activation.
+        early: Whether the activation at the end of a step determines its force, as `actearly`.
     """
 
     gear: float = 1.0
@@ -122,26 +122,26 @@ class GeneralGroup(EffortGroup):
 
 
 def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[str | tuple[str, ...], Actuator]:
-    """Return the actuators of an MJCF file for `Actuators`, joints of the same law together.
+    """Return the actuators of an MJCF file for `Actuators`, with joints of the same law grouped.
 
-    They act as MuJoCo's, with all that drives leave out: activation dynamics, gains that depend on position
+    They act as in MuJoCo, including what drives leave out: activation dynamics, gains that depend on position
     and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`.
 
     Args:
         actuators: `ImportReport.actuators` of `parse_mjcf`.
 
     Raises:
-        NewtonsimError: A joint has several actuators, or moves along several axes; or an actuator is none of
-            a joint, or a muscle or the like.
+        NewtonsimError: A joint has several actuators, or moves along several axes; or an actuator does not
+            act on a joint, or is a muscle or similar.
     """
     joints: dict[General, list[str]] = {}
     driven: set[str] = set()
     for entry in actuators:
         name, joint = entry["name"], entry["key"]
         if entry["law"] is None:
-            raise NewtonsimError(f"actuator {name!r}: it is no actuator of one joint axis with an affine law")
+            raise NewtonsimError(f"actuator {name!r}: it is not an affine actuator of one joint axis")
         if joint in driven:
-            raise NewtonsimError(f"actuator {name!r}: the joint {joint!r} has another one")
+            raise NewtonsimError(f"actuator {name!r}: the joint {joint!r} already has one")
         driven.add(joint)
         joints.setdefault(General(**entry["law"]), []).append(joint)
     return {tuple(map(_as_pattern, names)): law for law, names in joints.items()}

@@ -1,4 +1,4 @@
-"""Actuators of one kind in all worlds: their arrays, and what they launch."""
+"""Actuators of one kind in all worlds: their arrays and launches."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ class Sites:
 
 @dataclass
 class Pass:
-    """One evaluation of a group: where its arrays are; other ones before and after if a tape needs both.
+    """One evaluation of a group and its arrays; separate ones before and after if a tape needs both.
 
     Attributes:
         state: State at the start of the solver step.
-        control: What users command.
-        driven: What the solver gets.
-        before: What the actuators remember.
-        after: What they remember afterwards; the same arrays unless a tape records.
+        control: Commands of users.
+        driven: Control for the solver.
+        before: Memory of the actuators.
+        after: Memory afterwards; the same arrays unless a tape records.
         room: Arrays between the stages.
         dt: Time of the solver step [s].
     """
@@ -117,16 +117,16 @@ class ActuatorGroup(Revised, ABC):
     Attributes:
         name: Pattern of the entry.
         count: Number of them in all worlds.
-        span: Delays that are drawn.
+        span: Range of delays that are drawn.
         ranges: First actuator of each world and the end, by kind of index, see `Shard`.
         axis: Axis of each, int (count,).
         dof: Degree of freedom.
         coord: Coordinate.
         world: World.
-        delay: Delay of each world [s], (world_count,); random ones are drawn anew as worlds start anew.
-        time_constant: Of the activation [s], (count,); None without one.
-        speeds: Of the torque-speed curve [rad/s or m/s], None without one.
-        torques: Of the torque-speed curve [N m or N], None without one.
+        delay: Delay of each world [s], (world_count,); random ones are drawn again when worlds restart.
+        time_constant: Time constant of the activation [s], (count,); None without one.
+        speeds: Speeds of the torque-speed curve [rad/s or m/s], None without one.
+        torques: Torques of the torque-speed curve [N m or N], None without one.
     """
 
     def __init__(self, model: Actuator, sites: Sites):
@@ -148,16 +148,16 @@ class ActuatorGroup(Revised, ABC):
         self.torques = None if curve is None else put(curve.torques, float, self._device, grad)
 
     def memory(self) -> dict[str, int]:
-        """What is remembered from step to step: numbers of each actuator by name."""
+        """Memory from step to step: number of values of each actuator, by name."""
         found = {"ring": self._ring, "activation": int(self.time_constant is not None)}
         return {name: size for name, size in found.items() if size}
 
     def rooms(self) -> dict[str, int]:
-        """Numbers of each actuator that stages hand on, by name."""
+        """Number of values of each actuator that stages pass on, by name."""
         return {"command": 1, "delayed": 1, "activated": 1, "effort": 1, "limited": 1, "applied": 1}
 
     def new_memory(self, requires_grad: bool) -> Arrays:
-        """Return what actuators remember before the first step."""
+        """Return the actuators' memory before the first step."""
         arrays = {
             name: self._zeros((self.count, size), requires_grad) for name, size in self.memory().items()
         }
@@ -166,7 +166,7 @@ class ActuatorGroup(Revised, ABC):
         return arrays
 
     def new_room(self, requires_grad: bool) -> Arrays:
-        """Return room for what stages hand on."""
+        """Return buffers for what stages pass on."""
         return {
             name: self._zeros(self.count if size == 1 else (self.count, size), requires_grad)
             for name, size in self.rooms().items()
@@ -176,7 +176,7 @@ class ActuatorGroup(Revised, ABC):
         return zeros(shape, dtype=float, device=self._device, requires_grad=requires_grad)
 
     def launch(self, launch: Launcher, p: Pass) -> None:
-        """Launch all of it for the worlds of a launcher that knows the kind "actuator"."""
+        """Launch all stages for the worlds of a launcher that has the kind "actuator"."""
         launch(
             commands.take_commands,
             "actuator",
@@ -231,11 +231,11 @@ class ActuatorGroup(Revised, ABC):
 
     @abstractmethod
     def launch_law(self, launch: Launcher, p: Pass, command: wp.array) -> None:
-        """Launch what becomes of the command."""
+        """Launch the law that processes the command."""
 
 
 class DriveGroup(ActuatorGroup):
-    """Commands for drives of the solver."""
+    """Actuators that pass commands to the solver's drives."""
 
     def launch_law(self, launch: Launcher, p: Pass, command: wp.array) -> None:
         """See `ActuatorGroup.launch_law`."""
@@ -248,7 +248,7 @@ class DriveGroup(ActuatorGroup):
 
 
 class EffortGroup(ActuatorGroup):
-    """Actuators that make an effort; the drives of the solver are switched off for their axes."""
+    """Actuators that compute an effort; the solver's drives are switched off for their axes."""
 
     def __init__(self, model: Actuator, sites: Sites):
         super().__init__(model, sites)
@@ -256,7 +256,7 @@ class EffortGroup(ActuatorGroup):
         self._take_axes(sites.model, sites.axes)
 
     def _take_axes(self, model: Model, axes: np.ndarray) -> None:
-        """Switch off drives: the effort comes as a force on the joint, under whatever solver."""
+        """Switch off drives: the effort is a force on the joint, with any solver."""
         for name, value in (
             ("joint_axis_mode", int(JointMode.TARGET_POSITION)),
             ("joint_target_ke", 0.0),
@@ -299,7 +299,7 @@ class EffortGroup(ActuatorGroup):
         )
 
     def launch_effort(self, launch: Launcher, p: Pass, command: wp.array) -> wp.array:
-        """Launch what makes an effort of a command, and return where that is."""
+        """Launch kernels that turn a command into an effort, and return its array."""
         return command
 
 

@@ -1,4 +1,4 @@
-"""What actuators can be: how a command becomes an effort of a joint, or a target of the solver's drive."""
+"""Actuator models: how a command becomes an effort on a joint, or a target of the solver's drive."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from newtonsim.errors import NewtonsimError
 
 
 def check_number(name: str, value: object, low: float = 0.0, strict: bool = False, inf: bool = False) -> None:
-    """Raise an error unless a value is a finite number from `low` on, or above it if `strict`.
+    """Raise an error unless a value is a finite number of at least `low`, or above it if `strict`.
 
     Raises:
         NewtonsimError: It is not.
@@ -22,7 +22,7 @@ def check_number(name: str, value: object, low: float = 0.0, strict: bool = Fals
         right = (value > low if strict else value >= low) and (inf or math.isfinite(value))  # pyright: ignore[reportOperatorIssue, reportArgumentType]
     if not right:
         raise NewtonsimError(
-            f"{name}: expected a number {'above' if strict else 'from'} {low:g}, got {value!r}"
+            f"{name}: expected a number {'above' if strict else 'of at least'} {low:g}, got {value!r}"
         )
 
 
@@ -54,18 +54,18 @@ class Delay:
 
 @dataclass(frozen=True)
 class MotorCurve:
-    """Most torque of a motor at the joint by the speed of the joint; less the faster it turns.
+    """Largest torque of a motor at the joint as a function of its speed; it decreases with speed.
 
     Along the motion the torque is linear between the points, and that of the last point beyond it. Against
     the motion, as the motor brakes, it is that of the first point, which the current limit of its driver
     sets.
 
     Attributes:
-        speeds: Speeds [rad/s or m/s] from 0 on, increasing.
-        torques: Torques at them [N m or N], nowhere rising, and lower at the end than at the start.
+        speeds: Speeds [rad/s or m/s], increasing from 0.
+        torques: Torques at these speeds [N m or N], not increasing, and lower at the end than at the start.
 
     Raises:
-        NewtonsimError: The curve is not falling, or speeds and torques do not belong together.
+        NewtonsimError: The curve is not decreasing, or the numbers of speeds and torques differ.
     """
 
     speeds: Sequence[float]
@@ -82,20 +82,20 @@ class MotorCurve:
             for value in values:
                 check_number(f"motor curve, {name}", value)
         if speeds[0] != 0.0 or any(b <= a for a, b in pairwise(speeds)):
-            raise NewtonsimError(f"motor curve: expected speeds that rise from 0, got {speeds}")
+            raise NewtonsimError(f"motor curve: expected speeds that increase from 0, got {speeds}")
         if any(b > a for a, b in pairwise(torques)) or torques[-1] >= torques[0]:
-            raise NewtonsimError(f"motor curve: expected torques that fall with the speed, got {torques}")
+            raise NewtonsimError(f"motor curve: expected torques that decrease with speed, got {torques}")
 
     @classmethod
     def of_dc_motor(
         cls, stall_torque: float, no_load_speed: float, peak_torque: float | None = None
     ) -> MotorCurve:
-        """Return the straight line of a DC motor at its full voltage, cut off at a peak.
+        """Return the straight line of a DC motor at full voltage, limited by a peak.
 
         Args:
             stall_torque: Torque at rest at full voltage [N m or N].
-            no_load_speed: Speed without torque [rad/s or m/s].
-            peak_torque: Largest torque, by the largest current; None for that at rest.
+            no_load_speed: Speed without load [rad/s or m/s].
+            peak_torque: Largest torque, set by the largest current; None for that at rest.
 
         Raises:
             NewtonsimError: A number is not positive, or the peak is above the torque at rest.
@@ -115,12 +115,12 @@ class MotorCurve:
 
 @dataclass(frozen=True, kw_only=True)
 class Actuator:
-    """Base of actuators. A command goes through the delay and the activation before it means anything.
+    """Base of actuators. A command passes through the delay and the activation before it takes effect.
 
     Attributes:
         delay: Delay of the command [s], or a `Delay` that differs between worlds.
-        activation: Time constant by which what acts follows the command [s], 0 for none. It begins settled at
-            the first command.
+        activation: Time constant with which the activation follows the command [s], 0 for none. It starts
+            settled at the first command.
         motor: Torque-speed curve that limits the effort; None for none.
 
     Raises:
@@ -139,9 +139,9 @@ class Actuator:
 
 @dataclass(frozen=True, kw_only=True)
 class Drive(Actuator):
-    """The drive that the solver has for the joint, implicit and stable at any gain; behind a command path.
+    """The solver's own drive of the joint, implicit and stable at any gain, behind the delay and activation.
 
-    What the command means is the mode of the axis, as without an actuator.
+    The mode of the axis defines what the command means, as without an actuator.
     """
 
     def __post_init__(self) -> None:
@@ -159,7 +159,7 @@ class Effort(Actuator):
 class PD(Actuator):
     """Explicit kp (u - q) - kd v with the state at the start of a solver step, as controllers of robots do.
 
-    It becomes unstable where the step is long for the gains, unlike `Drive`.
+    It becomes unstable if the time step is too long for the gains, unlike `Drive`.
 
     Attributes:
         stiffness: kp [N m/rad or N/m]; None for that of the axis in the model.
@@ -200,7 +200,7 @@ class DCMotor(PD):
 
     Attributes:
         stall_torque: Torque at rest at full voltage [N m or N].
-        no_load_speed: Speed without torque [rad/s or m/s].
+        no_load_speed: Speed without load [rad/s or m/s].
         peak_torque: Largest torque, by the largest current [N m or N]; None for that at rest.
     """
 
@@ -211,25 +211,25 @@ class DCMotor(PD):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.motor is not None:
-            raise NewtonsimError("DCMotor: it has a curve of its own; use PD(motor=...) for another one")
+            raise NewtonsimError("DCMotor: it has its own curve; use PD(motor=...) for another one")
         curve = MotorCurve.of_dc_motor(self.stall_torque, self.no_load_speed, self.peak_torque)
         object.__setattr__(self, "motor", curve)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network(Actuator):
-    """A network that was trained on a real actuator: errors of position and velocities in, effort out.
+    """A network trained on a real actuator: position errors and velocities in, effort out.
 
     Source: Hwangbo et al., "Learning agile and dynamic motor skills for legged robots", 2019, whose network
-    sees errors and velocities of now and of 10 and 20 ms ago.
+        sees current errors and velocities and those of 10 and 20 ms ago.
 
     Attributes:
         network: An `Mlp` with two inputs for each entry of `history`, or an `Lstm` with as many.
-        history: How many solver steps ago what the network sees was, from 0 for now.
-        position_first: Whether all errors u - q come before all velocities, or after them.
+        history: Ages of the network's inputs in solver steps, 0 for the current ones.
+        position_first: Whether all errors u - q come before all velocities, rather than after them.
         position_scale: Factor on errors of position.
         velocity_scale: Factor on velocities.
-        effort_scale: Factor on the output, which is the effort then [N m or N].
+        effort_scale: Factor on the output, which gives the effort [N m or N].
     """
 
     network: Mlp | Lstm
@@ -246,7 +246,7 @@ class Network(Actuator):
             raise NewtonsimError(f"network: expected an Mlp or an Lstm, got a {type(network).__name__}")
         whole = all(isinstance(lag, int) and lag >= 0 for lag in history)
         if not history or not whole or len(set(history)) < len(history):
-            raise NewtonsimError(f"history: expected different numbers of steps from 0 on, got {history}")
+            raise NewtonsimError(f"history: expected distinct numbers of steps of at least 0, got {history}")
         if network.inputs != 2 * len(history):
             raise NewtonsimError(
                 f"network: expected {2 * len(history)} inputs, a position and a velocity for each of "

@@ -1,4 +1,4 @@
-"""Actuators that are networks, in all worlds: their arrays, and what they launch."""
+"""Actuators that are networks, in all worlds: their arrays and launches."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 from newtonsim.errors import NewtonsimError
 
 ACTIVATIONS = ("linear", "relu", "elu", "tanh", "sigmoid", "softsign")
-"""Activation functions by the number that kernels know them by."""
+"""Activation functions by their numbers in kernels."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Layer:
         activation: One of `ACTIVATIONS`.
 
     Raises:
-        NewtonsimError: Shapes do not go together, a number is not finite, or there is no such activation.
+        NewtonsimError: Shapes do not match, a number is not finite, or there is no such activation.
     """
 
     weight: np.ndarray
@@ -88,10 +88,10 @@ class Mlp:
 
         Args:
             state: Weights and biases by name, in the order of the layers.
-            activation: Between the layers; the last one is linear.
+            activation: Activation between the layers; the last one is linear.
 
         Raises:
-            NewtonsimError: There are none, something else is there, or layers do not go together.
+            NewtonsimError: There are no layers, there is something else, or layers do not match.
         """
         pairs = _linear_layers(state)
         kinds = [activation] * (len(pairs) - 1) + ["linear"]
@@ -105,10 +105,10 @@ class LstmLayer:
     Attributes:
         of_input: Weights of the inputs, (4 * units, inputs).
         of_hidden: Weights of the units, (4 * units, units).
-        bias: Of the gates, (4 * units,).
+        bias: Biases of the gates, (4 * units,).
 
     Raises:
-        NewtonsimError: Shapes do not go together.
+        NewtonsimError: Shapes do not match.
     """
 
     of_input: np.ndarray
@@ -171,7 +171,7 @@ class Lstm:
 
         Args:
             state: Weights and biases by name.
-            activation: Between the linear layers; the last one is linear.
+            activation: Activation between the linear layers; the last one is linear.
 
         Raises:
             NewtonsimError: Something is missing, or the LSTM reads in both directions or has projections.
@@ -183,7 +183,7 @@ class Lstm:
             if found is None:
                 rest[name] = value
             elif found[3]:
-                raise NewtonsimError(f"network: {name}: only LSTMs of one direction are known")
+                raise NewtonsimError(f"network: {name}: only unidirectional LSTMs are supported")
             else:
                 cells.setdefault(int(found[2]), {})[found[1]] = _numbers(name, value)
         layers = []

@@ -27,7 +27,7 @@ _SHAPES_ONLY = {
     "Constant",
     "Cast",
 }
-"""Nodes that carry numbers on and change the form of arrays alone."""
+"""Nodes that pass numbers on and only change the shape of arrays."""
 
 
 def load_onnx(path: str | os.PathLike) -> Mlp | Lstm:
@@ -40,7 +40,7 @@ def load_onnx(path: str | os.PathLike) -> Mlp | Lstm:
         The network.
 
     Raises:
-        NewtonsimError: The file cannot be read, or holds something other than layers in a row.
+        NewtonsimError: The file cannot be read, or contains something other than a sequence of layers.
         ImportError: The package onnx is missing.
     """
     try:
@@ -68,14 +68,14 @@ def load_onnx(path: str | os.PathLike) -> Mlp | Lstm:
 
 
 class _Reader:
-    """Takes the nodes of a graph one after the other."""
+    """Reads the nodes of a graph one after the other."""
 
     def __init__(self, path: str, constants: dict[str, np.ndarray]):
         self.path, self.constants = path, constants
         self.cells: list[LstmLayer] = []
         self.layers: list[Layer] = []
         self.softsign = ("", "")
-        """Names of x and of what has become of it on the way to x / (1 + |x|)."""
+        """Names of x and of the intermediate results on the way to x / (1 + |x|)."""
 
     def read(self, node: Any, attributes: dict[str, Any]) -> None:
         kind = node.op_type
@@ -95,10 +95,10 @@ class _Reader:
         elif kind == "LSTM":
             self._add_cells(node, attributes)
         elif kind not in _SHAPES_ONLY:
-            raise self._error(node, "only layers, activations and LSTMs in a row are known")
+            raise self._error(node, "only sequences of layers, activations and LSTMs are supported")
 
     def _read_softsign(self, node: Any) -> None:
-        """Take a node of x / (1 + |x|), which torch writes as three."""
+        """Read a node of x / (1 + |x|), which torch writes as three."""
         if node.op_type == "Abs":
             self.softsign = (node.input[0], node.output[0])
         elif node.op_type == "Add":
@@ -120,7 +120,7 @@ class _Reader:
     def _constant(self, node: Any, place: int) -> np.ndarray:
         name = node.input[place] if place < len(node.input) else ""
         if name not in self.constants:
-            raise self._error(node, f"its input {place} is no constant")
+            raise self._error(node, f"its input {place} is not a constant")
         return np.asarray(self.constants[name], np.float32)
 
     def _activate(self, node: Any, activation: str) -> None:
@@ -148,9 +148,9 @@ class _Reader:
         self.layers[-1] = Layer(self.layers[-1].weight, np.broadcast_to(bias, (self.layers[-1].neurons,)))
 
     def _add_cells(self, node: Any, attributes: dict[str, Any]) -> None:
-        """Take a layer of cells; ONNX has gates in the order i, o, f, c."""
+        """Read a layer of cells; ONNX has gates in the order i, o, f, c."""
         if attributes.get("direction", b"forward") != b"forward" or "activations" in attributes:
-            raise self._error(node, "only LSTMs of one direction with the usual activations are known")
+            raise self._error(node, "only unidirectional LSTMs with the default activations are supported")
         if self.layers:
             raise self._error(node, "an LSTM after other layers")
         of_input, of_hidden = self._constant(node, 1)[0], self._constant(node, 2)[0]

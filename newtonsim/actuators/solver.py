@@ -20,11 +20,11 @@ from newtonsim.solvers.base import SolverBase
 
 
 class ActuatedSolver(SolverBase):
-    """Any solver behind actuators, which turn the commands of every one of its steps into efforts.
+    """Any solver behind actuators, which turn the commands of each of its steps into efforts.
 
-    What the solver has beside steps, such as `contact_forces` or options, is found here as well. On a tape
-    steps have gradients with respect to commands, state and parameters of actuators, through what these
-    remember; a `Rollout`, which keeps states alone, takes actuators that remember nothing.
+    Other attributes of the solver, such as `contact_forces` or options, are available here as well. On a
+    tape, steps have gradients with respect to commands, state and parameters of actuators, also through their
+    memory; a `Rollout`, which keeps only states, takes actuators without memory.
 
     Example:
         >>> from newtonsim import FeatherstoneSolver, ModelBuilder, Simulator
@@ -47,12 +47,12 @@ class ActuatedSolver(SolverBase):
         actuators: The actuators.
 
     Raises:
-        NewtonsimError: Both have not the same model.
+        NewtonsimError: They have different models.
     """
 
     def __init__(self, solver: SolverBase, actuators: Actuators):
         if solver.model is not actuators.model:
-            raise NewtonsimError("actuators: made for another model than the solver")
+            raise NewtonsimError("actuators: created for another model than the solver")
         super().__init__(solver.model)
         self.solver, self.actuators = solver, actuators
         self.divides_worlds = solver.divides_worlds
@@ -78,7 +78,7 @@ class ActuatedSolver(SolverBase):
         """Advance by one step; see `SolverBase.step`.
 
         Raises:
-            NewtonsimError: The step is not that which the actuators were made for.
+            NewtonsimError: The time step is not the one that the actuators were created for.
         """
         self.check_model(model)
         control = self.check_step(model, state_in, state_out, control, self._default_control(), contacts, dt)
@@ -143,7 +143,7 @@ class ActuatedSolver(SolverBase):
         """
         if self.actuators.remembers:
             raise NotDifferentiableError(
-                "rollouts keep states alone, and the actuators remember commands or integrals: record the "
+                "rollouts keep only states, but the actuators remember commands or integrals: record the "
                 "steps on a wp.Tape, or finalize without requires_grad to evaluate"
             )
         return self.solver.make_step_memory()

@@ -1,4 +1,4 @@
-"""Environments of `newtonsim.envs` behind the interfaces of libraries that learn.
+"""Environments of `newtonsim.envs` behind the interfaces of learning libraries.
 
 `newtonsim.adapters.rsl_rl_env.RslRlEnv` (extra "learn") is one of rsl-rl's, and
 `newtonsim.adapters.stable_baselines3_env.Sb3Env` (extra "stable-baselines3") one of stable-baselines3's.

@@ -19,22 +19,22 @@ except ImportError as error:
 
 
 class RslRlEnv(VecEnv):
-    """A batched environment as `rsl_rl.runners.OnPolicyRunner` takes it; nothing in a step waits for a GPU.
+    """A batched environment for `rsl_rl.runners.OnPolicyRunner`; nothing in a step waits for a GPU.
 
-    Observations are the group "policy". They are the only numbers that are copied: PPO stores those that it
-    acted on after the step, which has overwritten the environment's own by then. Pictures become float
-    (num_envs, channels, height, width) from 0 to 1.
+    Observations are the group "policy". Only they are copied: PPO stores the observations that it acted on
+    after the step, which has by then overwritten the environment's own. Pictures become float (num_envs,
+    channels, height, width) from 0 to 1.
 
-    Actions of rsl-rl are continuous. Where those of the environment are discrete there is one for each
-    choice, and the greatest is taken.
+    Actions of rsl-rl are continuous. If those of the environment are discrete, there is one for each choice,
+    and the largest one is chosen.
 
-    `extras["time_outs"]` are episodes that the limit of steps has ended and nothing else. `extras["log"]` has
+    `extras["time_outs"]` marks episodes that ended only because of the step limit. `extras["log"]` has
     the mean return and length of the last episode of each world that has ended one, 0 before, and the number
     of worlds that have become NaN or infinite so far.
 
     Args:
         env: The environment, made with `output="torch"`; it is reset.
-        seed: Of its random numbers; None for one that differs each time.
+        seed: Seed of its random numbers; None for a different one each time.
         cfg: What a run's log keeps about the environment; None for its name, sizes and options.
 
     Attributes:
@@ -42,7 +42,7 @@ class RslRlEnv(VecEnv):
         num_envs: Number of worlds.
         num_actions: Number of continuous actions.
         max_episode_length: Steps after which an episode is truncated, 0 for never.
-        device: Where all tensors are.
+        device: Device of all tensors.
         cfg: What a run's log keeps about the environment.
 
     Raises:
@@ -101,7 +101,7 @@ class RslRlEnv(VecEnv):
             bool (num_envs,); and extras.
 
         Raises:
-            NewtonsimError: Shape, device or values are wrong; on a GPU values are not looked at.
+            NewtonsimError: Shape, device or values are wrong; on a GPU, values are not checked.
         """
         if self._choices:
             if tuple(actions.shape) != (self.num_envs, self.num_actions):

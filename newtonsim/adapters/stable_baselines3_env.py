@@ -27,11 +27,11 @@ class Sb3Env(VecEnv):
     """A batched environment as a `VecEnv` of stable-baselines3, whose worlds step together.
 
     In the step that ends an episode the world's info has "terminal_observation", "TimeLimit.truncated" (ended
-    by the limit of steps and nothing else), "failed" (ended because the world became NaN or infinite) and
-    "episode" with return "r", length "l" and seconds "t" since this object was made, as `Monitor` gives them.
+    only by the step limit), "failed" (ended because the world became NaN or infinite) and "episode" with
+    return "r", length "l" and seconds "t" since this object was made, as `Monitor` gives them.
 
-    All worlds are one environment, so attributes and methods are those of it: the same value for each world
-    that is asked for, and no value set nor method called for some of the worlds alone.
+    All worlds are one environment, so attributes and methods are those of the environment: each requested
+    world has the same value, and values cannot be set, nor methods called, for only some of the worlds.
 
     Args:
         env: A `BatchedEnv` made with `output="numpy"`, or a `ScriptEnv`.
@@ -40,7 +40,7 @@ class Sb3Env(VecEnv):
         env: The environment.
 
     Raises:
-        NewtonsimError: The environment gives no NumPy arrays of their own, or does not start new episodes in
+        NewtonsimError: The environment does not return new NumPy arrays, or does not start new episodes in
             the same step.
     """
 
@@ -62,7 +62,7 @@ class Sb3Env(VecEnv):
         """Start new episodes with the seeds of the last call of `seed`, and return their observations.
 
         Raises:
-            NewtonsimError: `set_options` has given options: these environments have none.
+            NewtonsimError: `set_options` was called with options: these environments have none.
         """
         for options in self._options:
             if options:
@@ -150,7 +150,7 @@ class Sb3Env(VecEnv):
         return [issubclass(wrapper_class, Monitor) for _ in self._get_indices(indices)]
 
     def _check_all(self, what: str, indices: Indices) -> None:
-        """Raise an error unless all worlds are meant."""
+        """Raise an error unless all worlds are selected."""
         asked = list(self._get_indices(indices))
         if sorted(asked) != list(range(self.num_envs)):
             raise NewtonsimError(

@@ -27,7 +27,7 @@ class ModelBuilder(
     """Describes a scene step by step; `finalize` turns it into a `Model`.
 
     The lists (`body_q`, `joint_target_ke`, `shape_material_mu`, ...: every row of
-    `newtonsim.scene.arrays.MODEL_ARRAYS`) have the names of the model's arrays and may be edited between
+    `newtonsim.scene.arrays.MODEL_ARRAYS`) have the same names as the model's arrays and may be edited between
     calls.
 
     Example::
@@ -46,10 +46,10 @@ class ModelBuilder(
         articulation_start: First joint of each declared articulation.
         articulation_key: Names of the articulations.
         shape_collision_filter_pairs: Set of pairs of shapes that pass through each other.
-        keep_overlaps: Whether links of one kinematic tree may collide although they lie in each other in the
-            pose of `body_q`. Otherwise `finalize` leaves such pairs out, and warns with an `OverlapWarning`.
+        keep_overlaps: Whether links of one kinematic tree may collide although they overlap in the pose of
+            `body_q`. Otherwise `finalize` leaves such pairs out, and issues an `OverlapWarning`.
         joint_mimic: Tuples (joint, other joint, factor, offset): q = factor * q_other + offset. The model has
-            a coupling for each, after all other constraints.
+            one coupling for each, after all other constraints.
         sites: Dicts with "name", "body", "xform".
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
         solver_hint: Settings that a file asks for, such as "timestep".
@@ -75,7 +75,7 @@ class ModelBuilder(
         self.ground_settings = None
 
     def __deepcopy__(self, memo):
-        """Copy the lists; meshes and fields stay shared, since they do not change."""
+        """Copy the lists; meshes and fields are shared, since they do not change."""
         twin = self._shallow_copy()
         memo[id(self)] = twin
         for name, value in vars(twin).items():

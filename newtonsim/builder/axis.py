@@ -20,7 +20,7 @@ class JointAxis:
         limit_upper: Upper limit [rad or m].
         limit_ke: Stiffness of the limits [N m/rad or N/m].
         limit_kd: Damping of the limits [N m s/rad or N s/m].
-        action: Initial control input; None means 0, moved into the limits where it is a target position.
+        action: Initial control input; None means 0, clamped to the limits if it is a target position.
         target_ke: Gain of the drive. FORCE: not used. TARGET_POSITION: stiffness [N m/rad or N/m] of the
             effort ke (target - q) - kd qd. TARGET_VELOCITY: gain [N m s/rad or N s/m] of ke (target - qd).
         target_kd: Damping of the drive [N m s/rad or N s/m] in TARGET_POSITION; other modes do not use it.
@@ -33,11 +33,11 @@ class JointAxis:
         effort_limit: Largest effort of the drive [N m or N].
         velocity_limit: Largest velocity [rad/s or m/s].
         limit_solref: Time constant [s] and damping ratio of the limits, or minus stiffness and minus damping,
-            as MuJoCo's solref; None for limits as stiff as the solver makes them.
+            as MuJoCo's solref; None for the solver's own stiffness.
         limit_solimp: Impedance at the limit, impedance beyond the width, width [rad or m], midpoint and
-            power, as MuJoCo's solimp; it counts with `limit_solref`.
-        limit_margin: Distance from which on the limits act [rad or m], likewise.
-        armature: Rotor inertia [kg m^2 or kg]; None means that of the joint.
+            power, as MuJoCo's solimp; used only with `limit_solref`.
+        limit_margin: Distance at which the limits begin to act [rad or m]; used only with `limit_solref`.
+        armature: Rotor inertia [kg m^2 or kg]; None for that of the joint.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class JointAxis:
         try:
             self.mode = JointMode(mode)
         except ValueError as error:
-            raise ModelError(f"joint axis: mode {mode!r} is no JointMode") from error
+            raise ModelError(f"joint axis: mode {mode!r} is not a JointMode") from error
         self.damping, self.stiffness, self.spring_ref, self.friction = (
             damping,
             stiffness,

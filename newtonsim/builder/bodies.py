@@ -1,4 +1,4 @@
-"""Rigid bodies: frames, mass and inertia; muscles that run over them."""
+"""Rigid bodies with their frames, masses and inertias, and muscles that run over them."""
 
 from collections.abc import Sequence
 
@@ -65,17 +65,17 @@ class BodyMethods(BuilderLists):
 
     @property
     def body_inv_mass(self) -> list[float]:
-        """Inverse masses [1/kg] as `finalize` will compute them, 0 for kinematic bodies."""
+        """Inverse masses [1/kg] that `finalize` will compute, 0 for kinematic bodies."""
         return [1.0 / m if m > 0.0 else 0.0 for m in self.body_mass]
 
     @property
     def body_inv_inertia(self) -> list[np.ndarray]:
-        """Inverse inertias as `finalize` will compute them, 0 for kinematic bodies."""
+        """Inverse inertias that `finalize` will compute, 0 for kinematic bodies."""
         return list(inverse_inertia(np.array(self.body_mass), np.array(self.body_inertia).reshape(-1, 3, 3)))
 
     @property
     def body_shapes(self) -> dict[int, list[int]]:
-        """Shapes of each body, and under -1 the static ones, as they are now."""
+        """The current shapes of each body, and under -1 the static ones."""
         shapes: dict[int, list[int]] = {body: [] for body in range(-1, self.body_count)}
         for shape, body in enumerate(self.shape_body):
             shapes.setdefault(body, []).append(shape)
@@ -84,7 +84,7 @@ class BodyMethods(BuilderLists):
     def _add_body_mass(
         self, body: int, mass: float, com: np.ndarray, inertia: np.ndarray, xform: npt.ArrayLike
     ) -> None:
-        """Attach a mass whose properties are given in a frame that has the pose `xform` in the body frame."""
+        """Add a mass whose properties are given in a frame with the pose `xform` in the body frame."""
         if mass == 0.0 or not 0 <= body < self.body_count:
             return
         rotation = quat_matrix(np.asarray(xform)[3:])
@@ -113,12 +113,12 @@ class BodyMethods(BuilderLists):
     ) -> int:
         """Add a muscle-tendon unit that runs through waypoints on bodies; SemiImplicitSolver moves it.
 
-        `newtonsim.kernels.trees.muscles` says what its tension is.
+        `newtonsim.kernels.trees.muscles` defines its tension.
 
         Args:
             bodies: Body of each waypoint, -1 for the world.
             positions: Waypoints in the body frames [m].
-            f0: Active force of the fibre, held at its best length [N].
+            f0: Active isometric force of the fibre at its optimal length [N].
             lm: Length of the fibre beyond which it resists passively [m].
             lt: Tendon length [m].
             lmax: Length of the fibre at which it is strongest [m].
@@ -139,7 +139,7 @@ class BodyMethods(BuilderLists):
 
 
 def inverse_inertia(mass: np.ndarray, inertia: np.ndarray) -> np.ndarray:
-    """Invert inertias (n, 3, 3); those of bodies without mass give 0."""
+    """Invert inertias (n, 3, 3); the result is 0 for bodies without mass."""
     inverse = np.zeros_like(inertia)
     dynamic = mass > 0.0
     usable = dynamic & (np.abs(np.linalg.det(inertia)) > 0.0) if len(mass) else dynamic

@@ -17,19 +17,18 @@ class CollapseMethods(CompletionMethods, BodyMethods):
     def collapse_fixed_joints(self, verbose: bool | None = None) -> dict:
         """Remove the fixed joints and merge the bodies they connect.
 
-        The body above a fixed joint takes the mass, inertia, shapes, joints, constraints, muscle points,
-        points of tendons and sites of the body below. What hangs on the world by a fixed joint becomes part
-        of the world: its shapes turn static.
+        The body above a fixed joint takes over the mass, inertia, shapes, joints, constraints, muscle points,
+        tendon points and sites of the body below. A body fixed to the world becomes part of the world: its
+        shapes become static.
 
         Args:
-            verbose: Whether to print what was merged; None follows `wp.config.verbose`.
+            verbose: Whether to print what was merged; None for `wp.config.verbose`.
 
         Returns:
-            A dict with, by old index, "body_remap" and "joint_remap" (new indices of what is left),
-            "body_merged_parent" (new index of the body that took a merged one in, -1 for the world),
-            "body_merged_transform" (its pose in that body's frame) and "merged_body_data" (its "key", "mass",
-            "com",
-            "inertia" and "shapes").
+            A dict whose values are indexed by old indices: "body_remap" and "joint_remap" (new indices of
+            what remains), "body_merged_parent" (new index of the body that absorbed a merged one, -1 for the
+            world), "body_merged_transform" (its pose in that body's frame) and "merged_body_data" (its "key",
+            "mass", "com", "inertia" and "shapes").
         """
         verbose = getattr(wp.config, "verbose", False) if verbose is None else verbose
         target, place = self._merge_targets()
@@ -69,7 +68,7 @@ class CollapseMethods(CompletionMethods, BodyMethods):
         }
 
     def _merge_targets(self) -> tuple[dict[int, int], dict[int, np.ndarray]]:
-        """Return for each body that goes away the body that takes it in and its pose there."""
+        """Return for each body that is merged the body that absorbs it and its pose there."""
         above: dict[int, tuple[int, np.ndarray]] = {}
         for joint in range(self.joint_count):
             if self.joint_type[joint] == JointType.FIXED:
@@ -89,7 +88,7 @@ class CollapseMethods(CompletionMethods, BodyMethods):
         return target, place
 
     def _move_to_targets(self, target: dict[int, int], place: dict[int, np.ndarray]) -> None:
-        """Express what is attached to merged bodies in the frames of the bodies that took them in."""
+        """Express what is attached to merged bodies in the frames of the bodies that absorbed them."""
         for shape, body in enumerate(self.shape_body):
             if body in target:
                 self.shape_body[shape] = target[body]
@@ -125,7 +124,7 @@ class CollapseMethods(CompletionMethods, BodyMethods):
     def _renumber(
         self, kept: list[int], remaining: list[int], body_remap: dict[int, int], joint_remap: dict[int, int]
     ) -> None:
-        """Drop merged bodies and fixed joints from all lists; the latter have no axes and coordinates."""
+        """Drop merged bodies and fixed joints from all lists; fixed joints have no axes or coordinates."""
         chosen = {"body": kept, "joint": remaining}
         before = np.searchsorted(remaining, np.arange(self.joint_count + 1)).tolist()
         bounds = zip(self.articulation_start, self._articulation_ends().tolist(), self.articulation_key)

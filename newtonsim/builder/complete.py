@@ -1,4 +1,4 @@
-"""What a builder leaves unsaid: free joints of loose bodies, and which articulation each joint is in."""
+"""What a builder leaves implicit: free joints of loose bodies, and the articulation of each joint."""
 
 from itertools import pairwise
 
@@ -10,10 +10,10 @@ from newtonsim.scene.columns import to_array
 
 
 class CompletionMethods(JointMethods):
-    """The part of ModelBuilder that completes a copy of itself."""
+    """The part of ModelBuilder that fills in what a description leaves implicit, in a copy."""
 
     def _completed(self):
-        """Return this builder, or a copy that gives bodies with mass a joint and joints an articulation."""
+        """Return this builder, or a copy in which bodies with mass have joints and joints articulations."""
         loose = self._loose_bodies()
         if not len(loose) and not self._has_implicit_articulations():
             return self
@@ -40,7 +40,7 @@ class CompletionMethods(JointMethods):
         return np.where(ends < 0, following, np.minimum(ends, following))
 
     def _declared(self) -> np.ndarray:
-        """Return for each joint whether a declared articulation holds it."""
+        """Return for each joint whether it is in a declared articulation."""
         delta = np.zeros(self.joint_count + 1, np.int64)
         np.add.at(delta, np.array(self.articulation_start, np.int64), 1)
         np.add.at(delta, self._articulation_ends(), -1)
@@ -70,7 +70,7 @@ class CompletionMethods(JointMethods):
         return dict(zip(roots.tolist(), first.tolist()))
 
     def _append_free_joints(self, bodies: list[int]) -> None:
-        """Append free joints of bodies that no joint touches, as `add_joint_free` would one by one."""
+        """Append free joints for bodies without joints, as `add_joint_free` would one by one."""
         if not bodies:
             return
         first_joint, coord, dof = self.joint_count, self.joint_coord_count, self.joint_dof_count
@@ -110,7 +110,7 @@ class CompletionMethods(JointMethods):
         self._widen_keyframes(coord, dof, 1)
 
     def _cut_tail(self, index: int, coord: int, dof: int) -> dict[str, list]:
-        """Remove and return what belongs to joints from `index` on; their axes need not move."""
+        """Remove and return what belongs to the joints from `index` on; their axes need not move."""
         cuts = {"joint": index, "coord": coord, "dof": dof}
         tail = {}
         for spec in MODEL_ARRAYS:
@@ -126,7 +126,7 @@ class CompletionMethods(JointMethods):
             getattr(self, name).extend([v + grown for v in values] if grown else values)
 
     def _widen_keyframes(self, coord: int, dof: int, count: int) -> None:
-        """Give the keyframes the coordinates of the free joints just inserted, which begin there."""
+        """Give the keyframes the coordinates of the free joints just inserted, which start there."""
         for place, frame in enumerate(self.keyframes):
             frame = dict(frame)
             for name, at, size in (("joint_q", coord, 7 * count), ("joint_qd", dof, 6 * count)):
@@ -138,8 +138,8 @@ class CompletionMethods(JointMethods):
     def _declare_articulations(self) -> None:
         """Add one articulation per kinematic tree of joints outside declared ones.
 
-        Joints of several trees that are mixed with each other share one, since an articulation is a range of
-        joints. Joints that follow an articulation and continue its tree join it (a gripper added to an arm).
+        Trees whose joints are interleaved share one, since an articulation is a range of joints. Joints that
+        follow an articulation and continue its tree join it (a gripper added to an arm).
         """
         if not self.joint_count:
             return
@@ -162,7 +162,7 @@ class CompletionMethods(JointMethods):
         self.articulation_key = [k for _, _, k in starts]
 
     def _split_range(self, begin: int, end: int, tree: np.ndarray) -> list[tuple[int, int, str]]:
-        """Cut a range of joints wherever no tree lies on both sides."""
+        """Split a range of joints wherever no tree lies on both sides."""
         part = tree[begin:end]
         _, inverse = np.unique(part, return_inverse=True)
         last = np.zeros(inverse.max() + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Constraints beside the kinematic trees: loop joints, welds, distances, couplings of joints."""
+"""Constraints in addition to the kinematic trees: loop joints, welds, distances, couplings of joints."""
 
 import math
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class ConstraintMethods(BuilderLists):
     """The part of ModelBuilder that adds constraints.
 
     Every method takes the keyword arguments `key` (name), `max_force` (largest force [N] or torque [N m]
-    along each direction that is held), `recovery_time` (time constant [s] of removing errors, 0 for the
+    along each constrained direction), `recovery_time` (time constant [s] of removing errors, 0 for the
     solver's), `linear_compliance` [m/N], `angular_compliance` [rad/(N m)], `enabled`, and, between bodies,
     `collision_filter` (whether their shapes pass through each other), and returns the constraint's index.
     """
@@ -47,9 +47,9 @@ class ConstraintMethods(BuilderLists):
     ) -> int:
         """Connect two bodies by a joint that closes a loop.
 
-        Bodies keep their coordinates; the directions that the joint does not allow are held by constraint
-        forces. Frames and axes are those of `add_joint`. Limits of the axes hold, except with several
-        angular axes; drives and passive forces of loop joints are not simulated.
+        The bodies keep their coordinates; constraint forces prevent motion in the directions that the joint
+        does not allow. Frames and axes are those of `add_joint`. Axis limits are enforced, except with
+        several angular axes; drives and passive forces of loop joints are not simulated.
 
         Args:
             joint_type: JointType other than FREE and DISTANCE.
@@ -105,7 +105,7 @@ class ConstraintMethods(BuilderLists):
         child_anchor: npt.ArrayLike | None = None,
         **options: Any,
     ) -> int:
-        """Hold a point of one body at a point of another, or of the world; rotation stays free.
+        """Hold a point of one body at a point of another body or of the world; rotation stays free.
 
         Args:
             parent: A body, -1 for the world.
@@ -169,11 +169,11 @@ class ConstraintMethods(BuilderLists):
         """Make one joint coordinate a polynomial of another: q = c0 + c1 q' + c2 q'^2 + c3 q'^3 + c4 q'^4.
 
         Args:
-            joint: The joint that follows, whichever of them is pushed.
+            joint: The joint that follows; forces act both ways.
             other: The joint that leads; -1 to hold the first one at c0.
             coefficients: c0, c1, ... (at most 5) [rad or m].
-            axis: Which axis of `joint`.
-            other_axis: Which axis of `other`.
+            axis: Index of the axis of `joint`.
+            other_axis: Index of the axis of `other`.
             **options: See the class.
 
         Returns:
@@ -204,8 +204,9 @@ class ConstraintMethods(BuilderLists):
         Args:
             joint: A joint with one axis.
             other: Another one.
-            ratio: Transmission; negative for gears that turn against each other.
-            offset: Value of q where the other joint is at zero; None for what the builder's `joint_q` says.
+            ratio: Transmission ratio; negative for gears that turn in opposite directions.
+            offset: Value of q where the other joint is at zero; None to compute it from the builder's
+                `joint_q`.
             **options: See the class.
 
         Returns:
@@ -225,19 +226,19 @@ class ConstraintMethods(BuilderLists):
         return f"constraint_{len(self.constraint_type)}" if key is None else str(key)
 
     def _relative_pose(self, parent: int, child: int):
-        """Pose (7,) of the child in the parent's frame, by `body_q`."""
+        """Return the pose (7,) of the child in the parent's frame, computed from `body_q`."""
         poses = [IDENTITY if body < 0 else self.body_q[self._known_body(body)] for body in (parent, child)]
         return transform_multiply(transform_inverse(poses[0]), poses[1])
 
     def _known_body(self, body: int) -> int:
         if not body < self.body_count:
-            raise ModelError(f"constraint: {body} is no body (there are {self.body_count})")
+            raise ModelError(f"constraint: {body} is not a body (there are {self.body_count})")
         return body
 
     def _joint_axis(self, joint: int, axis: int) -> int:
-        """Index of a joint's axis among all axes."""
+        """Return the index of a joint's axis among all axes."""
         if not 0 <= joint < self.joint_count:
-            raise ModelError(f"{joint} is no joint (there are {self.joint_count})")
+            raise ModelError(f"{joint} is not a joint (there are {self.joint_count})")
         count = sum(self.joint_axis_dim[joint])
         if not 0 <= axis < count:
             raise ModelError(f"joint '{self.joint_key[joint]}' has no axis {axis} (it has {count} axes)")
@@ -245,7 +246,7 @@ class ConstraintMethods(BuilderLists):
 
     def _add_body_constraint(self, kind, parent, child, frames, linear, angular, key, options) -> int:
         if parent == child or max(parent, child) < 0:
-            raise ModelError(f"constraint '{key}': it connects body {parent} with itself")
+            raise ModelError(f"constraint '{key}': it connects body {parent} to itself")
         return self._add_constraint(kind, parent, child, frames, linear, angular, key, options)
 
     def _add_constraint(self, kind, parent, child, frames, linear, angular, key, options) -> int:
@@ -314,9 +315,9 @@ def _check_loop(joint_type: int, linear: list[JointAxis], angular: list[JointAxi
     try:
         joint_type = JointType(joint_type)
     except ValueError as error:
-        raise ModelError(f"type {joint_type!r} is no JointType") from error
+        raise ModelError(f"type {joint_type!r} is not a JointType") from error
     if joint_type in FLOATING:
-        raise ModelError(f"{joint_type.name} closes no loop; for distances there is add_constraint_distance")
+        raise ModelError(f"{joint_type.name} cannot close a loop; use add_constraint_distance for distances")
     dim = (len(linear), len(angular))
     if problem := axes_problem(joint_type, dim):
         raise ModelError(problem)

@@ -29,7 +29,7 @@ from newtonsim.scene.model import ContactRules, Model
 from newtonsim.scene.revisions import counted
 
 _MOST_NAMED = 8
-"""Pairs of links that a warning names."""
+"""Number of pairs of links that a warning names."""
 
 _WORLD_STARTS = {
     "body": "body_world",
@@ -43,7 +43,7 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
     """The part of ModelBuilder that makes a Model."""
 
     def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> Model:
-        """Turn the description into a model; the builder stays as it is and may be used again.
+        """Turn the description into a model; the builder is unchanged and may be used again.
 
         Args:
             device: Where arrays live, None for Warp's default.
@@ -82,8 +82,8 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
         """Find which pairs of shapes may collide and write them to a model made by this builder.
 
         Sets `shape_contact_pairs`, `shape_ground_contact_pairs`, their counts and
-        `shape_collision_filter_pairs`. `finalize` has done so; call it again after changing groups, filters
-        or flags of the builder.
+        `shape_collision_filter_pairs`. `finalize` calls it; call it again after changing groups, filters or
+        flags of the builder.
 
         Args:
             model: The model.
@@ -96,7 +96,7 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
             source._append_ground()
         if source.shape_count != model.shape_count:
             raise ModelError(
-                f"the model has {model.shape_count} shapes, the builder makes {source.shape_count}"
+                f"the model has {model.shape_count} shapes, but the builder makes {source.shape_count}"
             )
         arrays = {
             spec.name: to_array(spec, values) for spec, values in source._lists() if spec.dtype is not None
@@ -106,7 +106,7 @@ class FinalizeMethods(CompletionMethods, ConstraintMethods, ShapeMethods):
 
 
 def _late_ground(blank: "FinalizeMethods") -> dict[str, Any]:
-    """Return the entries of the ground plane that a model gets when its ground is switched on late.
+    """Return the entries of the ground plane of a model whose ground is switched on late.
 
     Args:
         blank: A builder without elements, with the up vector and the defaults of the model's builder.
@@ -196,7 +196,7 @@ class _Allocation:
         model.solver_hint = dict(source.solver_hint)
 
     def _worlds(self) -> None:
-        """Set where each world starts; what belongs to the global world stands outside those ranges."""
+        """Set where each world starts; elements of the global world lie outside these ranges."""
         model, worlds = self.model, self.model.world_count
         model.world_body_start = world_starts(self.arrays["body_world"], worlds)
         model.world_joint_start = world_starts(self.arrays["joint_world"], worlds)
@@ -288,7 +288,7 @@ def world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
 
 
 def _pair_finder(source, arrays: dict[str, np.ndarray]) -> PairFinder:
-    """Return who tells which pairs may collide, without links of a robot that overlap from the start."""
+    """Return the finder of pairs that may collide, without links of a robot that overlap from the start."""
     finder = PairFinder(source, arrays)
     overlaps = [] if source.keep_overlaps else find_overlaps(source, arrays, finder)
     if overlaps:
@@ -296,7 +296,7 @@ def _pair_finder(source, arrays: dict[str, np.ndarray]) -> PairFinder:
         names = list(describe_overlaps(source, overlaps))
         more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
         text = (
-            "links that overlap in the pose in which they are described pass through each other: "
+            "links that overlap in the described pose pass through each other: "
             f"{', '.join(names[:_MOST_NAMED])}{more}; to let them collide, set builder.keep_overlaps"
         )
         warnings.warn(text, OverlapWarning, stacklevel=3)
@@ -319,7 +319,7 @@ def _set_pairs(model: Model, finder: PairFinder, ground: int) -> None:
 
 
 def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: Column) -> np.ndarray:
-    """Return the radius [m] about the shape's origin that holds each shape; endless planes have 1e6."""
+    """Return the radius [m] of a sphere about each shape's origin that contains it; 1e6 for infinite ones."""
     x, y, z = np.abs(scale.astype(np.float64)).T if len(scale) else np.zeros((3, 0))
     radii = x.copy()
     radii = np.where(kind == GeoType.BOX, np.sqrt(x * x + y * y + z * z), radii)

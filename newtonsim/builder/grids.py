@@ -1,4 +1,4 @@
-"""Cloth, soft bodies and blocks of particles as regular grids or meshes."""
+"""Cloth, soft bodies and blocks of particles, made from regular grids or meshes."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ Neighbouring cells take different forms, so that the diagonals of their common f
 
 
 def unique_edges(triangles: np.ndarray) -> np.ndarray:
-    """Return the bending edges (m, 4) of triangles (n, 3) as (o0, o1, v0, v1), -1 where a border has no o1.
+    """Return the bending edges (m, 4) of triangles (n, 3) as (o0, o1, v0, v1), o1 being -1 on a border.
 
     Raises:
         ModelError: More than two triangles share an edge.
@@ -50,7 +50,7 @@ def unique_edges(triangles: np.ndarray) -> np.ndarray:
 class GridMethods(ParticleMethods):
     """The part of ModelBuilder that adds cloth and soft bodies.
 
-    Arguments that its methods share: `pos`, `rot`, `vel` are position [m], orientation and velocity [m/s] of
+    Arguments that the methods share: `pos`, `rot`, `vel` are position [m], orientation and velocity [m/s] of
     the whole; `tri_*`, `edge_*`, `spring_*` are the materials of the elements, None for the builder's
     defaults.
     """
@@ -156,7 +156,7 @@ class GridMethods(ParticleMethods):
         spring_kd: float | None = None,
         particle_radius: float | None = None,
     ) -> None:
-        """Add a cloth from a triangle mesh of which at most two triangles share an edge.
+        """Add a cloth from a triangle mesh in which at most two triangles share an edge.
 
         Own arguments, beside those that the class describes:
 
@@ -203,10 +203,11 @@ class GridMethods(ParticleMethods):
 
         Own arguments, beside those that the class describes:
 
-        - points: Particles from start to end, shape [n, 3] [m]; the rope is at rest now.
-        - linear_density: Mass per length [kg/m]; each particle takes half of both neighbouring pieces.
-        - stretch_stiffness: Young's modulus times cross-section [N]; a piece of length l has the spring
-          stiffness of this over l.
+        - points: Particles from start to end, shape [n, 3] [m]; the rope is at rest in this shape.
+        - linear_density: Mass per length [kg/m]; each particle takes half the mass of both neighbouring
+        segments.
+        - stretch_stiffness: Young's modulus times cross-section [N]; a segment of length l has this stiffness
+        divided by l.
         - stretch_damping: Force over rate of strain [N s].
         - fix_start: Hold the first particle.
         - fix_end: Hold the last one.
@@ -216,14 +217,14 @@ class GridMethods(ParticleMethods):
             The indices of its particles.
 
         Raises:
-            ModelError: There are fewer than two points, or two neighbours in one place.
+            ModelError: There are fewer than two points, or two neighbours coincide.
         """
         points = np.asarray(points, np.float64)
         if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2:
             raise ModelError(f"rope: expected at least two points [n, 3], got shape {points.shape}")
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
         if not np.all(lengths > 0.0):
-            raise ModelError(f"rope: points {np.argmin(lengths > 0.0)} and the next are in one place")
+            raise ModelError(f"rope: points {np.argmin(lengths > 0.0)} and the next coincide")
         masses = np.zeros(len(points))
         masses[:-1] += 0.5 * linear_density * lengths
         masses[1:] += 0.5 * linear_density * lengths
@@ -259,7 +260,7 @@ class GridMethods(ParticleMethods):
         - cell_y: Distance along y [m].
         - cell_z: Distance along z [m].
         - mass: Mass of each particle [kg].
-        - jitter: Width of the random offset of each particle [m]; the same at every call.
+        - jitter: Width of the random offset of each particle [m]; offsets are the same in every call.
         - radius_mean: Mean radius [m], None for the builder's default.
         - radius_std: Standard deviation of the radii [m].
         """
@@ -297,7 +298,7 @@ class GridMethods(ParticleMethods):
         tri_drag: float | None = None,
         tri_lift: float | None = None,
     ) -> None:
-        """Add a box of tetrahedra, five a cell, with triangles on its surface.
+        """Add a box of tetrahedra, five per cell, with triangles on its surface.
 
         Own arguments, beside those that the class describes:
 
@@ -398,7 +399,9 @@ def _indices(indices: npt.ArrayLike, corners: int, count: int, name: str) -> np.
     """Read element corners (n, corners) and check them."""
     flat = np.asarray(indices, np.int64).reshape(-1)
     if len(flat) % corners:
-        raise ModelError(f"{name}: {len(flat)} indices make no whole number of elements of {corners} corners")
+        raise ModelError(
+            f"{name}: {len(flat)} indices are not a whole number of elements with {corners} corners"
+        )
     outside = (flat < 0) | (flat >= count)
     if outside.any():
         at = int(np.argmax(outside))

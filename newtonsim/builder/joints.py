@@ -26,7 +26,7 @@ Xform = Sequence | np.ndarray | wp.transform | None
 
 @contextlib.contextmanager
 def names_element(name: str) -> Iterator[None]:
-    """Put the name of an element in front of errors about its parts, which do not know it."""
+    """Prepend the name of an element to errors about its parts, which do not know the name."""
     try:
         yield
     except ModelError as error:
@@ -37,7 +37,7 @@ class JointMethods(BuilderLists):
     """The part of ModelBuilder that adds joints."""
 
     def add_articulation(self, key: str | None = None) -> None:
-        """Start an articulation: the joints added from now on belong to it, until the next one starts."""
+        """Start an articulation: joints added from now on belong to it, until the next one starts."""
         self.articulation_key.append(key if key is not None else f"articulation_{self.articulation_count}")
         self.articulation_start.append(self.joint_count)
         self.articulation_end.append(-1)
@@ -61,7 +61,7 @@ class JointMethods(BuilderLists):
         """Add a joint of any type.
 
         The child's pose is X_parent * parent_xform * X(q) * inverse(child_xform), where X(q) first moves
-        along the linear axes, then turns about the angular axes one after the other.
+        along the linear axes, then rotates about the angular axes one after the other.
 
         Args:
             joint_type: JointType.
@@ -74,7 +74,7 @@ class JointMethods(BuilderLists):
             child_xform: Joint frame in the child body frame.
             linear_compliance: Linear compliance [m/N].
             angular_compliance: Angular compliance [rad/(N m)].
-            armature: Rotor inertia of axes that have none of their own [kg m^2 or kg].
+            armature: Rotor inertia of axes that do not specify their own [kg m^2 or kg].
             collision_filter_parent: Whether shapes of parent and child pass through each other.
             enabled: Whether the joint is simulated.
 
@@ -86,7 +86,7 @@ class JointMethods(BuilderLists):
         try:
             joint_type = JointType(joint_type)
         except ValueError as error:
-            raise ModelError(f"joint '{key}': type {joint_type!r} is no JointType") from error
+            raise ModelError(f"joint '{key}': type {joint_type!r} is not a JointType") from error
         with names_element(f"joint '{key}'"):
             linear = [JointAxis(a) for a in linear_axes or ()]
             angular = [JointAxis(a) for a in angular_axes or ()]
@@ -149,7 +149,7 @@ class JointMethods(BuilderLists):
     def _append_coordinates(
         self, made_of: JointKind, parent: int, child: int, coords: int, dofs: int
     ) -> None:
-        """Start a joint at zero, a floating one where its child stands."""
+        """Start a joint at zero, and a floating one at the pose of its child."""
         q, qd = [0.0] * coords, [0.0] * dofs
         if made_of.quaternion and not made_of.place:
             q = [0.0, 0.0, 0.0, 1.0]
@@ -174,7 +174,7 @@ class JointMethods(BuilderLists):
     def _single_axis(
         self, axis, target, target_ke, target_kd, mode, limit_lower, limit_upper, limit_ke, limit_kd
     ) -> JointAxis:
-        """Make the axis of a revolute or prismatic joint; a JointAxis wins over the other arguments."""
+        """Make the axis of a revolute or prismatic joint; a JointAxis overrides the other arguments."""
         if isinstance(axis, JointAxis):
             return axis
         if target is not None and mode == JointMode.FORCE and (target_ke > 0.0 or target_kd > 0.0):
@@ -222,9 +222,9 @@ class JointMethods(BuilderLists):
             child: Child body.
             parent_xform: Joint frame in the parent body frame.
             child_xform: Joint frame in the child body frame.
-            axis: Axis of rotation in the joint frame; a JointAxis replaces the arguments about it.
-            target: Target angle [rad] or velocity [rad/s]. None leaves the mode as given; a target with
-                gains in the default mode makes a position drive.
+            axis: Axis of rotation in the joint frame; a JointAxis overrides the arguments about the axis.
+            target: Target angle [rad] or velocity [rad/s]. None leaves the mode as given; a target with gains
+                turns the default mode into a position drive.
             target_ke: Stiffness of a position drive [N m/rad], gain of a velocity drive [N m s/rad].
             target_kd: Damping of a position drive [N m s/rad].
             mode: What the control input means, see JointMode.
@@ -323,7 +323,8 @@ class JointMethods(BuilderLists):
         twist_lower: float = -math.inf,
         twist_upper: float = math.inf,
     ) -> int:
-        """Add a ball joint: a quaternion of position, an angular velocity in the parent joint frame.
+        """Add a ball joint: its position is a quaternion, its velocity an angular velocity in the parent
+        joint frame.
 
         Its rotation splits into a swing, which tilts the x axis of the joint frame, and a twist about that
         axis; both can be limited.
@@ -411,9 +412,10 @@ class JointMethods(BuilderLists):
         collision_filter_parent: bool = True,
         enabled: bool = True,
     ) -> int:
-        """Let a body float. The joint starts where the body stands.
+        """Let a body move freely. The joint starts at the pose of the body.
 
-        Seven coordinates (position, quaternion), six velocities (angular, linear of the centre of mass).
+        It has seven coordinates (position, quaternion) and six velocities (angular, linear of the centre of
+        mass).
 
         Returns:
             The index of the joint.
@@ -446,7 +448,7 @@ class JointMethods(BuilderLists):
         collision_filter_parent: bool = True,
         enabled: bool = True,
     ) -> int:
-        """Let a body float, but keep its anchor within a distance of the parent's anchor.
+        """Let a body move freely, but keep its anchor within a distance of the parent's anchor.
 
         Args:
             parent: Parent body, -1 for the world.
@@ -492,7 +494,7 @@ class JointMethods(BuilderLists):
         collision_filter_parent: bool = True,
         enabled: bool = True,
     ) -> int:
-        """Add a joint that turns about two axes, the second carried by the first.
+        """Add a joint that rotates about two axes, the second carried by the first.
 
         Returns:
             The index of the joint.
@@ -529,7 +531,7 @@ class JointMethods(BuilderLists):
         collision_filter_parent: bool = True,
         enabled: bool = True,
     ) -> int:
-        """Add a joint that turns about three axes, each carried by the one before (any Euler angles).
+        """Add a joint that rotates about three axes, each carried by the one before (any Euler angles).
 
         Returns:
             The index of the joint.

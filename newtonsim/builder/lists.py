@@ -11,7 +11,7 @@ from newtonsim.scene.columns import Column, PairSet
 
 
 class BuilderLists(BuilderColumns):
-    """The lists that `newtonsim.scene.arrays` declares, as attributes, their counts, and settings."""
+    """The lists that `newtonsim.scene.arrays` declares, as attributes, with their counts and settings."""
 
     up_vector: np.ndarray
     gravity: Any
@@ -60,7 +60,7 @@ class BuilderLists(BuilderColumns):
             setattr(self, spec.name, ())
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Assign an attribute; what replaces a list of the builder becomes one."""
+        """Assign an attribute; a value that replaces a list of the builder is converted to one."""
         if name in SPECS and not isinstance(value, Column):
             value = Column(SPECS[name], value)
         elif name == "shape_collision_filter_pairs" and not isinstance(value, PairSet):

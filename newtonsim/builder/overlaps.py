@@ -1,7 +1,7 @@
-"""Links of one robot that lie in each other in the pose in which it is described.
+"""Links of one robot that overlap in the pose in which it is described.
 
-Coarse collision shapes often overlap where the bodies that they stand for do not. Contact would have to push
-such links apart against their joints, which at best costs accuracy; nobody means it.
+Coarse collision shapes often overlap where the bodies that they represent do not. Contact would push such
+links apart against their joints, which at best costs accuracy and is never intended.
 """
 
 import itertools
@@ -17,19 +17,19 @@ from newtonsim.scene.columns import distinct
 from newtonsim.scene.enums import GeoType
 
 _SHARE = 0.01
-"""Depth, over the radius of the smaller shape, up to which two shapes count as touching."""
+"""Depth, relative to the radius of the smaller shape, up to which two shapes count as touching."""
 
 _ROUND = 24
-"""Corners of the circles of cylinders and cones."""
+"""Number of corners that stand for the circles of cylinders and cones."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Two shapes that lie in each other.
+    """Two shapes that overlap.
 
     Attributes:
         pair: The shapes, lower index first.
-        depth: Shortest way that separates them [m].
+        depth: Shortest translation that separates them [m].
     """
 
     pair: tuple[int, int]
@@ -45,7 +45,7 @@ class _Core:
 
     @property
     def bounds(self) -> np.ndarray:
-        """Middle and half extents of the points, (2, 3)."""
+        """Centre and half extents of the points, (2, 3)."""
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         return np.array([0.5 * (low + high), 0.5 * (high - low)])
 
@@ -56,16 +56,16 @@ class _Core:
 
 
 def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) -> list[Overlap]:
-    """Find pairs of links of one kinematic tree that could collide and are in each other from the start.
+    """Find pairs of links of one kinematic tree that could collide and overlap from the start.
 
     Args:
-        builder: The description; its `body_q` is the pose that is looked at.
+        builder: The description; its `body_q` is the pose that is checked.
         arrays: Its lists as arrays.
         finder: Tells which pairs could collide.
 
     Returns:
-        The pairs that overlap by more than a hundredth of the smaller one's radius. Shapes that are no convex
-        solids are left out.
+        The pairs that overlap by more than a hundredth of the smaller one's radius. Shapes that are not
+        convex solids are left out.
     """
     pairs = finder.pairs_of_groups(_trees(arrays))
     if not len(pairs):
@@ -100,7 +100,7 @@ def _trees(arrays: dict[str, np.ndarray]) -> np.ndarray:
 def _cores(
     shapes: np.ndarray, builder, arrays: dict[str, np.ndarray]
 ) -> tuple[list[_Core | None], np.ndarray]:
-    """Return the distinct convex solids, None for what is none, and which each shape is."""
+    """Return the distinct solids, None for those that are not convex, and the index of each shape's solid."""
     sources, source = distinct(builder.shape_geo_src)
     rows = np.column_stack(
         [
@@ -147,7 +147,7 @@ def _poses(shapes: np.ndarray, arrays: dict[str, np.ndarray]) -> np.ndarray:
 def _boxes_meet(
     place: np.ndarray, cores: Sequence[_Core | None], core: np.ndarray, pose: np.ndarray
 ) -> np.ndarray:
-    """Return which pairs (n, 2) of places in the arrays have bounds that meet, axis by axis of the world."""
+    """Return which pairs (n, 2) of indices have overlapping bounds, along each axis of the world."""
     bounds = np.array([np.full((2, 3), np.nan) if c is None else c.bounds for c in cores])[core]
     radius = np.array([0.0 if c is None else c.radius for c in cores])[core]
     middle = transform_point(pose, bounds[:, 0])
@@ -158,7 +158,7 @@ def _boxes_meet(
 
 
 def _depth(a: _Core | None, b: _Core | None, relative: np.ndarray) -> float:
-    """Return how deep two solids are in each other [m], 0 if they only touch or one is no convex solid."""
+    """Return the penetration depth of two solids [m], 0 if they only touch or one is not a convex solid."""
     if a is None or b is None:
         return 0.0
     other = transform_point(relative, b.points)

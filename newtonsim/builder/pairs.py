@@ -8,18 +8,18 @@ from newtonsim.builder.validate import rigid_groups
 from newtonsim.scene.enums import GeoType, ShapeFlags, among
 
 _MOST_LISTED = 2000
-"""Candidate pairs in one world beyond which pairs are not listed, but swept for in the collision pass."""
+"""Above this number of candidates in a world, pairs are not listed but found in each collision pass."""
 
 _CHUNK = 1 << 22
-"""Candidate pairs looked at at a time, to bound memory."""
+"""Number of candidate pairs processed at a time, to bound memory."""
 
 
 class PairFinder:
-    """Tells for pairs of shapes whether they may collide.
+    """Decides which pairs of shapes may collide.
 
     Two shapes may collide if they share a world (or one is global), their groups allow it, both take part in
-    shape collisions, no filter names them, and they can move relative to each other: not on bodies welded
-    together, nor both on what cannot move.
+    shape collisions, no filter names them, and they can move relative to each other: they are not on bodies
+    welded together, nor both on bodies that cannot move.
     """
 
     def __init__(self, builder, arrays: dict[str, np.ndarray]):
@@ -66,14 +66,14 @@ class PairFinder:
         return keep
 
     def _world_sizes(self, local: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First entry, number of shapes and number of shapes that move of each world in `local`."""
+        """Return the first entry, number of shapes and number of moving shapes of each world in `local`."""
         worlds, starts, sizes = np.unique(self.world[local], return_index=True, return_counts=True)
         moves = self.rigid[local] >= 0
         moving = np.bincount(np.searchsorted(worlds, self.world[local]), moves, len(worlds)).astype(np.int64)
         return starts, sizes, moving
 
     def _candidates(self, exclude: int) -> tuple[np.ndarray, np.ndarray]:
-        """Colliding shapes of worlds, those that move first in each, and those of the global world."""
+        """Return the colliding shapes of worlds, moving ones first in each, and those of the global world."""
         candidates = np.flatnonzero(self.collides)
         candidates = candidates[candidates != exclude]
         world = self.world[candidates]
@@ -85,7 +85,7 @@ class PairFinder:
     def crowded(self, exclude: int = -1) -> bool:
         """Return whether a world has more candidate pairs than are worth listing.
 
-        Pairs that filters name, and those on one rigid body, do not count; such as differ in their groups do.
+        Filtered pairs and pairs on one rigid body are not counted; pairs of different groups are.
         """
         local, fixed = self._candidates(exclude)
         starts, sizes, moving = self._world_sizes(local)
@@ -97,7 +97,7 @@ class PairFinder:
         return int(candidates.max()) > _MOST_LISTED
 
     def _never(self, local: np.ndarray, fixed: np.ndarray) -> np.ndarray:
-        """Worlds of the pairs of colliding shapes that are filtered or on one rigid body."""
+        """Return the worlds of pairs of colliding shapes that are filtered or on one rigid body."""
         used = np.zeros(self.count, bool)
         used[local], used[fixed] = True, True
         a, b = np.divmod(self.filter_keys, max(self.count, 1))
@@ -122,7 +122,7 @@ class PairFinder:
         return pairs[order].astype(np.int32)
 
     def _within_worlds(self, local: np.ndarray) -> np.ndarray:
-        """Pairs inside each world; worlds of one size are treated together."""
+        """Return the pairs within each world; worlds of one size are processed together."""
         starts, sizes, moving = self._world_sizes(local)
         found = [np.zeros((0, 2), np.int64)]
         for size, movers in np.unique(np.stack([sizes, moving], axis=1), axis=0):
@@ -137,7 +137,7 @@ class PairFinder:
         """Return the pairs (n, 2), low index first, of shapes of one group that may collide.
 
         Args:
-            group: Group of each shape, negative for those of none.
+            group: Group of each shape, negative for shapes without a group.
         """
         shapes = np.flatnonzero(self.collides & (group >= 0))
         shapes = shapes[np.argsort(group[shapes], kind="stable")]
@@ -157,7 +157,7 @@ class PairFinder:
         self.filter_keys = keys[np.diff(keys, prepend=-1) > 0]
 
     def _between(self, local: np.ndarray, fixed: np.ndarray) -> np.ndarray:
-        """Pairs of a shape in a world and a global one."""
+        """Return the pairs of a shape in a world and a global one."""
         found = [np.zeros((0, 2), np.int64)]
         for shape in fixed:
             pairs = np.stack([np.full(len(local), shape), local], axis=1)

@@ -85,7 +85,7 @@ class ParticleMethods(BuilderLists):
         return result
 
     def add_spring(self, i: int, j: int, ke: float, kd: float, control: float) -> None:
-        """Connect two particles by a spring that is at rest now.
+        """Connect two particles by a spring whose rest length is their current distance.
 
         Args:
             i: First particle.
@@ -116,7 +116,8 @@ class ParticleMethods(BuilderLists):
         tri_drag: float | None = None,
         tri_lift: float | None = None,
     ) -> float:
-        """Add an elastic triangle that is at rest now; None stands for the builder's defaults.
+        """Add an elastic triangle that is at rest in its current shape; None stands for the builder's
+        defaults.
 
         Args:
             i: First particle.
@@ -144,7 +145,8 @@ class ParticleMethods(BuilderLists):
         tri_drag: Sequence[float | None] | None = None,
         tri_lift: Sequence[float | None] | None = None,
     ) -> list[float]:
-        """Add elastic triangles that are at rest now; arguments as in `add_triangle`, one entry a triangle.
+        """Add elastic triangles that are at rest in their current shape; arguments as in `add_triangle`, one
+        entry each.
 
         Returns:
             Their areas [m^2].
@@ -169,7 +171,7 @@ class ParticleMethods(BuilderLists):
         return areas.tolist()
 
     def _per_element(self, name: str, value, count: int) -> np.ndarray:
-        """Expand None, a number or a sequence (of which some may be None) to one number an element."""
+        """Expand None, a number or a sequence (with some entries None) to one number per element."""
         default = getattr(self, f"default_{name}")
         if value is None or np.isscalar(value):
             return np.full(count, default if value is None else value, np.float64)
@@ -187,7 +189,7 @@ class ParticleMethods(BuilderLists):
         k_lambda: float = 1.0e3,
         k_damp: float = 0.0,
     ) -> float:
-        """Add an elastic tetrahedron that is at rest now.
+        """Add an elastic tetrahedron that is at rest in its current shape.
 
         Two corners of an inverted tetrahedron are exchanged, so that every rest volume is positive.
 
@@ -247,7 +249,7 @@ class ParticleMethods(BuilderLists):
             j: Particle opposite the edge in the second triangle, -1 if there is none.
             k: First particle of the edge.
             l: Second particle of the edge.
-            rest: Rest angle [rad], None for the present one.
+            rest: Rest angle [rad], None for the current one.
             edge_ke: Stiffness, None for the builder's default.
             edge_kd: Damping, None for the builder's default.
         """
@@ -263,7 +265,7 @@ class ParticleMethods(BuilderLists):
         edge_ke: Sequence[float | None] | None = None,
         edge_kd: Sequence[float | None] | None = None,
     ) -> None:
-        """Add bending edges; arguments as in `add_edge`, one entry an edge."""
+        """Add bending edges; arguments as in `add_edge`, one entry per edge."""
         indices = np.stack([np.asarray(x, np.int64).reshape(-1) for x in (i, j, k, l)], axis=1)
         stiffness = self._per_element("edge_ke", edge_ke, len(indices))
         damping = self._per_element("edge_kd", edge_kd, len(indices))
@@ -279,7 +281,7 @@ class ParticleMethods(BuilderLists):
         self.edge_bending_properties.extend(zip(stiffness.tolist(), damping.tolist()))
 
     def set_coloring(self, particle_color_groups: Sequence[npt.ArrayLike]) -> None:
-        """Give the particles of each colour, one array of indices a colour."""
+        """Set the particles of each colour, one array of indices per colour."""
         self.particle_color_groups = [
             np.array(group, np.int32).reshape(-1) for group in particle_color_groups
         ]
@@ -295,7 +297,7 @@ class ParticleMethods(BuilderLists):
 
         Args:
             include_bending: Whether the two particles opposite a bending edge must differ too.
-            balance_colors: Whether to even out the sizes of the colours.
+            balance_colors: Whether to balance the sizes of the colours.
             target_max_min_color_ratio: Ratio of the largest to the smallest colour at which to stop.
             coloring_algorithm: `ColoringAlgorithm.MCS` or `ColoringAlgorithm.GREEDY`.
         """

@@ -1,4 +1,4 @@
-"""A picture of which joint connects which bodies."""
+"""A drawing that shows which joint connects which bodies."""
 
 from newtonsim.builder.lists import BuilderLists
 from newtonsim.scene.enums import GeoType, JointType

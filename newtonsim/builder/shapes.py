@@ -42,7 +42,7 @@ class ShapeMethods(BodyMethods):
     - density: mass per volume [kg/m^3], which the body receives.
     - ke, kd, kf, ka, mu, restitution: contact stiffness [N/m], damping [N s/m], friction stiffness [N s/m],
       adhesion distance [m], coefficients of friction and restitution.
-    - is_solid, thickness: a hollow shape has walls of this thickness [m]; contacts are pushed out by it.
+    - is_solid, thickness: a hollow shape has walls of this thickness [m]; contacts are offset outwards by it.
     - has_ground_collision, has_shape_collision: what the shape collides with.
     - collision_group: -1 collides with everything; another group with itself and with -1 only.
     - is_visible, key: for viewers and messages.
@@ -59,7 +59,7 @@ class ShapeMethods(BodyMethods):
         source: Mesh | SDF | Heightfield | None,
         options: dict,
     ) -> int:
-        """Append a shape; `options` are the arguments of the public method of the same names."""
+        """Append a shape; `options` are the public method's arguments of the same names."""
         index = self.shape_count
         key = options["key"] if options["key"] is not None else f"shape_{index}"
         name = self._shape_name(options["key"])
@@ -112,7 +112,7 @@ class ShapeMethods(BodyMethods):
         return index
 
     def _shape_name(self, key: str | None) -> str:
-        """Return how messages call the shape that is being added."""
+        """Return the name that messages use for the shape being added."""
         return f"shape {self.shape_count}" if key is None else f"shape '{key}'"
 
     def _or_default(self, options: dict, name: str) -> float:
@@ -139,7 +139,7 @@ class ShapeMethods(BodyMethods):
 
     @property
     def shape_collision_group_map(self) -> dict[int, list[int]]:
-        """Shapes of each collision group, as they are now."""
+        """The current shapes of each collision group."""
         groups: dict[int, list[int]] = {}
         for shape, group in enumerate(self.shape_collision_group):
             groups.setdefault(group, []).append(shape)
@@ -171,7 +171,7 @@ class ShapeMethods(BodyMethods):
         Own arguments, beside those that the class describes:
 
         - plane: (a, b, c, d) of a x + b y + c z + d = 0, used unless both `pos` and `rot` are given; then the
-          plane goes through `pos` and its normal is (0, 1, 0) turned by `rot`.
+        plane passes through `pos` and its normal is (0, 1, 0) rotated by `rot`.
         - width: Extent along local x [m], 0 for infinite.
         - length: Extent along local z [m], 0 for infinite.
         """
@@ -412,7 +412,7 @@ class ShapeMethods(BodyMethods):
         Own arguments, beside those that the class describes:
 
         - mesh: The mesh.
-        - scale: Stretch along the mesh axes, None for 1.
+        - scale: Scale along the mesh axes, None for 1.
         - convex: Whether the mesh collides as its convex hull, None for meshes on bodies that can move.
         """
         if mesh is None:
@@ -448,7 +448,7 @@ class ShapeMethods(BodyMethods):
         Own arguments, beside those that the class describes:
 
         - sdf: The field.
-        - scale: Stretch along its axes.
+        - scale: Scale along its axes.
         """
         if sdf is None:
             raise ModelError(f"{self._shape_name(key)}: add_shape_sdf needs an SDF")
@@ -482,7 +482,7 @@ class ShapeMethods(BodyMethods):
         Own arguments, beside those that the class describes:
 
         - heightfield: The heights.
-        - scale: Stretch along its axes.
+        - scale: Scale along its axes.
         """
         if heightfield is None:
             raise ModelError(f"{self._shape_name(key)}: add_shape_heightfield needs a Heightfield")
@@ -497,20 +497,20 @@ class ShapeMethods(BodyMethods):
         solref: Sequence[float] = SOLREF,
         solimp: Sequence[float] = SOLIMP,
     ) -> int:
-        """Give a pair of shapes contact parameters of its own, in place of those of both shapes.
+        """Give a pair of shapes its own contact parameters, which replace those of both shapes.
 
-        Whether they touch is still decided by groups, flags and filters.
+        Groups, flags and filters still decide whether the shapes collide.
 
         Args:
             first: A shape.
             second: Another shape.
             friction: Coefficients of sliding, torsional [m] and rolling friction [m].
             solref: Time constant [s] and damping ratio, or minus stiffness and minus damping, see
-                `shape_solref`; (0, 0) for contacts as stiff as the solver makes them.
+                `shape_solref`; (0, 0) for the solver's own stiffness.
             solimp: Impedance, see `shape_solimp`.
 
         Returns:
-            The number of the pair.
+            The index of the pair.
         """
         index = self._count("contact_pair")
         self.contact_pair_shapes.append((first, second))

@@ -15,7 +15,7 @@ from newtonsim.scene.arrays import SOLIMP, SOLREF
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 
 ON_AXIS, ON_BODY, PULLEY, WRAP, AXIS, SIDE = range(6)
-"""What an element of a path is, see `tendon_element_kind`."""
+"""Kinds of elements of a path, see `tendon_element_kind`."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class TendonWrap:
     """A sphere or cylinder that a spatial tendon wraps around, between two points of its path.
 
     Attributes:
-        body: The body that it belongs to, -1 for the world.
+        body: The body that carries it, -1 for the world.
         position: Its centre in the frame of the body [m].
         radius: Its radius [m].
         axis: Axis of a cylinder without ends, in the frame of the body; None for a sphere.
-        side: Body and position [m] of a point at the side on which the path goes; a point inside asks for a
-            path through the inside. None for the shorter side.
+        side: Body and position [m] of a point on the side that the path takes; a point inside makes the path
+            run through the inside. None for the shorter side.
     """
 
     body: int
@@ -56,19 +56,19 @@ def wrapped_length(
 
 
 class TendonMethods(BuilderLists):
-    """The part of ModelBuilder that adds tendons; FeatherstoneSolver moves them, and MuJoCoSolver.
+    """The part of ModelBuilder that adds tendons, which FeatherstoneSolver and MuJoCoSolver simulate.
 
-    Both methods for tendons take these keyword arguments, lengths in m (in rad for tendons of hinges alone):
+    Both methods for tendons take these keyword arguments, lengths in m (in rad if all joints are hinges):
 
     - key: name.
     - stiffness [N/m], damping [N s/m]: f = -k (l - l0) - b l'.
     - spring_length: rest length l0, or the ends of a range within which no spring acts; None for the length
-      in which the tendon is added (bodies at `body_q`, joint coordinates zero).
-    - limit_lower, limit_upper, limit_margin, limit_solref, limit_solimp: limits of the length, which give way
-      as those of `JointAxis` with `limit_solref` do.
+    at which the tendon is added (bodies at `body_q`, joint coordinates zero).
+    - limit_lower, limit_upper, limit_margin, limit_solref, limit_solimp: limits of the length, as soft as
+    those of a `JointAxis` with `limit_solref`.
     - friction: dry friction [N].
     - mode, target_ke, target_kd, effort_limit, action: the drive, as that of a `JointAxis`, with the length
-      in place of the coordinate; its control input is the tendon's entry of `Control.tendon_act`.
+      in place of the coordinate; its control input is the tendon's entry in `Control.tendon_act`.
     """
 
     def add_tendon_fixed(
@@ -77,7 +77,7 @@ class TendonMethods(BuilderLists):
         """Add a tendon whose length is a sum of joint coordinates.
 
         Args:
-            axes: Joint axes, and the factor of the coordinate of each.
+            axes: Joint axes, each with the factor of its coordinate.
             offset: Length where all coordinates are zero.
             key: Name.
             **options: See the class.
@@ -86,7 +86,7 @@ class TendonMethods(BuilderLists):
             The index of the tendon.
 
         Raises:
-            ModelError: There are no axes, or the number of one is negative.
+            ModelError: There are no axes, or an index is negative.
         """
         key = self._tendon_key(key)
         if not len(axes):
@@ -95,7 +95,7 @@ class TendonMethods(BuilderLists):
         for axis, factor in axes:
             if axis < 0:
                 raise ModelError(
-                    f"tendon '{key}': axis {axis} is no axis (there are {self.joint_axis_count})"
+                    f"tendon '{key}': {axis} is not a joint axis (there are {self.joint_axis_count})"
                 )
             self._add_element(ON_AXIS, axis=axis, factor=factor)
         return self._add_tendon(key, offset, offset, options)
@@ -107,12 +107,12 @@ class TendonMethods(BuilderLists):
         key: str | None = None,
         **options,
     ) -> int:
-        """Add a tendon that runs from point to point, straight or around what lies between them.
+        """Add a tendon that runs from point to point, straight or around obstacles between them.
 
         Args:
             path: Points as (body, position in its frame [m]), body -1 for the world; a number d between them
-                is a pulley: from there on lengths count by 1/d, and no segment leads from the point before to
-                the point behind it. A `TendonWrap` stands between two points.
+                is a pulley: lengths after it are divided by d, and no segment connects the point before it
+                with the point after it. A `TendonWrap` is placed between two points.
             offset: Added to the length [m].
             key: Name.
             **options: See the class.
@@ -121,7 +121,7 @@ class TendonMethods(BuilderLists):
             The index of the tendon.
 
         Raises:
-            ModelError: A piece of the path has fewer than two points, a divisor or radius is not positive, or
+            ModelError: A part of the path has fewer than two points, a divisor or radius is not positive, or
                 a `TendonWrap` is not between two points.
         """
         key = self._tendon_key(key)
@@ -132,7 +132,7 @@ class TendonMethods(BuilderLists):
             if isinstance(stop, TendonWrap):
                 neighbours = [*path[number - 1 : number], *path[number + 1 : number + 2]]
                 if len(neighbours) < 2 or any(isinstance(n, (int, float, TendonWrap)) for n in neighbours):
-                    raise ModelError(f"tendon '{key}': a TendonWrap has to be between two points")
+                    raise ModelError(f"tendon '{key}': a TendonWrap must be between two points")
                 elements += self._wrap_elements(key, stop)
                 pieces[-1].append(stop)
                 continue
@@ -149,7 +149,7 @@ class TendonMethods(BuilderLists):
             elements.append((ON_BODY, body, point, 1.0))
         pieces_used = [piece for piece in pieces if piece or len(pieces) == 1]
         if min(map(len, pieces_used)) < 2:
-            raise ModelError(f"tendon '{key}': a piece of its path has fewer than two points")
+            raise ModelError(f"tendon '{key}': a part of its path has fewer than two points")
         self.tendon_start.append(self._count("tendon_element"))
         for kind, body, point, factor in elements:
             self._add_element(kind, body=body, point=point, factor=factor)
@@ -157,7 +157,7 @@ class TendonMethods(BuilderLists):
         return self._add_tendon(key, offset, offset + length, options)
 
     def _wrap_elements(self, key: str, wrap: TendonWrap) -> list[tuple[int, int, np.ndarray, float]]:
-        """Elements of a path that stand for a sphere or cylinder."""
+        """Return the elements of a path that represent a sphere or cylinder."""
         if not wrap.radius > 0.0:
             raise ModelError(f"tendon '{key}': the radius {wrap.radius:g} of a TendonWrap is not positive")
         centre = as_vector(wrap.position, 3, f"tendon '{key}': position")
@@ -174,11 +174,11 @@ class TendonMethods(BuilderLists):
         return found
 
     def _in_world(self, body: int, point: np.ndarray) -> np.ndarray:
-        """Where a point of a body is now; bodies that there are not are found by `finalize`."""
+        """Return the current position of a point of a body; `finalize` reports bodies that do not exist."""
         return transform_point(self.body_q[body], point) if 0 <= body < self.body_count else point
 
     def _length(self, piece: list) -> float:
-        """Length of a piece of a path now."""
+        """Return the current length of a part of a path."""
         total = 0.0
         for place, here in enumerate(piece[1:], start=1):
             before = piece[place - 1]
@@ -210,16 +210,16 @@ class TendonMethods(BuilderLists):
         enabled: bool = True,
         key: str | None = None,
     ) -> int:
-        """Hold the length of a tendon at a polynomial of that of another one: l - l0 = Σ c_k (m - m0)^k.
+        """Make the length of a tendon a polynomial of another's: l - l0 = Σ c_k (m - m0)^k.
 
         Args:
             tendon: The tendon.
-            other: The other one; -1 for none, then only the first coefficient counts.
-            coefficients: Up to five.
+            other: The other one; -1 for none, then only the first coefficient is used.
+            coefficients: Up to five coefficients.
             lengths: l0 and m0 [m].
-            solref: How it gives way, as `shape_solref`.
-            solimp: Likewise, as `shape_solimp`.
-            enabled: Whether it acts at first.
+            solref: Its softness, as `shape_solref`.
+            solimp: Its impedance, as `shape_solimp`.
+            enabled: Whether it is active at the start.
             key: Name.
 
         Returns:
@@ -259,7 +259,7 @@ class TendonMethods(BuilderLists):
         self.tendon_element_factor.append(float(factor))
 
     def _add_tendon(self, key: str, offset: float, length: float, options: dict) -> int:
-        """Append what all tendons have; `length` is that in which it is added."""
+        """Append what all tendons have; `length` is the length at which it is added."""
         index = self.tendon_count
         known = {
             "stiffness": 0.0,

@@ -1,4 +1,4 @@
-"""Bodies that are given a mass but no inertia: it is spread over their shapes."""
+"""Bodies that are given a mass but no inertia: the mass is spread over their shapes."""
 
 import warnings
 from typing import Any
@@ -11,10 +11,10 @@ from newtonsim.scene.enums import GeoType
 
 
 def spread_masses(builder: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Return a builder, or a copy in which bodies with mass and no inertia have that of their shapes.
+    """Return a builder, or a copy in which bodies with mass and no inertia get that of their shapes.
 
     The mass fills the shapes evenly, or covers the surfaces of their meshes where none has a volume. Mass and
-    centre of mass stay; bodies without shapes are left alone. A warning names the first body.
+    centre of mass are kept; bodies without shapes are left alone. A warning names the first body.
 
     Args:
         builder: The builder.
@@ -35,15 +35,15 @@ def spread_masses(builder: Any, arrays: dict[str, np.ndarray]) -> Any:
     if found:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         warnings.warn(
-            f"body '{builder.body_key[found[0]]}'{more}: given a mass but no inertia, which is taken as that "
-            "of the mass spread over the shapes",
+            f"body '{builder.body_key[found[0]]}'{more}: mass without inertia; the inertia is "
+            "computed from the mass spread over the shapes",
             stacklevel=3,
         )
     return twin
 
 
 def _of_shapes(builder: Any, shapes: list[int]) -> MassProperties:
-    """Mass properties of shapes at density 1 in the body frame; of surfaces where nothing has a volume."""
+    """Mass properties of shapes at density 1 in the body frame; of surfaces if nothing has a volume."""
     for hollow in (False, True):
         parts = [_in_body(builder, shape, hollow) for shape in shapes]
         parts = [part for part in parts if part[0] > 0.0]

@@ -32,11 +32,11 @@ _MAY_BE_NONE = (
 )
 _CONDIMS = (0, 1, 3, 4, 6)
 _STARTS = ("axis", "coord", "dof", "constraint_axis", "muscle_point", "tendon_element")
-"""What ranges are made of; the start of an empty range may be at the end."""
+"""Kinds of elements that ranges consist of; the start of an empty range may be at the end."""
 
 
 def element_name(builder, per: str, index: int) -> str:
-    """Return how messages call an element, such as "joint 'knee'" or "particle 12"."""
+    """Return the name of an element in messages, such as "joint 'knee'" or "particle 12"."""
     if per in _KEY_LISTS:
         return f"{per} '{getattr(builder, _KEY_LISTS[per])[index]}'"
     starts = {"axis": "joint_axis_start", "coord": "joint_q_start", "dof": "joint_qd_start"}
@@ -90,8 +90,8 @@ def _check_indices(builder, spec: ArraySpec, values: Column, counts: dict[str, i
         row, column = np.argwhere(bad)[0]
         what = spec.name.replace(f"{spec.per}_", "", 1)
         raise ModelError(
-            f"{element_name(builder, spec.per, int(row))}: {what} {block[row, column]} is no {spec.index_of} "
-            f"(there are {limit})"
+            f"{element_name(builder, spec.per, int(row))}: {what} {block[row, column]} is not a "
+            f"valid {spec.index_of} (there are {limit})"
         )
 
 
@@ -155,7 +155,11 @@ def _check_references(builder, arrays: dict[str, np.ndarray]) -> None:
         unfit |= (imp[:, 3] <= 0.0) | (imp[:, 3] >= 1.0) | (imp[:, 4] < 1.0)
         for name, bad, expected in (
             ("solref", mixed, "two positive numbers, or two that are not"),
-            ("solimp", unfit, "two shares, a width, a midpoint between 0 and 1, and a power from 1 on"),
+            (
+                "solimp",
+                unfit,
+                "two fractions, a width, a midpoint between 0 and 1, and a power of at least 1",
+            ),
         ):
             if bad.any():
                 at = int(np.argmax(bad))
@@ -180,7 +184,7 @@ def _check_scalars(builder) -> None:
         raise ModelError(f"gravity is {builder.gravity}")
     up = np.asarray(builder.up_vector, np.float64)
     if up.shape != (3,) or not np.all(np.isfinite(up)) or not np.linalg.norm(up) > 0.0:
-        raise ModelError(f"up_vector {up.tolist()} is no direction")
+        raise ModelError(f"up_vector {up.tolist()} is not a direction")
 
 
 def _check_appearance(builder) -> None:
@@ -214,7 +218,7 @@ def _check_kinds(builder, arrays: dict[str, np.ndarray]) -> None:
         if unknown.any():
             at = int(np.argmax(unknown))
             element = element_name(builder, SPECS[name].per, at)
-            raise ModelError(f"{element}: {name} {arrays[name][at]} is no {kinds.__name__}")
+            raise ModelError(f"{element}: {name} {arrays[name][at]} is not a {kinds.__name__}")
 
 
 def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
@@ -248,9 +252,9 @@ def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
 LEAST_MASS, LARGEST_MASS = 1.0e-18, 1.0e20
 """Masses of moving bodies [kg] that single precision can invert, add and multiply by lengths."""
 LEAST_INERTIA, LARGEST_INERTIA = 1.0e-30, 1.0e30
-"""Moments of inertia of moving bodies [kg m^2], likewise."""
+"""Moments of inertia of moving bodies [kg m^2] for which the same is true."""
 INERTIA_TOLERANCE = 1.0e-3
-"""Share by which the largest moment may exceed the sum of the others: files have few digits."""
+"""Fraction by which the largest moment may exceed the sum of the others, since files have few digits."""
 _MOST_NAMED = 3
 LARGEST_LENGTH = 1.0e12
 """Largest coordinate or size [m]."""
@@ -266,7 +270,7 @@ _LENGTHS = {
     "particle_q": "its position",
     "particle_radius": "its radius",
 }
-"""Arrays of lengths, and what they are to the user."""
+"""Arrays of lengths, and their names in messages."""
 
 _NOT_NEGATIVE = (
     ("particle_mass", ()),
@@ -295,7 +299,7 @@ _NOT_NEGATIVE = (
     ("tendon_effort_limit", ()),
     ("contact_pair_friction", ("friction", "torsional friction", "rolling friction")),
 )
-"""Arrays whose entries may not be negative, and what their columns are called; None for those that may."""
+"""Arrays whose entries must not be negative, with the names of their columns; None for others."""
 
 
 def _check_sizes(builder, arrays: dict[str, np.ndarray]) -> None:
@@ -323,14 +327,14 @@ def _check_sizes(builder, arrays: dict[str, np.ndarray]) -> None:
 
 
 def _check_lame(builder, per: str, name: str, materials: np.ndarray, share: float) -> None:
-    """Check that growing resists: λ may be negative (auxetic materials) down to -2 μ / dimensions."""
+    """Check that the material resists growth: λ may be negative (auxetic), down to -2 μ / dimensions."""
     least = -share * materials[:, 0]
     unstable = materials[:, 1] < least
     if unstable.any():
         at = int(np.argmax(unstable))
         raise ModelError(
             f"{element_name(builder, per, at)}: {name} {materials[at, 1]:g} is below {least[at]:g}, "
-            "where the material has no stable rest"
+            "where the material has no stable rest state"
         )
 
 
@@ -360,7 +364,7 @@ def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:
         flat = ~(smallest > 1e-9 * scale)
         if flat.any():
             key = builder.body_key[int(dynamic[np.argmax(flat)])]
-            raise ModelError(f"body '{key}': its inertia is not positive definite, yet it has mass")
+            raise ModelError(f"body '{key}': it has mass, but its inertia is not positive definite")
         outside = (smallest < LEAST_INERTIA) | (scale > LARGEST_INERTIA)
         if outside.any():
             at = int(np.argmax(outside))
@@ -392,7 +396,7 @@ def _warn_of_impossible(keys: list[str], moments: np.ndarray) -> None:
 
 
 def _check_extents(builder, arrays: dict[str, np.ndarray]) -> None:
-    """Check that lengths are such that single precision can add and square them."""
+    """Check that lengths are small enough for single precision to add and square them."""
     for name, what in _LENGTHS.items():
         spec = SPECS[name]
         if not arrays[name].size or np.abs(arrays[name]).max() <= LARGEST_LENGTH:
@@ -400,8 +404,9 @@ def _check_extents(builder, arrays: dict[str, np.ndarray]) -> None:
         values = np.abs(arrays[name].reshape(len(arrays[name]), -1))
         at, column = map(int, np.argwhere(values > LARGEST_LENGTH)[0])
         raise ModelError(
-            f"{element_name(builder, spec.per, at)}: {what} has {values[at, column]:g} m in it, expected "
-            f"at most {LARGEST_LENGTH:g}"
+            f"{element_name(builder, spec.per, at)}: {what} contains {values[at, column]:g} m, expected at "
+            "most "
+            f"{LARGEST_LENGTH:g}"
         )
 
 
@@ -410,7 +415,7 @@ def check_tree(builder, arrays: dict[str, np.ndarray]) -> None:
 
     Raises:
         ModelError: A body is the child of two joints, joints form a cycle, a joint moves something without
-            mass, or a body with mass stands outside all worlds.
+            mass, or a body with mass belongs to no world.
     """
     child, parent = arrays["joint_child"].astype(np.int64), arrays["joint_parent"].astype(np.int64)
     bodies = builder.body_count
@@ -431,8 +436,8 @@ def check_tree(builder, arrays: dict[str, np.ndarray]) -> None:
         if outside.any():
             key = builder.body_key[int(np.argmax(outside))]
             raise ModelError(
-                f"body '{key}' has mass but belongs to no world: add it to the builder "
-                "that add_builder or replicate copies"
+                f"body '{key}' has mass but belongs to no world: add it to the builder that add_builder or "
+                "replicate copies"
             )
 
 
@@ -448,11 +453,11 @@ def check_constraints(builder, arrays: dict[str, np.ndarray]) -> None:
             raise ModelError(f"{element_name(builder, 'constraint', int(np.argmax(wrong)))}: {what}")
 
     kind = arrays["constraint_type"]
-    complain(~among(kind, ConstraintType), "its type is no ConstraintType")
+    complain(~among(kind, ConstraintType), "its type is not a ConstraintType")
     ends = [np.array(arrays[f"constraint_{end}"], np.int64) for end in ("parent", "child")]
     axes = arrays["constraint_coupled_axes"].astype(np.int64).reshape(-1, 2)
     coupling = kind == ConstraintType.COUPLING
-    complain(coupling & (axes[:, 0] < 0), "it couples no joint axis")
+    complain(coupling & (axes[:, 0] < 0), "it does not couple a joint axis")
     dim = arrays["constraint_axis_dim"].astype(np.int64).reshape(-1, 2).sum(axis=1)
     starts = np.cumsum(dim) - dim
     complain(arrays["constraint_axis_start"] != starts, "its axes do not follow those of the one before")
@@ -490,7 +495,7 @@ def _check_cycles(builder, child: np.ndarray, parent: np.ndarray) -> None:
 
 
 def rigid_groups(bodies: int, kind: np.ndarray, child: np.ndarray, parent: np.ndarray) -> np.ndarray:
-    """Return for each body the topmost body it is welded to by fixed joints, -1 for the world."""
+    """Return for each body the topmost body that fixed joints weld it to, -1 for the world."""
     above = np.append(np.arange(bodies), bodies)
     fixed = kind == JointType.FIXED
     above[child[fixed]] = np.where(parent[fixed] < 0, bodies, parent[fixed])
@@ -512,6 +517,6 @@ def _check_massless(builder, arrays: dict[str, np.ndarray], child: np.ndarray, p
         joint = int(np.argmax(empty))
         key = builder.body_key[child[joint]]
         raise ModelError(
-            f"body '{key}' has no mass, yet joint '{builder.joint_key[joint]}' moves it: "
-            "give it a mass or a shape with a density"
+            f"body '{key}' has no mass, but joint '{builder.joint_key[joint]}' moves it: give it a mass or "
+            "a shape with a density"
         )

@@ -1,7 +1,7 @@
 """Copies of one builder inside another: environments.
 
-All copies are made at once, list by list: what is the same in all is kept once, what differs becomes an
-array of all copies. Nothing loops over bodies, joints or shapes.
+All copies are made at once, list by list: values that are equal in all copies are kept once, those that
+differ become an array over all copies. Nothing loops over bodies, joints or shapes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _IMMUTABLE_TYPES = (wp.float32, None)
 
 
 def grid_offsets(count: int, spacing: npt.ArrayLike) -> np.ndarray:
-    """Return the offsets (count, 3) of a grid centred at the origin, as square as can be.
+    """Return the offsets (count, 3) of a grid centred at the origin, as square as possible.
 
     Args:
         count: Number of places.
@@ -64,13 +64,13 @@ class WorldMethods(CompletionMethods):
         update_num_env_count: bool = True,
         separate_collision_group: bool = True,
     ) -> None:
-        """Add the contents of another builder, which stays as it is.
+        """Add the contents of another builder, which is not changed.
 
         Bodies with mass that no joint of `builder` connects receive a free joint here.
 
         Args:
-            builder: What to add.
-            xform: Where to: applied to the roots of the kinematic trees, to all body poses, to static shapes
+            builder: The builder to add.
+            xform: Transform applied to the roots of the kinematic trees, to all body poses, to static shapes
                 and to particles.
             update_num_env_count: Whether this is one more world; if not, it joins the global world, which
                 collides with all.
@@ -88,10 +88,10 @@ class WorldMethods(CompletionMethods):
         xform: Sequence | wp.transform | None = None,
         separate_collision_group: bool = True,
     ) -> None:
-        """Add many copies of another builder, each a world of its own, on a centred grid.
+        """Add many copies of another builder on a centred grid, each in its own world.
 
         Args:
-            builder: What to copy.
+            builder: The builder to copy.
             count: Number of copies.
             spacing: Distance between copies along x, y, z [m]; 0 keeps the grid flat in that direction.
                 None for 5 m in the directions of the ground.
@@ -108,22 +108,23 @@ class WorldMethods(CompletionMethods):
             self._add_copies(builder, xforms, True, separate_collision_group)
 
     def reserve(self, template, count: int = 1, key: str = "spare") -> list[str]:
-        """Make room for trees that come into the model later: copies of a template, absent at first.
+        """Reserve room for trees that enter the model later: copies of a template, absent at first.
 
-        They belong to the world that this builder describes, and are filled by `newtonsim.Spares`. Their
-        shapes may become any sphere, box, capsule, cylinder, cone or ellipsoid, or a mesh that the model has.
+        They belong to the world that this builder describes, and `newtonsim.Spares` fills them. Their shapes
+        may become any sphere, box, capsule, cylinder, cone or ellipsoid, or a mesh of the model.
 
         Args:
-            template: A builder with one tree: its joints, and as many shapes on each link as there are to be.
+            template: A builder with one tree: its joints, and the largest number of shapes that each link may
+                have.
             count: Number of copies.
-            key: What their labels begin with.
+            key: Prefix of their labels.
 
         Returns:
-            Label of each: that of its root, and what those of its other links and joints begin with.
+            Label of each: that of its root, and the prefix of the labels of its other links and joints.
 
         Raises:
-            ModelError: The template is not one tree of bodies with shapes and joints alone, or labels of
-                other bodies begin likewise.
+            ModelError: The template is not a single tree of bodies with only shapes and joints, or labels of
+                other bodies have the same prefix.
         """
         tree = template._completed()
         kinds = ("particle", "constraint", "muscle", "tendon")
@@ -132,15 +133,16 @@ class WorldMethods(CompletionMethods):
         roots = np.unique(tree._roots())
         if extra or len(roots) != 1:
             held = extra[0] if extra else f"{len(roots)} trees"
-            raise ModelError(f"reserve: expected a template of one tree of bodies, it has {held}")
+            raise ModelError(f"reserve: expected a template with one tree of bodies, got one with {held}")
         if count < 1:
-            raise ModelError(f"reserve: expected a count from 1 on, got {count}")
+            raise ModelError(f"reserve: expected a count of at least 1, got {count}")
         labels = [f"{key}_{number:0{len(str(count - 1))}d}" for number in range(count)]
         for other, present in zip(self.body_key, self.body_present):
             for label in labels:
                 if other.startswith(label) or (label.startswith(other) and not present):
                     raise ModelError(
-                        f"reserve: place '{label}' could not be told from body '{other}'; choose another key"
+                        f"reserve: place '{label}' could not be distinguished from body '{other}'; choose "
+                        "another key"
                     )
         for label in labels:
             body, joint, shape = self.body_count, self.joint_count, self.shape_count
@@ -176,7 +178,7 @@ class WorldMethods(CompletionMethods):
             self.num_envs += copies
 
     def _world_blocks(self, source, copies: int, new_worlds: bool) -> dict[str, np.ndarray]:
-        """Return the worlds of what all copies hold, by the names of the lists."""
+        """Return the world of every element of the copies, by the names of the lists."""
         worlds = self.num_envs + np.arange(copies, dtype=np.int32)
         if not new_worlds:
             worlds[:] = -1
@@ -263,11 +265,11 @@ def _block(
     """Return the items of all copies of one list.
 
     Args:
-        spec: What the items are.
-        values: Those of the source.
+        spec: Describes the items.
+        values: Items of the source.
         counts: Number of elements of the source and of those before the copies, by kind.
         copies: Number of copies.
-        moved: Moves what has a place, None if all copies stay where the source is.
+        moved: Moves what has a position, None if all copies stay where the source is.
     """
     if spec.index_of:
         size, offset = counts[spec.index_of]
@@ -282,7 +284,7 @@ def _block(
 
 
 class _Mover:
-    """Moves the lists of a builder to several places at once."""
+    """Moves copies of a builder's lists to several places at once."""
 
     def __init__(self, source, xforms: np.ndarray):
         self.source = source
@@ -308,7 +310,7 @@ class _Mover:
         }
 
     def moves(self, name: str) -> bool:
-        """Return whether an item of a list changes with the place."""
+        """Return whether the items of a list depend on the place."""
         return self._moving.get(name, False)
 
     def apply(self, spec: ArraySpec) -> np.ndarray:
@@ -320,7 +322,7 @@ class _Mover:
 
     @staticmethod
     def _static(bodies: Column) -> np.ndarray:
-        """Return which elements are attached to the world, as their bodies say."""
+        """Return which elements are attached to the world, according to their bodies."""
         return np.flatnonzero(np.array(bodies, np.int64) < 0)
 
     def _rotate(self, vectors: np.ndarray) -> np.ndarray:
@@ -336,7 +338,7 @@ class _Mover:
         block[:, self.anchored] = transform_multiply(self.xforms[:, None], block[:, self.anchored])
 
     def _joint_q(self, block: np.ndarray) -> None:
-        """Free joints keep their frame in the world and move their coordinates: X_p⁻¹ T X_p X_j."""
+        """Keep the frames of free joints in the world, and move their coordinates: X_p⁻¹ T X_p X_j."""
         places = np.array(self.source.joint_q_start)[self.floating][:, None] + np.arange(7)
         anchors = np.array([self.source.joint_X_p[j] for j in self.floating.tolist()], np.float64)
         motion = transform_multiply(

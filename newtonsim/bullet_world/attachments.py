@@ -1,4 +1,4 @@
-"""What holds objects together: stored transforms for teleports, constraints of the engine for simulation."""
+"""Attachments of objects: stored transforms for teleports, constraints of the engine for simulation."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 ROUNDING = 1.0e-6
-"""By how much an object may differ from where it was, and has not moved [m] and [rad]."""
+"""Largest change of a pose that does not count as motion [m] and [rad]."""
 SHIFT, TURN = 1.0e-4, 1.0e-3
-"""How far an attachment may be from its offset without a warning [m] and [rad]."""
+"""Largest deviation of an attachment from its offset without a warning [m] and [rad]."""
 
 
 class Attachable(Body, Protocol):
@@ -50,7 +50,7 @@ Item = TypeVar("Item", bound=Attachable)
 class Attachment:
     """One attachment, known to both of its objects.
 
-    Attached objects do not collide with each other: what is held is where it is held, even inside a hand.
+    Attached objects do not collide with each other: a held object stays in place, even inside a hand.
 
     Args:
         parent: The object whose frame the transform is in.
@@ -59,7 +59,7 @@ class Attachment:
         child_link: Name of the child's link, None for its root.
         loose: Whether the parent ignores the child: it does not follow when the child is moved, and the
             transform is renewed instead.
-        offset: Frame of the child's link in that of the parent's; None for what it is now.
+        offset: Frame of the child's link in that of the parent's; None for the current one.
 
     Attributes:
         offset: See above.
@@ -84,7 +84,7 @@ class Attachment:
         self._collide(False)
 
     def present_offset(self) -> Pose:
-        """Frame of the child's link in that of the parent's as the objects stand."""
+        """Current frame of the child's link in that of the parent's."""
         return self.parent.link_frame(self.parent_link).inverse() @ self.child.link_frame(self.child_link)
 
     def moves(self, moved: Item) -> Item | None:
@@ -94,7 +94,7 @@ class Attachment:
         return None if self.loose else self.parent
 
     def place_of(self, follower: Attachable) -> Pose:
-        """Root frame of the follower in the world, from the other object as it stands."""
+        """Root frame of the follower in the world, computed from the current pose of the other object."""
         if follower is self.child:
             link, fixed, offset = self.child_link, self.parent.link_frame(self.parent_link), self.offset
         else:
@@ -104,11 +104,11 @@ class Attachment:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the objects stand to each other as they should."""
+        """Whether the objects have the right relative pose."""
         return near(self.offset, self.present_offset(), SHIFT, TURN)
 
     def renew(self) -> None:
-        """Take what the offset is now for the one to keep, in the constraint too."""
+        """Make the current offset the one to keep, also in the constraint."""
         self.offset = self.present_offset()
         frame = self._child_frame()
         client = self.parent.client
@@ -155,7 +155,7 @@ class Attachment:
 
 
 def followers(moved: Item) -> list[tuple[Attachment, Item]]:
-    """Return what follows when an object is moved, each once, after what it follows, with what holds it."""
+    """Return what follows a moved object, each once and after its leader, with its attachment."""
     found: dict[Item, Any] = {moved: None}
     queue = [moved]
     for place in queue:  # grows meanwhile
@@ -168,16 +168,16 @@ def followers(moved: Item) -> list[tuple[Attachment, Item]]:
 
 
 def carry(moved: Item) -> list[Item]:
-    """Let everything that is attached to a moved object follow, and what is attached to that.
+    """Move everything that is attached to a moved object, directly or indirectly.
 
-    Each object moves once, so that rings end; a warning names attachments that close a ring and are not kept.
-    Offsets of loose attachments whose child has moved while the parent stayed are renewed.
+    Each object moves once, so that cycles end; a warning names attachments that close a cycle and cannot be
+    maintained. Offsets of loose attachments whose child has moved while the parent stayed are renewed.
 
     Args:
-        moved: Where it starts; it stays as it stands.
+        moved: The object that was moved; it is not moved again.
 
     Returns:
-        What has moved, that object first.
+        The objects that have moved, this one first.
     """
     reached, used, places = {moved}, set(), [moved]
     for attachment, follower in followers(moved):
@@ -193,7 +193,8 @@ def carry(moved: Item) -> list[Item]:
         elif attachment not in used and not attachment.is_kept:
             a, b = attachment.parent.name, attachment.child.name
             warnings.warn(
-                f"the attachment of {a!r} and {b!r} is not kept: other attachments hold them elsewhere",
+                f"the attachment of {a!r} and {b!r} cannot be maintained: other attachments hold them "
+                "elsewhere",
                 stacklevel=5,  # who set a joint
             )
     return places

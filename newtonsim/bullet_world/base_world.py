@@ -16,20 +16,20 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 living: list[World] = []
-"""Worlds that have not ended and are no shadows, the newest last."""
+"""Worlds that have not ended and are not shadows, the newest last."""
 override: contextvars.ContextVar[World | None] = contextvars.ContextVar("world", default=None)
 """The world that is the current one for now, in this context; None where no shadow is entered."""
 
 
 class CurrentWorld(type):
-    """Lets the class itself say which world is the current one."""
+    """Makes the current world an attribute of the class itself."""
 
     @property
     def current_bullet_world(cls) -> World | None:
-        """The world that is used where none is named.
+        """The world that is used if none is given.
 
-        Inside `Use_shadow_world` the shadow; else the newest living world that this thread has made; else
-        the newest living world; None without any.
+        Inside `Use_shadow_world` this is the shadow; otherwise the newest living world that this thread
+        created; otherwise the newest living world; None if there is none.
         """
         entered = override.get()
         if entered is not None and entered.is_alive:
@@ -57,7 +57,7 @@ class CurrentWorld(type):
 
 
 class Sync(Protocol):
-    """What keeps a world and its shadow the same; `World_Sync` says more about each.
+    """Keeps a world and its shadow the same; see `World_Sync` for details.
 
     Attributes:
         lock: Held by the thread that uses the shadow.
@@ -82,7 +82,7 @@ class Sync(Protocol):
 
 
 class World(Generic[Item], metaclass=CurrentWorld):
-    """A living client with objects; `BulletWorld` makes it and says more about each attribute."""
+    """A living client with objects; see `BulletWorld` for its attributes."""
 
     data_directory: ClassVar[list[str]] = []
     """Folders of files of all worlds, see `BulletWorld.add_additional_resource_path`."""
@@ -124,7 +124,7 @@ class World(Generic[Item], metaclass=CurrentWorld):
             WorldExitedError: The world has ended.
         """
         if self._client is None:
-            raise WorldExitedError("this world has ended, by exit()")
+            raise WorldExitedError("this world was ended by exit()")
         return self._client
 
     @property
@@ -134,7 +134,7 @@ class World(Generic[Item], metaclass=CurrentWorld):
 
     @property
     def objects(self) -> list[Item]:
-        """All objects in the order in which they were made, in a list of its own.
+        """All objects in the order of their creation, in a new list.
 
         Raises:
             WorldExitedError: The world has ended.
@@ -158,12 +158,12 @@ class World(Generic[Item], metaclass=CurrentWorld):
 
     @classmethod
     def resource_paths(cls) -> list[str]:
-        """Folders where files of objects are looked for."""
+        """Folders that are searched for files of objects."""
         return list(cls.data_directory)
 
     @property
     def world_sync(self) -> Sync:
-        """What keeps this world and its shadow the same."""
+        """The object that keeps this world and its shadow the same."""
         raise NotImplementedError
 
     def new_shadow(self) -> World[Item]:

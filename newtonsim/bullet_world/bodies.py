@@ -1,4 +1,4 @@
-"""What attachments, states and snapshots ask of an object of a world."""
+"""What attachments, states and snapshots need of an object of a world."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class Body(Protocol):
-    """A body of a client that has names for its links; `Object` says more about each.
+    """A body of a client that has names for its links; see `Object` for details.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         id: PyBullet's body unique id.
         links: Index of each link by name, -1 for the root.
         movable: Indices of the joints that are not fixed.
@@ -52,4 +52,4 @@ class Body(Protocol):
         ...
 
     def teleport(self, pose: Pose) -> None:
-        """Put the root somewhere and stop the body."""
+        """Move the root and stop the body."""

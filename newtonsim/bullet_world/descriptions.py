@@ -1,4 +1,4 @@
-"""From the file that a user names to a URDF that can be loaded: search, meshes, packages, colours, cache.
+"""From a user's file to a URDF that can be loaded: search, meshes, packages, colours, cache.
 
 Generated files are kept in the user's cache folder under the hash of everything that they are made from, so
 that an edited mesh, another colour or another place of a package is another file, and never a stale one.
@@ -25,14 +25,14 @@ READABLE = (".obj", ".stl")
 """Meshes that loadURDF reads; others are converted."""
 PACKAGE = "package://"
 MASS = 0.1
-"""Of objects made from a mesh [kg]."""
+"""Mass of objects made from a mesh [kg]."""
 FORMAT = "1"
 """Counts the forms that generated files have had: part of their hash."""
 
 
 @dataclass(frozen=True)
 class Description:
-    """What an object is made from.
+    """The files that an object is made from.
 
     Attributes:
         source: The file that was found for the path that the user gave.
@@ -57,20 +57,20 @@ def cache_folder() -> Path:
 
 
 def describe(path: str, color: Vector, folders: Sequence[str], ignore_cache: bool = False) -> Description:
-    """Find a file, and keep a URDF of it, which is made if it is a mesh.
+    """Find a file, and store a URDF of it, which is generated for a mesh.
 
     Args:
         path: URDF, OBJ, STL, DAE or PLY: a path, a path below one of the folders, or package://….
         color: RGBA in 0..1 for meshes.
-        folders: Where to look after the working directory.
-        ignore_cache: Whether to generate files anew that are there.
+        folders: Folders to search after the working directory.
+        ignore_cache: Whether to regenerate existing files.
 
     Returns:
         What to load.
 
     Raises:
-        FileNotFoundError: The file, or one that it names in a package, is not found; the message tells where
-            was looked.
+        FileNotFoundError: The file, or one that it names in a package, is not found; the message says where
+            it was searched for.
         ValueError: It is of another type, or cannot be read.
     """
     source = find(path, folders)
@@ -86,7 +86,7 @@ def find(path: str, folders: Sequence[str]) -> Path:
     """Return the absolute path of a file.
 
     Raises:
-        FileNotFoundError: It is nowhere.
+        FileNotFoundError: It is not found.
     """
     if path.startswith(PACKAGE):
         return _find_in_package(path, folders)
@@ -102,7 +102,7 @@ def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
     """Return for each joint of a URDF that mimics another one its leader, multiplier and offset.
 
     Raises:
-        ValueError: One of them is no number.
+        ValueError: One of them is not a number.
     """
     found = {}
     for joint in ElementTree.parse(urdf).getroot().iter("joint"):
@@ -117,7 +117,7 @@ def mimics_of(urdf: str) -> dict[str, tuple[str, float, float]]:
 
 
 def endless_joints_of(urdf: str) -> frozenset[str]:
-    """Return the names of the joints of a URDF that are continuous: they have no limits, whatever it says."""
+    """Return the names of the joints of a URDF that are continuous: they have no limits."""
     joints = ElementTree.parse(urdf).getroot().iter("joint")
     names = (joint.get("name") for joint in joints if joint.get("type") == "continuous")
     return frozenset(name for name in names if name is not None)
@@ -144,7 +144,7 @@ def _keep_urdf(source: Path, folders: Sequence[str], ignore_cache: bool) -> str:
     try:
         root = ElementTree.fromstring(source.read_bytes())
     except ElementTree.ParseError as error:
-        raise ValueError(f"{source}: no XML: {error}") from None
+        raise ValueError(f"{source}: not XML: {error}") from None
     places = [source.parent, *source.parent.parents]
     for element in root.iter():
         name = element.get("filename", "")
@@ -230,7 +230,7 @@ def _hash(*parts: str | bytes) -> str:
 
 
 def _keep(path: Path, content: bytes, ignore_cache: bool) -> str:
-    """Write a file at once, so that no other process ever reads half of it."""
+    """Write a file atomically, so that no other process ever reads half of it."""
     if path.is_file() and not ignore_cache:
         return str(path)
     path.parent.mkdir(parents=True, exist_ok=True)

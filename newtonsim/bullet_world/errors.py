@@ -2,7 +2,7 @@
 
 
 class BulletWorldError(RuntimeError):
-    """Base class: something was asked of a world or an object that it cannot do now."""
+    """Base class: a world or an object cannot do now what was requested."""
 
 
 class WorldExitedError(BulletWorldError):

@@ -16,19 +16,19 @@ class Event:
         self._handlers: list[Callable] = []
 
     def add(self, handler: Callable) -> Event:
-        """Call a function from now on; one that is there already is not added again.
+        """Call a function from now on; one that was already added is not added again.
 
         Raises:
             TypeError: It cannot be called.
         """
         if not callable(handler):
-            raise TypeError(f"handler: expected something to call, got {handler!r}")
+            raise TypeError(f"handler: expected a callable, got {handler!r}")
         if handler not in self._handlers:
             self._handlers.append(handler)
         return self
 
     def remove(self, handler: Callable) -> Event:
-        """Call a function no more; one that is not there does nothing."""
+        """Stop calling a function; does nothing if it was not added."""
         if handler in self._handlers:
             self._handlers.remove(handler)
         return self

@@ -1,4 +1,4 @@
-"""Poses of frames in plain numbers, and what is checked of those that users give."""
+"""Poses of frames as plain numbers, and checks of users' poses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Vector = tuple[float, ...]
 
 
 class Pose(NamedTuple):
-    """A frame in another one.
+    """The pose of a frame in another one.
 
     Attributes:
         position: x, y, z [m].
@@ -33,12 +33,12 @@ class Pose(NamedTuple):
         return Pose(*p.invertTransform(*self))
 
     def lists(self) -> list[list[float]]:
-        """Position and orientation as lists, as they are handed to users."""
+        """Position and orientation as lists, as they are returned to users."""
         return [list(self.position), list(self.orientation)]
 
 
 LARGEST = 1.0e30
-"""Beyond this, squares are no numbers in single precision."""
+"""Beyond this, squares are not numbers in single precision."""
 IDENTITY = Pose((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
 
 
@@ -94,12 +94,12 @@ def as_orientation(values: Sequence[float], name: str = "orientation") -> Vector
     """Return a quaternion x, y, z, w of length one.
 
     Raises:
-        ValueError: It is not four finite numbers, or of no length.
+        ValueError: It is not four finite numbers, or zero.
     """
     found = numbers(values, 4, name)
     length = math.hypot(*found)
     if length == 0.0:
-        raise ValueError(f"{name}: a quaternion of length zero is no rotation, got {values!r}")
+        raise ValueError(f"{name}: a quaternion of length zero is not a rotation, got {values!r}")
     return found if length == 1.0 else tuple(x / length for x in found)
 
 
@@ -123,10 +123,10 @@ def pose_rows(poses: Sequence | np.ndarray, name: str = "poses") -> np.ndarray:
 
     Args:
         poses: Pairs of position and orientation, or rows of seven numbers, in a sequence or an array (n, 7).
-        name: What the error calls them.
+        name: Their name in errors.
 
     Raises:
-        ValueError: One of them is no pose; the message tells which. Or they are a single pose.
+        ValueError: One of them is not a pose; the message says which. Or they are a single pose.
     """
     if is_pose(poses):
         raise ValueError(f"{name}: expected a list of poses, got a single one, {poses!r}")

@@ -1,4 +1,4 @@
-"""Joints that mimic others: which values follow from which."""
+"""Joints that mimic others, and the values that follow."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ Laws = Mapping[str, tuple[str, float, float]]
 
 
 def with_followers(values: Mapping[str, float], laws: Laws, joints: Collection[str]) -> dict[str, float]:
-    """Return values of joints with those of all that mimic them; leaders decide where both are given.
+    """Return values of joints with those of all that mimic them; leaders decide if both are given.
 
     Args:
         values: Values by name of the joint [rad or m].
         laws: Which joints mimic which; joints that mimic each other follow the first one.
-        joints: Names of the joints that there are.
+        joints: Names of the existing joints.
     """
     found = {}
     for first in sorted(values, key=lambda name: len(_leaders(name, laws))):

@@ -1,4 +1,4 @@
-"""What an object is doing, as numbers that can be put back into it."""
+"""The state of an object, as numbers that can be restored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ REST = ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 
 
 class ObjectState(NamedTuple):
-    """State of an object in the words of its client, so that it goes back without rounding.
+    """State of an object in the terms of its client, so that it is restored without rounding.
 
     Attributes:
         base: Position and quaternion of the inertial frame of the root.
@@ -26,7 +26,7 @@ class ObjectState(NamedTuple):
 
 
 def capture(item: Body) -> ObjectState:
-    """Return what an object is doing."""
+    """Return the state of an object."""
     client, uid = item.client, item.id
     return ObjectState(
         client.getBasePositionAndOrientation(uid),
@@ -37,7 +37,7 @@ def capture(item: Body) -> ObjectState:
 
 
 def apply(item: Body, target: ObjectState) -> bool:
-    """Make an object do what was captured of it, by writing what differs; returns whether it moved."""
+    """Restore the state of an object by writing what differs; return whether it moved."""
     client, uid, now = item.client, item.id, capture(item)
     if now.base != target.base:
         client.resetBasePositionAndOrientation(uid, *target.base)

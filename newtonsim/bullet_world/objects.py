@@ -46,17 +46,17 @@ class Object:
     objects follow.
 
     Args:
-        name: What it is called; several may have the same name.
+        name: Its name; several may have the same.
         type: Groups objects: "environment", "robot", "milk", ...
         path: URDF, OBJ, STL, DAE or PLY; searched for in the working directory, the resource paths of the
             worlds and the models that come with newtonsim; or package://….
-        position: Of the root link [m] (3,).
-        orientation: Its quaternion x, y, z, w; brought to length one.
+        position: Position of the root link [m] (3,).
+        orientation: Its quaternion x, y, z, w; it is normalised.
         world: The world, the current one if None.
         color: RGBA in 0..1 of objects made from a mesh.
-        ignoreCachedFiles: Whether to generate the URDF of a mesh anew.
-        fixed_base: Whether the root link cannot move, as that of an environment.
-        mass: Of objects made from a mesh [kg]; None for 0.1.
+        ignoreCachedFiles: Whether to regenerate the URDF of a mesh.
+        fixed_base: Whether the root link cannot move, as in an environment.
+        mass: Mass of objects made from a mesh [kg]; None for 0.1.
 
     Attributes:
         name, type, world: As given.
@@ -67,12 +67,12 @@ class Object:
         mimics: Leader, multiplier and offset of each joint that mimics another one.
         root: Name of the root link.
         attachments: Attachment by the other object.
-        original_pose: Where it was made.
+        original_pose: Its pose at creation.
 
     Raises:
         WorldExitedError: The world has ended, or there is none.
         FileNotFoundError: There is no such file.
-        TypeError: A name, the path, the world or a truth value is none.
+        TypeError: A name, the path, the world or a truth value has the wrong type.
         ValueError: A number, or the type of the file, is wrong.
         pybullet_compat.error: The file cannot be loaded.
     """
@@ -141,7 +141,7 @@ class Object:
         return twin
 
     def twin_in(self, world: World[Object]) -> Object:
-        """Return the object that stands for the same body in a world that has become like this one."""
+        """Return the object that represents the same body in a world that has become like this one."""
         twin = copy(self)
         twin.world, twin.attachments = world, {}
         return twin
@@ -177,7 +177,7 @@ class Object:
         return {other: attachment.id for other, attachment in self.attachments.items()}
 
     def remove(self) -> None:
-        """Detach everything and take the object out of its world; a second time does nothing."""
+        """Detach everything and remove the object from its world; a second call does nothing."""
         if self._removed:
             return
         client = self.client
@@ -186,7 +186,7 @@ class Object:
         self.gone()
 
     def gone(self) -> None:
-        """Note that the body is there no more."""
+        """Record that the body no longer exists."""
         self._removed = True
         self.attachments.clear()
         self.world.forget(self)
@@ -196,7 +196,7 @@ class Object:
     def attach(self, object: Object, link: str | None = None, loose: bool = False) -> None:
         """Hold another object, in simulation and when one of them is moved.
 
-        Objects that are attached already stay as they are.
+        Objects that are already attached are not changed.
 
         Args:
             object: The other object.
@@ -206,7 +206,7 @@ class Object:
             loose: Whether this object stays where it is when the other one is moved.
 
         Raises:
-            TypeError: It is no object, or `loose` no truth value.
+            TypeError: It is not an object, or `loose` is not a truth value.
             ValueError: It is this object, or one of another world.
             KeyError: Neither object has such a link.
         """
@@ -239,15 +239,15 @@ class Object:
         loose: bool = False,
         offset: Pose | None = None,
     ) -> None:
-        """Do what `attach` does, without checks and event, with a given offset if it is not None."""
+        """Do what `attach` does, without checks and the event, with a given offset if it is not None."""
         attachment = Attachment(self, other, link, other_link, loose, offset)
         self.attachments[other] = other.attachments[self] = attachment
 
     def detach(self, object: Object) -> None:
-        """Let go of an object, whichever of both was attached to the other.
+        """Detach an object, whichever of the two was attached to the other.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             KeyError: They are not attached.
         """
         expect(object, Object, "detach")
@@ -258,14 +258,14 @@ class Object:
         self.world.detachment_event(self, [self, object])
 
     def let_go(self, other: Object) -> None:
-        """Do what `detach` does, without event."""
+        """Do what `detach` does, without the event."""
         self.require()
         attachment = self.attachments.pop(other)
         del other.attachments[self]
         attachment.release()
 
     def detach_all(self) -> None:
-        """Let go of all attached objects."""
+        """Detach all attached objects."""
         self.require()
         for other in list(self.attachments):
             self.detach(other)
@@ -299,7 +299,7 @@ class Object:
         return self.link_frame(link).inverse() @ self.get_frame()
 
     def teleport(self, pose: Pose) -> None:
-        """Put the root somewhere and stop the object; attached objects stay."""
+        """Move the root and stop the object; attached objects stay."""
         inertial = self.inertial_frame(None)
         base = pose if inertial == IDENTITY else pose @ inertial
         self.client.resetBasePositionAndOrientation(self.id, *base)
@@ -324,15 +324,15 @@ class Object:
     def set_position_and_orientation(
         self, position: Sequence[float], orientation: Sequence[float], base: bool = False
     ) -> None:
-        """Put the object somewhere, with all that is attached to it.
+        """Move the object, with all that is attached to it.
 
         Args:
-            position: Of the root link, or with `base` of the middle of the object's lower side [m].
-            orientation: Quaternion x, y, z, w; brought to length one.
+            position: Position of the root link, or with `base` of the middle of the object's lower side [m].
+            orientation: Quaternion x, y, z, w; it is normalised.
             base: See above.
 
         Raises:
-            ValueError: There are too few or too many numbers, or the quaternion has no length.
+            ValueError: There are too few or too many numbers, or the quaternion is zero.
         """
         pose = as_pose((position, orientation))
         self.require()
@@ -343,11 +343,11 @@ class Object:
         self._moved()
 
     def set_position(self, position: Sequence[float], base: bool = False) -> None:
-        """Put the object somewhere and keep its orientation; see `set_position_and_orientation`."""
+        """Move the object and keep its orientation; see `set_position_and_orientation`."""
         self.set_position_and_orientation(position, self.get_frame().orientation, base)
 
     def set_orientation(self, orientation: Sequence[float]) -> None:
-        """Turn the object about the origin of its root link; see `set_position_and_orientation`."""
+        """Rotate the object about the origin of its root link; see `set_position_and_orientation`."""
         self.set_position_and_orientation(self.get_frame().position, orientation)
 
     def move_base_to_origin_pos(self) -> None:
@@ -445,17 +445,17 @@ class Object:
     def set_joint_states(self, joint_poses: Mapping[str, float]) -> None:
         """Set the values of several joints and stop them; what is attached to moved links follows.
 
-        Joints that mimic one of them are set with it; if they have another value of their own here, their
-        leader decides and a warning names them, as it does if a joint is set against a leader that stays. As
-        in PyBullet, limits are not enforced; a warning names what is beyond them.
+        Joints that mimic one of them are set with it; if they are given a different value here, their leader
+        decides and a warning names them, as it does if a joint is set but not its leader. As in PyBullet,
+        limits are not enforced; a warning names joints beyond them.
 
         Args:
             joint_poses: Values by name [rad or m].
 
         Raises:
-            TypeError: They are no mapping, or a value is a truth value.
+            TypeError: They are not a mapping, or a value is a truth value.
             KeyError: There is no joint of a name.
-            ValueError: A value is not finite, or the joint has not one coordinate.
+            ValueError: A value is not finite, or the joint does not have exactly one coordinate.
         """
         self._set_joints(joint_poses)
 
@@ -471,7 +471,7 @@ class Object:
         self._moved()
 
     def reset(self) -> None:
-        """Put the object where it was made, with joints at zero, but for those that mimic others."""
+        """Move the object to its pose at creation, with joints at zero, except those that mimic others."""
         self._put_joints(self._rest())
         self.set_position_and_orientation(*self.original_pose)
 
@@ -486,7 +486,7 @@ class Object:
         Raises:
             KeyError: There is no such joint.
             TypeError: It is a truth value.
-            ValueError: It is not finite, or the joint has not one coordinate.
+            ValueError: It is not finite, or the joint does not have exactly one coordinate.
         """
         kind = self.get_joint_type(name)
         if kind not in ONE_COORDINATE:
@@ -504,15 +504,15 @@ class Object:
             )
 
     def _warn_of_leader(self, name: str, value: float, values: Mapping[str, float]) -> None:
-        """Warn if a joint that mimics another one is set to something else than what follows from that."""
+        """Warn if a joint that mimics another one is set to a different value than the one that follows."""
         if name not in self.mimics or self.mimics[name][0] not in self.joints:
             return
         leader, multiplier, offset = self.mimics[name]
         law = multiplier * values.get(leader, self.get_joint_state(leader)) + offset
         if abs(value - law) > ROUNDING:
             warnings.warn(
-                f"joint {name!r} of {self.name!r} mimics {leader!r}, which asks for {law:g}: "
-                f"it is set to {values[name]:g}, and {value:g} was given",
+                f"joint {name!r} of {self.name!r} mimics {leader!r}, which requires {law:g}: "
+                f"it is set to {values[name]:g}, but {value:g} was given",
                 stacklevel=4,
             )
 
@@ -522,7 +522,7 @@ class Object:
             self.client.resetJointState(self.id, self.joints[name], value, 0.0)
 
     def get_joint_limits(self, joint: str) -> tuple[float, float]:
-        """Lower and upper limit of a joint [rad or m], infinite where it has none, as continuous ones."""
+        """Lower and upper limit of a joint [rad or m], infinite if it has none, like continuous ones."""
         low, high = self._joint_info(joint)[8:10]
         return (-math.inf, math.inf) if low > high or joint in self._endless else (low, high)
 
@@ -541,12 +541,12 @@ class Object:
     # -- contacts and colours --------------------------------------------------------------------------------
 
     def contact_points(self) -> tuple:
-        """Contact points with other objects as they stand, as PyBullet's getContactPoints has them."""
+        """Current contact points with other objects, as PyBullet's getContactPoints returns them."""
         self.client.performCollisionDetection()
         return self.client.getContactPoints(self.id)
 
     def contact_points_simulated(self) -> tuple:
-        """Contact points after one step of simulation, which is undone."""
+        """Contact points after one step of simulation, which is then undone."""
         with undone(self.world):
             self.client.stepSimulation()
             return self.client.getContactPoints(self.id)
@@ -583,7 +583,7 @@ class Object:
         return self.client.getVisualShapeData(self.id)
 
     def state(self) -> ObjectState:
-        """All that moves, with its colours, as it is now."""
+        """The current state of all that moves, with its colours."""
         return capture(self)
 
 

@@ -1,9 +1,8 @@
-"""Questions about a world that are answered by trying in its shadow; the world itself is never changed.
+"""Questions about a world that are answered by experiments in its shadow; the world itself is never changed.
 
 `stable`, `contact`, `visible` and `reachable` also take many candidates. These are tried at once, as worlds
-of one batched model, or one after the other where that is faster for few of them. The answer is an array with
-one for each. Objects have to be in the same world; that
-may be a shadow, too.
+of one batched model, or one after the other if that is faster for few of them. The answer is an array with
+one for each. Objects have to be in the same world; that may be a shadow, too.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from newtonsim.bullet_world.shadows import Shadows, Trials, one_trial
 
 PIXELS = 128
 NEAR, FAR, FIELD_OF_VIEW = 0.02, 100.0, 90.0
-"""Of cameras: planes [m], angle [degrees]."""
+"""Clipping planes [m] and field of view [degrees] of cameras."""
 PICTURES = 64
 """Cameras that take their pictures at once, as pictures need much memory."""
 PLACES = 128
-"""Candidates that are looked at at once: models of more take longer to build than they save."""
+"""Number of candidates that are tried at once: larger models take longer to build than they save."""
 FEW_TO_SIMULATE, FEW_TO_PLACE = 8, 16
-"""Candidates up to which trying one after the other takes less time than to build a model of many."""
+"""Number of candidates up to which trying one after the other is faster than building a model of many."""
 
 
 def stable(
@@ -47,22 +46,22 @@ def stable(
 ) -> bool | np.ndarray:
     """Whether an object stays where it is when the world is simulated from rest.
 
-    What holds it loosely lets go.
+    Loose attachments to it are released.
 
     Args:
         obj: The object.
         poses: Candidates for its pose: pairs of position and orientation, or rows of seven (n, 7); None for
             its own.
         seconds: Time to simulate [s].
-        distance: Largest way of its origin that counts as staying [m].
-        angle: Largest turn that counts as staying [rad].
+        distance: Largest displacement of its origin that counts as staying [m].
+        angle: Largest rotation that counts as staying [rad].
 
     Returns:
         The answer, or one for each candidate, bool (n,).
 
     Raises:
-        TypeError: The object is none.
-        ValueError: A pose is none, or a number is negative or not finite.
+        TypeError: It is not an object.
+        ValueError: A pose is invalid, or a number is negative or not finite.
     """
     _require(obj=obj)
     _not_negative(seconds=seconds, distance=distance, angle=angle)
@@ -99,8 +98,8 @@ def contact(a: Object, b: Object, poses: Sequence | None = None) -> bool | np.nd
         The answer, or one for each candidate, bool (n,).
 
     Raises:
-        TypeError: One of them is no object.
-        ValueError: They are one object, or in different worlds, or a pose is none.
+        TypeError: One of them is not an object.
+        ValueError: They are one object, or in different worlds, or a pose is invalid.
     """
     _require_both(a=a, b=b)
 
@@ -121,7 +120,7 @@ def supporting(lower: Object, upper: Object) -> bool:
     """Whether one object carries another: they touch, and the carrier pushes upwards.
 
     Raises:
-        TypeError: One of them is no object.
+        TypeError: One of them is not an object.
         ValueError: They are one object, or in different worlds.
     """
     _require_both(lower=lower, upper=upper)
@@ -136,14 +135,15 @@ def visible(
     threshold: float = 0.8,
     front_facing_axis: Sequence[float] = (1.0, 0.0, 0.0),
 ) -> bool | np.ndarray:
-    """Whether a camera sees an object: enough of what it would see of it if nothing were in the way.
+    """Whether a camera sees an object: at least a given fraction of what it would see of it without
+    obstacles.
 
     Args:
         obj: The object.
         camera: Pose of the camera, position and orientation; or many, as pairs in a list or rows
             of seven (n, 7).
-        threshold: Least share of the pixels, in 0..1.
-        front_facing_axis: Where the camera looks, in its own frame (3,).
+        threshold: Smallest fraction of the pixels, in 0..1.
+        front_facing_axis: Viewing direction of the camera, in its own frame (3,).
 
     Returns:
         The answer, or one for each camera, bool (n,).
@@ -151,7 +151,7 @@ def visible(
     _require(obj=obj)
     many, rows = not is_pose(camera), pose_rows([camera] if is_pose(camera) else camera, "camera")
     if not 0.0 <= threshold <= 1.0:
-        raise ValueError(f"threshold: expected a share in 0..1, got {threshold!r}")
+        raise ValueError(f"threshold: expected a fraction in 0..1, got {threshold!r}")
     if not len(rows):
         return np.zeros(0, bool)
     shares = []
@@ -179,25 +179,25 @@ def reachable(
     tolerance: float = 0.01,
     orientations: Sequence[Sequence[float]] | None = None,
 ) -> bool | np.ndarray:
-    """Whether a link of a robot gets to a target, by inverse kinematics from the joints as they are.
+    """Whether a link of a robot can reach a target, by inverse kinematics from the current joint values.
 
     Args:
         robot: The robot.
         targets: Position of the target [m] (3,), or many (n, 3).
         link: Name of the link.
-        tolerance: Largest distance that counts as there [m].
+        tolerance: Largest distance that counts as reached [m].
         orientations: Quaternions that the link should have, within 0.1 rad: one for all (4,), or one for each
             target (n, 4); None for any.
 
     Returns:
-        The answer, or one for each target, bool (n,). False means that no solution was found from
-        4 joint positions, the present one and 3 that are the same always; with orientations from 32.
+        The answer, or one for each target, bool (n,). False means that no solution was found from 4 joint
+        positions, the current one and 3 fixed ones; with orientations from 32.
 
     Raises:
         KeyError: The robot has no such link.
-        TypeError: The robot is no object.
-        ValueError: A target or an orientation is none, there is not one orientation for each target, or the
-            tolerance is negative.
+        TypeError: The robot is not an object.
+        ValueError: A target or an orientation is invalid, there is not one orientation for each target, or
+            the tolerance is negative.
     """
     _require(robot=robot)
     robot.get_link_id(link)
@@ -246,9 +246,9 @@ def _turns(orientations: Sequence, count: int) -> np.ndarray:
 
 
 def blocking(robot: Object, target: Sequence[float], link: str) -> list[Object] | None:
-    """The objects that a robot touches when its link is at a target; None if it does not get there.
+    """The objects that a robot touches when its link is at a target; None if it cannot reach it.
 
-    What the robot holds does not count, nor what its root link stands on.
+    Objects that the robot holds, or on which its root link stands, are left out.
     """
     _require(robot=robot)
     robot.get_link_id(link)
@@ -268,7 +268,7 @@ def link_pose_for_joint_config(
 
     Args:
         robot: The robot.
-        joint_config: Values by name of the joint [rad or m]; the others stay.
+        joint_config: Values by name of the joint [rad or m]; the others are unchanged.
         link: Name of the link.
 
     Raises:
@@ -296,7 +296,7 @@ def _require(**objects: Object) -> None:
     """Do nothing if arguments, by name, are objects that can be used.
 
     Raises:
-        TypeError: One is no object.
+        TypeError: One is not an object.
         BulletWorldError: One was removed, or its world has ended.
     """
     for name, item in objects.items():
@@ -316,10 +316,10 @@ def _require_both(**objects: Object) -> None:
 
 
 def _not_negative(**values: float) -> None:
-    """Raise ValueError unless all arguments, by name, are finite numbers from 0 on."""
+    """Raise ValueError unless all arguments, by name, are finite numbers of at least 0."""
     for name, value in values.items():
         if not isinstance(value, Real) or not 0.0 <= value < np.inf:
-            raise ValueError(f"{name}: expected a finite number from 0 on, got {value!r}")
+            raise ValueError(f"{name}: expected a finite number of at least 0, got {value!r}")
 
 
 def _pictures(

@@ -23,9 +23,9 @@ WORTH_A_MODEL = 8
 
 
 def settle(item: Object, poses: np.ndarray, seconds: float) -> np.ndarray:
-    """Simulate the world of an object once for each of its poses, and return where it comes.
+    """Simulate the world of an object once for each of its poses, and return where it ends up.
 
-    What holds it loosely lets go.
+    Loose attachments to it are released.
 
     Args:
         item: The object.

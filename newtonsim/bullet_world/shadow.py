@@ -14,7 +14,7 @@ from newtonsim.bullet_world.twins import mirror
 class World_Sync:
     """Keeps a world and its shadow the same, at the moment when the shadow is used.
 
-    Nothing runs in the background: `sync` copies what there is.
+    Nothing runs in the background: `sync` copies the current state.
 
     Args:
         world: The world.
@@ -58,14 +58,14 @@ class World_Sync:
         """Return the object of the shadow for one of the world.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             ValueError: It is not in the world.
             ObjectRemovedError: It was removed.
         """
         expect(item, Object, "object")
         item.require()
         if item.world is not self.world:
-            raise ValueError(f"{item!r} is no object of this world")
+            raise ValueError(f"{item!r} is not an object of this world")
         shadow = self.shadow
         if not self.object_mapping:
             with self.lock:
@@ -78,8 +78,8 @@ class World_Sync:
         """Return the object of the world for one of the shadow.
 
         Raises:
-            TypeError: It is no object.
-            ValueError: It is not the shadow of one.
+            TypeError: It is not an object.
+            ValueError: It is not the shadow of an object.
         """
         expect(item, Object, "object")
         for main, twin in self.object_mapping.items():

@@ -1,4 +1,4 @@
-"""Worlds for trying things out: one or many copies of a world, named by its objects."""
+"""Worlds for trying things out: one or many copies of a world, addressed by its objects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MORE_STARTS = 28
 
 
 class Trials:
-    """Copies of a world in the worlds of one client, which may differ in where things are.
+    """Copies of a world in the worlds of one client, in which objects may have different poses.
 
     Args:
         world: The world.
@@ -47,7 +47,7 @@ class Trials:
             WorldExitedError: The copies have ended.
         """
         if self._client is None:
-            raise WorldExitedError("these shadows have ended, by exit()")
+            raise WorldExitedError("these shadows were ended by exit()")
         return self._client
 
     def id_of(self, item: Object) -> int:
@@ -65,14 +65,14 @@ class Trials:
     # -- candidates ------------------------------------------------------------------------------------------
 
     def place(self, item: Object, poses: Sequence | np.ndarray) -> None:
-        """Put an object elsewhere in each copy and stop its base; copies of what is attached to it follow.
+        """Move an object in each copy and stop its base; copies of what is attached to it follow.
 
         Args:
             item: The object.
             poses: Pose of the root link for each copy: pairs of position and orientation, or (count, 7).
 
         Raises:
-            ValueError: One is no pose, or there is not one for each copy.
+            ValueError: One is not a pose, or there is not one for each copy.
         """
         rows = pose_rows(poses)
         if len(rows) != self.count:
@@ -146,7 +146,7 @@ class Trials:
         orientations: np.ndarray | None = None,
         more: bool = False,
     ) -> np.ndarray:
-        """Bring a link of a robot near targets by inverse kinematics, and return where it came.
+        """Move a link of a robot towards targets by inverse kinematics, and return where it ends up.
 
         Joints stay within their limits.
 
@@ -165,7 +165,7 @@ class Trials:
         """
         names = [name for name in robot.joints if robot.get_joint_type(name) in ONE_COORDINATE]
         if not names:
-            raise ValueError(f"{robot.name!r} has no joints that could reach for something")
+            raise ValueError(f"{robot.name!r} has no joints with which to reach for something")
         limits = np.array([robot.get_joint_limits(name) for name in names])
         joints = [robot.joints[name] for name in names]
         columns = [robot.movable.index(joint) for joint in joints]
@@ -212,7 +212,7 @@ def _distance(frames: np.ndarray, positions: np.ndarray, orientations: np.ndarra
 
 
 class Shadows(Trials):
-    """Shadows of a world, as it is now, in one batched model; they stay apart from it and from each other.
+    """Copies of the current world in one batched model, independent of it and of each other.
 
     Args:
         world: The world.
@@ -225,7 +225,7 @@ class Shadows(Trials):
         count: Number of copies.
 
     Raises:
-        ValueError: There is no copy, or an object is in another world.
+        ValueError: The number of copies is zero, or an object is in another world.
     """
 
     def __init__(
@@ -236,11 +236,11 @@ class Shadows(Trials):
         device: str | None = None,
     ):
         if not isinstance(count, (int, np.integer)) or count < 1:
-            raise ValueError(f"shadows: expected a whole number from 1 on, got {count!r}")
+            raise ValueError(f"shadows: expected a whole number of at least 1, got {count!r}")
         chosen = list(world.objects if objects is None else objects)
         for item in chosen:
             if item not in world.objects:
-                raise ValueError(f"shadows: {item!r} is no object of this world")
+                raise ValueError(f"shadows: {item!r} is not an object of this world")
         client = BulletClient(p.DIRECT, num_worlds=count, device=device)
         ids = {item: item.id for item in chosen}
         client.mirror(world.client_id, None if objects is None else set(ids.values()))
@@ -256,7 +256,7 @@ class Shadows(Trials):
         self.exit()
 
     def let_go(self, item: Object) -> None:
-        """Remove what holds an object loosely, as its place is another now."""
+        """Remove loose attachments of an object, since it has moved."""
         for attachment in item.attachments.values():
             if attachment.loose and attachment.child is item and attachment.parent in self._ids:
                 self.client.removeConstraint(attachment.id)
@@ -264,7 +264,7 @@ class Shadows(Trials):
                 set_collisions(self.client, a.id, a.links.values(), b.id, b.links.values(), True)
 
     def exit(self) -> None:
-        """End the copies; a second time does nothing."""
+        """End the copies; a second call does nothing."""
         if self._client is not None:
             client, self._client = self._client, None
             client.disconnect()

@@ -1,4 +1,4 @@
-"""Snapshots of a world: poses, joints, velocities, colours, gravity and attachments, put back into it."""
+"""Snapshots of a world: poses, joints, velocities, colours, gravity and attachments, to be restored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Hold(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What a world was like."""
+    """The state of a world."""
 
     gravity: tuple[float, ...]
     objects: dict[Attachable, ObjectState]
@@ -34,7 +34,7 @@ class Snapshot(NamedTuple):
 
 
 def take(world: World) -> Snapshot:
-    """Return what a world is like now."""
+    """Return the current state of a world."""
     holds = [
         Hold(a.parent, a.child, a.parent_link, a.child_link, a.loose, a.offset)
         for a in attachments_of(world.objects)
@@ -44,7 +44,7 @@ def take(world: World) -> Snapshot:
 
 
 def put(snapshot: Snapshot, world: World[Item]) -> list[Item]:
-    """Make a world what a snapshot of it says, and return what moved; removed objects are left out."""
+    """Restore a world from a snapshot, and return what moved; removed objects are left out."""
     if gravity_of(world) != snapshot.gravity:
         world.client.setGravity(*snapshot.gravity)
     present: set[Attachable] = set(world.objects)
@@ -73,7 +73,7 @@ def gravity_of(world: World) -> tuple[float, ...]:
 
 @contextlib.contextmanager
 def undone(world: World) -> Iterator[None]:
-    """Put a world back to what it was at the end, whatever happens inside."""
+    """Restore a world at the end, whatever happens inside."""
     snapshot = take(world)
     try:
         yield

@@ -11,10 +11,10 @@ from newtonsim.bullet_world.objects import Object
 
 
 def mirror(world: World, other: World, twins: Mapping[Object, Object]) -> dict[Object, Object]:
-    """Make a world the same as another one, to the last bit: what is asked and what is simulated.
+    """Make a world identical to another one, bit for bit, in queries and in simulation.
 
     Args:
-        world: The world that is made so.
+        world: The world that is changed.
         other: The world that it becomes like.
         twins: Objects of the world that stand for ones of the other already; those of neither are removed.
 

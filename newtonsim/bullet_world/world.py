@@ -21,7 +21,7 @@ from newtonsim.pybullet_compat.bullet_client import BulletClient
 STEP = 1.0 / 240.0
 """Time of a step of `simulate` [s]."""
 GRAVITY = (0.0, 0.0, -9.8)
-"""Of a new world [m/s²]."""
+"""Gravity of a new world [m/s²]."""
 AXIS_COLORS = ((1.0, 0.0, 0.0, 0.8), (0.0, 1.0, 0.0, 0.8), (0.0, 0.0, 1.0, 0.8))
 
 
@@ -31,19 +31,19 @@ class BulletWorld(World[Object]):
     A new one becomes the current world, has gravity and a floor. `with BulletWorld() as world:` ends it.
 
     Args:
-        type: "GUI" for a window, "DIRECT" for none. Without a display, or if there is a window already, GUI
+        type: "GUI" for a window, "DIRECT" for none. Without a display, or if there already is a window, GUI
             becomes DIRECT with a warning.
         is_shadow_world: Whether it is one that mirrors another: it has no floor of its own and does not
-            become the current world by itself. `shadow_world` makes it.
+            become the current world by itself. `shadow_world` creates it.
 
     Attributes:
         type: "GUI" or "DIRECT".
         is_shadow_world: As given.
-        robot: What `set_robot` said.
+        robot: The robot that `set_robot` has set.
         attachment_event: Called with (object, [object, other]) after two were attached.
         detachment_event: Called likewise after two were detached.
         manipulation_event: Called with (object, [object, *others]) after a pose or joint was set; the others
-            are attached to it and have moved, too.
+            are attached to it and have also moved.
         thread: Identifier of the thread that made it.
 
     Raises:
@@ -78,7 +78,7 @@ class BulletWorld(World[Object]):
     # -- life ------------------------------------------------------------------------------------------------
 
     def exit(self) -> None:
-        """End the world and its shadow; a second time does nothing.
+        """End the world and its shadow; a second call does nothing.
 
         The newest world that still lives becomes the current one.
         """
@@ -121,7 +121,7 @@ class BulletWorld(World[Object]):
         """Say which object is the robot.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             ValueError: It is in another world.
             ObjectRemovedError: It was removed.
         """
@@ -152,10 +152,11 @@ class BulletWorld(World[Object]):
         callback_collision: Callable[[], None],
         callback_no_collision: Callable[[], None] | None = None,
     ) -> None:
-        """Call a function after every step of `simulate` in which two objects touch, another one in others.
+        """Call a function after every step of `simulate` in which two objects touch, and another after other
+        steps.
 
         Raises:
-            TypeError: One of them is no object, or what shall be called cannot be.
+            TypeError: One of them is not an object, or a function is not callable.
             ValueError: One of them is in another world.
         """
         for item in (objectA, objectB):
@@ -185,9 +186,9 @@ class BulletWorld(World[Object]):
         self.client.setGravity(*numbers(gravity, 3, "gravity"))
 
     def set_realtime(self, real_time: bool) -> None:
-        """Let the world with a window go on by itself as time passes, or only when it is simulated.
+        """Let a world with a window advance in real time, or only when it is simulated.
 
-        As in PyBullet, a world without window only goes on when it is simulated; a warning says so.
+        As in PyBullet, a world without a window only advances when it is simulated; a warning says so.
         """
         if real_time and self.type == "DIRECT":
             warnings.warn("set_realtime: a DIRECT world only advances by simulate()", stacklevel=2)
@@ -204,7 +205,7 @@ class BulletWorld(World[Object]):
         """
         seconds = numbers((seconds,), 1, "seconds")[0]
         if seconds < 0.0:
-            raise ValueError(f"seconds: expected no negative number, got {seconds!r}")
+            raise ValueError(f"seconds: expected a number of at least 0, got {seconds!r}")
         for _ in range(int(seconds / STEP + 1.0e-6)):
             self.client.stepSimulation()
             if self._collision_callbacks:
@@ -225,19 +226,19 @@ class BulletWorld(World[Object]):
     # -- states ----------------------------------------------------------------------------------------------
 
     def save_state(self) -> int:
-        """Keep what the world is like, attachments included, and return the number of that state."""
+        """Save the state of the world, including attachments, and return the number of the state."""
         number = next(self._state_ids)
         self._states[number] = snapshots.take(self)
         return number
 
     def restore_state(self, state_id: int) -> None:
-        """Put the world back to a state of `save_state`.
+        """Restore a state of `save_state`.
 
-        Objects that were made since then stay as they are. Those that were removed stay away, with a warning.
-        Each object that moves is a manipulation of its own.
+        Objects that were created since then are unchanged. Those that were removed are not restored, with a
+        warning. Each object that moves is a separate manipulation.
 
         Raises:
-            TypeError: It is no whole number.
+            TypeError: It is not a whole number.
             KeyError: There is no such state.
         """
         self.client  # noqa: B018 (raises if the world has ended)
@@ -248,14 +249,15 @@ class BulletWorld(World[Object]):
         snapshot = self._states[state_id]
         gone = [item.name for item in snapshot.objects if item not in self._objects]
         if gone:
-            warnings.warn(f"restore_state: {', '.join(gone)} was removed and stays away", stacklevel=2)
+            warnings.warn(f"restore_state: {', '.join(gone)} was removed and is not restored", stacklevel=2)
         for item in snapshots.put(snapshot, self):
             self.manipulation_event(item, [item])
 
     def reset_bullet_world(self) -> None:
-        """Detach everything, and put all objects where they were made, with joints as they were then.
+        """Detach everything, and move all objects to their poses at creation, with the joints as they were
+        then.
 
-        Gravity, colours and the robot stay.
+        Gravity, colours and the robot are unchanged.
         """
         for item in self.objects:
             item.detach_all()
@@ -277,7 +279,7 @@ class BulletWorld(World[Object]):
 
     @property
     def world_sync(self) -> World_Sync:
-        """What keeps this world and its shadow the same.
+        """The object that keeps this world and its shadow the same.
 
         Raises:
             WorldExitedError: The world has ended.
@@ -303,7 +305,7 @@ class BulletWorld(World[Object]):
         """The object of the shadow for one of this world.
 
         Raises:
-            TypeError: It is no object.
+            TypeError: It is not an object.
             ValueError: It is not in this world.
         """
         return self.world_sync.shadow_of(object)
@@ -312,8 +314,8 @@ class BulletWorld(World[Object]):
         """The object of this world for one of the shadow.
 
         Raises:
-            TypeError: It is no object.
-            ValueError: It is not the shadow of one.
+            TypeError: It is not an object.
+            ValueError: It is not the shadow of an object.
         """
         return self.world_sync.main_of(object)
 
@@ -321,7 +323,7 @@ class BulletWorld(World[Object]):
         """Return copies of this world as it is now, as worlds of one batched model.
 
         Raises:
-            ValueError: There is to be no copy.
+            ValueError: The number of copies is zero.
         """
         return Shadows(self, count)
 
@@ -329,7 +331,7 @@ class BulletWorld(World[Object]):
 
     @classmethod
     def add_additional_resource_path(cls, path: str) -> None:
-        """Look for files of objects in a folder, too.
+        """Also search a folder for files of objects.
 
         Raises:
             NotADirectoryError: There is no such folder.
@@ -344,8 +346,8 @@ class BulletWorld(World[Object]):
         """Show three coloured axes, red x, green y and blue z, that touch nothing.
 
         Args:
-            position_and_orientation: Where [m], and a quaternion.
-            length: Of each axis [m].
+            position_and_orientation: Position [m] and quaternion.
+            length: Length of each axis [m].
         """
         pose = as_pose(position_and_orientation)
         client, thin = self.client, 0.01
@@ -366,14 +368,14 @@ class BulletWorld(World[Object]):
             )
 
     def remove_vis_axis(self) -> None:
-        """Take all axes away."""
+        """Remove all axes."""
         for uid in self._axes:
             self.client.removeBody(uid)
         self._axes.clear()
 
 
 def _connect(type: str) -> tuple[BulletClient, str]:
-    """Return a client with a window, or without one where there can be none, and which of both it is."""
+    """Return a client with a window, or without one if that is impossible, and which of the two it is."""
     if type == "GUI" and not _has_display():
         warnings.warn("BulletWorld: there is no display, the world is DIRECT", stacklevel=3)
         type = "DIRECT"

@@ -35,9 +35,7 @@ def build_parser() -> Parser:
         commands.add_parser("pybullet-server", help="serve a world to PyBullet scripts in other processes")
     )
     _add_doctor(commands.add_parser("doctor", help="report what works on this machine"))
-    _add_completion(
-        commands.add_parser("completion", help="print a script that completes commands in a shell")
-    )
+    _add_completion(commands.add_parser("completion", help="print a shell completion script"))
     return parser
 
 
@@ -52,7 +50,7 @@ def _add_doctor(parser: argparse.ArgumentParser) -> None:
 def _add_completion(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim completion``."""
     parser.description = (
-        "Print a script that completes commands, options and files (extra 'completion'), such as "
+        "Print a shell completion script for commands, options and files (extra 'completion'), for example "
         "`newtonsim completion bash > ~/.local/share/bash-completion/completions/newtonsim`."
     )
     parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=" or ".join(SHELLS))
@@ -64,16 +62,17 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
         "Run a script or a module with newtonsim under the names pybullet, pybullet_data and pybullet_utils. "
         "Scripts that open a window run without one. With --compare, the script runs under PyBullet and "
         "newtonsim in lockstep: every call is made in both, and the script gets PyBullet's answers. At the "
-        "end it prints the first call whose answers differ, and the time of each kind of call under both."
+        "end it prints the first call whose answers differ, and the time that each kind of call took under "
+        "both."
     )
     parser.add_argument(
         "--data",
         choices=("own", "real"),
-        help="models that pybullet_data provides: ours, or those of the real package if it is installed "
-        "(default: own, or what the environment variable NEWTONSIM_PYBULLET_DATA says)",
+        help="models that pybullet_data provides: our own, or those of the real package if it is installed "
+        "(default: own, or the value of the environment variable NEWTONSIM_PYBULLET_DATA)",
     )
     parser.add_argument(
-        "--compare", action="store_true", help="run under PyBullet, which has to be installed, as well"
+        "--compare", action="store_true", help="also run under PyBullet, which must be installed"
     )
     parser.add_argument(
         "--tolerance",
@@ -81,8 +80,8 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         default=(1e-4, 1e-3),
         metavar=("ABSOLUTE", "RELATIVE"),
-        help="with --compare: allowed difference of numbers, in their units and relative to the vector that "
-        "contains them (default: 1e-4 1e-3)",
+        help="with --compare: absolute tolerance, in the units of the numbers, and tolerance relative to "
+        "the vector that contains them (default: 1e-4 1e-3)",
     )
     parser.add_argument(
         "--steps", type=positive_int, metavar="N", help="with --compare: end the script after N steps"
@@ -102,8 +101,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim run``."""
     parser.description = (
         "Load a robot, place many copies in different poses above the ground, and simulate them. "
-        "Position drives hold the keyframe 'home' (or the first one, or the zero pose); joints of a file "
-        "without actuators get drives."
+        "Position drives hold the keyframe 'home' (or the first one, or the zero pose); if the file has no "
+        "actuators, its joints get drives."
     )
     _add_file(parser, "a quadruped that ships with newtonsim")
     parser.add_argument("--envs", type=positive_int, default=1024, metavar="N", help="copies (default: 1024)")
@@ -137,9 +136,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plot",
         metavar="OUT.png",
-        help="write curves of heights, joints, energies and contact forces of the first 64 worlds",
+        help="plot heights, joint positions, energies and contact forces of the first 64 worlds",
     )
-    parser.add_argument("--snapshot", metavar="OUT.png", help="write a picture of 9 worlds in the last state")
+    parser.add_argument(
+        "--snapshot", metavar="OUT.png", help="write a picture of 9 worlds in their last state"
+    )
     parser.add_argument("--json", metavar="OUT", help="write all figures as JSON")
     parser.add_argument(
         "--view", action="store_true", help="show the run in the web browser, in real time, until Ctrl-C"
@@ -190,14 +191,16 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "name",
         metavar="NAME",
-        help="environment, such as CartPole, Hopper or Ant, or module:NAME for one that a module registers",
+        help="environment, such as CartPole, Hopper or Ant, or module:NAME for one registered by a module",
     )
-    parser.add_argument("--num-envs", type=positive_int, metavar="N", help="worlds (default: by environment)")
+    parser.add_argument(
+        "--num-envs", type=positive_int, metavar="N", help="worlds (default: depends on the environment)"
+    )
     parser.add_argument(
         "--samples",
         type=positive_count,
         metavar="N",
-        help="samples to learn from, such as 2e6 (default: by environment)",
+        help="samples to learn from, such as 2e6 (default: depends on the environment)",
     )
     parser.add_argument("--seconds", type=positive_float, metavar="S", help="stop after this training time")
     parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
@@ -291,7 +294,7 @@ def _add_transfer(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_page(parser: argparse.ArgumentParser) -> None:
-    """Add where the page of the viewer is served."""
+    """Add the arguments that say where the viewer's page is served."""
     page = parser.add_argument_group("viewer")
     page.add_argument(
         "--host",
@@ -313,7 +316,8 @@ def _add_page(parser: argparse.ArgumentParser) -> None:
 def _add_info(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim info``."""
     parser.description = (
-        "Print the tree of bodies and joints of a URDF, MJCF, SDF or USD file, and what was not understood."
+        "Print the tree of bodies and joints of a URDF, MJCF, SDF or USD file, and the parts of it that "
+        "were not understood."
     )
     _add_file(parser)
     instead = parser.add_mutually_exclusive_group()
@@ -336,14 +340,17 @@ def _add_warmup(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Compile kernels into the kernel cache, on all cores. Otherwise they are compiled when they are "
         "first needed, which makes the first run of a robot about ten seconds slower. Name the robots that "
-        "will be simulated, or none to compile everything (a minute or two). Kernels stay in the cache until "
-        "newtonsim, Warp or the machine changes; the environment variable WARP_CACHE_PATH sets its location."
+        "will be simulated, or none to compile everything (a minute or two). Kernels stay in the cache "
+        "until newtonsim, Warp or the machine changes; the environment variable WARP_CACHE_PATH sets the "
+        "location of the cache."
     )
     parser.add_argument(
         "files", nargs="*", metavar="FILE", help="URDF, MJCF or SDF files (default: all kernels)"
     )
-    parser.add_argument("--all", action="store_true", help="also kernels that none of the files needs")
-    parser.add_argument("--gradients", action="store_true", help="also the code for gradients")
+    parser.add_argument(
+        "--all", action="store_true", help="also compile kernels that none of the files needs"
+    )
+    parser.add_argument("--gradients", action="store_true", help="also compile the code for gradients")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     _add_base(parser)
 
@@ -352,13 +359,12 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim pybullet-server``."""
     parser.description = (
         "Serve one world to PyBullet scripts in other processes, which connect with p.connect(p.TCP, host, "
-        "port), p.connect(p.UDP, host, port) or p.connect(p.SHARED_MEMORY, key). The world stays when they "
-        "disconnect. "
-        "Clients access files on the machine of the server, with its rights."
+        "port), p.connect(p.UDP, host, port) or p.connect(p.SHARED_MEMORY, key). The world persists when "
+        "they disconnect. Clients access files on the server's machine, with the server's permissions."
     )
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="(default: 127.0.0.1)")
     parser.add_argument(
-        "--port", type=natural_int, default=6667, metavar="N", help="0 for any free one (default: 6667)"
+        "--port", type=natural_int, default=6667, metavar="N", help="port, 0 for any free one (default: 6667)"
     )
     parser.add_argument(
         "--shared-memory-key",
@@ -370,14 +376,15 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--folder",
         metavar="PATH",
-        help="where clients may read and write files, besides the data of packages (default: the working "
-        "folder with a --host that other machines reach, else anywhere)",
+        help="folder where clients may read and write files, besides the data of packages (default: the "
+        "working folder if other machines can reach --host, otherwise anywhere)",
     )
     parser.add_argument(
         "--tls",
         nargs=2,
         metavar=("CERTIFICATE", "KEY"),
-        help="PEM files: encrypt connections; clients give the option --tls=FILE, with whom they trust",
+        help="PEM files: encrypt connections; clients connect with the option --tls=FILE, the certificate "
+        "that they trust",
     )
     parser.add_argument(
         "--num-worlds", type=positive_int, default=1, metavar="N", help="copies of the world (default: 1)"
@@ -386,7 +393,7 @@ def _add_pybullet_server(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> None:
-    """Add the robot file and how its base is held."""
+    """Add the arguments for the robot file and how its base is held."""
     optional: dict[str, Any] = {"nargs": "?"} if default else {}
     text = "URDF, MJCF, SDF or USD file" + (f" (default: {default})" if default else "")
     parser.add_argument("file", metavar="FILE", help=text, **optional)
@@ -394,7 +401,7 @@ def _add_file(parser: argparse.ArgumentParser, default: str | None = None) -> No
 
 
 def _add_base(parser: argparse.ArgumentParser) -> None:
-    """Add how the base of a robot is held."""
+    """Add the argument that says how the base of a robot is held."""
     parser.add_argument(
         "--base",
         choices=("auto", "free", "fixed"),

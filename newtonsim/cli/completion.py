@@ -1,4 +1,4 @@
-"""``newtonsim completion``: a script that completes commands in a shell."""
+"""``newtonsim completion``: a completion script for a shell."""
 
 from __future__ import annotations
 

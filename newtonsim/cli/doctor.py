@@ -12,7 +12,7 @@ from newtonsim.cli.warmup import folder_size
 
 _EXTRAS = {
     "view": "viewer in the browser",
-    "plot": "curves and drawings of models",
+    "plot": "plots and drawings of models",
     "video": "videos",
     "opengl": "windows on the desktop",
     "mesh": "COLLADA meshes",
@@ -26,9 +26,9 @@ _EXTRAS = {
     "ray": "training on a Ray cluster",
     "mujoco": "MuJoCoSolver",
     "server": "the PyBullet server",
-    "completion": "completion of commands in a shell",
+    "completion": "shell completion",
 }
-"""What each extra is for; those for developing are not told."""
+"""What each extra is for, except the extras for developers."""
 
 
 def doctor(arguments: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def _devices() -> Iterator[tuple[str, str]]:
         else:
             yield str(device), f"{device.name}, sm_{device.arch}, {device.total_memory / 2**30:.0f} GiB"
     if not wp.is_cuda_available():
-        yield "cuda", "no driver, or no GPU that it knows: everything runs on the CPU"
+        yield "cuda", "no driver, or no GPU that the driver supports: everything runs on the CPU"
 
 
 def _kernels() -> Iterator[tuple[str, str]]:
@@ -76,7 +76,7 @@ def _extras() -> Iterator[tuple[str, str]]:
 
 
 def _packages(extra: str) -> list[str]:
-    """Return the packages that an extra asks for, those of the extras that it names included."""
+    """Return the packages that an extra requires, also by way of other extras."""
     found: list[str] = []
     for line in metadata.requires("newtonsim") or ():
         requirement, _, condition = line.partition(";")

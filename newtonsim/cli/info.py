@@ -18,11 +18,11 @@ _COLUMNS = {
     "unsupported": "not or partly",
     "ignored": "without effect",
 }
-"""Headings of what becomes of an element, by its name in `ImportReport.elements`."""
+"""Column headings for what happens to an element, by the name in `ImportReport.elements`."""
 
 
 def info(arguments: argparse.Namespace) -> int:
-    """Print what a robot file holds and what was not understood of it, or how it compares with its oracle."""
+    """Print what a robot file contains and what was not understood, or how it compares with its oracle."""
     if arguments.oracle:
         from newtonsim.fidelity import compare_with_oracle
 
@@ -34,7 +34,7 @@ def info(arguments: argparse.Namespace) -> int:
 
 
 def fidelity(robot: Robot) -> list[str]:
-    """Return the lines of ``newtonsim info --report``: what was made of each kind of element, and why."""
+    """Return the lines of ``newtonsim info --report``: how each kind of element was imported, and why."""
     report = robot.report
     lines = [f"{report.name or robot.path}: {report.format.upper()}"]
     if report.elements:
@@ -70,7 +70,7 @@ def describe(robot: Robot) -> list[str]:
 
 
 def _tree(builder: ModelBuilder, root: int, root_joint: int | None) -> list[str]:
-    """Return the lines of a kinematic tree; without recursion, so that a long chain is no problem."""
+    """Return the lines of a kinematic tree. There is no recursion, so that a chain may be of any length."""
     children: dict[int, list[int]] = {}
     for joint, parent in enumerate(builder.joint_parent):
         children.setdefault(parent, []).append(joint)
@@ -97,7 +97,7 @@ def _joint(builder: ModelBuilder, joint: int) -> list[str]:
 
 
 def _axis(builder: ModelBuilder, axis: int, linear: bool) -> str:
-    """Return direction, limits, drive and passive terms of an axis."""
+    """Return the direction, limits, drive and passive terms of an axis."""
     unit, torque = ("m", "N") if linear else ("rad", "N m")
     x, y, z = (f"{float(v):.3g}" for v in builder.joint_axis[axis])
     parts = [f"{'along' if linear else 'about'} ({x} {y} {z})"]
@@ -126,7 +126,7 @@ def _shapes_of(builder: ModelBuilder, body: int) -> list[int]:
 
 
 def _shape(builder: ModelBuilder, shape: int) -> str:
-    """Return kind and size of a shape, in brackets where it collides with nothing."""
+    """Return the kind and size of a shape, in brackets if it collides with nothing."""
     kind = GeoType(builder.shape_geo_type[shape])
     x, y, z = (float(v) for v in builder.shape_geo_scale[shape])
     size = {

@@ -1,4 +1,4 @@
-"""The command ``newtonsim``: finds the command that is asked for, and reports errors on one line."""
+"""The command ``newtonsim``: runs the requested subcommand, and reports errors on one line."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:
-    """Return the function of a command, which has its name, as has the module; each loads what it needs."""
+    """Return the function of a command, named like its module; each imports what it needs."""
     name = name.replace("-", "_")
     return getattr(importlib.import_module(f"newtonsim.cli.{name}"), name)
 
 
 def _one_line(error: Exception) -> str:
-    """Return the message of an error on one line; of the system's, file and reason without their number."""
+    """Return the message of an error on one line; for an OSError, file and reason without the number."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{os.fsdecode(error.filename)}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return " ".join(str(error).split()) or type(error).__name__

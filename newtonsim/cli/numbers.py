@@ -1,4 +1,4 @@
-"""Numbers among the arguments of commands, for the `type` of argparse."""
+"""Numeric arguments of commands, as the `type` of argparse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A parser whose errors are one line, with what was probably meant."""
+"""A parser that reports an error on one line and suggests what was probably meant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser of a command line with commands, each of which has a parser of this kind."""
+    """Parser of a command line with subcommands, each of which has a parser of this kind."""
 
     commands: Mapping[str, Parser] = {}
     """Parsers of the commands, by their names."""
@@ -44,6 +44,6 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(word: str, choices: Iterable[str]) -> str:
-    """Return a question after the choice that is most like a word, or nothing."""
+    """Return a question that suggests the choice most similar to a word, or ""."""
     alike = difflib.get_close_matches(word, list(choices), n=1)
     return f" (did you mean {alike[0]}?)" if alike else ""

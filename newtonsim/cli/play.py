@@ -1,4 +1,4 @@
-"""``newtonsim play``: a policy that was trained, in figures, as a video, or in the web browser."""
+"""``newtonsim play``: run a trained policy, and show it as figures, as a video, or in the web browser."""
 
 from __future__ import annotations
 
@@ -56,17 +56,15 @@ def play(arguments: argparse.Namespace) -> int:
 
 
 def policy_path(path: str) -> str:
-    """Return the file of a policy by its name or its run's folder, where it may not have been written yet."""
+    """Return the file of a policy, given it or the folder of its run, where it is written if need be."""
     if not os.path.isdir(path):
         if not os.path.exists(path):
-            raise NewtonsimError(f"{path}: there is no such file or folder")
+            raise NewtonsimError(f"{path}: no such file or folder")
         return path
     file = os.path.join(path, "policy.onnx")
     if not os.path.exists(file) and not os.path.exists(os.path.join(path, "checkpoint.pt")):
         runs = sorted(n for n in os.listdir(path) if os.path.exists(os.path.join(path, n, "policy.onnx")))
-        there = (
-            f"there are runs with policies in it: {', '.join(runs)}" if runs else "no policy.onnx is in it"
-        )
+        there = f"it contains runs with policies: {', '.join(runs)}" if runs else "it contains no policy.onnx"
         raise NewtonsimError(f"{path}: expected the folder of a run; {there}")
     return file
 

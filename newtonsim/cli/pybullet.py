@@ -46,7 +46,7 @@ def _compare(name: str, arguments: argparse.Namespace) -> int:
 
     if arguments.data == "own":
         raise NewtonsimError(
-            "--data own does not go with --compare: both read the models of the real package"
+            "--data own cannot be combined with --compare: both engines read the models of the real package"
         )
     run = Lockstep(Tolerances(*arguments.tolerance), arguments.steps)
     run.install()
@@ -61,7 +61,7 @@ def _compare(name: str, arguments: argparse.Namespace) -> int:
 
 
 def _status(name: str, as_module: bool) -> int:
-    """Run a script or a module; return 0, or 1 if it ended with an error, which is printed."""
+    """Run a script or a module; return 0, or print its error and return 1."""
     try:
         _run(name, as_module)
     except Exception as error:
@@ -81,7 +81,7 @@ def _run(name: str, as_module: bool) -> None:
 
 
 def _print_traceback(error: Exception) -> None:
-    """Print where the script failed, without the frames that started it."""
+    """Print where the script failed, without our own stack frames."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in _STARTERS:
         frames = frames.tb_next

@@ -23,7 +23,7 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
         Exit status 0.
 
     Raises:
-        NewtonsimError: A package is missing, or a file of TLS cannot be used.
+        NewtonsimError: A package is missing, or a TLS file cannot be used.
         OSError: The port or the key is in use.
     """
     from newtonsim.pybullet_compat.clients.table import disconnect
@@ -60,7 +60,7 @@ def pybullet_server(arguments: argparse.Namespace) -> int:
 
 
 def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
-    """Encryption by the certificate and the key that were named, None without."""
+    """Return the encryption with the given certificate and key, None if none are given."""
     from newtonsim.pybullet_compat.server.tls import server_context
 
     if arguments.tls is None:
@@ -72,14 +72,14 @@ def _tls(arguments: argparse.Namespace) -> ssl.SSLContext | None:
 
 
 def _folder(arguments: argparse.Namespace) -> str | None:
-    """Folder that clients are kept in: as asked for, else the working one if other machines can connect."""
+    """Return the folder that confines clients: the given one, or the working one if others can connect."""
     if arguments.folder is None and not _is_loopback(arguments.host):
         return os.getcwd()
     return arguments.folder
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
+    """Tell whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""What ``newtonsim run`` keeps of a run, and the files that it makes of that."""
+"""What ``newtonsim run`` records, and the files that it writes from it."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ OUTPUTS = ("record", "usd", "plot", "snapshot", "video")
 
 
 class RunRecorder:
-    """Records a run if a file is wanted of it, and makes the files of the recording.
+    """Records a run if an output file needs it, and writes these files.
 
     Args:
-        simulator: What runs.
-        arguments: Which files are wanted.
+        simulator: The simulator of the run.
+        arguments: Say which files to write.
         figures: Counts and names.
     """
 
@@ -90,7 +90,7 @@ class RunRecorder:
 
 
 def save_usd(path: str, recording: Recording) -> None:
-    """Write a recording as an animation, its worlds side by side."""
+    """Write a recording as an animation with its worlds side by side."""
     from newtonsim.render.sim_renderer.usd import UsdAnimation
 
     model, state = recording.model, recording.load(0)
@@ -106,7 +106,7 @@ def plot_run(recording: Recording, title: str) -> Figure:
 
     Args:
         recording: A run of equal worlds.
-        title: Line above the picture.
+        title: Title of the figure.
 
     Returns:
         The figure.

@@ -1,4 +1,4 @@
-"""What ``newtonsim run`` reports: the figures of a run, how they are judged, and their table."""
+"""What ``newtonsim run`` reports: the figures of a run, how they are computed, and their table."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ STANDING_DROP_LEAST = 0.02  # [m]
 
 @dataclass
 class Figures:
-    """What a run found; written by --json as it stands.
+    """The figures of a run; --json writes this object as it is.
 
-    Counts are per world except `contacts`. Heights are those of the first free base; None without one.
+    Counts are per world except `contacts`. Heights are those of the first free base, None if there is none.
     """
 
     file: str
@@ -79,7 +79,7 @@ class Home:
 
     @classmethod
     def of(cls, model: Model, state: State) -> Home | None:
-        """Measure it in a state whose first world is in the home pose; None without a free base."""
+        """Measure a state whose first world is in the home pose; return None if there is no free base."""
         bases = root_bodies(model)
         if not bases.size:
             return None
@@ -90,7 +90,7 @@ class Home:
 
 
 def judge(model: Model, state: State, home: Home | None, figures: Figures) -> None:
-    """Fill in the figures of the last state; worlds that are not finite count nowhere else."""
+    """Fill in the figures of the last state; non-finite worlds are counted, and left out of the rest."""
     from newtonsim import dynamics
     from newtonsim.collision.collide import collide
 
@@ -160,7 +160,7 @@ def table(figures: Figures) -> str:
 
 
 def _numbers(worlds: list[int]) -> str:
-    """Return world numbers as text, shortened."""
+    """Return the indices of worlds as a shortened list."""
     if not worlds:
         return "none"
     more = f" and {len(worlds) - 20} more" if len(worlds) > 20 else ""

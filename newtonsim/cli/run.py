@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulate as the arguments say, print a table and write the files that were asked for."""
+    """Simulate as the arguments say, print a table and write the requested files."""
     _check_outputs(arguments)
 
     device = device_name(arguments.device)
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     model = build_scene(robot, arguments.envs, device)
     if not model.joint_coord_count:
         raise NewtonsimError(
-            f"{robot.path}: nothing can move; --base free lets the root of a URDF robot move"
+            f"{robot.path}: nothing in it can move; --base free lets the root of a URDF robot move"
         )
     figures = _plan(robot, model, arguments)
     figures.compile_seconds = loading
@@ -56,14 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _live(simulator: Simulator, arguments: argparse.Namespace, name: str) -> LiveView | None:
-    """Return what shows the run in the browser, None if that was not asked for."""
+    """Return what shows the run in the browser, None without --view."""
     if not arguments.view:
         return None
     return LiveView(simulator, arguments, name)
 
 
 def _check_outputs(arguments: argparse.Namespace) -> None:
-    """Raise now rather than after the simulation if an output cannot be made."""
+    """Raise before the simulation, not after it, if an output cannot be written."""
     if arguments.plot:
         if importlib.util.find_spec("matplotlib") is None:
             raise NewtonsimError("--plot needs matplotlib: pip install newtonsim[plot]")
@@ -121,7 +121,7 @@ def _plan(robot: Robot, model: Model, arguments: argparse.Namespace) -> Figures:
 
 
 def _prepare(model: Model, figures: Figures, arguments: argparse.Namespace) -> tuple[Simulator, Home | None]:
-    """Capture a step and place the robots; return the simulator and what the home pose is like."""
+    """Capture a step and place the robots; return the simulator and measurements of the home pose."""
     import warp as wp
 
     from newtonsim import Simulator

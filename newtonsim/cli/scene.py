@@ -1,4 +1,4 @@
-"""Scenes of the command line: a robot file, many copies of it over the ground, varied start poses."""
+"""Scenes of the command line: many copies of a robot above the ground, in varied start poses."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Robot:
 
     @property
     def remarks(self) -> list[str]:
-        """What the importer ignored, approximated or does not model, one line an element."""
+        """What the importer ignored, approximated or does not model, one line per element."""
         return [str(entry) for entry in self.report.entries]
 
     @property
     def grouped_remarks(self) -> list[str]:
-        """The remarks, one line for all that say the same of elements with the same tag."""
+        """The remarks, merged into one line where they say the same about elements with the same tag."""
         groups: dict[tuple[str, ...], list[ReportEntry]] = {}
         for entry in self.report.entries:
             tag = "prim" if _is_prim(entry) else _label(entry)
@@ -72,7 +72,7 @@ class Robot:
 
     @property
     def warnings(self) -> list[str]:
-        """What of it changes the motion, one line for all elements of a kind."""
+        """The remarks that concern the motion, one line per kind of element."""
         counts: dict[str, int] = {}
         for entry in self.report.entries:
             if entry.kind != "ignored":
@@ -86,7 +86,7 @@ def _is_prim(entry: ReportEntry) -> bool:
 
 
 def _label(entry: ReportEntry) -> str:
-    """Path of a prim, without the schema that the remark may be about; tag of an XML element."""
+    """Return the path of a prim, without the schema that a remark may name, or the tag of an XML element."""
     return entry.element.split()[0]
 
 
@@ -106,12 +106,12 @@ def _places(entries: list[ReportEntry]) -> str:
 def load_robot(
     path: str | os.PathLike, base: str = "auto", hold: bool = False, self_collision: bool = False
 ) -> Robot:
-    """Read a USD file, told by its ending, or URDF, MJCF or SDF, told apart by the root element.
+    """Read a USD file, recognised by its ending, or a URDF, MJCF or SDF file, recognised by the root element.
 
     Args:
         path: The file.
-        base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF and SDF say it
-            themselves, and USD does.
+        base: "free" or "fixed" root of a URDF robot; "auto" decides by the root link. MJCF, SDF and USD files
+            state it themselves.
         hold: Give position drives with the importers' default gains to joints of files without actuators.
         self_collision: Let links of an MJCF robot collide with each other.
 
@@ -135,7 +135,7 @@ def load_robot(
 
 def _why_empty(path: str) -> str:
     if path.lower().endswith(USD_ENDINGS):
-        return "the file has no bodies, as if it were an animation without physics, for usdview"
+        return "the file has no bodies; it may be an animation without physics, which usdview shows"
     return "the file has no bodies"
 
 
@@ -168,7 +168,7 @@ def build_scene(robot: Robot, envs: int, device: str | None) -> Model:
 
 
 def sample_scene(robot: Robot, device: str | None) -> Model:
-    """Return a model of one robot over a ground plane: what it needs to be compiled, scenes of it need."""
+    """Return a model of one robot over a ground plane; it needs the same kernels as scenes of many copies."""
     return _scene(robot, 1, True).finalize(device)
 
 
@@ -184,10 +184,10 @@ def _scene(robot: Robot, envs: int, ground: bool) -> ModelBuilder:
 
 
 def vary_start(model: Model, state: State, seed: int) -> None:
-    """Turn, tilt, lift and bend the robots, each world in its own way, and evaluate the kinematics.
+    """Turn, tilt, lift and bend the robots, differently in each world, and evaluate the kinematics.
 
-    Free bases get any yaw, a tilt up to MAX_TILT and a height at which the lowest point is CLEARANCE above
-    the ground. Joints with axes get noise within their limits.
+    Free bases get a random yaw, a tilt of at most MAX_TILT and a height at which the lowest point is
+    CLEARANCE above the ground. Joints with axes get noise within their limits.
 
     Args:
         model: Scene with equal worlds.
@@ -207,7 +207,7 @@ def vary_start(model: Model, state: State, seed: int) -> None:
 
 
 def stand(model: Model, state: State) -> None:
-    """Lift robots that reach below the ground, where a root joint allows it, and evaluate the kinematics.
+    """Lift robots that reach below the ground, if their root joint allows it, and evaluate the kinematics.
 
     Args:
         model: Scene with equal worlds.
@@ -220,7 +220,7 @@ def stand(model: Model, state: State) -> None:
 
 
 def _lift(model: Model, state: State, height: np.ndarray) -> None:
-    """Lift the robots of each world by a height (worlds,) [m]; infinite ones count as none."""
+    """Lift the robots of each world by a height (worlds,) [m]; infinite heights count as zero."""
     from newtonsim.kinematics import eval_fk
 
     q = state.joint_q.numpy().astype(np.float64).reshape(model.world_count, -1)
@@ -230,7 +230,7 @@ def _lift(model: Model, state: State, height: np.ndarray) -> None:
 
 
 def lowest_points(model: Model, state: State) -> np.ndarray:
-    """Return the height of the lowest point of each world that can touch the ground [m], +inf without any."""
+    """Return the height of the lowest point of each world that can touch the ground [m], or +inf."""
     from newtonsim.render.shapes import ShapeTable
 
     shapes = ShapeTable.of(model)
@@ -249,7 +249,7 @@ def root_bodies(model: Model) -> np.ndarray:
 
 
 def _is_fixed(root: Node) -> bool:
-    """Tell whether the root link of a URDF robot stands for the world: named so, or without mass."""
+    """Tell whether the root link of a URDF robot stands for the world: it is named 'world' or has no mass."""
     children = {
         joint.find("child").attrib.get("link") for joint in root.findall("joint") if joint.find("child")
     }
@@ -292,7 +292,7 @@ def _axis_coordinates(builder: ModelBuilder) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _Joint:
-    """A joint of the first world; coordinates count from the start of the world."""
+    """A joint of the first world; its coordinates are numbered from the start of the world."""
 
     kind: JointType
     is_root: bool
@@ -304,7 +304,7 @@ class _Joint:
 
 
 def _joints_of_first_world(model: Model) -> list[_Joint]:
-    """Return the joints that every world has."""
+    """Return the joints of the first world."""
     kind, parent = model.joint_type.numpy(), model.joint_parent.numpy()
     q_start, axis_start = model.joint_q_start.numpy(), model.joint_axis_start.numpy()
     dims, frames = model.joint_axis_dim.numpy(), model.joint_X_p.numpy().astype(np.float64)
@@ -348,9 +348,9 @@ def _turn_free_bases(model: Model, q: np.ndarray, rng: np.random.Generator) -> N
 
 
 def _lift_direction(model: Model) -> np.ndarray:
-    """Return how the coordinates of a world (n,) change per metre of lift, where a root joint allows it.
+    """Return how the coordinates of a world (n,) change per metre of lift, where its root can be lifted.
 
-    Free bases rise, and so do planar robots that slide along the vertical; others have zeros only.
+    Free bases and planar robots that slide along the vertical can be lifted; others get zeros.
     """
     direction = np.zeros(model.joint_coord_count // model.world_count)
     axes = model.joint_axis.numpy().astype(np.float64)
@@ -368,7 +368,7 @@ def _lift_direction(model: Model) -> np.ndarray:
 def _is_in_the_ground(robot: Robot, device: str | None) -> bool:
     """Tell whether a robot reaches below z = 0 in its home pose and cannot be lifted.
 
-    On the device of the scene, for which the kernels are loaded: another one would compile its own.
+    This runs on the device of the scene, whose kernels are loaded: another device would compile its own.
     """
     from newtonsim.kinematics import eval_fk
 

@@ -20,14 +20,14 @@ def device_name(name: str | None) -> str:
 
 
 def default_file() -> str:
-    """Return the robot that is taken if none is named."""
+    """Return the robot that is used if none is named."""
     from newtonsim.examples.assets import asset_path
 
     return str(asset_path("quadruped.xml"))
 
 
 def load_kernels(robot: Robot, device: str) -> float:
-    """Compile what is not in Warp's cache, on all cores, and say so: the first time it takes a while.
+    """Compile what Warp's cache lacks, on all cores, and announce it, since the first time takes a while.
 
     Returns:
         How long it took [s].

@@ -1,4 +1,4 @@
-"""``newtonsim train``: a policy for an environment learns, and can be stopped and go on."""
+"""``newtonsim train``: train a policy for an environment; a run can be stopped and continued."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def train(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) is not None:
             changes[name] = getattr(arguments, name)
     if arguments.ray_address is not None and arguments.ray_workers is None:
-        raise NewtonsimError("--ray-address: it takes --ray-workers N, too")
+        raise NewtonsimError("--ray-address also requires --ray-workers N")
     settings = learn.settings_of(task.name, changes)
     options = key_values("--option", arguments.option)
     run = learn.Run(arguments.name, settings, options, arguments.seed)
@@ -41,16 +41,16 @@ def train(arguments: argparse.Namespace) -> int:
     make_workers = learn.LocalWorkers
     if arguments.ray_workers is not None:
         make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
-    _say(f"{folder}: making {settings.num_envs} worlds of {task.name}")
+    _say(f"{folder}: creating {settings.num_envs} worlds of {task.name}")
     training = learn.Training(run, folder, device, make_workers, arguments.threads)
     if training.progress.iteration:
-        print(f"{folder}: going on after {training.progress.samples:,} samples")
+        print(f"{folder}: continuing after {training.progress.samples:,} samples")
     try:
         _learn_on(training, arguments)
     except KeyboardInterrupt:
         training.save()
         training.close()
-        print(f"stopped; the same command goes on from {folder}", file=sys.stderr)
+        print(f"stopped; the same command continues from {folder}", file=sys.stderr)
         return 130
     policy = training.finish()
     print(f"best policy: {os.path.join(folder, 'policy.onnx')}")
@@ -59,16 +59,16 @@ def train(arguments: argparse.Namespace) -> int:
 
 
 def let_threads_sleep() -> None:
-    """Keep the threads of OpenMP in torch from spinning between its operations; before torch is imported.
+    """Keep torch's OpenMP threads from spinning between operations; call this before torch is imported.
 
-    On a machine with other work they take the time from each other: updates of small networks take many times
-    as long now and then.
+    On a busy machine, spinning threads take CPU time from each other, and an update of a small network
+    occasionally takes many times as long.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def find_task(name: str) -> type[Task]:
-    """Return the task of an environment, which a module in the present folder may register."""
+    """Return the task of an environment, which a module in the current folder may register."""
     sys.path.insert(0, os.getcwd())
     try:
         from newtonsim.envs import find
@@ -78,7 +78,7 @@ def find_task(name: str) -> type[Task]:
 
 
 def import_learn() -> Any:
-    """Return newtonsim.learn; an error says what to install."""
+    """Import and return newtonsim.learn; if that fails, the error says what to install."""
     try:
         from newtonsim import learn
     except ImportError as error:
@@ -87,7 +87,7 @@ def import_learn() -> Any:
 
 
 def key_values(option: str, pairs: Sequence[str]) -> dict[str, Any]:
-    """Read NAME=VALUE pairs; values are Python's literals, or else text."""
+    """Read NAME=VALUE pairs; values are Python literals or plain text."""
     values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
@@ -101,7 +101,7 @@ def key_values(option: str, pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
-    """Do iterations until all samples are used, or the time is."""
+    """Iterate until the samples or the time are used up."""
     tells = _Tells(training)
     limit = arguments.seconds or math.inf
     saved = time.perf_counter()
@@ -115,7 +115,7 @@ def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
 
 
 class _Tells:
-    """A line about how far training is, written over on a terminal."""
+    """A progress line, which is overwritten on a terminal."""
 
     def __init__(self, training: Training):
         self._training, self._last, self._line = training, -math.inf, ""
@@ -123,7 +123,7 @@ class _Tells:
         self._terminal = sys.stderr.isatty()
 
     def tell(self, told: dict[str, float]) -> None:
-        """Say what an iteration has brought, if it is time."""
+        """Print the progress after an iteration, if it is time."""
         p, settings = self._training.progress, self._training.run.settings
         rate = told["samples_per_second"]
         rest = max(0.0, (settings.samples - p.samples) / rate)
@@ -136,7 +136,7 @@ class _Tells:
             self._write()
 
     def end(self) -> None:
-        """Say the last line, unless it has been said."""
+        """Print the last line, unless it has been printed."""
         if self._line:
             if self._line != self._said:
                 self._write()
@@ -151,12 +151,12 @@ class _Tells:
 
 
 def _of(part: int, whole: int) -> str:
-    """Write a part of a number with the unit that suits the whole."""
+    """Format a part of a number in the unit that suits the whole."""
     return f"{part / 1e6:.2f} of {whole / 1e6:.2f} M" if whole >= 1_000_000 else f"{part:,} of {whole:,}"
 
 
 def _say(line: str) -> None:
-    """Tell what takes its time now."""
+    """Print what is about to take time."""
     print(line, file=sys.stderr, flush=True)
 
 

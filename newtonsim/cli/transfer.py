@@ -1,4 +1,4 @@
-"""``newtonsim transfer``: a policy that was trained here plays in another physics engine."""
+"""``newtonsim transfer``: play a policy that was trained here in another physics engine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def transfer(arguments: argparse.Namespace) -> int:
-    """Play a policy here and there as the arguments say, and print how well it does."""
+    """Play a policy here and in another engine as the arguments say, and print how well it performs."""
     let_threads_sleep()
     path = policy_path(arguments.policy)
     learn = import_learn()
@@ -31,12 +31,12 @@ def transfer(arguments: argparse.Namespace) -> int:
         print(f"seed {seed}, {found.engine}: {there}")
     print(f"all seeds, here: {_means(found.here)}; {found.engine}: {_means(found.there)}")
     if found.share == found.share:
-        print(f"{found.engine} brings {100.0 * found.share:.0f} % of the return here")
+        print(f"{found.engine} achieves {100.0 * found.share:.0f} % of the return here")
     return 0
 
 
 def _means(episodes: tuple[Episodes, ...]) -> str:
-    """Return mean return and tracking error of the episodes of all seeds."""
+    """Return the mean return and tracking error of the episodes of all seeds."""
     text = f"return {np.concatenate([e.returns for e in episodes]).mean():.2f}"
     errors = [e.errors for e in episodes if e.errors is not None]
     return f"{text}, tracking error {np.nanmean(errors):.3f} {episodes[0].unit}" if errors else text

@@ -39,7 +39,7 @@ def view(arguments: argparse.Namespace) -> int:
 
 
 def is_recording(path: str | os.PathLike) -> bool:
-    """Whether a file is one that `newtonsim.render.Recorder` has written."""
+    """Tell whether a file was written by `newtonsim.render.Recorder`."""
     from newtonsim.render.recordings.format import SIGNATURE
 
     with open(path, "rb") as file:
@@ -47,16 +47,16 @@ def is_recording(path: str | os.PathLike) -> bool:
 
 
 def open_viewer(state: State | None, model: Model, arguments: argparse.Namespace, name: str) -> Viewer:
-    """Open a viewer where the arguments say, tell where it is, and open a browser if there may be one."""
+    """Open a viewer as the arguments say, print its address, and open a browser if there is a screen."""
     from newtonsim.render.viewer import Viewer
 
     viewer = Viewer(
         model, arguments.host, arguments.port, effects=not arguments.plain, title=name, state=state
     )
-    print(f"viewer: {viewer.url} (Ctrl-C ends it)")
+    print(f"viewer: {viewer.url} (Ctrl-C to quit)")
     if "SSH_CONNECTION" in os.environ:
         tunnel = f"ssh -L {viewer.port}:localhost:{viewer.port} {os.uname().nodename}"
-        print(f"at home: {tunnel}, then the same address")
+        print(f"on your own machine: {tunnel}, then open the same address")
     elif not arguments.no_browser and _has_screen():
         viewer.open_browser()
     sys.stdout.flush()
@@ -64,7 +64,7 @@ def open_viewer(state: State | None, model: Model, arguments: argparse.Namespace
 
 
 class LiveView:
-    """Shows a run that goes on in a loop, at the speed of real time at most.
+    """Shows a run that a loop steps, no faster than real time.
 
     Args:
         simulator: What the loop steps.
@@ -79,7 +79,7 @@ class LiveView:
         self.show()
 
     def step(self, count: int) -> None:
-        """Make steps under the force of the mouse."""
+        """Take steps, with the force of the mouse applied."""
         simulator, mouse = self._simulator, self._viewer.mouse
         if not mouse.holds:
             simulator.step(count)
@@ -89,7 +89,7 @@ class LiveView:
                 simulator.step(1)
 
     def show(self) -> None:
-        """Show the present state when its time has come; wait while a user has paused."""
+        """Show the current state when it is due; wait while the user has paused."""
         simulator = self._simulator
         lead = simulator.time - (time.perf_counter() - self._start)
         if lead > 0.0:
@@ -101,7 +101,7 @@ class LiveView:
         self._start += time.perf_counter() - before
 
     def stay(self) -> None:
-        """Go on showing the last state until Ctrl-C."""
+        """Keep showing the last state until Ctrl-C."""
         _stay(self._viewer)
         self._viewer.close()
 
@@ -118,7 +118,7 @@ def _view_recording(path: str, arguments: argparse.Namespace) -> int:
 
 
 def _simulator(model: Model, arguments: argparse.Namespace, time_step: float) -> Simulator:
-    """Return a simulator of robots that stand on the ground, or above it in many ways if there are many."""
+    """Return a simulator of one robot that stands on the ground, or of many in varied poses above it."""
     from newtonsim import Simulator
     from newtonsim.solvers import FeatherstoneSolver
 
@@ -140,7 +140,7 @@ def _stay(viewer: Viewer) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser with windows may be there; one for terminals would take over this one."""
+    """Tell whether a graphical browser may be there; a text browser would take over this terminal."""
     return sys.platform in ("darwin", "win32") or any(
         os.environ.get(n) for n in ("DISPLAY", "WAYLAND_DISPLAY")
     )

@@ -12,7 +12,7 @@ from newtonsim.runtime import progress
 
 
 def warmup(arguments: argparse.Namespace) -> int:
-    """Compile what the arguments ask for, and say what was done and where it is kept."""
+    """Compile what the arguments ask for, and print what was compiled and where it is cached."""
     import warp as wp
 
     import newtonsim

@@ -24,7 +24,7 @@ _SURFACE_FAMILIES = (
     int(manifolds.FAMILY_MESH_MESH),
     int(manifolds.FAMILY_SDF),
 )
-"""Families of pairs whose narrow phase reads the surfaces of the collision plan, too."""
+"""Families of pairs whose narrow phase also reads the surfaces of the collision plan."""
 
 
 def collide(model: Model, state: State, contacts: Contacts | None = None, dt: float = 0.0) -> Contacts:
@@ -33,15 +33,15 @@ def collide(model: Model, state: State, contacts: Contacts | None = None, dt: fl
     Args:
         model: The model.
         state: Poses are read from `body_q`, and velocities from `body_qd` if dt is positive.
-        contacts: Where to write; None for the model's own buffer.
+        contacts: Buffer to write to; None for the model's own.
         dt: Time [s] to look ahead: points that arrive within it are found even beyond the contact margin.
 
     Returns:
-        The contacts, with gaps up to `model.rigid_contact_margin` [m]. If a world has more than there is room
-        for, the rest is missing, `contacts.needed` tells how many, and a warning says so once.
+        The contacts, with gaps up to `model.rigid_contact_margin` [m]. If a world has more than fit into the
+        buffer, the rest is missing, `contacts.needed` gives the number, and a warning is issued once.
 
     Raises:
-        ModelError: The state or the contacts are those of another model.
+        ModelError: The state or the contacts belong to another model.
     """
     model.check_state(state)
     found: Contacts = model.contacts if contacts is None else contacts
@@ -64,12 +64,12 @@ def find_contacts(
         launch: Launcher of the model, or of a part of its worlds.
         body_q: World poses, shape (body_count,).
         body_qd: World velocities, shape (body_count,).
-        contacts: Where to write.
-        dt: Time [s] within which points have to arrive.
-        pair_look_ahead: Time [s] within which bounds of pairs have to overlap, None for dt.
+        contacts: Buffer to write to.
+        dt: Time [s] within which points must arrive.
+        pair_look_ahead: Time [s] within which bounds of pairs must overlap, None for dt.
 
     Raises:
-        ModelError: The contacts are those of another model.
+        ModelError: The contacts belong to another model.
     """
     model, plan = launch.model, collision_plan_of(launch.model)
     check_contacts(model, contacts)

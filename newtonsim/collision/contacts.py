@@ -24,11 +24,11 @@ class Contacts:
 
     World w owns the places `world_start[w] .. world_start[w + 1]`; the first `world_count[w]` of them are in
     use, the others have shape indices -1. In a model with one world the contacts are the first
-    `rigid_contact_count[0]` entries. Room is chosen from the model's shapes, or by
-    `Model.rigid_contact_max_per_world`; what does not fit is counted and reported once.
+    `rigid_contact_count[0]` entries. The capacity is derived from the model's shapes, or set by
+    `Model.rigid_contact_max_per_world`; contacts that do not fit are counted and reported once.
 
     Attributes:
-        plan: What decided on the room, see `check_contacts`.
+        plan: The collision plan that set the capacity, see `check_contacts`.
         rigid_contact_max: Capacity, summed over all worlds.
         world_start: First place of each world, shape (world_count + 1,).
         world_count: Contacts of each world, shape (world_count,).
@@ -47,7 +47,7 @@ class Contacts:
             the feature touches.
         rigid_contact_match: Place of the same contact in the last pass, or -1 for new ones.
         pairs_needed: Pairs of shapes near each other that the last pass found, shape (world_count,).
-        contacts_needed: Contacts that the last pass found, whether there was room or not, shape
+        contacts_needed: Contacts that the last pass found, whether they fitted or not, shape
             (world_count,).
     """
 
@@ -97,7 +97,7 @@ class Contacts:
         self._warned = False
 
     def _allocate_passes(self, model: Model, plan: CollisionPlan) -> None:
-        """Make room for what the passes hand to each other."""
+        """Allocate what the passes hand to each other."""
         device = self.device
         self.placement = _placement(model.shape_count, device)
         self.pairs = _pairs(plan, device)
@@ -117,12 +117,12 @@ class Contacts:
 
     @staticmethod
     def room(model: Model) -> int:
-        """Room for contacts that a buffer of the model has, summed over all worlds."""
+        """Return the capacity of a buffer of the model, summed over all worlds."""
         return collision_plan_of(model).contact_count
 
     @property
     def rigid_contact_count(self) -> wp.array:
-        """Number of contacts in all worlds, shape (1,); summed up anew each time that it is asked for."""
+        """Number of contacts in all worlds, shape (1,); computed at each access."""
         compilation.launch(
             contact_kernels.sum_counts,
             1,
@@ -153,7 +153,7 @@ class Contacts:
         self.rigid_contact_shape1.fill_(-1)
 
     def warn_of_overflow(self) -> None:
-        """Warn once if a pass found more than there was room for, with the room that is needed.
+        """Warn once if a pass found more contacts than fit, with the capacity that is needed.
 
         Reads from the device, which waits for it.
         """
@@ -172,7 +172,7 @@ class Contacts:
             lost.append(f"{contacts} contacts (set Model.rigid_contact_max_per_world)")
         needed = most_contacts if contacts else most_pairs
         warnings.warn(
-            f"contact buffers are too small, contacts are missing: a world needs room for "
+            f"contact buffers are too small and contacts are missing: a world needs room for "
             f"{' and '.join(lost)}; most in world {int(np.argmax(needed))}",
             BufferWarning,
             stacklevel=3,
@@ -183,21 +183,21 @@ Contact = Contacts
 
 
 def check_contacts(model: Model, contacts: Contacts) -> None:
-    """Check that a contact buffer is one of a model; kernels do not look.
+    """Check that a contact buffer belongs to a model; kernels do not check.
 
     Args:
         model: The model.
         contacts: The buffer.
 
     Raises:
-        ModelError: It is one of another model, or was made before the model's plan was forgotten.
+        ModelError: It belongs to another model, or was created before the model's plan was forgotten.
     """
     if not isinstance(contacts, Contacts):
         raise ModelError(f"contacts: expected Contacts, got a {type(contacts).__name__}")
     if contacts.plan is not collision_plan_of(model):
         raise ModelError(
             "contacts: expected a buffer of the model, such as model.contact() makes, got one of another "
-            "model, or one from before Model.forget"
+            "model, or one created before Model.forget"
         )
 
 

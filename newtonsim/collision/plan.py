@@ -1,4 +1,4 @@
-"""What the collision pass of a model needs, worked out once per model."""
+"""What the collision pass of a model needs, computed once per model."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ PLAN = "collision_plan"
 
 
 class CollisionPlan:
-    """Which pairs of shapes can meet, by which narrow phase, and how much room their contacts need.
+    """Which pairs of shapes can collide, by which narrow phase, and how many contacts they need.
 
     Attributes:
         hulls: Hulls of the meshes that collide as convex.
@@ -99,7 +99,7 @@ class CollisionPlan:
         for name, room in (("rigid_pair_max_per_world", pairs), ("rigid_contact_max_per_world", contacts)):
             limit = getattr(model, name)
             if limit < 0:
-                raise ModelError(f"{name}: expected a number not below 0, got {limit}")
+                raise ModelError(f"{name}: expected a number of at least 0, got {limit}")
             if limit:
                 room[:] = limit
         self.pair_start = np.concatenate(([0], np.cumsum(pairs))).astype(np.int32)
@@ -107,12 +107,12 @@ class CollisionPlan:
 
     @property
     def pair_count(self) -> int:
-        """Room for pairs in all worlds."""
+        """Capacity for pairs in all worlds."""
         return int(self.pair_start[-1])
 
     @property
     def contact_count(self) -> int:
-        """Room for contacts in all worlds."""
+        """Capacity for contacts in all worlds."""
         return int(self.contact_start[-1])
 
     @property
@@ -278,10 +278,10 @@ class CollisionPlan:
 
 
 def collision_plan_of(model: Model) -> CollisionPlan:
-    """Return the collision plan of a model; it is made at the first call and kept with the model.
+    """Return the collision plan of a model; it is created at the first call and kept with the model.
 
     Raises:
-        ModelError: The room that the model asks for is negative.
+        ModelError: A capacity that the model sets is negative.
     """
     return model.cached(PLAN, CollisionPlan)
 

@@ -1,4 +1,4 @@
-"""What the bridges to other frameworks share: runs of a rollout on arrays of another owner."""
+"""Common base of the bridges to other frameworks: runs of a rollout on arrays that others own."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Slot:
-    """An array that a tensor takes the place of.
+    """An array that a tensor replaces.
 
     Args:
-        name: Such as "state.joint_q".
+        name: Name, such as "state.joint_q".
         array: The array.
         steps: Steps of a sequence of such arrays; 0 if there are no sequences.
 
     Attributes:
-        place: What the name means.
+        place: What the name refers to.
         entries: Number of entries.
         width: Floats of an entry.
         shape: Shape of the array as floats.
@@ -45,7 +45,7 @@ class Slot:
         self.shape = (self.entries, self.width) if self.width > 1 else (self.entries,)
 
     def check_shape(self, shape: Sequence[int]) -> None:
-        """Raise a ModelError if no tensor of this shape can stand for the array."""
+        """Raise a ModelError if a tensor of this shape cannot replace the array."""
         one, size = self.entries * self.width, math.prod(shape)
         if size == one or (
             self.steps and len(shape) > 1 and shape[0] == self.steps and size == self.steps * one
@@ -66,22 +66,23 @@ class Slot:
 
 
 class Bridge:
-    """Runs a rollout on float arrays that another framework owns, without copies where that can be.
+    """Runs a rollout on float arrays that another framework owns, without copies where possible.
 
     Arrays of the model are copied into it, since captured graphs read them there; inverse masses and
     inertias follow masses and inertias.
 
     Args:
         rollout: The rollout.
-        inputs: Names of the arrays that are given in each run, some of the rollout's `wrt`; None for all.
-        outputs: Names of arrays of the final state that are returned beside the losses.
-        state: Where all other arrays of the initial state come from; None for the model's.
-        controls: Where all other inputs come from, as in a call of the rollout.
-        differentiable: Whether gradients with respect to the inputs will be asked for.
+        inputs: Names of the arrays that are passed to each run, a subset of the rollout's `wrt`; None for
+            all.
+        outputs: Names of arrays of the final state that are returned in addition to the losses.
+        state: State that provides all other arrays of the initial state; None for the model's.
+        controls: Controls that provide all other inputs, as in a call of the rollout.
+        differentiable: Whether gradients with respect to the inputs will be needed.
 
     Raises:
         NewtonsimError: A name is unknown, or the rollout has no gradient with respect to it.
-        ModelError: State or controls are those of another model.
+        ModelError: State or controls belong to another model.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class Bridge:
                     f"inputs: the rollout has no gradient with respect to {name!r}, only to {wrt}"
                 )
         if not names or len(set(names)) < len(names):
-            raise NewtonsimError(f"inputs: expected names, each once, got {names}")
+            raise NewtonsimError(f"inputs: expected distinct names, got {names}")
         holders = {"model": model, "state": self.state, "control": model.control()}
         self.inputs = [self._slot(name, holders) for name in names]
         given = {spec.name for spec in STATE_ARRAYS if getattr(self.state, spec.name) is not None}
@@ -150,7 +151,7 @@ class Bridge:
             state_seeds: Gradients of the outputs, flat, of floats.
 
         Returns:
-            What the rollout found, and the gradients of the inputs, flat, of floats.
+            The result of the rollout, and the gradients of the inputs, flat, of floats.
         """
         given = {slot.place.attribute: slot.cast(seed) for slot, seed in zip(self.outputs, state_seeds)}
         result = self.rollout(*self._bind(arrays), seeds=seeds, state_seeds=given or None)

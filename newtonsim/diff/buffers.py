@@ -1,4 +1,4 @@
-"""States in one piece of memory, and what is kept of them and of a solver at checkpoints."""
+"""States in contiguous memory, and the parts of them and of a solver that are kept at checkpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALIGNMENT = 16
 
 
 class StateLayout:
-    """Where the arrays of a state lie in one array of floats; forces are not among them.
+    """Where the arrays of a state lie in one array of floats; forces are not included.
 
     Args:
         model: The model.
@@ -53,7 +53,7 @@ class StateLayout:
         self.world = put(np.concatenate([*worlds, np.zeros(0, np.int32)]), dtype=int, device=model.device)
 
     def make_state(self, forces: State) -> tuple[State, wp.array]:
-        """Return a state with gradients and the array of floats that it lies in.
+        """Return a state with gradients, and the array of floats that contains it.
 
         Args:
             forces: State whose forces the new one shares.
@@ -73,11 +73,11 @@ class StateLayout:
 
 
 class ArrayCopies:
-    """The contents of some arrays at several moments, in one piece of memory for each.
+    """The contents of some arrays at several times, in contiguous memory for each time.
 
     Args:
         arrays: The arrays, all on one device.
-        count: Number of moments.
+        count: Number of times.
         device: The device.
     """
 
@@ -93,7 +93,7 @@ class ArrayCopies:
         self._copies = zeros((count, max(self._starts[-1], 1)), dtype=wp.uint8, device=device)
 
     def save(self, index: int) -> None:
-        """Copy what the arrays hold now."""
+        """Copy the current contents of the arrays."""
         base = index * self._copies.shape[1]
         for array, size, start in zip(self._bytes, self._sizes, self._starts):
             if self._on_cpu:
@@ -102,7 +102,7 @@ class ArrayCopies:
                 wp.copy(self._copies, array, dest_offset=base + start, count=size)
 
     def load(self, index: int) -> None:
-        """Put a copy back."""
+        """Restore a copy."""
         base = index * self._copies.shape[1]
         for array, size, start in zip(self._bytes, self._sizes, self._starts):
             if self._on_cpu:
@@ -112,10 +112,10 @@ class ArrayCopies:
 
 
 class Checkpoints:
-    """States at which segments of a rollout begin, and what the solver remembered there and at the end.
+    """States at which segments of a rollout start, and the solver's memory there and at the end.
 
-    The impulses that the next solve starts from, and the like, decide on the last bits of what a step
-    computes: a segment that runs again from its checkpoint has to find the same.
+    The impulses that warm-start the next solve, and similar data, determine the last bits of what a step
+    computes: a segment that runs again from its checkpoint must find the same.
 
     Args:
         layout: Layout of the states.
@@ -137,23 +137,23 @@ class Checkpoints:
         self._memory.save(index)
 
     def load(self, index: int, state: wp.array) -> None:
-        """Put the state and the solver's memory back."""
+        """Restore the state and the solver's memory."""
         wp.copy(state, self._states, src_offset=index * state.size, count=state.size)
         self._memory.load(index)
 
     def save_end(self) -> None:
-        """Keep all that the solver holds, as that at the end."""
+        """Save all that the solver holds, for the end."""
         self._end.save(0)
 
     def load_end(self) -> None:
-        """Put it back."""
+        """Restore it."""
         self._end.load(0)
 
 
 def arrays_of_steps(solver: DifferentiableSolver, model: Model) -> list[wp.array]:
     """What steps leave in a solver: its arrays, but neither the model's nor those of backward passes.
 
-    What lives elsewhere than the model, such as on the host, serves reports and is left out.
+    Arrays on another device than the model's, such as the host, are for reports and are left out.
     """
     found = find_arrays(solver, skip=(model, *solver.adjoints()))
     return [array for array in found if array.device == model.device]

@@ -1,4 +1,4 @@
-"""What a check of gradients against differences found, in numbers and in words."""
+"""The result of a check of gradients against differences, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ PASS, FAIL, UNKNOWN, NO_EFFECT, ZERO = "pass", "FAIL", "not verified", "no effec
 """Verdicts."""
 
 DOUBT = 1.0 / 3.0
-"""Part of the tolerance by which differences may be off and count as reliable."""
+"""Fraction of the tolerance by which differences may be wrong and still count as reliable."""
 
 CHANCE = 2.0
-"""How many times as large as the error of the vector that of a mixture may be by chance."""
+"""Factor by which the error of a mixture may exceed that of the vector by chance."""
 
 _ROUNDING = 1.0e-5
-"""Part of the gradient with respect to all arrays that may be rounding in that with respect to one."""
+"""Fraction of the gradient with respect to all arrays that may be rounding in that of one array."""
 
 _SHARE = 0.5
-"""Part of the square of a sample's length that its reliable entries need to speak for the array."""
+"""Fraction of the square of a sample's length that reliable entries need in order to represent the array."""
 
 _SHOWN = 6
-"""Most unreliable entries of an array that the table names."""
+"""Largest number of unreliable entries of an array that the table names."""
 
 _COMPARED = 4
-"""Entries of an array whose slopes on both sides the table shows."""
+"""Number of entries of an array whose slopes on both sides the table shows."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Mixtures:
     Attributes:
         gradient: By the backward pass.
         difference: By differences.
-        uncertainty: How far the difference may be off; infinite at a kink.
+        uncertainty: Uncertainty of the difference; infinite at a kink.
         length: Length of the gradient of the entries that are moved, or the difference if that is larger.
     """
 
@@ -65,17 +65,17 @@ class ArrayCheck:
         worlds: World of each, -1 if worlds share it.
         gradient: Derivatives by the backward pass, (n,).
         difference: Derivatives by differences, (n,).
-        uncertainty: How far each difference may be off, (n,); infinite where slopes on both sides differ.
+        uncertainty: Uncertainty of each difference, (n,); infinite if slopes on both sides differ.
         lengths: Natural lengths, (n,).
-        sides: Of each a step, about 1e-3 natural lengths, and the quotients backward and forward over it;
+        sides: For each a step, about 1e-3 natural lengths, and the backward and forward quotients over it;
             their mean is the central one, (n, 3).
-        reasons: Why the difference is unreliable, "" where it is not.
+        reasons: Why the difference is unreliable, "" if it is reliable.
         total: Number of directions of the array, of which n were checked.
         slopes: Of each world, and last of what worlds share, the derivative along its own gradient, by
             differences, over what the gradient says: 1 if it is right. It sees all entries at once, with the
             least rounding. NaN where unreliable or where the gradient is zero. (world_count + 1,).
         whole: Length of the gradient of each world, and last of what worlds share, (world_count + 1,).
-        mixtures: Random directions, of which each sees all entries.
+        mixtures: Random directions, each of which involves all entries.
         kinks: Difference between the slopes on both sides of each, (n,); 0 where there is none.
         tolerance: Largest error that passes.
         beside: Length of the gradient with respect to the arrays that passed with it, beside which it may
@@ -112,7 +112,7 @@ class ArrayCheck:
 
     @property
     def furthest(self) -> np.ndarray:
-        """Entries that the gradient and the difference over both sides tell apart most, the first ones."""
+        """Entries with the largest disagreement of gradient and central difference, the largest first."""
         _, backward, forward = self.sides.T
         central = np.where(np.isnan(backward), forward, 0.5 * (backward + forward))
         apart = np.nan_to_num(np.abs(self.gradient - central) * self.lengths)
@@ -138,9 +138,9 @@ class ArrayCheck:
 
     @property
     def length(self) -> float:
-        """Length of the sampled differences, or their share of the whole gradient's where that is longer.
+        """Length of the sampled differences, or their share of the whole gradient's if that is longer.
 
-        Of the whole gradient counts what the slope along it confirms.
+        Only the part of the whole gradient that the slope along it confirms is counted.
         """
         difference = self.difference * self.lengths
         known = np.isfinite(difference) & (self.uncertainty * self.lengths < 0.3 * np.abs(difference))
@@ -150,7 +150,7 @@ class ArrayCheck:
 
     @property
     def verdict(self) -> str:
-        """What all of it says: "pass", "FAIL", "not verified", "no effect" if all is zero, or "zero".
+        """The overall result: "pass", "FAIL", "not verified", "no effect" if all is zero, or "zero".
 
         The latter if gradient and differences are zero within noise that does not matter beside other arrays.
         """
@@ -173,7 +173,7 @@ class ArrayCheck:
         return known and not self.whole.any() and not any(f.difference.any() for f in found)
 
     def _is_zero_beside_others(self) -> bool:
-        """Whether gradient and differences are noise, and that is little beside the other gradients."""
+        """Whether gradient and differences are noise that is small compared with the other gradients."""
         limit = DOUBT * self.tolerance * self.beside
         mixtures = self.mixtures
         found = [
@@ -190,7 +190,7 @@ class ArrayCheck:
 
 @dataclass(frozen=True)
 class GradCheck(Mapping):
-    """What `gradcheck` found, by name of the array.
+    """The result of `gradcheck`, by name of the array.
 
     Attributes:
         checks: One `ArrayCheck` for each name.
@@ -284,17 +284,17 @@ class GradCheck(Mapping):
         kinks = [name for name in of[UNKNOWN] if self.checks[name].kinks.any()]
         if kinks:
             lines.append(
-                f"kink: {', '.join(kinks)}: slopes on both sides differ, and no difference can tell which of "
-                "them, or what between them, the gradient has to be"
+                f"kink: {', '.join(kinks)}: slopes on both sides differ, and no difference can tell which "
+                "of them, or which value between them, the gradient should be"
             )
         if of[ZERO]:
             lines.append(
                 f"zero: {', '.join(of[ZERO])}: gradient and differences are zero within noise, which is "
-                f"little beside the other arrays ({max(self.checks[n].beside for n in of[ZERO]):.1e})"
+                f"small compared with the other arrays ({max(self.checks[n].beside for n in of[ZERO]):.1e})"
             )
         if of[NO_EFFECT]:
             lines.append(
-                f"no effect: {', '.join(of[NO_EFFECT])}: gradient and differences are zero, the loss does "
+                f"no effect: {', '.join(of[NO_EFFECT])}: gradient and differences are zero; the loss does "
                 "not depend on it in these steps"
             )
         said = {
@@ -308,19 +308,20 @@ class GradCheck(Mapping):
 
 
 def relative_error(parts: Sequence[ArrayCheck], tolerance: float) -> tuple[float, np.ndarray]:
-    """Error of sampled entries of some arrays as one vector, and which entries count.
+    """Error of sampled entries of some arrays as one vector, and which entries are used.
 
-    The length of gradient minus differences over that of all sampled differences. The best known entries
-    count, as many as are known together to a third of the tolerance; their error is relative to the length of
-    all of them, reliable or not, so that rounding of a few small ones does not look like an error.
+    It is the length of gradient minus differences over that of all sampled differences. The best known
+    entries are used, as many as are together known to a third of the tolerance; their error is relative to
+    the length of all of them, reliable or not, so that rounding of a few small ones does not look like an
+    error.
 
     Args:
         parts: The arrays.
         tolerance: The error that matters.
 
     Returns:
-        The error, 0 where all is zero and NaN where nothing is known; and whether entries count, bool, in
-        the order of the arrays.
+        The error, 0 if all is zero and NaN if nothing is known; and whether entries are used, bool, in the
+        order of the arrays.
     """
     gradient, difference, uncertainty = (
         np.concatenate([getattr(part, name) * part.lengths for part in parts])

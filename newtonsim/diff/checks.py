@@ -1,4 +1,4 @@
-"""What users hand to a rollout, checked before anything is changed."""
+"""Checks of users' arguments to a rollout, before anything is changed."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _SOLVER_METHODS = (
 
 
 def check_numbers(steps: object, dt: object, clip: object) -> None:
-    """Raise a NewtonsimError unless number of steps, time step [s] and bound of gradients can be used."""
+    """Raise a NewtonsimError unless number of steps, time step [s] and bound of gradients are valid."""
     if not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise NewtonsimError(f"steps: expected a whole number from 1 on, got {steps!r}")
+        raise NewtonsimError(f"steps: expected a whole number of at least 1, got {steps!r}")
     if not (isinstance(dt, Real) and np.isfinite(dt) and dt > 0.0):
         raise NewtonsimError(f"dt: expected a positive number, got {dt!r}")
     if clip is not None and not (isinstance(clip, Real) and clip > 0.0):
@@ -41,12 +41,12 @@ def check_numbers(steps: object, dt: object, clip: object) -> None:
 
 
 def check_solver(solver: object, model: Model) -> None:
-    """Raise a NewtonsimError unless it is a solver that was made for the model."""
+    """Raise a NewtonsimError unless it is a solver created for the model."""
     if not all(hasattr(solver, name) for name in _SOLVER_METHODS):
         what = type(solver).__name__
         raise NewtonsimError(f"solver: expected one such as FeatherstoneSolver(model), got {what}")
     if getattr(solver, "model", model) is not model:
-        raise NewtonsimError("solver: it was made for another model")
+        raise NewtonsimError("solver: it was created for another model")
 
 
 def check_function(name: str, function: object, *arguments: str) -> None:
@@ -69,7 +69,7 @@ def check_function(name: str, function: object, *arguments: str) -> None:
 
 
 def check_names(names: object) -> tuple[str, ...]:
-    """Return the names of `wrt`; raise a NewtonsimError if it is no sequence, or has one twice."""
+    """Return the names of `wrt`; raise a NewtonsimError if it is not a sequence, or has one twice."""
     if isinstance(names, str):
         raise NewtonsimError(f"wrt: expected a sequence of names, got the string {names!r}")
     try:
@@ -78,12 +78,12 @@ def check_names(names: object) -> tuple[str, ...]:
         raise NewtonsimError(f"wrt: expected a sequence of names, got {type(names).__name__}") from None
     for name in names:
         if names.count(name) > 1:
-            raise NewtonsimError(f"wrt: {name!r} is there twice")
+            raise NewtonsimError(f"wrt: {name!r} is listed twice")
     return names
 
 
 def check_state(model: Model, state: object) -> None:
-    """Raise unless it is a state of the model: a NewtonsimError, or a ModelError for one of another model."""
+    """Raise a NewtonsimError unless it is a state; a ModelError if it belongs to another model."""
     if not isinstance(state, State):
         raise NewtonsimError(f"state: expected a State, such as model.state(), got {type(state).__name__}")
     model.check_state(state)
@@ -93,7 +93,7 @@ def read_seeds(seeds: wp.array | npt.ArrayLike | None, losses: wp.array) -> wp.a
     """Return weights of losses as an array like them, None for ones.
 
     Raises:
-        NewtonsimError: Shape or type is another.
+        NewtonsimError: Shape or type is wrong.
     """
     return None if seeds is None else _as_array("seeds", seeds, wp.float32, len(losses), losses.device)
 
@@ -104,7 +104,7 @@ def read_state_seeds(
     """Return gradients of a function of the final state by the names of its arrays.
 
     Raises:
-        NewtonsimError: A name is unknown, or a shape or type is another.
+        NewtonsimError: A name is unknown, or a shape or type is wrong.
     """
     if not isinstance(state_seeds, Mapping | None):
         what = type(state_seeds).__name__
@@ -114,7 +114,7 @@ def read_state_seeds(
         name = str(key).removeprefix("state.")
         if name not in layout.arrays:
             names = list(layout.arrays)
-            raise NewtonsimError(f"state_seeds: {key!r} is none of {names}{did_you_mean(name, names)}")
+            raise NewtonsimError(f"state_seeds: {key!r} is not one of {names}{did_you_mean(name, names)}")
         _, dtype, count = layout.arrays[name]
         read[name] = _as_array(f"state_seeds: {key!r}", seed, dtype, count, layout.model.device)
     return read

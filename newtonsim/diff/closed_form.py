@@ -1,4 +1,4 @@
-"""Linear models of steps whose solver has them in closed form, recorded once and replayed."""
+"""Linear models of steps of solvers that have them in closed form, recorded once and replayed."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _MATERIALS = ("ke", "kd", "mu", "restitution")
 
 
 class ClosedForm:
-    """Linear models of a number of steps with the same inputs, from those of each.
+    """Linear models of several steps with the same inputs, composed of those of each step.
 
-    Steps are made from the arrays that are given, and recorded for them, so that the same state and control
-    with other contents cost no more than a replay.
+    Steps are recorded for the arrays that are given, so that the same state and control with other contents
+    cost only a replay.
 
     Args:
         model: The model.
         solver: Its solver.
-        linear: What makes its steps and their models.
+        linear: Makes its steps and their linear models.
         steps: Number of steps.
         dt: Time of each [s].
     """
@@ -88,7 +88,7 @@ class ClosedForm:
     def _one_step(
         self, state: State, end: State, control: Control, forget: bool
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Make a step and its linear model, as the solver's first one if it is to forget earlier ones."""
+        """Make a step and its linear model, as the solver's first step if it must forget earlier ones."""
         self._model.check_state(state)
         self._model.check_control(control)
         arrays = [getattr(state, name) for name in _STATE]
@@ -103,7 +103,7 @@ class ClosedForm:
         return self._linear.A.numpy().copy(), self._linear.B.numpy().copy()
 
     def _what_is_baked(self) -> tuple:
-        """Whatever a step has to be recorded anew for, beside the model's revision."""
+        """Return what a step must be recorded again for, apart from the model's revision."""
         materials = self._model.shape_materials
         arrays = () if materials is None else tuple(id(getattr(materials, name)) for name in _MATERIALS)
         return self._solver.baked_revision(), *arrays

@@ -1,4 +1,4 @@
-"""Joint coordinates and the rates that degrees of freedom change them at, in float64 on the host."""
+"""Joint coordinates and their rates by degrees of freedom, in float64 on the host."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Blocks:
         return moved.astype(np.float32)
 
     def nearer(self, q: np.ndarray) -> np.ndarray:
-        """Coordinates with each quaternion of the sign that is nearer to the reference."""
+        """Coordinates with the sign of each quaternion chosen nearer to the reference."""
         q = q.copy()
         for i in self.quaternions:
             if q[i : i + 4] @ self.reference[i : i + 4] < 0.0:

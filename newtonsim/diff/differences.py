@@ -1,4 +1,4 @@
-"""Derivatives from differences of values with rounding, and how far they can be trusted."""
+"""Derivatives from differences of rounded values, and their uncertainty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 SPANS = (1.0, 0.3, 0.1, 3.0e-2, 1.0e-2, 3.0e-3, 1.0e-3, 3.0e-4, 1.0e-4, 3.0e-5, 1.0e-5, 3.0e-6)
 """Steps of the scan in natural lengths: long ones cost truncation, short ones rounding of float32 losses.
 
-What rests in contact leaves it when it is moved by more than the last ones.
+Bodies at rest in contact leave it when they are moved by more than the last ones.
 """
 
 NEIGHBOURS = 1.0e-6 * np.arange(1, 9)
@@ -18,20 +18,20 @@ NEIGHBOURS = 1.0e-6 * np.arange(1, 9)
 which may be an edge."""
 
 SIDES = 1.0e-3
-"""Step over which both one-sided quotients are told, in natural lengths."""
+"""Step over which both one-sided quotients are reported, in natural lengths."""
 
 _ROUNDING = 2.0**-25
 """Standard deviation of rounding to float32, relative to the value, at the least."""
 
 _LEAST = 1.0e-6
-"""Smallest value, relative to the largest one, whose rounding is reckoned with: weights stay bounded."""
+"""Smallest value, relative to the largest one, whose rounding is considered, so that weights stay bounded."""
 
 _MOST_NOISE = 3.0
-"""How many times as large as measured noise may be, which is not the same everywhere, or a fit is wrong."""
+"""Factor on measured noise, which varies, above which a fit is wrong."""
 
 
 class Limit(Enum):
-    """What keeps a derivative from being known better."""
+    """What limits the accuracy of a derivative."""
 
     ROUNDING = "rounding at all steps of the scan"
     RANGE = "rounding at short steps, and at longer ones the slope changes"
@@ -44,11 +44,11 @@ class Estimate:
 
     Attributes:
         value: The estimate.
-        uncertainty: How far it may be off: two standard deviations of noise, and what the longest step that
-            was used changes.
-        kink: Difference between the slopes on both sides, in the limit of short steps; 0 where that
-            cannot be told from curvature and noise.
-        noise: Standard deviation of a value that the estimate reckons with.
+        uncertainty: Its uncertainty: two standard deviations of noise, and the change due to the longest step
+            that was used.
+        kink: Difference between the slopes on both sides, in the limit of short steps; 0 if that cannot be
+            distinguished from curvature and noise.
+        noise: Standard deviation of a value that the estimate assumes.
         span: Longest step that was used.
         limit: What the uncertainty comes from.
         sides: A step near `SIDES`, and the quotients backward and forward over it.
@@ -63,7 +63,7 @@ class Estimate:
     sides: tuple[float, float, float] = (np.nan, np.nan, np.nan)
 
     def scaled(self, length: float) -> Estimate:
-        """The same derivative with respect to a variable that is so many times as large."""
+        """The same derivative with respect to a variable scaled by a factor."""
         return replace(
             self,
             value=self.value / length,
@@ -87,9 +87,9 @@ class _Fit:
 def measure_noise(values: np.ndarray) -> np.ndarray:
     """Standard deviation of the noise in values at equally spaced neighbours.
 
-    Differences of order k leave of a smooth function nothing, and of independent noise a variance that is
-    (2k)!/(k!)² times its own (Moré and Wild, "Estimating computational noise", SIAM J. Sci. Comput. 33,
-    2011). The median of several orders is taken.
+    Differences of order k cancel a smooth function, and multiply the variance of independent noise by
+    (2k)!/(k!)² (Moré and Wild, "Estimating computational noise", SIAM J. Sci. Comput. 33, 2011). The median
+    of several orders is taken.
 
     Args:
         values: One row for each neighbour, at least 6, shape (neighbours, n).
@@ -117,9 +117,9 @@ def estimate(
     """Estimate a derivative from values on both sides, at a scan of steps.
 
     Central quotients are extrapolated to step zero, as in Romberg's scheme, by polynomials in the square of
-    the step, fitted with weights by noise (Moré and Wild, "Estimating derivatives of noisy simulations", ACM
-    TOMS 38, 2012, reckon so, too). All steps up to a longest one take part: shorter ones have less truncation
-    and more noise, and a polynomial that does not fit them within noise is no limit. Of the longest steps and
+    the step, weighted by noise (Moré and Wild, "Estimating derivatives of noisy simulations", ACM TOMS 38,
+    2012, proceed similarly). All steps up to a longest one take part: shorter ones have less truncation and
+    more noise, and a polynomial that does not fit them within noise gives no limit. Of the longest steps and
     orders that fit, the one with the least uncertainty is taken. If none fits, not even over the shortest
     steps, the values jump more than by noise, and their scatter there counts as such.
 
@@ -127,9 +127,9 @@ def estimate(
         steps: Lengths of the steps, from long to short, (n,).
         high: Values forward, (n,).
         low: Values backward, (n,).
-        middle: Value at the place itself.
+        middle: Value at the point itself.
         noise: Standard deviation of a value, see `measure_noise`; rounding to float32 is the least.
-        one_sided: Whether values backward mean nothing, at the end of a range.
+        one_sided: Whether backward values are meaningless, at the end of a range.
     """
     told = _sides(steps, high, low, middle, one_sided)
     if one_sided:
@@ -187,7 +187,7 @@ def _fit(
     shared: float | None,
     raised: float = 1.0,
 ) -> _Fit:
-    """Coefficient of the step in the polynomial that knows it best.
+    """Return the coefficient of the step in the polynomial that determines it best.
 
     Args:
         steps: From long to short, (n,).

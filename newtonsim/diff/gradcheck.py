@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 _CORE, _MORE = 4, 2
-"""Steps of a scan that are tried first, and added if those do not tell enough."""
+"""Number of steps of a scan that are tried first, and added if those do not suffice."""
 
 _AROUND = np.array((1.7, 0.75, 0.55))
-"""Where steps are added last, in lengths of the longest useful step: many there make noise less."""
+"""Where steps are added last, relative to the longest useful step: many of them reduce noise."""
 
 _CLEAR = 0.03
-"""Part of the tolerance to which a derivative is known well enough to stop."""
+"""Fraction of the tolerance at which a derivative is accurate enough to stop."""
 
 
 def gradcheck(
@@ -53,16 +53,16 @@ def gradcheck(
 ) -> GradCheck:
     """Compare the gradients of a rollout with central differences of the same rollout.
 
-    Each difference is taken at a scan of steps and extrapolated to step zero, and the noise of the loss,
-    which is measured among close neighbours, tells how far; see `newtonsim.diff.differences`. Worlds do not
-    influence each other, so the entries of all worlds are moved at once. Quaternions are turned about three
-    axes, since their fourth direction means nothing; the gradient is projected accordingly. Of arrays with
-    many entries a sample is checked, half of it those with the largest gradients and the rest at random,
-    and besides, all at once: the derivative along the gradient has to be its length, and that along a random
-    mixture of all entries the same mixture of the gradient.
+    Each difference is taken at a scan of steps and extrapolated to step zero; the noise of the loss, measured
+    between close neighbours, determines how far; see `newtonsim.diff.differences`. Worlds do not influence
+    each other, so the entries of all worlds are moved at once. Quaternions are rotated about three axes,
+    since their fourth direction is meaningless; the gradient is projected accordingly. For arrays with many
+    entries a sample is checked, half of it the entries with the largest gradients and the rest random ones.
+    In addition, all entries are checked at once: the derivative along the gradient must be its length, and
+    that along a random mixture of all entries must be the same mixture of the gradient.
 
     Args:
-        model: A model finalized with `requires_grad=True`; its arrays are moved and put back.
+        model: A model finalized with `requires_grad=True`; its arrays are moved and restored.
         solver: A solver made for it.
         state: Initial state.
         steps: Number of steps.
@@ -71,14 +71,15 @@ def gradcheck(
         wrt: Names of arrays, see `Rollout`.
         controls: See `Rollout.evaluate`.
         running: Loss of every step, see `Rollout`.
-        samples: Entries of each array that are checked in each world; all if there are no more. With 0 only
-            the derivatives along a mixture are, and where they are unreliable, along the gradient.
+        samples: Entries of each array that are checked in each world; all if there are no more. With 0, only
+            the derivatives along a mixture are, and if they are unreliable, along the gradient.
         seed: Seed of the sample.
-        tolerance: The largest error that passes: a difference that may be off by more than a third of it,
-            relative to the largest one of its array and world, counts as unreliable, and its reason is told.
+        tolerance: The largest error that passes: a difference whose uncertainty exceeds a third of it,
+            relative to the largest one of its array and world, counts as unreliable, and the reason is
+            reported.
         spans: Steps of the scan, from long to short, in natural lengths: 1, or 10 for forces, or the entry if
             that is larger, for states and controls; half the entry for parameters of the model with a sign to
-            keep. Those in the middle are tried first, and longer or shorter ones where these do not do.
+            keep. Those in the middle are tried first, and longer or shorter ones if these do not suffice.
 
     Returns:
         Errors by array; `str` of it is a table with a verdict.
@@ -89,7 +90,7 @@ def gradcheck(
     if samples < 0:
         raise NewtonsimError(f"samples: expected at least 0, got {samples}")
     if len(spans) < 3 or not all(a > b > 0.0 for a, b in pairwise(spans)):
-        raise NewtonsimError(f"spans: expected at least 3 falling positive numbers, got {tuple(spans)}")
+        raise NewtonsimError(f"spans: expected at least 3 decreasing positive numbers, got {tuple(spans)}")
     rollout = Rollout(model, solver, steps, dt, loss, running, wrt, warn=False)
     result = rollout(state, controls)
     check = _Check(rollout, state, controls, np.array(spans), samples, np.random.default_rng(seed), tolerance)
@@ -123,7 +124,7 @@ class _Moved:
 
 
 class _Check:
-    """Moves entries, runs the rollout and compares; losses are those of each world, and last their sum."""
+    """Moves entries, runs the rollout and compares; losses are those of each world, followed by their sum."""
 
     def __init__(self, rollout, state, controls, spans, samples, rng, tolerance):
         self.rollout, self.spans, self.samples = rollout, spans, samples
@@ -197,7 +198,7 @@ class _Check:
         return [groups[i] for i in (*order[:large], *np.sort(others).astype(int))]
 
     def _slopes(self, moved: _Moved, noise: np.ndarray) -> np.ndarray:
-        """Derivatives of each world's loss along its own gradient, over what the gradient says.
+        """Derivatives of each world's loss along its own gradient, relative to the gradient's prediction.
 
         Entries are measured in natural lengths, so that none is moved too far.
         """
@@ -240,7 +241,7 @@ class _Check:
         return Mixtures(*np.array(rows, np.float64).reshape(-1, 4).T)
 
     def _is_vague(self, mixtures: Mixtures) -> bool:
-        """Whether mixtures tell too little."""
+        """Whether mixtures are too uncertain."""
         return bool((mixtures.uncertainty > DOUBT * self.tolerance * mixtures.length).any())
 
     def _separate(self, moved: _Moved) -> list[np.ndarray]:
@@ -249,7 +250,7 @@ class _Check:
         return [part for part in (~shared, shared) if part.any()]
 
     def _noise(self, moved: _Moved) -> np.ndarray:
-        """Noise of the losses close by, with all entries moved at random, (world_count + 1,)."""
+        """Noise of the losses nearby, with all entries moved at random, (world_count + 1,)."""
         signs = self.rng.choice((-1.0, 1.0), len(moved.tangents))
         unit = np.where(moved.frozen, 0.0, np.where(moved.tangents.border, 1.0, signs))
         return measure_noise(np.array([self._at(moved, length * unit) for length in NEIGHBOURS]))
@@ -264,8 +265,8 @@ class _Check:
     ) -> list[Estimate]:
         """Derivatives along a direction, in natural lengths, of the losses of some owners.
 
-        Spans in the middle of the scan are tried first, then longer ones if rounding is what hides the
-        derivative, and shorter ones if the loss bends or switches; at last some around the best.
+        Spans in the middle of the scan are tried first, then longer ones if rounding hides the derivative,
+        and shorter ones if the loss bends or switches; finally some around the best.
 
         Args:
             moved: The array.
@@ -321,7 +322,7 @@ class _Check:
         ]
 
     def _is_rough_line(self, e: Estimate) -> bool:
-        """Whether the loss jumps so regularly that it has a slope all the same."""
+        """Whether the loss jumps so regularly that it still has a slope."""
         return e.limit is Limit.JUMPS and e.uncertainty <= DOUBT * self.tolerance * abs(e.value)
 
     def _allowed(self, found: list[Estimate], owners: np.ndarray) -> np.ndarray:
@@ -338,7 +339,7 @@ class _Check:
 
     @contextmanager
     def _moving(self, moved: _Moved) -> Iterator[None]:
-        """Put the array back in the end."""
+        """Restore the array at the end."""
         try:
             yield
         finally:
@@ -360,7 +361,7 @@ class _Check:
 
 
 def _is_clear(e: Estimate, allowed: float) -> bool:
-    """Whether nothing is left to ask about a derivative."""
+    """Whether a derivative is known well enough."""
     return e.uncertainty <= allowed and e.kink <= allowed and e.limit is not Limit.JUMPS
 
 
@@ -389,7 +390,7 @@ def _or_infinite(e: Estimate, allowed: float) -> float:
 
 
 def _reason(e: Estimate, gradient: float, allowed: float) -> str:
-    """Say why a difference is off by more than matters; "" if it is not."""
+    """Return why a difference is too uncertain; "" if it is not."""
     if not np.isfinite(e.value):
         return "the loss is not finite nearby"
     if _has_kink(e, allowed):
@@ -397,7 +398,7 @@ def _reason(e: Estimate, gradient: float, allowed: float) -> str:
             f"the slopes on both sides differ by {e.kink:.1e} ({e.value:.1e} on average): a contact, limit "
             "or other switch is right here"
         )
-    known = f"differences tell {e.value:.1e} ± {e.uncertainty:.1e} (gradient {gradient:.1e})"
+    known = f"differences give {e.value:.1e} ± {e.uncertainty:.1e} (gradient {gradient:.1e})"
     if e.limit is Limit.JUMPS:
         return f"{known}: the loss jumps or switches by about {e.noise:.0e} within the shortest steps"
     seen = gradient == 0.0 or abs(gradient) > e.uncertainty
@@ -405,9 +406,9 @@ def _reason(e: Estimate, gradient: float, allowed: float) -> str:
         return ""
     noise = f"the loss is rounded, noise {e.noise:.0e}"
     if e.limit is Limit.ROUNDING:
-        return f"{known}: {noise}, which drowns the effect at all steps"
+        return f"{known}: {noise}, which hides the effect at all steps"
     return (
-        f"{known}: {noise}, which drowns the effect at short steps, and beyond steps of {e.span:.0e} the "
+        f"{known}: {noise}, which hides the effect at short steps, and beyond steps of {e.span:.0e} the "
         "loss bends or something switches"
     )
 

@@ -23,10 +23,10 @@ Controls = Control | Mapping[str, wp.array | npt.ArrayLike] | None
 
 
 class ControlInputs:
-    """The control that every step reads, and the sequences that its arrays are filled from.
+    """The control that every step reads, and the sequences from which its arrays are filled.
 
     Args:
-        model: A model, finalized with gradients if these are wanted.
+        model: A model, finalized with gradients if they are needed.
         steps: Number of steps.
 
     Attributes:
@@ -48,10 +48,10 @@ class ControlInputs:
         self._read(controls)
 
     def set(self, controls: Controls) -> None:
-        """Take over new values.
+        """Set new values.
 
         Raises:
-            NewtonsimError: A name is unknown or an array has the wrong shape; nothing is changed then.
+            NewtonsimError: A name is unknown or an array has the wrong shape; then nothing is changed.
             ModelError: A Control does not fit the model.
         """
         given, sequences = self._read(controls)
@@ -91,7 +91,7 @@ class ControlInputs:
             spec = next((spec for spec in CONTROL_ARRAYS if spec.name == name), None)
             if spec is None:
                 names = [spec.name for spec in CONTROL_ARRAYS]
-                raise NewtonsimError(f"controls: {key!r} is none of {names}{did_you_mean(name, names)}")
+                raise NewtonsimError(f"controls: {key!r} is not one of {names}{did_you_mean(name, names)}")
             count = getattr(self.model, COUNTS[spec.per])
             array = values if isinstance(values, wp.array) else _as_numbers(key, values)
             if array.shape not in ((count,), (self.steps, count)) or not count:
@@ -152,7 +152,7 @@ def _as_numbers(key: object, values: npt.ArrayLike) -> np.ndarray:
 
 
 def copy_controls(model: Model, controls: Controls) -> dict[str, wp.array]:
-    """All arrays of controls, as a mapping with arrays that may be written to.
+    """Return all arrays of controls, as a mapping with writable arrays.
 
     Args:
         model: The model.

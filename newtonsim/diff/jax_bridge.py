@@ -32,19 +32,20 @@ def jax_function(
     the memory of the arguments where it is, and copies the results into XLA's. `jax.pure_callback` is not
     used, as converting its arguments can deadlock on few cores (jax issue 24255).
 
-    A call runs forward only; its vector-Jacobian product runs the rollout again and then back. `vmap` runs
-    one call after the other; batches belong into worlds. There are no forward mode and no second
-    derivatives. JAX calls from a thread of its own and may leave out or merge calls with equal arguments:
-    change neither model nor `state` while results are outstanding (`jax.block_until_ready`), and launch
-    nothing by Warp until the first call has returned, as it captures graphs. What a rollout raises arrives
-    as a JaxRuntimeError with the same text. The function lives, with its rollout, as long as the process.
+    A call runs forward only; its vector-Jacobian product runs the rollout again and then backward. `vmap`
+    runs calls one after the other; use worlds for batches. Forward mode and second derivatives are not
+    available. JAX calls from its own thread and may omit or merge calls with equal arguments: do not change
+    the model or `state` while results are pending (`jax.block_until_ready`), and launch nothing with Warp
+    until the first call has returned, since it captures graphs. An exception of a rollout arrives as a
+    JaxRuntimeError with the same text. The function lives, with its rollout, as long as the process.
 
     Args:
         rollout: The rollout.
-        inputs: Names of the arrays that arguments are given for, some of the rollout's `wrt`; None for all.
+        inputs: Names of the arrays that the arguments replace, a subset of the rollout's `wrt`; None for all.
         outputs: Names of arrays of the final state to return, such as "joint_q".
-        state: Where all other arrays of the initial state come from, read in every run; None for the model's.
-        controls: Where all other inputs come from, as in a call of the rollout.
+        state: State that provides all other arrays of the initial state, read in every run; None for the
+            model's.
+        controls: Controls that provide all other inputs, as in a call of the rollout.
 
     Raises:
         ImportError: JAX is not installed.

@@ -1,4 +1,4 @@
-"""What a rollout can differentiate with respect to: arrays, their names, and the world of each entry."""
+"""The arrays with respect to which a rollout can differentiate, their names, and the world of each entry."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MATERIALS = "shape_materials."
 
 @dataclass(frozen=True)
 class Place:
-    """What a name such as "state.joint_q" means.
+    """The meaning of a name such as "state.joint_q".
 
     Attributes:
         name: The whole name.
         owner: "state", "control" or "model".
         attribute: The rest of the name.
-        per: What the array has one entry of, see `newtonsim.scene.arrays`, or "world".
+        per: Kind of element with one entry each, see `newtonsim.scene.arrays`, or "world".
     """
 
     name: str
@@ -49,8 +49,9 @@ def find_place(name: str) -> Place:
     """Read a name.
 
     Args:
-        name: Such as "state.joint_q", "control.joint_act", "model.body_mass", "model.shape_materials.mu", or
-            one of `newtonsim.fields.FIELDS`, such as "joints.q" and "bodies.mass".
+        name: Name, such as "state.joint_q", "control.joint_act", "model.body_mass",
+            "model.shape_materials.mu", or one of `newtonsim.fields.FIELDS`, such as "joints.q" and
+            "bodies.mass".
 
     Raises:
         NewtonsimError: No array has that name.
@@ -62,7 +63,7 @@ def find_place(name: str) -> Place:
         choice = [full for owner in _OWNERS for full in _names(owner)]
         unowned = [full for full in choice if full.endswith(f".{name}")]
         raise NewtonsimError(
-            "wrt: expected names that begin with 'state.', 'control.' or 'model.', or fields such as "
+            "wrt: expected names that start with 'state.', 'control.' or 'model.', or fields such as "
             f"'bodies.mass', got {name!r}{did_you_mean(name, unowned or [*FIELDS, *choice])}"
         )
     if attribute == "gravity_vec":
@@ -92,14 +93,14 @@ def _names(owner: str) -> list[str]:
 
 
 def find_array(place: Place, holder: object) -> wp.array:
-    """Return the array that a name stands for.
+    """Return the array that a name refers to.
 
     Args:
         place: The name.
         holder: The model, state or control.
 
     Raises:
-        NewtonsimError: The model has nothing of this kind.
+        NewtonsimError: The model has no such elements.
     """
     found = holder
     for part in place.attribute.split("."):
@@ -114,10 +115,10 @@ def worlds_of(model: Model, per: str) -> np.ndarray:
 
     Args:
         model: The model.
-        per: What there is one entry of, see `newtonsim.scene.arrays`.
+        per: Kind of element with one entry each, see `newtonsim.scene.arrays`.
 
     Raises:
-        NewtonsimError: Entries of this kind belong to no world that can be told.
+        NewtonsimError: Entries of this kind do not belong to worlds.
     """
     of_element = {"body", "joint", "shape", "particle"}
     if per in of_element:

@@ -1,4 +1,4 @@
-"""Linear models of steps: how the state after them moves with the state before and with the inputs."""
+"""Linear models of steps: how the state after them depends on the state before and on the inputs."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Linearization(NamedTuple):
     """δx⁺ = A δx + B δu for every world.
 
     The state is x = (q, q̇) in tangent coordinates: δq has one number for each degree of freedom, and q ⊕ δq
-    is what a step of time 1 with velocity δq makes of q. For rotations these are angles about the axes in
-    which `joint_qd` measures angular velocity.
+    is q after a step of time 1 with velocity δq. For rotations these are angles about the axes in which
+    `joint_qd` measures angular velocity.
 
     Attributes:
         A: Shape (world_count, 2 n, 2 n) with n degrees of freedom in each world, float64.
@@ -45,26 +45,28 @@ class Linearization(NamedTuple):
 class Linearizer:
     """Linear models of the same number of steps at many states; graphs are captured once.
 
-    Where a contact just touches or a joint stands on its limit, derivatives from both sides differ, and so do
-    the methods. The adjoint is the linear model of one side: what presses stays pressed, and what sticks goes
-    on sticking. It holds for small motions within these contacts, and does not know that feet can be lifted.
-    The difference is the mean slope over ± `span`, in which contacts open and close. It depends on `span`:
-    the velocity after a step of h by the height of a box that rests is 0 by the adjoint and -g h / (2 span)
-    by the difference, since the box falls from above and stays from below. Choose the adjoint for motions
-    that keep their contacts, and the difference with a span of the size of the expected motions for others.
+    Where a contact just touches or a joint is at its limit, derivatives from both sides differ, and so do the
+    methods. The adjoint is the linear model of one side: pressing contacts stay closed, and sticking ones
+    keep sticking. It holds for small motions within these contacts, and does not know that feet can be
+    lifted. The difference is the mean slope over ± `span`, in which contacts open and close. It depends on
+    `span`: the derivative of the velocity after a step of h with respect to the height of a resting box is 0
+    by the adjoint and -g h / (2 span) by the difference, since the box falls from above and stays from below.
+    Choose the adjoint for motions that keep their contacts, and the difference with a span of the size of the
+    expected motions for others.
 
     Args:
-        model: A model whose worlds have as many degrees of freedom each; finalized with `requires_grad=True`
-            where "adjoint" runs back.
+        model: A model whose worlds have equal numbers of degrees of freedom; finalized with
+            `requires_grad=True` if "adjoint" runs backward.
         solver: A solver made for it.
         dt: Time of a step [s].
         steps: Number of steps, with the same inputs in all of them.
         inputs: What u is: "joint_f" or "joint_act".
         method: "adjoint" takes the derivative of each step, "difference" runs forward 2 (2 n + inputs) times;
-            both for all worlds at once. The derivative has no error but rounding. FeatherstoneSolver has it
-            in closed form, all columns at once, see `LinearSteps`; where it has not, the adjoint runs back
-            2 n times. The difference works with every solver and through contacts without a gradient, and is
-            good to three or four digits in float32. At resting contact they are different models, see above.
+            both for all worlds at once. The derivative is exact up to rounding. FeatherstoneSolver has it in
+            closed form, all columns at once, see `LinearSteps`; otherwise the adjoint runs backward 2 n
+            times. The difference works with every solver and through contacts without a gradient, and is
+            accurate to three or four digits in float32. At resting contact they are different models, see
+            above.
         span: Half width of differences, of angles [rad], positions [m] and velocities.
         input_span: Half width of differences of inputs.
 
@@ -122,7 +124,7 @@ class Linearizer:
         return self._by_adjoint(start, controls)
 
     def _closed_form(self, solver: DifferentiableSolver, steps: int, dt: float) -> ClosedForm | None:
-        """What has the derivative of the solver's steps in closed form, if there is such."""
+        """Return the closed-form derivative of the solver's steps, None if there is none."""
         checks.check_numbers(steps, dt, None)
         checks.check_solver(solver, self.model)
         linear = solver.make_linear_model(self.inputs)
@@ -134,13 +136,16 @@ class Linearizer:
         if per == "dof":
             counts = np.diff(self.model.world_dof_start)
             if len(set(counts.tolist())) > 1 or counts.sum() != total:
-                raise NewtonsimError("linearize: every world needs as many degrees of freedom, and no other")
+                raise NewtonsimError(
+                    "linearize: every world needs the same number of degrees of freedom, "
+                    "and none may be outside worlds"
+                )
         if total % self._worlds:
-            raise NewtonsimError(f"linearize: {total} inputs cannot be shared out evenly")
+            raise NewtonsimError(f"linearize: {total} inputs cannot be divided evenly among worlds")
         return total // self._worlds
 
     def _start(self, state: State) -> State:
-        """A copy with bodies where the joints put them."""
+        """Return a copy with bodies placed by the joints."""
         self.model.check_state(state)
         start = self.model.state(requires_grad=self.method == "adjoint")
         start.assign(state)
@@ -215,7 +220,7 @@ class Linearizer:
         begins = coordinate_rates(model, q)
 
         def moved(column: int, offset: float) -> tuple[np.ndarray, np.ndarray]:
-            """Coordinates and velocities of the end, with one number of each world moved."""
+            """Return coordinates and velocities at the end, with one number of each world moved."""
             step = np.zeros((worlds, 2 * n + self._input_count))
             step[:, column] = offset
             start.joint_q.assign(begins.move(q, step[:, :n].reshape(-1)))
@@ -255,8 +260,8 @@ def linearize(
 ) -> Linearization:
     """Linearise a step, or several with the same inputs, about a state of every world.
 
-    Use a `Linearizer` where this is wanted again and again. Arguments and errors are its, and so is what
-    decides between the methods: at resting contact they are different models.
+    Use a `Linearizer` for repeated calls. It describes the arguments, the errors, and how to choose between
+    the methods: at resting contact they are different models.
 
     Returns:
         A (world_count, 2 n, 2 n) and B (world_count, 2 n, inputs), see `Linearization`.

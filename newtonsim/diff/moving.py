@@ -1,4 +1,4 @@
-"""Inputs of a rollout that are moved for differences: copies, what cannot move, and what has to follow."""
+"""Inputs of a rollout that are moved for differences: copies, entries that cannot move, dependent arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def copy_state(state: State) -> State:
 def frozen_directions(
     model: Model, place: Place, values: np.ndarray, tangents: Tangents | FloatDirections
 ) -> np.ndarray:
-    """Directions that have no derivative: masses of what does not move, infinite limits; bool, (n,)."""
+    """Directions that have no derivative: masses of static bodies, infinite limits; bool, (n,)."""
     first = values.reshape(-1)[tangents.first]
     frozen = ~np.isfinite(first)
     if place.attribute in ("body_mass", "particle_mass"):
@@ -39,7 +39,7 @@ def frozen_directions(
 
 
 def update_inverses(model: Model, attribute: str) -> None:
-    """Let the inverses that the model keeps follow masses and inertias."""
+    """Update the model's inverses of masses and inertias."""
     if attribute in ("body_mass", "particle_mass"):
         mass = getattr(model, attribute).numpy()
         inverse = np.divide(1.0, mass, out=np.zeros_like(mass), where=mass > 0.0)

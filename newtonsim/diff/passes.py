@@ -34,7 +34,7 @@ Replay = Callable[[int], None]
 
 
 class Problem(Protocol):
-    """What a rollout computes, as its passes see it; `Rollout` says more about each.
+    """What a rollout computes, as its passes see it; see `Rollout` for details.
 
     Attributes:
         model: The model.
@@ -67,15 +67,15 @@ class Passes:
     """Buffers of a step and its graphs.
 
     A step leads from `state_in` to `state_out`, and its end becomes the start of the next one and a row of
-    the history. On the way back, start and end are read from the history.
+    the history. In the backward pass, start and end are read from the history.
 
     Args:
-        problem: What the passes are made for.
+        problem: The problem of the passes.
         layout: Layout of the states.
         forces: State that holds the external forces.
         seeds: Weights of the losses, shape (world_count,).
-        nonfinite: Receives the last state at which gradients of each world are not finite, and of what
-            belongs to none, shape (world_count + 1,).
+        nonfinite: Receives the last state at which gradients of each world, and of what worlds share, are not
+            finite, shape (world_count + 1,).
         capture: Whether to capture graphs.
     """
 
@@ -112,14 +112,14 @@ class Passes:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a state in the history, with what its step writes down."""
+        """Bytes of a state in the history, including what its step records."""
         return 4 * (self.layout.size + (0 if self._memory is None else self._memory.values.size))
 
     def prepare(self, backward: bool) -> bool:
-        """Make the graphs that are missing or out of date.
+        """Create graphs that are missing or out of date.
 
-        A step is made first, which compiles and loads kernels, allocates, and lets errors show: call it with
-        a valid state in `state_in`, and set that and the solver's memory again afterwards.
+        A step is made first, which compiles and loads kernels, allocates, and reveals errors: call it with a
+        valid state in `state_in`, and set that and the solver's memory again afterwards.
 
         Returns:
             Whether a step was made.
@@ -152,7 +152,7 @@ class Passes:
         self._forward(count)
 
     def place_at_end(self, first: int, count: int) -> None:
-        """Make the end of a segment that lies in the history the place to run back from."""
+        """Make the end of a segment in the history the start of the backward pass."""
         self._step.fill_(first + count)
         self._slot.fill_(count)
         size = self.layout.size
@@ -194,7 +194,7 @@ class Passes:
         wp.copy(self._history, self.values_in, count=self.layout.size)
 
     def _what_is_baked(self) -> tuple:
-        """Whatever a graph has to be captured anew for."""
+        """Return what a graph must be captured again for."""
         p = self.problem
         materials = p.model.shape_materials
         arrays = () if materials is None else tuple(getattr(materials, n) for n in ("ke", "kd", "kf", "mu"))
@@ -240,7 +240,7 @@ class Passes:
         )
 
     def _first_step(self) -> None:
-        """Make the first step without a graph, so that a step back can follow."""
+        """Make the first step without a graph, so that a backward step can follow."""
         self._place(0)
         self._one_forward()
 
@@ -265,7 +265,7 @@ class Passes:
         for name, tape in (("loss", loss_tape), ("running", running_tape)):
             if getattr(p, name) is not None and not tape.launches:
                 raise NewtonsimError(
-                    f"{name}: it launched nothing that the tape records; compute it by wp.launch, with "
+                    f"{name}: it launched nothing that the tape records; compute it with wp.launch, with "
                     "kernels that have gradients, from the state that it is given"
                 )
         with Tape() as tape:
@@ -318,7 +318,7 @@ class Passes:
         )
 
     def _check_reach(self, tape: wp.Tape) -> None:
-        """Raise if the step does not differentiate with respect to one of the arrays asked for."""
+        """Raise if the step does not differentiate with respect to one of the requested arrays."""
         p = self.problem
         reached = {id(a) for a in _arrays_of(tape)}
         for place in p.places:

@@ -1,4 +1,4 @@
-"""Value and gradients of a number of steps, with memory that can be chosen."""
+"""Value and gradients of a number of steps, with a choice of memory use."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 TAPE_ROOM = 128_000_000
-"""Bytes of states up to which "auto" keeps those of all steps."""
+"""Size of states up to which "auto" keeps those of all steps [bytes]."""
 
 StateSeeds = Mapping[str, wp.array | npt.ArrayLike]
 """Gradients with respect to a final state, by name of its array."""
@@ -39,7 +39,7 @@ StateSeeds = Mapping[str, wp.array | npt.ArrayLike]
 
 @dataclass(frozen=True)
 class RolloutResult:
-    """What a rollout found; the arrays belong to whoever asked for it.
+    """The result of a rollout; the arrays belong to the caller.
 
     Attributes:
         losses: Loss of each world, shape (world_count,).
@@ -49,8 +49,8 @@ class RolloutResult:
             of its own loss. Arrays have the type of what they belong to; those of control sequences have
             shape (steps, n).
         nonfinite: For each world the last state at which its gradient was NaN or infinite, where state i is
-            the one after i steps; -1 where it is finite everywhere. NumPy int, (world_count,). All gradients
-            that the steps up to there contribute to are NaN in such a world, and in what worlds share.
+            the one after i steps; -1 where it is finite everywhere. NumPy int, (world_count,). In such a
+            world, and in what worlds share, all gradients to which the steps up to there contribute are NaN.
     """
 
     losses: wp.array
@@ -62,14 +62,14 @@ class RolloutResult:
 class Rollout:
     """A fixed number of steps from a given state, a loss of each world, and its gradients.
 
-    The step is captured into graphs once, forward and backward, and replayed. The backward pass needs the
-    states of all steps and nothing else; `checkpoint` says which of them are kept, and the others are
-    computed again, bit by bit as before. Gradients do not depend on this choice, to the last bit.
+    The step is captured into graphs once, forward and backward, and replayed. The backward pass needs only
+    the states of all steps; `checkpoint` says which of them are kept, and the others are recomputed bit for
+    bit. Gradients do not depend on this choice, to the last bit.
 
     Reverse accumulation with checkpoints: Griewank, "Achieving logarithmic growth of temporal and spatial
     complexity in reverse automatic differentiation", 1992.
 
-    A rollout begins with `solver.reset()` and leaves in the solver what ordinary steps would.
+    A rollout starts with `solver.reset()` and leaves the solver as ordinary steps would.
     `model.*` gradients are collected in the `grad` of the model's arrays, which are cleared first.
     The forces of the given state, `body_f` and `particle_f`, act in all steps.
 
@@ -79,7 +79,7 @@ class Rollout:
         steps: Number of steps.
         dt: Time of each [s].
         loss: `loss(state, losses)` adds the loss of the final state to `losses` (world_count,) by
-            `wp.launch`; it has to allocate nothing and read nothing back.
+            `wp.launch`; it must not allocate or read back.
         running: `running(step, state, control, losses)` does so after every step, with the control of the
             step and `step` of shape (1,), the number of steps done, from 1 to `steps`.
         wrt: What to differentiate with respect to: "state.NAME" of the initial state, "control.NAME",
@@ -88,23 +88,25 @@ class Rollout:
             "joints.q", "bodies.mass" and "gravity".
         checkpoint: "tape" keeps the states of all steps; a number k keeps every k-th one, and computes
             segments of k steps twice; "sqrt" takes k = √steps, which needs least memory in long rollouts;
-            "auto" is "tape" where the states take no more than 128 MB, and "sqrt" beyond.
+            "auto" is "tape" if the states take at most 128 MB, and "sqrt" otherwise.
         clip: Largest Euclidean length of the gradient of each world, taken over all entries of `wrt` that
-            belong to it; longer ones are scaled. What worlds share is not clipped. None for no limit.
+            belong to it; longer ones are scaled. Gradients that worlds share are not clipped. None for no
+            limit.
         strict: Whether a step without a gradient in any world raises; else the gradients of these worlds are
             NaN, with a warning that says why.
-        capture: Whether to replay graphs. Without, Python launches every kernel, which is slow, but allows a
-            loss to allocate, and lets errors show where they occur.
-        warn: Whether to warn of gradients that are not finite, once of those that are zero everywhere, and
-            of those that differences do not confirm, see `newtonsim.diff.trust`: where a contact or a limit
-            is about to switch, calls number 1, 2, 4, 8 and so on are made four times again, moved a little.
+        capture: Whether to replay graphs. Without them, Python launches every kernel, which is slow, but
+            allows a loss to allocate, and shows errors where they occur.
+        warn: Whether to warn of gradients that are not finite, once of those that are zero everywhere, and of
+            those that differences do not confirm, see `newtonsim.diff.trust`: if a contact or a limit is
+            about to switch, calls number 1, 2, 4, 8 and so on are repeated four times with slightly moved
+            inputs.
 
     Attributes:
         segment: Steps from checkpoint to checkpoint.
 
     Raises:
         NewtonsimError: An argument is out of range, or a name is unknown or not in the model.
-        NotDifferentiableError: A name is that of an array without gradients.
+        NotDifferentiableError: A name refers to an array without gradients.
     """
 
     def __init__(
@@ -133,7 +135,9 @@ class Rollout:
         self.places = tuple(find_place(name) for name in checks.check_names(wrt))
         if self.places and not model.requires_grad:
             name = self.places[0].name
-            raise NewtonsimError("model: finalize it with requires_grad=True to differentiate by " + name)
+            raise NewtonsimError(
+                "model: finalize it with requires_grad=True to differentiate with respect to " + name
+            )
         self.losses = wp.zeros(model.world_count, dtype=float, device=model.device, requires_grad=True)
         self.inputs = ControlInputs(model, self.steps)
         self._layout = StateLayout(model)
@@ -195,7 +199,7 @@ class Rollout:
                 acted in a step that has none.
         """
         if not self.places:
-            raise NewtonsimError("wrt: name at least one array to differentiate by")
+            raise NewtonsimError("wrt: name at least one array to differentiate with respect to")
         read = self._read_seeds(seeds, state_seeds)
         self._begin(state, controls, backward=True)
         self._run_forward(keep=True)
@@ -212,7 +216,7 @@ class Rollout:
     def backward(
         self, seeds: wp.array | npt.ArrayLike | None = None, state_seeds: StateSeeds | None = None
     ) -> dict[str, wp.array]:
-        """Run back once more through the steps of the last call, such as for other rows of a Jacobian.
+        """Run backward again through the steps of the last call, for example for other rows of a Jacobian.
 
         Args:
             seeds: See `__call__`.
@@ -229,7 +233,7 @@ class Rollout:
         seeds, state_seeds = self._read_seeds(seeds, state_seeds)
         if self._in_history is None:
             raise NewtonsimError(
-                "backward: call the rollout first; `evaluate` keeps nothing to run back through"
+                "backward: call the rollout first; `evaluate` keeps nothing for a backward pass"
             )
         checkpoints = self._checkpoints if self._segments > 1 else None
         if checkpoints is not None:
@@ -253,24 +257,24 @@ class Rollout:
 
     @property
     def memory(self) -> int:
-        """Bytes that gradients take, complete after a call.
+        """Memory that gradients take [bytes], complete after a call.
 
-        States, checkpoints with what the solver remembers there, and sequences of the rollout, and what the
-        solver has for backward passes alone. The model, with the gradients of its arrays, and the solver as
-        it is without gradients do not count, nor do compiled kernels and graphs.
+        It counts states, checkpoints with the solver's memory, sequences of the rollout, and what the solver
+        has only for backward passes. It does not count the model with the gradients of its arrays, the solver
+        without gradients, compiled kernels and graphs.
         """
         model, solver = self.model, self.solver
         own = find_arrays(self, *solver.adjoints(), skip=(model, solver))
         return bytes_of(own, [*find_arrays(model), *arrays_of_steps(solver, model)])
 
     def _check_places(self) -> None:
-        """Look up all names once, so that errors come early, and let gradients flow to gravity."""
+        """Look up all names once, so that errors come early, and enable gradients of gravity."""
         for place in self.places:
             if place.attribute == "gravity_vec" and not self.model.gravity_vec.requires_grad:
                 self.model.gravity_vec.requires_grad = True
             array = self._array(place)
             if array.grad is None:
-                raise NotDifferentiableError(f"wrt: {place.name} was made without gradients")
+                raise NotDifferentiableError(f"wrt: {place.name} was created without gradients")
 
     def _array(self, place: Place) -> wp.array:
         """The array that holds the values of a name, of which states share the layout of the model's."""
@@ -282,11 +286,11 @@ class Rollout:
     ) -> tuple[wp.array | None, dict[str, wp.array]]:
         """Return seeds of the losses, and those of the state by the names of its arrays."""
         if self.loss is None and self.running is None and not state_seeds:
-            raise NewtonsimError("loss: give loss, running or state_seeds, there is nothing to differentiate")
+            raise NewtonsimError("loss: nothing to differentiate; give loss, running or state_seeds")
         return checks.read_seeds(seeds, self.losses), checks.read_state_seeds(state_seeds, self._layout)
 
     def _begin(self, state: State, controls: Controls, backward: bool) -> None:
-        """Take over state and controls, and make sure that the graphs are there."""
+        """Copy state and controls, and make sure that the graphs exist."""
         checks.check_state(self.model, state)
         self.inputs.set(controls)
         self._in_history = None
@@ -346,7 +350,7 @@ class Rollout:
             passes.run_backward(count)
 
     def _gradient(self, place: Place) -> wp.array:
-        """Where the backward pass has left a gradient."""
+        """Return where the backward pass left a gradient."""
         if place.owner == "control":
             return self.inputs.gradient(place.attribute)
         if place.owner == "model":
@@ -355,7 +359,7 @@ class Rollout:
         return getattr(holder, place.attribute).grad
 
     def _finish(self, gradients: Mapping[str, wp.array]) -> None:
-        """Spread and note what is not finite, and shorten gradients of worlds that are too long."""
+        """Spread and record non-finite gradients, and clip gradients of worlds that are too long."""
         model, device = self.model, self.model.device
         flat = []
         for place in self.places:
@@ -431,7 +435,7 @@ class Rollout:
             ]
             more = f" and {len(worlds) - 8} more" if len(worlds) > 8 else ""
             warnings.warn(
-                f"gradients became NaN or infinite on the way back, in {', '.join(named)}{more} "
+                f"gradients became NaN or infinite in the backward pass, in {', '.join(named)}{more} "
                 f"(state i is the one after i of {self.steps} steps)",
                 RuntimeWarning,
                 stacklevel=3,
@@ -464,7 +468,7 @@ def rollout(
     clip: float | None = None,
     strict: bool = True,
 ) -> RolloutResult:
-    """Run a number of steps forward and backward once; see `Rollout`, which can be called again and again."""
+    """Run a number of steps forward and backward once; see `Rollout` for repeated calls."""
     rollout = Rollout(model, solver, steps, dt, loss, running, wrt, checkpoint, clip, strict)
     return rollout(state, controls)
 
@@ -479,5 +483,5 @@ def _segment_length(checkpoint: str | int, steps: int, row_bytes: int) -> int:
     if isinstance(checkpoint, (int, np.integer)) and not isinstance(checkpoint, bool) and checkpoint >= 1:
         return min(int(checkpoint), steps)
     raise NewtonsimError(
-        f"checkpoint: expected 'auto', 'tape', 'sqrt' or a number from 1 on, got {checkpoint!r}"
+        f"checkpoint: expected 'auto', 'tape', 'sqrt' or a number of at least 1, got {checkpoint!r}"
     )

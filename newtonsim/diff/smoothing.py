@@ -69,17 +69,17 @@ def smoothed_gradient(
 ) -> SmoothedGradient:
     """Estimate the gradient of the expected loss E[L(θ + σ ξ)], ξ standard normal, from one rollout.
 
-    The worlds of the rollout are copies of one scene; each gets a disturbance of its own. The first-order
-    estimate is the mean of the worlds' gradients. It is without bias as long as the loss is continuous, but
-    stiff contacts can give it a large variance, and jumps of the loss are invisible to it. The zeroth-order
-    one correlates losses and disturbances, (L(θ + σ ξ) - L(θ - σ ξ)) ξ / 2σ; it needs no gradients and has no
-    bias, but its variance grows with the number of entries of θ. The mixture weighs both by their empirical
-    variance and covariance over the worlds.
+    The worlds of the rollout are copies of one scene; each gets its own disturbance. The first-order estimate
+    is the mean of the worlds' gradients. It is unbiased if the loss is continuous, but stiff contacts can
+    give it a large variance, and jumps of the loss are invisible to it. The zeroth-order one correlates
+    losses and disturbances, (L(θ + σ ξ) - L(θ - σ ξ)) ξ / 2σ; it needs no gradients and is unbiased, but its
+    variance grows with the number of entries of θ. The mixture weighs both by their empirical variance and
+    covariance over the worlds.
 
-    A first-order estimate that misses jumps has little variance and would win. With `accuracy` γ its share α
-    is limited such that the bias that it can bring in, α ‖first - zeroth‖, and the 95 % confidence radius of
-    the zeroth-order estimate stay below γ together; where even α = 0 does not, α is 0. The radius is that of
-    a normal distribution instead of Bernstein's inequality.
+    A first-order estimate that misses jumps has little variance and would dominate. With `accuracy` γ its
+    share α is limited such that the bias that it can bring in, α ‖first - zeroth‖, and the 95 % confidence
+    radius of the zeroth-order estimate together stay below γ; if even α = 0 does not satisfy this, α is 0.
+    The radius is that of a normal distribution instead of Bernstein's inequality.
 
     Source: Suh, Simchowitz, Zhang and Tedrake, "Do differentiable simulators give better policy gradients?",
     ICML 2022; antithetic samples: Owen, "Monte Carlo theory, methods and examples", 2013, chapter 8.
@@ -93,18 +93,18 @@ def smoothed_gradient(
         state: Where all other arrays of the initial state come from; None for the model's.
         controls: Where all other inputs come from, as in a call of the rollout.
         order: "first", "zeroth" or "mixed".
-        accuracy: Largest error wanted in the mixture, in units of the gradient; None for no limit.
+        accuracy: Largest allowed error of the mixture, in units of the gradient; None for no limit.
         antithetic: Whether worlds come in pairs with opposite disturbances, which removes the even part of
             the loss from the variance of the zeroth-order estimate, and its odd part from that of the loss.
-        seed: Of the disturbances, or a generator of random numbers.
-        check: Whether to run once without disturbance before, to see that worlds are copies: worlds that
-            `replicate` has set apart, for one, differ in losses that depend on where they stand.
+        seed: Seed of the disturbances, or a generator of random numbers.
+        check: Whether to run once without disturbance first, to check that worlds are copies: for example,
+            worlds that `replicate` has set apart differ in losses that depend on their positions.
 
     Returns:
-        The estimate with its standard error. The model's arrays are as before.
+        The estimate with its standard error. The model's arrays are restored.
 
     Raises:
-        NewtonsimError: An argument is out of range, worlds differ in what a name stands for or in their
+        NewtonsimError: An argument is out of range, worlds differ in an array that is named or in their
             losses, or fewer than two samples are finite.
     """
     if order not in ORDERS:
@@ -145,7 +145,9 @@ class _Parameter:
         world = worlds_of(model, slot.place.per)
         entries = [np.flatnonzero(world == w) for w in range(model.world_count)]
         if len({len(found) for found in entries}) > 1 or not len(entries[0]):
-            raise NewtonsimError(f"{slot.name}: it has no entries, or not as many, in each of the worlds")
+            raise NewtonsimError(
+                f"{slot.name}: it does not have the same number of entries, at least one, in every world"
+            )
         self.index = (np.stack(entries)[..., None] * width + np.arange(width)).reshape(len(entries), -1)
         self.value = np.asarray(value, dtype=np.float64)
         one = (self.index.shape[1] // width, width) if width > 1 else (self.index.shape[1],)
@@ -190,7 +192,7 @@ class _Parameter:
         return full[:, self.index].swapaxes(0, 1).reshape(len(self.index), -1)
 
     def restore(self) -> None:
-        """Put the model's arrays back."""
+        """Restore the model's arrays."""
         for array, copy in self._originals:
             wp.copy(array, copy)
         if self._originals:
@@ -230,7 +232,7 @@ def _check_copies(calm: np.ndarray, losses: np.ndarray) -> None:
     spread = losses[np.isfinite(losses)].std() if np.isfinite(losses).any() else 0.0
     if high - low > 0.1 * spread + 1.0e-4 * np.abs(calm).max():
         raise NewtonsimError(
-            "rollout: the worlds are no copies, without disturbance their losses reach "
+            "rollout: the worlds are not copies: without disturbance, their losses range "
             f"from {low:g} to {high:g}"
         )
 
@@ -245,7 +247,7 @@ def _estimate(
     antithetic: bool,
     parameters: list[_Parameter],
 ) -> SmoothedGradient:
-    """Combine samples; pairs count as one, and a pair or world with NaN or infinity does not count."""
+    """Combine samples; a pair counts as one sample, and pairs or worlds with NaN or infinity are left out."""
     group = 2 if antithetic else 1
     fine = np.isfinite(losses)
     if slopes is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 _FORCES = ("body_f", "joint_f", "particle_f")
-"""Arrays that act on velocities in proportion, so that long steps do no harm."""
+"""Arrays that act on velocities linearly, so that long steps do no harm."""
 
 _ANY_SIGN = frozenset(
     (
@@ -47,13 +47,13 @@ class Tangents:
     """Directions of an array, each of which moves up to four floats of it.
 
     Quaternions (of joints, poses and frames) turn about the three axes x, y, z on their left, that is about
-    world or parent axes; axes of joints turn likewise; inertias stay symmetric. All else moves float by
-    float.
+    world or parent axes; axes of joints turn likewise; inertias stay symmetric. All other entries move one by
+    one.
 
     Attributes:
         index: Floats that each direction moves, shape (n, 4), filled up by repeating the last one.
         slope: Their derivatives, zero where repeated, shape (n, 4).
-        turns: Directions whose floats are a quaternion, and stay of unit length, bool, (n,).
+        turns: Directions whose floats are a quaternion, which keeps unit length, bool, (n,).
         world: World of each direction, -1 if worlds share it, (n,).
         scale: Natural length of a step, (n,).
         border: Entries at the end of their range, such as a damping of zero, that can only grow, bool, (n,).
@@ -181,7 +181,7 @@ def _worlds(model: Model, place: Place, values: np.ndarray, first: np.ndarray) -
 
 
 class _Rows:
-    """Directions while they are collected."""
+    """Directions being collected."""
 
     def __init__(self, values: np.ndarray):
         self.values = values

@@ -30,22 +30,23 @@ def torch_function(
     """Return a differentiable torch function that runs a rollout.
 
     It takes a tensor for each input and returns the losses, shape (world_count,); with outputs a tuple of
-    the losses and the final state's arrays. Gradients may come in for all of them. Tensors are float32, on
+    the losses and the final state's arrays. All of them may have incoming gradients. Tensors are float32, on
     the device of the model, and of the shape of the array (`transform` and the like as a last axis of 7
     floats, ...) or another shape with as many floats, such as (world_count, n); those of controls may have a
-    first axis of length `steps`. Rollouts read contiguous tensors where they are, others are copied by
-    torch; arrays of the model are copied into it and stay there.
+    first axis of length `steps`. Rollouts read contiguous tensors in place, torch copies others; arrays of
+    the model are copied into it and remain there.
 
-    A forward call runs forward only and keeps nothing but its inputs, so that functions may be called
-    several times before `backward`, which runs the rollout again and then back. There are no second
-    derivatives. On a GPU the work is done in the order of torch's current stream.
+    A forward call keeps only its inputs, so that functions may be called several times before `backward`,
+    which runs the rollout again and then backward. Second derivatives are not available. On a GPU, the work
+    is ordered by torch's current stream.
 
     Args:
         rollout: The rollout.
-        inputs: Names of the arrays that tensors are given for, some of the rollout's `wrt`; None for all.
+        inputs: Names of the arrays that the tensors replace, a subset of the rollout's `wrt`; None for all.
         outputs: Names of arrays of the final state to return, such as "joint_q".
-        state: Where all other arrays of the initial state come from, read in every run; None for the model's.
-        controls: Where all other inputs come from, as in a call of the rollout.
+        state: State that provides all other arrays of the initial state, read in every run; None for the
+            model's.
+        controls: Controls that provide all other inputs, as in a call of the rollout.
 
     Raises:
         ImportError: torch is not installed.
@@ -74,7 +75,7 @@ def _import_torch() -> Any:
 
 
 def _check(slot: Slot, tensor: torch.Tensor, device: wp.Device) -> None:
-    """Raise an error unless a tensor can stand for an array."""
+    """Raise an error unless a tensor can replace an array."""
     torch = _import_torch()
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"{slot.name}: expected a torch tensor, got {type(tensor).__name__}")
@@ -92,7 +93,7 @@ def _floats(tensor: torch.Tensor) -> wp.array:
 
 @functools.cache
 def _autograd_function() -> Any:
-    """The function that autograd calls, made once torch is there."""
+    """Return the function that autograd calls, created once torch is imported."""
     torch = _import_torch()
 
     class RolloutFunction(torch.autograd.Function):

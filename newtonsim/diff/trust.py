@@ -1,9 +1,9 @@
-"""Whether gradients of rollouts are those that differences over a finite span would give.
+"""Checks whether gradients of rollouts agree with differences over a finite span.
 
-Contacts and limits make losses with kinks: the gradient is right on one side of each, and says nothing of the
-other. Where something was about to switch in a backward pass, the rollout is made again with one input after
-the other moved a little both ways, all its entries at once, along the gradient and at random, and the slopes
-of each world's loss are compared.
+Contacts and limits make losses with kinks: the gradient is right on one side of each, and says nothing about
+the other. If something was about to switch in a backward pass, the rollout is repeated with each input in
+turn moved a little in both directions, all its entries at once, along the gradient and at random, and the
+slopes of each world's loss are compared.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
     from newtonsim.solver_protocol import DifferentiableSolver
 
 SHARE = 0.05
-"""Part of a gradient by which it may differ from differences without a word."""
+"""Fraction of a gradient by which it may differ from differences without a warning."""
 
 SPAN = 1.0e-3
 """Span of the differences: length of what all entries move by, in natural lengths."""
 
 _ROUNDING = 2.0**-17
-"""Relative noise of losses: single precision, and what iterations of a solve leave from step to step."""
+"""Relative noise of losses: from single precision, and from the iterations of solves."""
 
 _AROUND = (0.94, 0.97, 1.03, 1.06)
-"""Spans beside that one, over it, at which slopes of a smooth loss are the same but for noise."""
+"""Further spans, relative to that one, at which slopes of a smooth loss are equal up to noise."""
 
 _NOISY = 3.0
-"""Standard errors by which the mean of the slopes may be off."""
+"""Number of standard errors by which the mean of the slopes may be wrong."""
 
 _SEED = 7
 _MIXTURES = 3
 """Directions in which an input moves: errors of its entries may cancel in one of them, but not in all."""
 
 _LONG = 100_000
-"""Steps of all worlds together, in more of which an input moves in one direction only."""
+"""Total steps of all worlds above which an input moves in one direction only."""
 
 
 class Losses(Protocol):
-    """What running a rollout forward gives."""
+    """The result of running a rollout forward."""
 
     @property
     def losses(self) -> wp.array:
@@ -59,7 +59,7 @@ class Losses(Protocol):
 
 
 class Repeatable(Protocol):
-    """What is asked of a `Rollout`."""
+    """What is needed of a `Rollout`."""
 
     model: Model
     solver: DifferentiableSolver
@@ -72,10 +72,9 @@ class Repeatable(Protocol):
 
 
 class Trust:
-    """Compares gradients of a rollout with differences, in the first call, and ever more rarely after it.
+    """Compares gradients of a rollout with differences, in the first call, and less and less often after it.
 
-    The calls number 1, 2, 4, 8 and so on are looked at, so that all of it costs next to nothing in a training
-    run.
+    Calls number 1, 2, 4, 8 and so on are checked, so that the cost in a training run is negligible.
 
     Args:
         rollout: The rollout.
@@ -94,7 +93,7 @@ class Trust:
         self._switches = None
 
     def note(self, gradients: Mapping[str, wp.array]) -> None:
-        """Keep the gradients of a call that is due, if something was about to switch in it."""
+        """Keep the gradients of a call that is due for a check, if something was about to switch in it."""
         near = self.rollout.solver.near_switches()
         if near is None or self._calls & (self._calls - 1):
             return
@@ -139,9 +138,9 @@ class Trust:
         described = self.rollout.solver.near_switches().describe(world)  # pyright: ignore
         warnings.warn(
             f"the gradient of world {world}{more} differs by {shares[world]:.0%} from differences by {name} "
-            f"over spans of {SPAN:g}: {described}, among others that may switch; it is that of one side. "
-            "FeatherstoneSolver(..., smoothing=5e-3) softens contacts and limits over so many metres, and "
-            "diff.gradcheck shows slopes of both sides",
+            f"over spans of {SPAN:g}: {described}, among others that may switch; the gradient is that of "
+            "one side. FeatherstoneSolver(..., smoothing=5e-3) smooths contacts and limits over this "
+            "length in metres, and diff.gradcheck shows slopes of both sides",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -152,7 +151,7 @@ class _Mixture:
     """A direction of an input in each world.
 
     Attributes:
-        unit: By how much each entry moves, in natural lengths, (n,).
+        unit: Displacement of each entry, in natural lengths, (n,).
         size: Length of that in each world, (world_count,).
         expected: Derivative of each world's weighted loss along it by the gradient, (world_count,).
     """
@@ -187,7 +186,7 @@ class _Moves:
         still = frozen_directions(rollout.model, place, self._values, ways)
         moves = ~still & ~ways.border & (ways.world >= 0)
         owner, worlds = np.maximum(ways.world, 0), rollout.model.world_count
-        # worlds whose gradient is no number are told elsewhere
+        # worlds whose gradient is not a number are told elsewhere
         along = np.nan_to_num(ways.derivative(gradient), posinf=0.0, neginf=0.0)
         slope = np.where(moves, along * ways.scale, 0.0)
         largest = np.zeros(worlds)

@@ -1,6 +1,6 @@
 """Joint-space dynamics of all articulations of a model at once.
 
-`Dynamics` holds what it works with and costs some microseconds a call; the functions return new arrays.
+`Dynamics` keeps its work arrays and costs some microseconds per call; the functions return new arrays.
 """
 
 from newtonsim.dynamics.functions import (

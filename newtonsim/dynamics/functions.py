@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def dynamics_of(model: Model) -> Dynamics:
-    """Return the `Dynamics` of a model, which is made at the first call and kept with the model."""
+    """Return the `Dynamics` of a model, which is created at the first call and kept with the model."""
     return model.cached("dynamics", Dynamics)
 
 
@@ -27,7 +27,7 @@ def mass_matrix(model: Model, state: State, *, armature: bool = True) -> wp.arra
 
 
 def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armature: bool = True) -> wp.array:
-    """Generalised forces that bring about an acceleration, see `Dynamics.inverse_dynamics`.
+    """Generalised forces that produce an acceleration, see `Dynamics.inverse_dynamics`.
 
     Differentiable under a tape, when the state and the model require gradients.
 
@@ -42,7 +42,7 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
 
     Raises:
         NewtonsimError: `joint_qdd` has the wrong length.
-        ModelError: The state is one of another model.
+        ModelError: The state belongs to another model.
     """
     if active_tape() is None:
         return wp.clone(dynamics_of(model).inverse_dynamics(state, joint_qdd, armature=armature))

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 class Dynamics:
     """Joint-space dynamics of all articulations of a model at once.
 
-    Every method reads `joint_q` of a state, most of them `joint_qd`, and where wrenches matter `body_f`. Its
-    launches are recorded for the arrays that it gets and replayed when they come again, which takes some
-    microseconds a call for a single robot. The result is an array of this object that the next call of the
-    method overwrites, or that of the caller, if one is given as `out`. Results have no gradients.
+    Every method reads `joint_q` of a state, most of them `joint_qd`, and those with external wrenches
+    `body_f`. Launches are recorded for the arrays of a call and replayed when the same arrays are passed
+    again, which takes some microseconds per call for a single robot. The result is an array of this object,
+    which the next call of the method overwrites, or the caller's array `out`, if given. Results have no
+    gradients.
 
     Dense results have one block for each articulation, with degrees of freedom numbered inside it; blocks of
     smaller articulations are padded with zeros. Derivatives by configuration are along the axes of
@@ -41,7 +42,7 @@ class Dynamics:
         max_dofs: Largest number of degrees of freedom of an articulation, n.
 
     Raises:
-        NewtonsimError: It is none, such as a builder that was not finalized.
+        NewtonsimError: It is not a model, for example a builder that was not finalized.
     """
 
     def __init__(self, model: Model):
@@ -82,7 +83,7 @@ class Dynamics:
     def inverse_dynamics(
         self, state: State, joint_qdd: wp.array, *, armature: bool = True, out: wp.array | None = None
     ) -> wp.array:
-        """Generalised forces that bring about an acceleration, by the recursive Newton-Euler algorithm.
+        """Generalised forces that produce an acceleration, by the recursive Newton-Euler algorithm.
 
         Args:
             state: Configuration, velocity, and `body_f` as external wrenches.
@@ -273,12 +274,12 @@ class Dynamics:
     def operational_inertia(
         self, state: State, *, damping: float = 0.0, out: wp.array | None = None
     ) -> wp.array:
-        """Operational-space inertia: what a wrench at the centre of mass of a body has to move.
+        """Operational-space inertia: the inertia seen by a wrench at the centre of mass of a body.
 
         Args:
             state: Configuration.
             damping: Added to the diagonal of J M⁻¹ Jᵀ [1/(kg m²), 1/kg]. Bodies that cannot move in all six
-                directions need some; without, their blocks are huge or NaN.
+                directions need some; without it, their blocks are huge or NaN.
             out: Array to write to.
 
         Returns:
@@ -288,7 +289,7 @@ class Dynamics:
             NewtonsimError: `damping` is negative, or `out` has the wrong shape or type.
         """
         if not damping >= 0.0:
-            raise NewtonsimError(f"damping: expected a number not below 0, got {damping!r}")
+            raise NewtonsimError(f"damping: expected a number of at least 0, got {damping!r}")
         inertia = self._array("operational_inertia", (self.model.body_count, 6, 6), wp.float32, out)
 
         def launch(launcher: Launcher) -> None:
@@ -423,7 +424,7 @@ class Dynamics:
         arrays: tuple[wp.array | None, ...],
         launch: Callable[[Launcher], None],
     ) -> None:
-        """Make launches for the arrays of the caller, or replay them."""
+        """Make launches for the caller's arrays, or replay them."""
         self.model.check_state(state)
         refuse_gradient(self.model, state, "newtonsim.dynamics: only inverse_dynamics has a gradient")
         self._recordings.run(name, arrays, lambda: launch(self._stages.launcher()))
@@ -444,11 +445,11 @@ class Dynamics:
         return joint_f
 
     def _block(self, name: str, rows: int, out: wp.array | None) -> wp.array:
-        """An array with a block of so many rows for each articulation."""
+        """Return an array with a block of a number of rows for each articulation."""
         return self._array(name, (self.model.articulation_count, rows, self.max_dofs), wp.float32, out)
 
     def _array(self, name: str, shape: tuple[int, ...], dtype: Any, out: wp.array | None) -> wp.array:
-        """The array of the caller, or the own one."""
+        """Return the caller's array, or the object's own."""
         if out is not None:
             if not (isinstance(out, wp.array) and out.shape == shape and out.dtype == dtype):
                 raise NewtonsimError(
@@ -464,20 +465,20 @@ class Dynamics:
 
 
 def _several(count: int, out: tuple[wp.array, ...] | None) -> tuple[wp.array | None, ...]:
-    """So many arrays to write to, or none.
+    """Return a number of arrays to write to, or none.
 
     Raises:
-        NewtonsimError: There are fewer or more, or one twice.
+        NewtonsimError: There are fewer or more, or one is given twice.
     """
     if out is None:
         return (None,) * count
     if not isinstance(out, (tuple, list)) or len({id(array) for array in out}) != count or len(out) != count:
-        raise NewtonsimError(f"out: expected {count} different arrays, got {_describe(out)}")
+        raise NewtonsimError(f"out: expected {count} distinct arrays, got {_describe(out)}")
     return tuple(out)
 
 
 def _describe(value: object) -> str:
-    """What something is, for a message."""
+    """Describe a value for a message."""
     if isinstance(value, wp.array):
         return f"one of shape {value.shape} and type {value.dtype.__name__}"
     if isinstance(value, (tuple, list)):

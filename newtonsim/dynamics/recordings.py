@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 MOST_KEPT = 32
-"""Recordings that are kept; the oldest one makes room."""
+"""Number of recordings that are kept; the oldest one is dropped."""
 
 
 class _Recording(NamedTuple):
-    """Arrays that were seen once, and how to repeat what was done with them, if they came again."""
+    """Arrays that were seen once, and how to repeat the launches for them if they were seen again."""
 
     arrays: tuple[wp.array | None, ...]
     replays: tuple[Callable[[int], None], ...]
@@ -28,11 +28,11 @@ class Recordings:
     """Replays launches for arrays that it knows.
 
     At the first call with some arrays the launches are made, at the second one they are recorded, so that
-    kernels are loaded by then and a single call costs no recording. While something else records, they are
-    made, so that they become a part of it.
+    kernels are loaded by then and a single call costs no recording. While another recording is in progress,
+    they are made, so that they become a part of it.
 
     Args:
-        model: The model; where its arrays were replaced, all is recorded anew.
+        model: The model; if its arrays were replaced, everything is recorded again.
         side_by_side: Threads that share the replays of several ranges of worlds; None for the caller's.
     """
 
@@ -52,9 +52,9 @@ class Recordings:
 
         Args:
             name: What the launches do.
-            arrays: All arrays of the caller that they work on; None where a model has none.
-            launches: Each makes launches, none of which waits for those of another; may neither allocate nor
-                read from the device.
+            arrays: All arrays of the caller that they use; None if a model has none.
+            launches: Each makes launches that are independent of those of the others, and may neither
+                allocate nor read from the device.
         """
         model = self._model
         if model.device.is_capturing or collected() is not None:

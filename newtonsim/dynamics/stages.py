@@ -1,4 +1,4 @@
-"""The launches that quantities of dynamics are made of, with room for what these write."""
+"""The launches that compute the quantities of dynamics, with their buffers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Stages:
-    """Launches with buffers that are made when they are first needed.
+    """Launches with buffers that are allocated on first use.
 
     Args:
         model: The model.
@@ -50,7 +50,7 @@ class Stages:
         self._body_articulation = put(body_articulation, dtype=int, device=model.device)
 
     def launcher(self) -> Launcher:
-        """Return a launcher that sees the arrays that the model has now."""
+        """Return a launcher for the current arrays of the model."""
         return Launcher(self.model, record_tape=False)
 
     # -- room ------------------------------------------------------------------------------------------------

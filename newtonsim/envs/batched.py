@@ -1,4 +1,4 @@
-"""Many worlds of one task behind gymnasium's interface of vector environments."""
+"""Many worlds of one task behind gymnasium's interface for vector environments."""
 
 from __future__ import annotations
 
@@ -55,31 +55,31 @@ _MODES = {
 class BatchedEnv(gymnasium.vector.VectorEnv):
     """Copies of a task's world, stepped together.
 
-    Where all stages of the task are kernels, `step` copies the actions into one buffer and replays one
-    capture: controls from actions, the physics of `frame_skip` solver steps, observation, reward, episode
-    statistics, and the reset of worlds whose episode is over. Where the observation is a picture, pictures
-    and resets are queued after the capture. Nothing in it waits for a GPU, unless results are asked for as
-    NumPy arrays. Worlds do not influence each other: the same seed gives the same
-    trajectories to the bit, whatever other worlds do and however many there are.
+    If all stages of the task are kernels, `step` copies the actions into one buffer and replays one graph:
+    controls from actions, the physics of `frame_skip` solver steps, observation, reward, episode statistics,
+    and the reset of worlds whose episode is over. If the observation is a picture, pictures and resets are
+    queued after the graph. Nothing waits for a GPU, unless results are requested as NumPy arrays. Worlds do
+    not influence each other: the same seed gives bit-identical trajectories, whatever other worlds do and
+    however many there are.
 
-    A world that becomes NaN or infinite is terminated with reward 0 and zeros as its observation, named by
+    A world that becomes NaN or infinite is terminated with reward 0 and zeros as its observation, marked by
     "failed" in the infos, and counted in `failures`. Actions beyond their bounds are clipped before they
-    drive anything; what they cost is up to the task.
+    drive anything; the task decides what they cost.
 
-    Results are new arrays with `copy`. Without, they are views of buffers that the next step overwrites.
+    With `copy`, results are new arrays. Without it, they are views of buffers that the next step overwrites.
 
     With `output="torch"` the infos always have "final_obs" (num_envs, n), "episode" with returns "r" and
     lengths "l" of the last episodes that ended, and "failed"; the masks "_final_obs", "_episode" and
-    "_failed" say in which worlds that was in this step. NumPy infos have them only if an episode ended, and
-    neither has "episode" with `episode_infos=False`.
+    "_failed" say in which worlds this happened in this step. NumPy infos have them only if an episode ended,
+    and neither has "episode" with `episode_infos=False`.
 
     Args:
-        task: What the environment is about.
+        task: The task.
         num_envs: Number of worlds.
-        device: Where it runs; None for the default device of Warp.
-        output: "numpy" or "torch": what results are, and what actions are expected as.
+        device: Device; None for Warp's default.
+        output: "numpy" or "torch": type of the results and of the expected actions.
         copy: Whether results are copies; None for copies with NumPy and views with torch.
-        autoreset_mode: When worlds whose episode is over restart: in the same step, then "final_obs" has
+        autoreset_mode: When worlds whose episode is over restart: in the same step, so that "final_obs" has
             the last observation; in the next step, which ignores the action; or only by `reset` with
             `options={"reset_mask": mask}`.
         max_episode_steps: Steps after which an episode is truncated, 0 for never; None for the task's.
@@ -88,15 +88,15 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             those of the model, {"mass": (0.8, 1.2), "gravity": (0.9, 1.1)}.
         render_mode: "rgb_array" for pictures by `render`, or None.
         render_size: Columns and rows of a picture.
-        make_solver: Makes the solver from the model, in place of the task's.
-        episode_infos: Whether the infos have "episode". Gymnasium's `RecordEpisodeStatistics` wants to write
-            it itself, and is refused otherwise; `gymnasium.make_vec` leaves it out unless told.
+        make_solver: Makes the solver from the model; None for the task's.
+        episode_infos: Whether the infos have "episode". Gymnasium's `RecordEpisodeStatistics` writes it
+            itself and refuses environments that do; `gymnasium.make_vec` omits it by default.
 
     Attributes:
         task: The task.
         sim: The simulation, whose model, state and solver may be read and written between steps.
         buffers: Arrays of the environment.
-        output: "numpy" or "torch": what results are.
+        output: "numpy" or "torch": type of the results.
         copy: Whether results are copies.
         episode_infos: Whether the infos have "episode".
         max_episode_steps: Steps after which an episode is truncated, 0 for never.
@@ -122,7 +122,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         make_solver: Callable[[Model], SolverBase] | None = None,
     ):
         if not isinstance(num_envs, (int, np.integer)) or num_envs < 1:
-            raise NewtonsimError(f"num_envs: expected a whole number from 1 on, got {num_envs!r}")
+            raise NewtonsimError(f"num_envs: expected a whole number of at least 1, got {num_envs!r}")
         if output not in ("numpy", "torch"):
             raise NewtonsimError(f"output: expected 'numpy' or 'torch', got {output!r}")
         if render_mode not in (None, "rgb_array"):
@@ -180,7 +180,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if self.task.contact_wrenches and not hasattr(self.solver, "external_wrenches"):
             kind = type(self.solver).__name__
             raise NewtonsimError(
-                f"{self.task.name}: it observes forces of contacts, which {kind} does not tell"
+                f"{self.task.name}: it observes contact forces, which {kind} does not report"
             )
         entries = returned(self.task, "actuators", self.task.actuators(), Mapping)
         if entries:
@@ -214,15 +214,15 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             changed.append("strength")
         if changed:
             kind = type(self.solver).__name__
-            raise NewtonsimError(f"randomise: {kind} has taken over the model when it was made: {changed}")
+            raise NewtonsimError(f"randomise: {kind} copied the model when it was created: {changed}")
         if randomise.is_late and not _is_recorded(self.task.stage("act")):
-            raise NewtonsimError("randomise: delay needs an `act` that is a kernel")
+            raise NewtonsimError("randomise: delay requires that `act` is a kernel")
         if randomise.is_noisy and self._vision is not None:
-            raise NewtonsimError("randomise: noise is that of numbers, and the observations are pictures")
+            raise NewtonsimError("randomise: noise applies to numbers, but the observations are pictures")
         return Randomiser(randomise, self.model, self.buffers.view)
 
     def _has_drives(self) -> bool:
-        """Whether motors are drives of positions or velocities, with the strength of the model's gains."""
+        """Whether motors are position or velocity drives, whose strength is in the model's gains."""
         modes = self.model.joint_axis_mode.numpy()[self.motors.axes]
         return bool(np.any(modes != JointMode.FORCE))
 
@@ -238,7 +238,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     @property
     def device(self) -> wp.Device:
-        """Where the environment runs."""
+        """The device of the environment."""
         return self.model.device
 
     @property
@@ -252,8 +252,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         """Start new episodes.
 
         Args:
-            seed: Of the random numbers from now on: one for all worlds, which differ nevertheless, or one for
-                each. None continues with the present ones.
+            seed: Seed of the random numbers from now on: one for all worlds, which still differ, or one for
+                each. None continues the current sequences.
             options: {"reset_mask": mask} for some of the worlds, bool, shape (num_envs,).
 
         Returns:
@@ -266,7 +266,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         options = dict(options or {})
         mask = options.pop("reset_mask", None)
         if options:
-            raise NewtonsimError(f"options: there is only 'reset_mask', got {sorted(map(str, options))}")
+            raise NewtonsimError(f"options: the only option is 'reset_mask', got {sorted(map(str, options))}")
         keys = None
         if seed is not None or not self._was_reset:
             keys = self._keys(seed)
@@ -290,7 +290,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
         Raises:
             NewtonsimError: Shape, type or values are wrong, or the environment is closed; on a GPU values are
-                not looked at.
+                not checked.
         """
         self._check_open("step")
         if not self._was_reset:
@@ -306,18 +306,18 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         return self._exchange.results()
 
     def ended_episodes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return and length of the last episode of each world that ended, (num_envs,) each; waits."""
+        """Return the return and length of each world's last complete episode, (num_envs,) each; waits."""
         episodes = self.buffers.episodes
         return episodes.final_return.numpy(), episodes.final_length.numpy()
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write all that the next step reads to a file, as a whole or not at all, see `Simulator.save`.
+        """Write all that the next step reads to a file, completely or not at all, see `Simulator.save`.
 
-        Episodes, random numbers, randomised parameters, sensors and pictures that are stacked belong to it.
-        What a task keeps in Python objects of its own does not.
+        This includes episodes, random numbers, randomised parameters, sensors and stacked pictures, but not
+        what a task keeps in its own Python objects.
 
         Args:
-            path: The file; one of that name is replaced.
+            path: The file; an existing one is replaced.
 
         Raises:
             CheckpointError: It cannot be written.
@@ -325,19 +325,19 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._memory().save(path)
 
     def restore(self, path: str | os.PathLike) -> None:
-        """Go on from a file of `save`, in an environment that was made in the same way.
+        """Continue from a file written by `save`, in an environment that was created in the same way.
 
         Args:
             path: The file.
 
         Raises:
-            CheckpointError: The file cannot be read or is damaged, or another environment wrote it; nothing
-                is changed then.
+            CheckpointError: The file cannot be read or is damaged, or a different environment wrote it; then
+                nothing is changed.
         """
         self._memory().restore(path)
 
     def snapshot(self) -> Snapshot:
-        """Return a copy of all that `save` writes; its `restore` puts it back."""
+        """Return a copy of all that `save` writes; its `restore` method restores it."""
         return self._memory().snapshot()
 
     def _memory(self) -> Memory:
@@ -352,7 +352,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         )
 
     def _random_numbers(self) -> HostValues:
-        """Whether there was a reset, and the generator that the keys of the worlds were drawn from."""
+        """Whether there was a reset, and the generator from which the keys of the worlds were drawn."""
         held: HostValues = {"was_reset": self._was_reset, "generator": None, "seed": None}
         if self._np_random is not None:
             held["seed"] = str(self._np_random_seed)
@@ -367,9 +367,9 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             self._np_random_seed = int(held["seed"])
 
     def sensor(self, name: str) -> Any:
-        """Return what a sensor of the task reads, (num_envs, n), NumPy or torch as `output` says.
+        """Return the readings of a sensor of the task, (num_envs, n), NumPy or torch as `output` says.
 
-        It is a view, except of NumPy on a GPU: the next step overwrites it.
+        It is a view, which the next step overwrites, except with NumPy on a GPU.
 
         Args:
             name: Its name in `Task.sensors`.
@@ -391,7 +391,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         """
         self._check_open("render")
         if self.render_mode is None:
-            gymnasium.logger.warn("render: there are no pictures without render_mode='rgb_array'")
+            gymnasium.logger.warn("render: requires render_mode='rgb_array'")
             return None
         if self._camera is None:
             from newtonsim.envs.camera import EnvCamera
@@ -404,7 +404,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             raise NewtonsimError(f"{call}: the environment is closed")
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Warn of what has gone wrong and was not reported; see `close`."""
+        """Warn about failures that were not reported; see `close`."""
         self.solver.report()
 
     def _keys(self, seed: int | Sequence[int] | None) -> np.ndarray:
@@ -419,7 +419,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         return np.array(words, np.uint32).view(np.int32)
 
     def _launch_stage(self, name: str, launch: Launcher, view: EnvView, mask: wp.array) -> None:
-        """Launch a stage of kernels; `act` and `score` are about all worlds."""
+        """Launch the kernels of a stage; `act` and `score` process all worlds."""
         stage = self._stages[name]
         if isinstance(stage, KernelSequence):
             stage.launch(launch, view, mask)
@@ -429,7 +429,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             launch.user_kernel(stage, "world", view, mask)
 
     def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
-        """From actions to controls."""
+        """Turn actions into controls."""
         view = self.buffers.attach(sim)
         self._launch_stage("act", launch, self._arrived(launch, view), self.buffers.everyone)
         if self._randomiser is not None:
@@ -437,17 +437,17 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._sensors.launch_before(launch, view)
 
     def _arrived(self, launch: Launcher, view: EnvView) -> EnvView:
-        """The environment with the actions that drive it now."""
+        """Return the view of the environment with the actions that currently drive it."""
         late = None if self._randomiser is None else self._randomiser.late
         return view if late is None else late.launch_arrivals(launch, view)
 
     def _blur(self, launch: Launcher, mask: wp.array) -> None:
-        """Add noise to what was observed in the masked worlds."""
+        """Add noise to the observations of the masked worlds."""
         if self._randomiser is not None and self._randomiser.noise is not None:
             self._randomiser.noise.launch(launch, self.buffers.view, mask)
 
     def _launch_rest(self, launch: Launcher, sim: Simulator) -> None:
-        """All that follows the physics of a step; without the next episodes if pictures come before."""
+        """Launch what follows the physics of a step; not the next episodes if pictures come first."""
         view = self.buffers.attach(sim)
         if self.task.contact_wrenches:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)  # pyright: ignore[reportAttributeAccessIssue]
@@ -486,7 +486,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._sensors.launch(launch, view, sim, mask, fresh=True)
 
     def _launch_reset(self) -> None:
-        """Start the episodes that were asked for, without a captured graph."""
+        """Start the requested episodes, without a captured graph."""
         launch, mask = Launcher(self.model, record_tape=False), self.buffers.asked
         self._launch_restart(launch, self.sim, mask)
         self._observe(launch, mask)
@@ -508,7 +508,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             observe(self.task, self._host)
 
     def _step_on_host(self) -> None:
-        """A step of a task some of whose stages are Python functions."""
+        """Take a step of a task with stages that are Python functions."""
         launch = Launcher(self.model, record_tape=False)
         for name in ("act", "observe", "score"):
             stage = self._stages[name]
@@ -533,7 +533,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._launch_finish(launch, self.sim)
 
     def _go_on(self) -> None:
-        """What follows a step that is not one captured graph: pictures of how it ended, and new episodes."""
+        """Finish a step that is not one captured graph: take pictures of its end, and start new episodes."""
         if self._frames is not None:
             self._frames.push(self.sim.state)
         if self._mode != _MODES[AutoresetMode.DISABLED]:
@@ -546,7 +546,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
 
 def _is_recorded(stage: object) -> bool:
-    """Whether a stage is kernels, which the recording of a step holds."""
+    """Tell whether a stage consists of kernels, which the recording of a step contains."""
     return isinstance(stage, (wp.Kernel, KernelSequence))
 
 
@@ -561,5 +561,5 @@ def _mode(mode: AutoresetMode | str) -> AutoresetMode:
 
 def _limit(steps: int) -> int:
     if not isinstance(steps, (int, np.integer)) or steps < 0:
-        raise NewtonsimError(f"max_episode_steps: expected a whole number from 0 on, got {steps!r}")
+        raise NewtonsimError(f"max_episode_steps: expected a whole number of at least 0, got {steps!r}")
     return int(steps)

@@ -1,4 +1,4 @@
-"""Arrays of an environment, and the structs that kernels see them in."""
+"""Arrays of an environment, and the structs through which kernels see them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Buffers:
-    """Everything that an environment keeps on the device, beside the simulation.
+    """Everything that an environment keeps on the device, in addition to the simulation.
 
     Args:
         task: The task.
-        motors: What its actions drive.
+        motors: Motors that its actions drive.
         model: Model of all worlds, which are copies of one.
-        readings: Numbers that the sensors of a world measure.
-        sensor: The camera whose pictures are the observations; None if the numbers of the task are.
+        readings: Number of values that the sensors of a world measure.
+        sensor: The camera whose pictures are the observations; None if the task's numbers are.
 
     Attributes:
         view: What kernels of the task see; the arrays of the state are those of `attach`.
@@ -35,7 +35,7 @@ class Buffers:
         everyone: A mask of all worlds.
         asked: The mask of the last call of reset.
         observations: What a step returns, (num_envs, ...): `view.obs` or pictures.
-        final_observations: Likewise, the last ones of the last episodes that ended.
+        final_observations: The same, at the end of the last complete episodes.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class Buffers:
             self.final_observations = zeros(shape, dtype=wp.uint8, device=device)
 
     def _count_of_worlds(self, model: Model) -> None:
-        """Note how much of the model each world has."""
+        """Record how much of the model each world has."""
         self.view.coords = _per_world("coords", model.world_coord_start, model.joint_coord_count)
         self.view.dofs = _per_world("dofs", model.world_dof_start, model.joint_dof_count)
         self.view.bodies = _per_world("bodies", model.world_body_start, model.body_count)
         self.view.axes = model.joint_axis_count // model.world_count
 
     def attach(self, sim: Simulator) -> EnvView:
-        """Return the view with the arrays that a simulation has now."""
+        """Return the view with the current arrays of a simulation."""
         state, control = sim.state, sim.control
         self.view.joint_q, self.view.joint_qd = state.joint_q, state.joint_qd
         self.view.body_q, self.view.body_qd = state.body_q, state.body_qd
@@ -99,10 +99,10 @@ class Buffers:
 
 
 def _per_world(what: str, starts: np.ndarray, total: int) -> int:
-    """Return how many of something each world has, from the first of each world and the end of the last."""
+    """Return how many elements each world has, from the first of each world and the end of the last."""
     sizes = np.diff(np.asarray(starts))
     if np.any(sizes != sizes[0]) or sizes.sum() != total:
-        raise ModelError(f"{what}: expected as many in every world and none outside, got {sizes}")
+        raise ModelError(f"{what}: expected the same number in every world and none outside, got {sizes}")
     return int(sizes[0])
 
 

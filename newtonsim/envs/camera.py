@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class EnvCamera:
-    """One camera in each world, which moves and turns along with the robot if the task says so.
+    """One camera in each world, which moves and turns with the robot if the task says so.
 
     Args:
-        task: Says where it is.
+        task: Defines its place.
         model: The model.
         width: Columns.
         height: Rows.
@@ -47,13 +47,13 @@ class EnvCamera:
 
 
 def _heading(turns: np.ndarray) -> np.ndarray:
-    """Angle of the x axis about the vertical [rad], (worlds,), of quaternions xyzw (worlds, 4)."""
+    """Return the heading of the x axis [rad], (worlds,), of quaternions xyzw (worlds, 4)."""
     x, y, z, w = turns.T
     return np.arctan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
 
 
 def _turned(point: tuple[float, float, float], angle: np.ndarray) -> np.ndarray:
-    """Return a point turned about the vertical by angles (worlds,), (worlds, 3)."""
+    """Return a point rotated about the vertical by angles (worlds,), shape (worlds, 3)."""
     x, y, z = point
     cos, sin = np.cos(angle), np.sin(angle)
     return np.stack([cos * x - sin * y, sin * x + cos * y, np.full_like(cos, z)], axis=1)

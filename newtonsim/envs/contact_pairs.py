@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ContactPairs(Sensor):
-    """What contacts do between things that patterns name; 13 readings for each pair of patterns.
+    """Contacts between bodies or shapes that patterns name; 13 readings for each pair of patterns.
 
-    - Normal force on what the first pattern names [N] (3).
+    - Normal force on the elements that the first pattern names [N] (3).
     - Friction on it [N] (3).
-    - Point where it acts, the mean of all contacts by their normal forces [m] (3).
+    - Point where it acts, the mean of all contacts weighted by their normal forces [m] (3).
     - Direction of the normal force, unit (3).
-    - Number of contacts that push (1).
+    - Number of contacts with a positive force (1).
 
     All in world axes, the mean over the last solver step, at the poses at its start; zero without contact and
     in the first observation of an episode. Needs a solver with `pair_forces`, which FeatherstoneSolver has.

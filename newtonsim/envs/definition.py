@@ -1,4 +1,4 @@
-"""What a task must say about itself, asked before kernels run that would read or write where nothing is."""
+"""What a task must define, checked before kernels run that would otherwise access foreign memory."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _Kind = TypeVar("_Kind")
 
 
 def check_definition(task: Task) -> None:
-    """Raise an error unless a task has all that an environment needs before its world is built.
+    """Raise an error unless a task defines all that an environment needs before its world is built.
 
     Raises:
-        NewtonsimError: Something is missing or of a wrong kind; the error names the task's class.
+        NewtonsimError: Something is missing or has the wrong type; the error names the task's class.
     """
     if not isinstance(task, Task):
         raise NewtonsimError(f"task: expected an object of a class derived from Task, got {task!r}")
@@ -31,7 +31,7 @@ def check_definition(task: Task) -> None:
     for name, right, expected in (
         ("name", _is_name, "a name"),
         ("dt", _is_time, "the time of a solver step [s], greater than 0"),
-        ("frame_skip", _is_count, "a whole number from 1 on"),
+        ("frame_skip", _is_count, "a whole number of at least 1"),
     ):
         value = getattr(task, name, None)
         if not right(value):
@@ -48,15 +48,15 @@ def check_definition(task: Task) -> None:
 
 
 def returned(task: Task, method: str, value: Any, kind: type[_Kind]) -> _Kind:
-    """Return what a method of a task has returned.
+    """Check and return what a method of a task has returned.
 
     Raises:
         NewtonsimError: It is not of that kind.
     """
     if not isinstance(value, kind):
-        hint = "; is there no return?" if value is None else ""
+        hint = "; is a return statement missing?" if value is None else ""
         raise NewtonsimError(
-            f"{type(task).__name__}: {method}: expected {kind.__name__} back, got {value!r}{hint}"
+            f"{type(task).__name__}: {method}: expected it to return {kind.__name__}, got {value!r}{hint}"
         )
     return value
 
@@ -65,17 +65,17 @@ def check_sizes(task: Task, motors: Motors, world: ModelBuilder) -> None:
     """Raise an error if kernels would read or write beyond the arrays that a task asks for; after `build`.
 
     Raises:
-        NewtonsimError: There is no size of an observation, lists of the motors differ in length, or there is
-            no such axis.
+        NewtonsimError: The size of an observation is missing, lists of the motors differ in length, or an
+            axis does not exist.
     """
     name, size = type(task).__name__, getattr(task, "observation_size", None)
     if not _is_count(size):
-        raise NewtonsimError(f"{name}: observation_size: expected a whole number from 1 on, got {size!r}")
+        raise NewtonsimError(f"{name}: observation_size: expected a whole number of at least 1, got {size!r}")
     if len(motors.axes) != len(motors.gears) or len(motors.low) != len(motors.high):
         counts = [len(values) for values in (motors.axes, motors.gears, motors.low, motors.high)]
         raise NewtonsimError(
-            f"{name}: motors: expected as many gears as axes, and as many high as low, "
-            f"got {counts} axes, gears, low and high"
+            f"{name}: motors: expected as many gears as axes, and as many high as low, got {counts} axes, "
+            "gears, low and high"
         )
     for axis in motors.axes:
         if not 0 <= axis < world.joint_axis_count:

@@ -1,4 +1,4 @@
-"""Fields of the model that differ from world to world: what is drawn, from which distribution, and when."""
+"""Fields of the model that differ between worlds: what is drawn, from which distribution, and when."""
 
 from __future__ import annotations
 
@@ -39,19 +39,20 @@ _CUT = float(draw_kernels.CUT)
 
 @dataclass(frozen=True)
 class Draw:
-    """What a field of the model becomes in each world.
+    """How the values of a field of the model are drawn in each world.
 
     Attributes:
-        range: Least and greatest number; mean and standard deviation of a normal distribution, which is cut
-            off at three standard deviations. Either is a number, or one for each component of a vector.
-        distribution: "uniform", "log-uniform" or "normal"; "count" of "bodies.present" alone: the range is
-            that of how many of the bodies, or of the trees that they are, are in a world, any of them.
-        how: "scale" multiplies the value that the model had at first, "add" adds to it, "set" replaces it.
-        select: Which elements, by a pattern of their labels, see `newtonsim.View`.
-        each: What has a number of its own: "number" each component of each element, "element" each element,
-            "world" each world. None for "element" of factors, and "number" of all else.
-        when: "start" for once after a seed was given, "reset" for each episode, "interval" for each episode
-            and again every `seconds` of it.
+        range: Smallest and largest number; for a normal distribution, which is truncated at three standard
+            deviations, its mean and standard deviation. Each is a number, or one for each component of a
+            vector.
+        distribution: "uniform", "log-uniform" or "normal"; "count", for "bodies.present" only: the range is
+            that of the number of bodies, or of trees, that are present in a world; which ones is random.
+        how: "scale" multiplies the model's initial value, "add" adds to it, "set" replaces it.
+        select: Elements, by a pattern of their labels, see `newtonsim.View`.
+        each: What gets its own number: each "number" (component of an element), each "element", or each
+            "world". None for "element" with factors, and "number" otherwise.
+        when: "start" for once after seeding, "reset" for each episode, "interval" for each episode and again
+            every `seconds` within it.
         seconds: Time between two draws at intervals [s].
 
     Raises:
@@ -74,23 +75,25 @@ class Draw:
         low, high = self.bounds()
         if self.distribution == "normal":
             if np.any(high < 0.0):
-                raise NewtonsimError(f"range: expected a standard deviation from 0 on, got {self.range!r}")
+                raise NewtonsimError(
+                    f"range: expected a standard deviation of at least 0, got {self.range!r}"
+                )
         elif np.any(low > high):
             raise NewtonsimError(f"range: expected (low, high), got {self.range!r}")
         if self.distribution == "log-uniform" and np.any(low <= 0.0):
-            raise NewtonsimError(f"range: expected positive numbers of log-uniform ones, got {self.range!r}")
+            raise NewtonsimError(f"range: expected positive numbers for 'log-uniform', got {self.range!r}")
         if not is_number(self.seconds) or not 0.0 <= self.seconds < math.inf:
-            raise NewtonsimError(f"seconds: expected a time from 0 on, got {self.seconds!r}")
+            raise NewtonsimError(f"seconds: expected a time of at least 0, got {self.seconds!r}")
         if (self.when == "interval") != (self.seconds > 0.0):
             raise NewtonsimError(
-                f"seconds: goes with when='interval', got {self.seconds!r} and {self.when!r}"
+                f"seconds: used only with when='interval', got {self.seconds!r} and {self.when!r}"
             )
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Both numbers of the range, or vectors of them.
+        """Both numbers of the range, or vectors.
 
         Raises:
-            NewtonsimError: They are no finite numbers.
+            NewtonsimError: They are not finite numbers.
         """
         try:
             low, high = (np.asarray(end, np.float64) for end in self.range)
@@ -101,13 +104,13 @@ class Draw:
         return low, high
 
     def reach(self) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest number that can be drawn."""
+        """Smallest and largest number that can be drawn."""
         low, high = self.bounds()
         return (low - _CUT * high, low + _CUT * high) if self.distribution == "normal" else (low, high)
 
 
 def read_draws(name: str, given: object) -> list[Draw]:
-    """Read what is to be drawn for a field: a range, a `Draw`, a dict of its fields, or a list of these.
+    """Read the draws of a field: a range, a `Draw`, a dict of its fields, or a list of these.
 
     Raises:
         NewtonsimError: It is something else; the error begins with the name.
@@ -142,15 +145,15 @@ def _read_dict(given: Mapping[str, Any]) -> Draw:
 
 
 class FieldDraws:
-    """Draws for fields of the worlds of a model; their values at the start are the nominal ones.
+    """Draws for fields of the worlds of a model; the initial values are the nominal ones.
 
     Args:
-        draws: By name of the field.
+        draws: Draws by name of the field.
         model: The model, whose arrays are written.
         control_dt: Time of a step of the environment [s].
 
     Raises:
-        NewtonsimError: A field cannot be drawn, or what can come out makes no sense for it.
+        NewtonsimError: A field cannot be drawn, or values that can be drawn are invalid for it.
     """
 
     def __init__(self, draws: Mapping[str, Sequence[Draw]], model: Model, control_dt: float):
@@ -168,11 +171,11 @@ class FieldDraws:
         self._due = zeros(model.world_count, dtype=bool, device=model.device)
 
     def launch_draw(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
-        """Draw what belongs to the start of an episode of the masked worlds."""
+        """Draw the fields that change at the start of an episode of the masked worlds."""
         self._launch(launch, env, mask, range(len(self._views)))
 
     def launch_intervals(self, launch: Launcher, env: EnvView) -> None:
-        """Draw before a step what is due in it."""
+        """Draw the fields that are due in a step, before it."""
         for number, view in enumerate(self._views):
             if view.every:
                 launch(
@@ -196,7 +199,7 @@ class FieldDraws:
 
 
 def _check_limits(model: Model, named: Sequence[tuple[FieldSpec, Draw]]) -> None:
-    """Refuse draws by which the lower limit of a joint axis could come above the upper one.
+    """Refuse draws that could put the lower limit of a joint axis above the upper one.
 
     Raises:
         NewtonsimError: They could; the error names the axis.
@@ -222,7 +225,7 @@ def _check_limits(model: Model, named: Sequence[tuple[FieldSpec, Draw]]) -> None
 
 
 def _applied(draw: Draw, nominal: np.ndarray, number: np.ndarray) -> np.ndarray:
-    """Return what a number that was drawn makes of values."""
+    """Return values after a drawn number is applied."""
     change = {"scale": np.multiply, "add": np.add, "set": lambda _, new: new}[draw.how]
     return np.broadcast_to(change(nominal, number), nominal.shape)
 
@@ -230,16 +233,16 @@ def _applied(draw: Draw, nominal: np.ndarray, number: np.ndarray) -> np.ndarray:
 def _view_of(
     model: Model, spec: FieldSpec, draw: Draw, number: int, control_dt: float
 ) -> draw_kernels.DrawView:
-    """What kernels are told of a draw."""
+    """Return what kernels need to know of a draw."""
     if spec.owner != "model":
-        raise NewtonsimError(
-            f"{spec.name}: belongs to the start of an episode, which is the task's: see spawn"
-        )
+        raise NewtonsimError(f"{spec.name}: is set at the start of an episode by the task: see spawn")
     if spec.key in _POSES or spec.key == "enabled":
-        raise NewtonsimError(f"{spec.name}: cannot be drawn, it is no plain number")
+        raise NewtonsimError(f"{spec.name}: cannot be drawn, it is not a plain number")
     field = View(model, draw.select if spec.group else "*").field(spec.name)
     if (draw.distribution == "count") != (spec.name == "bodies.present"):
-        raise NewtonsimError(f"{spec.name}: distribution='count' is that of bodies.present, and its only one")
+        raise NewtonsimError(
+            f"{spec.name}: distribution='count' is for bodies.present only, which allows no other"
+        )
     if draw.distribution == "count":
         return _count_view(model, spec, draw, field, number, control_dt)
     nominal = np.array(field.numpy(), np.float64)
@@ -260,7 +263,7 @@ def _view_of(
 
 
 def _set_times(view: draw_kernels.DrawView, draw: Draw, number: int, control_dt: float) -> None:
-    """When it is drawn, and from which random numbers."""
+    """Set when it is drawn, and from which random numbers."""
     view.when = _CHOICES["when"][draw.when]
     view.every = max(1, round(draw.seconds / control_dt)) if draw.when == "interval" else 0
     view.stream = number
@@ -269,7 +272,7 @@ def _set_times(view: draw_kernels.DrawView, draw: Draw, number: int, control_dt:
 def _count_view(
     model: Model, spec: FieldSpec, draw: Draw, field: Field, number: int, control_dt: float
 ) -> draw_kernels.DrawView:
-    """What kernels are told of a number of trees that are there."""
+    """Return what kernels need to know of the number of trees that are present."""
     check_trees(model, field.entries, np.ones(field.entries.shape, int))
     roots = roots_of_bodies(model)[field.entries]
     trees = roots[roots == field.entries].reshape(len(roots), -1)
@@ -289,7 +292,7 @@ def _count_view(
 
 
 def _components(spec: FieldSpec, draw: Draw, field: Field) -> tuple[np.ndarray, np.ndarray]:
-    """Range of each component."""
+    """Return the range of each component."""
     width = field.entry_size
     if spec.name == "gravity" and draw.how == "set" and not any(map(np.ndim, draw.range)):
         raise NewtonsimError(f"gravity: range: expected vectors to set it to, got {draw.range!r}")
@@ -303,13 +306,13 @@ def _components(spec: FieldSpec, draw: Draw, field: Field) -> tuple[np.ndarray, 
 
 
 def _check_reach(spec: FieldSpec, draw: Draw, field: Field, nominal: np.ndarray) -> None:
-    """Refuse what can come out of a draw and makes no sense, before the first step."""
+    """Refuse draws that can give invalid values, before the first step."""
     if spec.key == "inertia" and (draw.how != "scale" or draw.each == "number"):
         raise NewtonsimError(
-            f"{spec.name}: can be scaled only, as a whole; got how={draw.how!r}, each={draw.each!r}"
+            f"{spec.name}: can only be scaled as a whole; got how={draw.how!r}, each={draw.each!r}"
         )
     if draw.how == "scale" and not nominal.any():
-        raise NewtonsimError(f"{spec.name}: is 0, and factors leave it so: choose how='set' or how='add'")
+        raise NewtonsimError(f"{spec.name}: is 0, which no factor changes: choose how='set' or how='add'")
     ends = [np.broadcast_to(end, nominal.shape[-1:]) if np.ndim(end) else end for end in draw.reach()]
     results = np.stack([_applied(draw, nominal, end) for end in ends])
     low, high = results.min(axis=0), results.max(axis=0)

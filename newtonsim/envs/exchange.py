@@ -1,4 +1,4 @@
-"""How actions come in and results go out: as NumPy arrays or as torch tensors."""
+"""Input of actions and output of results: as NumPy arrays or as torch tensors."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def make_exchange(output: str, buffers: Buffers, copy: bool, **contents: Any) ->
 
 
 class Exchange(ABC):
-    """Way into and out of the buffers of an environment.
+    """Input to and output from the buffers of an environment.
 
     Args:
         buffers: Arrays of the environment.
-        copy: Whether what goes out is a copy.
-        discrete_actions: Number of actions to choose from, 0 where actions are real numbers.
-        has_goal: Whether the task says where it has succeeded.
-        episode_infos: Whether returns and lengths of episodes go out when they end.
+        copy: Whether results are copies.
+        discrete_actions: Number of actions to choose from, 0 if actions are real numbers.
+        has_goal: Whether the task reports success.
+        episode_infos: Whether results include returns and lengths of episodes that end.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Exchange(ABC):
         self.shape = (len(buffers.everyone),) if self.choices else tuple(self.buffers.view.actions.shape)
 
     def stream(self) -> contextlib.AbstractContextManager[None]:
-        """Context whose work comes after what the caller has queued, and before what is queued then."""
+        """Context whose work runs after what the caller has queued, and before what it queues next."""
         return contextlib.nullcontext()
 
     def take_keys(self, keys: np.ndarray) -> None:
-        """Give the worlds of the last mask new keys, int32 (num_envs,), and let them count episodes anew."""
+        """Give the worlds of the last mask new keys, int32 (num_envs,), and restart their episode count."""
         view = self.buffers.view
         mask = self.buffers.asked.numpy()
         view.key.assign(np.where(mask, keys, view.key.numpy()))
@@ -55,7 +55,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def take_mask(self, mask: Any) -> None:
-        """Keep the worlds to reset, bool (num_envs,); None for all."""
+        """Store which worlds to reset, bool (num_envs,); None for all."""
 
     @abstractmethod
     def take_actions(self, actions: Any) -> None:
@@ -67,7 +67,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def readings(self) -> Any:
-        """Return what the sensors read."""
+        """Return the readings of the sensors."""
 
     @abstractmethod
     def results(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -85,7 +85,7 @@ class Exchange(ABC):
             raise NewtonsimError(f"actions: expected shape {self.shape}, got {tuple(actions.shape)}")
 
     def _are_right(self, actions: np.ndarray) -> bool:
-        """Whether a quick look shows that all actions are right."""
+        """Tell whether a quick check shows that all actions are valid."""
         if not self.choices:
             return math.isfinite(actions.sum())
         if actions.dtype.kind not in "iu":
@@ -94,7 +94,7 @@ class Exchange(ABC):
         return np.maximum.reduce(actions.view(f"u{actions.itemsize}")) < self.choices
 
     def _check_values(self, actions: np.ndarray) -> None:
-        """Raise an error that names the first action that is none."""
+        """Raise an error that names the first invalid action."""
         if self._are_right(actions):
             return
         if self.choices:
@@ -111,7 +111,7 @@ class Exchange(ABC):
 
 
 class NumpyExchange(Exchange):
-    """NumPy arrays; on a GPU both ways wait for it."""
+    """NumPy arrays; on a GPU, input and output wait for it."""
 
     def __init__(self, buffers: Buffers, copy: bool, **contents: Any):
         super().__init__(buffers, copy, **contents)
@@ -127,7 +127,7 @@ class NumpyExchange(Exchange):
         self._success, self._everyone = keep(view.success), np.ones(self.shape[0], bool)
 
     def _read(self, array: Any) -> np.ndarray:
-        """Return the values of a kept array."""
+        """Return the values of a stored array."""
         if self.device.is_cpu:
             return array.copy() if self.copy else array
         return array.numpy()
@@ -178,7 +178,7 @@ class NumpyExchange(Exchange):
 
 
 class TorchExchange(Exchange):
-    """Torch tensors on the device of the environment; its work is queued between that of torch's stream."""
+    """Torch tensors on the environment's device; its work is queued in order with torch's stream."""
 
     def __init__(self, buffers: Buffers, copy: bool, **contents: Any):
         super().__init__(buffers, copy, **contents)

@@ -1,4 +1,4 @@
-"""Frames of bodies as another body sees them."""
+"""Poses of bodies in the frame of another body."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _HERE = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 class FrameTransform(Sensor):
     """Poses of bodies in the frame of another one; 7 readings for each, in the order of the world's bodies.
 
-    Position [m] (3), quaternion xyzw whose w is not negative (4).
+    Position [m] (3), quaternion xyzw with w >= 0 (4).
 
     Attributes:
-        targets: Patterns of the names of the bodies that are seen, see `match_labels`.
-        source: Body that sees them; None for the world.
-        pose: Of the frame in that of the source: position [m] and quaternion xyzw, 7 numbers.
-        target_pose: Of the frames that are seen in those of their bodies, likewise.
+        targets: Patterns of the names of the target bodies, see `match_labels`.
+        source: Body in whose frame the poses are given; None for the world.
+        pose: Pose of the sensor's frame in that of the source: position [m] and quaternion xyzw, 7 numbers.
+        target_pose: Pose of the target frames in those of their bodies, in the same form.
         noise: Standard deviation of the components of positions [m]; quaternions have none.
     """
 

@@ -1,4 +1,4 @@
-"""The last pictures of all worlds of an environment, on the device."""
+"""The most recent pictures of all worlds of an environment, on the device."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 
 class FrameStack:
-    """Takes the pictures of a `CameraSensor` and keeps the last ones of each world.
+    """Takes the pictures of a `CameraSensor` and keeps the most recent ones of each world.
 
-    All of it is queued: nothing is allocated after the first pictures, and nothing read back.
+    All work is queued: after the first pictures nothing is allocated, and nothing is read back.
 
     Args:
         sensor: The camera.
         model: The model.
-        buffers: Where the observations go, and which episodes have ended.
-        threads: Threads on the CPU, None for as many as there are cores to run on.
+        buffers: Receive the observations, and say which episodes have ended.
+        threads: Threads on the CPU, None for the number of available cores.
 
     Attributes:
         camera: Takes the pictures.
 
     Raises:
         NewtonsimError: There are more numbers than kernels can count.
-        ModelError: There is no such body, or eye and target make no view.
+        ModelError: There is no such body, or eye and target do not define a view.
     """
 
     def __init__(self, sensor: CameraSensor, model: Model, buffers: Buffers, threads: int | None):
         count = model.world_count * math.prod(sensor.shape)
         if count >= 2**31:
-            raise NewtonsimError(f"num_envs: {count} numbers in pictures are too many, 2^31 are the limit")
+            raise NewtonsimError(f"num_envs: {count} numbers in pictures exceed the limit of 2^31")
         samples, lighting = sensor.samples, sensor.lighting
         if lighting is None:
             lighting = Lighting.above(model.up_vector)
@@ -77,14 +77,14 @@ class FrameStack:
         compilation.load([wp.get_module(envs_frames.__name__)], model.device)
 
     def push(self, state: State) -> None:
-        """Add a picture of every world, and keep the last stack of episodes that have ended in this step."""
+        """Add a picture of every world, and keep the last stack of episodes that ended in this step."""
         self.camera.render(state)
         self._stack(
             envs_frames.push_frames, reads=dict(ended=self._episodes.ended, broken=self._episodes.broken)
         )
 
     def fill(self, state: State, mask: wp.array) -> None:
-        """Begin anew in the masked worlds, bool (world_count,): all frames are the picture of now."""
+        """Start again in the masked worlds, bool (world_count,): all frames become the current picture."""
         self.camera.render(state, mask)
         self._stack(envs_frames.fill_frames, reads=dict(mask=mask))
 

@@ -1,4 +1,4 @@
-"""What Python functions see of an environment in place of kernels."""
+"""The view of an environment for Python functions that replace kernels."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class HostView:
         joint_act: Inputs of the drives, (num_envs, n).
         joint_f: Generalised forces, (num_envs, n).
         actions: Actions, (num_envs, n).
-        memory: What the task remembers, (num_envs, n).
-        kept: What it remembers from episode to episode, (num_envs, n).
+        memory: Memory of the task, (num_envs, n).
+        kept: Memory that lasts from episode to episode, (num_envs, n).
         sensed: Readings of the sensors, (num_envs, n).
         obs: Observations, (num_envs, n).
         reward: Rewards, (num_envs,).
@@ -43,8 +43,8 @@ class HostView:
         episode: Number of the episode, (num_envs,).
 
     Raises:
-        NewtonsimError: NumPy is asked for on a GPU.
-        AttributeError: An attribute is assigned to, `w.obs = ...`: that would change no array.
+        NewtonsimError: NumPy is requested on a GPU.
+        AttributeError: An attribute is assigned, as in `w.obs = ...`, which would change no array.
     """
 
     def __init__(self, buffers: Buffers, sim: Simulator, output: str):

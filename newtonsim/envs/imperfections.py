@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class LateActions:
-    """Actions that drive the robot some steps after they were given; until the first arrives, zeros do.
+    """Actions that take effect some steps after they were given; zeros act until the first arrives.
 
-    Each world draws its delay for the episode. Where that is no whole number of steps, it is one step longer
-    or shorter by chance, so that the mean is right.
+    Each world draws its delay for the episode. If that is not a whole number of steps, it is randomly rounded
+    up or down, so that the mean is right.
 
     Args:
-        seconds: Least and greatest delay [s].
+        seconds: Shortest and longest delay [s].
         actions: Actions of all worlds, (num_envs, n).
         control_dt: Time of a step of the environment [s].
     """
@@ -41,11 +41,11 @@ class LateActions:
         view.applied = zeros((worlds, size), dtype=float, device=device)
 
     def launch_draw(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
-        """Draw the delays of episodes that begin in the masked worlds."""
+        """Draw the delays of episodes that start in the masked worlds."""
         launch(kernels.draw_delays, "world", reads=dict(env=env, mask=mask), writes=dict(delay=self._view))
 
     def launch_arrivals(self, launch: Launcher, env: EnvView) -> EnvView:
-        """Send the actions; return the environment with those that arrive in place of them."""
+        """Send the actions; return the view of the environment with those that arrive in their place."""
         launch(kernels.delay_actions, "world", reads=dict(env=env), writes=dict(delay=self._view))
         late: Any = EnvView()
         for name in late._cls.vars:
@@ -55,14 +55,14 @@ class LateActions:
 
 
 class ObservationNoise:
-    """Normal noise on the numbers that are observed; what is rewarded does not see it.
+    """Gaussian noise on observations; rewards do not see it.
 
     Args:
         deviation: Standard deviation, one for all numbers or one for each.
         observations: Observations of all worlds, (num_envs, n).
 
     Raises:
-        NewtonsimError: There are neither one nor as many deviations as numbers.
+        NewtonsimError: The number of deviations is neither one nor that of the observed numbers.
     """
 
     def __init__(self, deviation: float | tuple[float, ...], observations: wp.array):
@@ -76,7 +76,7 @@ class ObservationNoise:
         self._noise = put(values, dtype=float, device=wp.get_device(str(observations.device)))
 
     def launch(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
-        """Add noise to what was observed in the masked worlds."""
+        """Add noise to the observations of the masked worlds."""
         launch(
             kernels.blur_observations,
             "world",

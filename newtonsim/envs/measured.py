@@ -24,17 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measured(Sensor):
-    """Any sensor with the faults of a real one; as many readings as it has.
+    """Any sensor with the faults of a real one; it has as many readings.
 
-    A measurement is the reading plus a bias plus noise, and is seen a delay later. Bias and delay are
-    drawn by each world at the start of each episode, all of it from the seed of the environment, whatever
-    other worlds do. Numbers of faults are one for all readings, or one for each.
+    A measurement is the reading plus a bias plus noise, and arrives after a delay. Each world draws its bias
+    and delay at the start of each episode, from the seed of the environment, whatever other worlds do. Each
+    parameter is one number for all readings, or one for each.
 
     Attributes:
-        sensor: The sensor; noise of its own is added to the noise here.
+        sensor: The sensor; its own noise, if any, is added to this noise.
         noise: Standard deviation of the noise of a measurement, in units of the reading.
         bias: Standard deviation of the bias at the start of an episode.
-        drift: Standard deviation by which the bias walks in a second, times √s.
+        drift: Standard deviation of the bias's random walk after one second; it grows with the square root of
+            time.
         delay: Time from measurement to reading [s], or a range (low, high).
 
     Raises:
@@ -53,11 +54,11 @@ class Measured(Sensor):
         for name in ("noise", "bias", "drift"):
             value = getattr(self, name)
             if not all(0.0 <= one < math.inf for one in np.ravel(value)):
-                raise NewtonsimError(f"{name}: expected numbers from 0 on, got {value}")
+                raise NewtonsimError(f"{name}: expected numbers of at least 0, got {value}")
         low, high = self.span
         if not is_range((low, high)) or low < 0.0 or high == math.inf:
             raise NewtonsimError(
-                f"delay: expected a time from 0 on, or a range (low, high), got {self.delay}"
+                f"delay: expected a time of at least 0, or a range (low, high), got {self.delay}"
             )
 
     @property
@@ -74,7 +75,7 @@ class Measured(Sensor):
         return _AttachedMeasurement(inner, site, column, faults, self.span)
 
     def _each(self, site: Site, name: str, count: int) -> np.ndarray:
-        """Return the numbers of a fault, one for each reading."""
+        """Return the parameters of a fault, one for each reading."""
         value = np.asarray(getattr(self, name), float)
         if value.shape not in ((), (count,)):
             raise NewtonsimError(

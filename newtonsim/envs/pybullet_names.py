@@ -1,4 +1,4 @@
-"""Names of PyBullet's environments, and what stands in for them.
+"""Names of PyBullet's environments, and their counterparts here.
 
 The names are those that the package pybullet_envs registers (Coumans and Bai, "PyBullet, a Python module for
 physics simulation for games, robotics and machine learning", 2016-2021); sizes and times are those of its
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Original:
-    """An environment of PyBullet that has a counterpart.
+    """An environment of PyBullet that has a counterpart here.
 
     Attributes:
         counterpart: Name of ours.
-        observed: Numbers in an observation.
-        actions: What an action is.
+        observed: Number of values in an observation.
+        actions: Description of an action.
         seconds: Time of an action [s].
         steps: Actions of an episode.
-        order: How the order of an observation of the same size differs, if it does.
+        order: How the order of an observation of the same size differs, if at all.
     """
 
     counterpart: str
@@ -87,7 +87,8 @@ _told: set[str] = set()
 
 
 def counterpart(name: str) -> str:
-    """Return the name of our environment in place of PyBullet's, or the name itself if it is none of these.
+    """Return the name of our counterpart of PyBullet's environment, or the name itself if it is not
+    PyBullet's.
 
     Raises:
         NewtonsimError: There is no counterpart.
@@ -100,7 +101,7 @@ def counterpart(name: str) -> str:
 
 
 def tell(name: str, env: BatchedEnv) -> None:
-    """Warn, once for each of PyBullet's names, of what it became and what differs."""
+    """Warn, once for each of PyBullet's names, which environment replaces it and what differs."""
     if name not in ORIGINALS or name in _told:
         return
     _told.add(name)
@@ -109,17 +110,17 @@ def tell(name: str, env: BatchedEnv) -> None:
     task = env.task.name
     if ORIGINALS[name].order:
         differences.append(ORIGINALS[name].order)
-    said = f"{name} became newtonsim's {task}, with its own robot, reward and start"
+    said = f"{name} is replaced by newtonsim's {task}, which has its own robot, reward and start"
     warnings.warn("; ".join([said, *differences]), SubstitutedEnvironmentWarning, stacklevel=3)
 
 
 def _facts_of(original: Original) -> list[str]:
-    """Return what can differ, of PyBullet's environment."""
+    """Return the facts of PyBullet's environment that can differ."""
     return _phrases(original.observed, original.actions, original.seconds, original.steps)
 
 
 def _facts(env: BatchedEnv) -> list[str]:
-    """Return what can differ, of an environment of ours."""
+    """Return the facts of our environment that can differ."""
     space: Any = env.single_action_space
     if isinstance(space, spaces.Discrete):
         actions = f"{space.n} choices"

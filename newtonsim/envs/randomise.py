@@ -1,4 +1,4 @@
-"""What differs from world to world and from episode to episode, and the kernels that draw it."""
+"""What differs between worlds and between episodes, and the kernels that draw it."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Randomisation:
-    """What differs from world to world, drawn within the captured step: by default for each episode.
+    """What differs between worlds; drawn within the captured step, by default for each episode.
 
     Attributes:
         mass: Factor on the mass and the inertia of each body.
         friction: Factor on the coefficients of friction of all shapes of a world.
-        strength: Factor on the efforts of the motors of a world: of drives, on both of their gains.
-        gains: Further factors on the stiffness and, drawn apart, the damping of each drive.
-        terrain: Level on which a world begins, as a share of the hardest, for tasks on terrain; it takes the
-            place of their curriculum. None leaves it to the task.
-        push_seconds: Time from push to push [s]: for one step of the environment a horizontal force acts on
-            the first body of a world; 0 for never.
-        push_force: Its largest component [N]; with `push_seconds` only, and the other way round.
-        delay: Time by which actions arrive late, drawn for each episode of a world [s].
-        noise: Standard deviation of normal noise on observations, one for all numbers or one for each.
+        strength: Factor on the efforts of the motors of a world; for drives, on both gains.
+        gains: Further factors on the stiffness and, drawn separately, the damping of each drive.
+        terrain: Level on which a world starts, as a fraction of the hardest, for tasks on terrain; it
+            replaces their curriculum. None leaves it to the task.
+        push_seconds: Time between pushes [s]: a horizontal force acts on the first body of a world for one
+            step of the environment; 0 for never.
+        push_force: Its largest component [N]; needs `push_seconds`, and vice versa.
+        delay: Delay of the actions, drawn for each episode of a world [s].
+        noise: Standard deviation of Gaussian noise on observations, one for all numbers or one for each.
         fields: Further fields of the model by the names of `newtonsim.fields.FIELDS`, such as
             {"gravity": ..., "bodies.com": ..., "joints.armature": ..., "shapes.scale": ...}; of each a range
             of factors (low, high), a `Draw`, a dict of its fields, or a list of these.
 
     Raises:
-        NewtonsimError: A range is empty, a number not finite or below zero, only one of the numbers of
-            pushes is given, or there is no such field.
+        NewtonsimError: A range is empty, a number is not finite or negative, only one of the push parameters
+            is given, or there is no such field.
     """
 
     mass: tuple[float, float] = (1.0, 1.0)
@@ -76,7 +76,7 @@ class Randomisation:
         for name in ("push_seconds", "push_force"):
             value = getattr(self, name)
             if not is_number(value) or not 0.0 <= value < math.inf:
-                raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+                raise NewtonsimError(f"{name}: expected a number of at least 0, got {value!r}")
         if (self.push_seconds > 0.0) != (self.push_force > 0.0):
             raise NewtonsimError(
                 "pushes need both push_seconds and push_force, "
@@ -90,16 +90,16 @@ class Randomisation:
             if twice and self.draws(name):
                 raise NewtonsimError(
                     f"randomise: {name!r} and {twice[0]!r} draw the same numbers, and only the last would "
-                    f"count; give one of them, or a list of draws for {twice[0]!r}"
+                    f"take effect; give one of them, or a list of draws for {twice[0]!r}"
                 )
 
     def _check_imperfections(self) -> None:
         value = self.delay
         if not is_range(value) or value[0] < 0.0 or value[1] == math.inf:
-            raise NewtonsimError(f"delay: expected a range (low, high) of times from 0 on, got {value!r}")
+            raise NewtonsimError(f"delay: expected a range (low, high) of times of at least 0, got {value!r}")
         numbers = self.noise if isinstance(self.noise, (tuple, list, np.ndarray)) else [self.noise]
         if not all(is_number(n) and 0.0 <= n < math.inf for n in numbers):
-            raise NewtonsimError(f"noise: expected standard deviations from 0 on, got {self.noise!r}")
+            raise NewtonsimError(f"noise: expected standard deviations of at least 0, got {self.noise!r}")
 
     @property
     def is_late(self) -> bool:
@@ -112,11 +112,11 @@ class Randomisation:
         return bool(np.any(np.asarray(self.noise) > 0.0))
 
     def draws(self, name: str) -> bool:
-        """Whether a range of factors leaves anything to draw."""
+        """Whether anything is drawn from a range of factors."""
         return tuple(getattr(self, name)) != (1.0, 1.0)
 
     def changes_model(self) -> list[str]:
-        """Names of what changes arrays of the model but gravity."""
+        """Names of draws that change arrays of the model other than gravity."""
         factors = [name for name in ("mass", "friction", "gains") if self.draws(name)]
         return [*factors, *(name for name in self.fields if name != "gravity")]
 
@@ -125,7 +125,7 @@ def read_randomisation(given: Mapping[str, Any]) -> Randomisation:
     """Read names and ranges: those of `Randomisation`, and those of fields of the model.
 
     Raises:
-        NewtonsimError: A name is unknown; the error says which there are.
+        NewtonsimError: A name is unknown; the error lists the known ones.
     """
     known = [f.name for f in dataclasses.fields(Randomisation) if f.name != "fields"]
     own, of_model = {}, dict(given.get("fields", {}))
@@ -149,14 +149,14 @@ _SAME = {
     "gains": ("joints.target_ke", "joints.target_kd"),
     "strength": ("joints.target_ke", "joints.target_kd"),
 }
-"""Fields of the model that the ranges of factors draw, too."""
+"""Fields of the model that ranges of factors also draw."""
 
 _NOTHING = (0.0, 0.0)
-"""Range of what is not drawn."""
+"""Range of a factor that is not drawn."""
 
 
 class Randomiser:
-    """Draws for the worlds of a model; its values at the start are the nominal ones.
+    """Draws for the worlds of a model; its initial values are the nominal ones.
 
     Args:
         ranges: What to draw.
@@ -164,11 +164,11 @@ class Randomiser:
         env: The environment of its worlds.
 
     Attributes:
-        late: How actions arrive late, None if they do not.
+        late: The delay of actions, None without delay.
         noise: Noise on observations, None if there is none.
 
     Raises:
-        NewtonsimError: A field cannot be drawn, or what can come out makes no sense for it.
+        NewtonsimError: A field cannot be drawn, or values that can be drawn are invalid for it.
     """
 
     def __init__(self, ranges: Randomisation, model: Model, env: EnvView):
@@ -202,7 +202,7 @@ class Randomiser:
         view.shape_start = put(starts, dtype=int, device=model.device)
 
     def launch_before(self, launch: Launcher, env: EnvView) -> None:
-        """Set the forces of a step, and draw what is due in it."""
+        """Set the forces of a step, and draw the fields that are due in it."""
         if self._draws is not None:
             self._draws.launch_intervals(launch, env)
         if self._view.push_every:

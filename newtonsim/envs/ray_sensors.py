@@ -1,4 +1,4 @@
-"""Ray casters: grids, cones and spinning lidars that a body carries."""
+"""Ray casters: grids, cones and spinning lidars mounted on a body."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rays:
-    """Rays in the frame of a sensor, whose x axis looks ahead and whose z axis up.
+    """Rays in the frame of a sensor, whose x axis points ahead and z axis up.
 
     Attributes:
-        origins: Where they begin [m], (n, 3).
-        directions: Where they go, of any length, (n, 3).
-        turn: How far the sensor turns about its z axis each second [rad/s].
+        origins: Start points [m], (n, 3).
+        directions: Directions, of any length, (n, 3).
+        turn: Angular velocity of the sensor about its z axis [rad/s].
 
     Raises:
-        NewtonsimError: There are none, numbers are not finite, or a direction has no length.
+        NewtonsimError: There are no rays, numbers are not finite, or a direction is zero.
     """
 
     origins: np.ndarray
@@ -60,7 +60,7 @@ class Rays:
             )
         length = np.linalg.norm(directions, axis=1, keepdims=True)
         if not (np.isfinite(origins).all() and np.isfinite(length).all() and (length > 0.0).all()):
-            raise NewtonsimError("rays: expected finite origins and directions with a length")
+            raise NewtonsimError("rays: expected finite origins and non-zero finite directions")
         object.__setattr__(self, "origins", origins)
         object.__setattr__(self, "directions", directions / length)
 
@@ -68,15 +68,15 @@ class Rays:
     def grid(
         cls, x: Sequence[float], y: Sequence[float], direction: Sequence[float] = (0.0, 0.0, -1.0)
     ) -> Rays:
-        """Return parallel rays from a grid of places, x by x, y within.
+        """Return parallel rays from a grid of points, y varying fastest.
 
         Args:
-            x: Places ahead [m].
-            y: Places to the left [m].
-            direction: Where all of them go.
+            x: Positions ahead [m].
+            y: Positions to the left [m].
+            direction: Direction of all rays.
 
         Raises:
-            NewtonsimError: There are no places, or the direction has no length.
+            NewtonsimError: There are no points, or the direction is zero.
         """
         places = np.array([(a, b, 0.0) for a in x for b in y], float).reshape(-1, 3)
         return cls(places, np.tile(np.asarray(direction, float), (len(places), 1)))
@@ -86,9 +86,9 @@ class Rays:
         """Return a ray along the x axis and rings of rays about it, out to an angle.
 
         Args:
-            half_angle: Between the axis and the outermost ring [rad], up to π.
-            rings: Rings, at equal angles.
-            rays_per_ring: Rays of each.
+            half_angle: Angle between the axis and the outermost ring [rad], at most π.
+            rings: Number of rings, at equal angles.
+            rays_per_ring: Number of rays in each ring.
 
         Raises:
             NewtonsimError: A number is out of range.
@@ -105,23 +105,22 @@ class Rays:
 
     @classmethod
     def lidar(cls, elevations: Sequence[float], azimuths: int, rate: float = 0.0, dt: float = 0.0) -> Rays:
-        """Return the rays of a lidar: a column of rays at each of a full turn of azimuths.
+        """Return the rays of a lidar: one column of rays at each azimuth of a full turn.
 
-        One that spins casts, in each step of the environment, the columns that it passes in that time, from
-        where it stood before on: of n columns a turn n * rate * dt. The first step of an episode begins
-        ahead.
+        A spinning lidar casts, in each step of the environment, the columns that it passes in that time: n *
+        rate * dt of the n columns of a turn. It starts an episode facing ahead.
 
         Args:
-            elevations: Angles of a column over the horizon [rad].
-            azimuths: Columns of a full turn, counter-clockwise from ahead.
-            rate: Turns a second [1/s]; 0 for all columns at once.
+            elevations: Elevation angles of the rays of a column [rad].
+            azimuths: Number of columns of a full turn, counter-clockwise from ahead.
+            rate: Turns per second [1/s]; 0 for all columns at once.
             dt: Time of a step of the environment [s], if it spins.
 
         Returns:
             The rays, column by column.
 
         Raises:
-            NewtonsimError: A number is out of range, or a step does not pass a whole number of columns.
+            NewtonsimError: A number is out of range, or the columns passed in a step are not a whole number.
         """
         _check_count("azimuths", azimuths)
         columns, turn = azimuths, 0.0
@@ -132,7 +131,8 @@ class Rays:
             columns = round(passed)
             if not 1 <= columns <= azimuths or abs(passed - columns) > 1e-3:
                 raise NewtonsimError(
-                    f"lidar: expected a whole number of columns in each step, up to a turn, got {azimuths} "
+                    "lidar: expected a whole number of columns in each step, at most one turn, got "
+                    f"{azimuths} "
                     f"azimuths * {rate} turns a second * {dt} s = {passed:g}"
                 )
             turn = 2.0 * math.pi * rate
@@ -146,19 +146,19 @@ class Rays:
 
 @dataclass(frozen=True)
 class RayCaster(Sensor):
-    """Distances along rays that a body carries; one reading for each ray [m].
+    """Distances along rays mounted on a body; one reading for each ray [m].
 
-    A reading is `max_distance` where nothing is met. Rays meet all that collides in their own world and the
-    global one, and surfaces from behind; not the robot itself, bodies on the same tree as `body`, unless
-    asked for. They are cast from where the body is at the end of a step.
+    A reading is `max_distance` if a ray hits nothing. Rays hit colliding shapes of their own world and the
+    global one, also from behind, but not the robot itself, that is bodies on the same tree as `body`, unless
+    `sees_robot` is set. They are cast from the pose of the body at the end of a step.
 
     Attributes:
-        body: That carries them.
+        body: Body that carries them.
         rays: The rays, such as `Rays.grid`, `Rays.cone` and `Rays.lidar`.
-        pose: Of the sensor in the body's frame: position [m] and quaternion xyzw, 7 numbers.
-        max_distance: Longest distance [m].
-        level: Whether the sensor keeps level and turns with the heading of the body alone.
-        sees_robot: Whether rays meet the robot itself.
+        pose: Pose of the sensor in the body's frame: position [m] and quaternion xyzw, 7 numbers.
+        max_distance: Range [m].
+        level: Whether the sensor stays level and only turns with the heading of the body.
+        sees_robot: Whether rays hit the robot itself.
         noise: Standard deviation [m].
     """
 
@@ -206,7 +206,7 @@ class _AttachedRays(AttachedSensor):
 
 def _check_count(name: str, value: int) -> None:
     if not isinstance(value, (int, np.integer)) or value < 1:
-        raise NewtonsimError(f"{name}: expected a whole number from 1 on, got {value!r}")
+        raise NewtonsimError(f"{name}: expected a whole number of at least 1, got {value!r}")
 
 
 def _check_range(name: str, value: float, high: float) -> None:

@@ -32,18 +32,18 @@ def register(task: type[Task]) -> None:
         task: The task; its `name` is the environment's.
 
     Raises:
-        NewtonsimError: There is another one of that name, or it has none.
+        NewtonsimError: The name is taken, or the task has none.
     """
     if not isinstance(getattr(task, "name", None), str):
         raise NewtonsimError(f"register: expected a class derived from Task with a name, got {task!r}")
     if _tasks.get(task.name, task) is not task:
-        raise NewtonsimError(f"register: there is an environment {task.name!r} already")
+        raise NewtonsimError(f"register: there is already an environment {task.name!r} already")
     _tasks[task.name] = task
     _register_with_gymnasium(task)
 
 
 def find(name: str) -> type[Task]:
-    """Return the task of an environment, whose name `make` would take.
+    """Return the task of an environment, given a name that `make` accepts.
 
     Raises:
         NewtonsimError: There is no such environment, or no such module.
@@ -62,7 +62,7 @@ def find(name: str) -> type[Task]:
 
 
 def _stem(name: str) -> str:
-    """Return a name without the package before it and the version after it."""
+    """Return a name without its package prefix and version suffix."""
     return re.sub(r"^newtonsim/|-v\d+$", "", name, flags=re.IGNORECASE)
 
 
@@ -74,8 +74,8 @@ def _import(module: str) -> None:
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):
             raise
         raise NewtonsimError(
-            f"there is no module {module!r} to register environments; the folder of its file must be the "
-            "present one or in PYTHONPATH"
+            f"there is no module {module!r} to register environments; its folder must be the current one "
+            "or on PYTHONPATH"
         ) from error
 
 
@@ -83,11 +83,11 @@ def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: 
     """Return many worlds of an environment.
 
     Args:
-        name: Its name, see `names`, such as "CartPole"; "module:Name" for one that a module registers; or one
+        name: Its name, see `names`, such as "CartPole"; "module:Name" for one registered by a module; or one
             of PyBullet's, such as "AntBulletEnv-v0", for its counterpart: a `SubstitutedEnvironmentWarning`
-            says once what differs.
+            then says once what differs.
         num_envs: Number of worlds.
-        device: Where it runs; None for the default device of Warp.
+        device: Device; None for Warp's default.
         options: Further arguments of `BatchedEnv`, and options of the task.
 
     Raises:
@@ -112,23 +112,23 @@ def make(name: str, num_envs: int = 1, device: wp.DeviceLike = None, **options: 
 
 
 _ENV_OPTIONS = tuple(inspect.signature(BatchedEnv).parameters)[1:]
-"""Arguments of `BatchedEnv` beside the task."""
+"""Arguments of `BatchedEnv` other than the task."""
 
 
 def make_vector(name: str, num_envs: int = 1, **options: Any) -> BatchedEnv:
-    """What `gymnasium.make_vec` calls."""
+    """The function that `gymnasium.make_vec` calls."""
     # statistics are the business of gymnasium's wrapper there, which would find its key taken
     return make(name, num_envs, **{"episode_infos": False, **options})
 
 
 def make_single(name: str, **options: Any) -> SingleEnv:
-    """What `gymnasium.make` calls."""
+    """The function that `gymnasium.make` calls."""
     render_mode = options.pop("render_mode", None)
     return SingleEnv(lambda **more: make(name, 1, **more, **options), render_mode)
 
 
 def register_pybullet_names() -> None:
-    """Register PyBullet's names that nobody else has taken with gymnasium, for their counterparts."""
+    """Register PyBullet's names with gymnasium for their counterparts, unless they are taken."""
     for name in (*pybullet_names.ORIGINALS, *pybullet_names.CLOSEST):
         if name not in gymnasium.registry:
             original = pybullet_names.ORIGINALS.get(name)

@@ -1,4 +1,4 @@
-"""A vector environment of gymnasium around a scene that is written as for PyBullet."""
+"""A vector environment of gymnasium for a scene written as for PyBullet."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 
 class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
-    """Many worlds of one PyBullet scene, stepped together; a subclass has the script.
+    """Many worlds of one PyBullet scene, stepped together; a subclass provides the script.
 
-    Its functions get the client, whose calls are about all worlds at once: numbers and vectors with a leading
-    axis of worlds, see docs/pybullet.md. Worlds whose episode is over start anew in the same step, and
+    Its functions receive the client, whose calls address all worlds at once: numbers and vectors have a
+    leading axis of worlds, see docs/pybullet.md. Worlds whose episode is over restart in the same step, and
     "final_obs" of the infos has their last observation. Then, as in `BatchedEnv`, the infos have "episode"
     with returns "r" and lengths "l", and "failed", with masks of worlds "_final_obs", "_episode", "_failed".
 
     A world whose observation or reward is NaN or infinite is terminated with reward 0 and zeros as its
-    observation, and counted in `failures`. Actions are clipped to their bounds. Time passes by `frame_skip`
-    steps of the client, in the first of which applied forces and torques act, as after stepSimulation.
+    observation, and counted in `failures`. Actions are clipped to their bounds. A step of the environment is
+    `frame_skip` steps of the client; applied forces and torques act in the first of them, as with
+    stepSimulation.
 
     Args:
-        num_envs: Number of worlds, from 2 on: a client of one world answers without an axis of worlds.
+        num_envs: Number of worlds, at least 2: a client of one world answers without an axis of worlds.
         device: Where it runs; None for the default device of Warp.
         max_episode_steps: Steps after which an episode is truncated, 0 for never; None for `episode_steps`.
         episode_infos: Whether the infos have "episode".
 
     Attributes:
-        observation_size: Numbers of an observation; set it, or `single_observation_space`, in the class.
-        action_size: Numbers of an action, each from -1 to 1; set it, or `single_action_space`.
+        observation_size: Size of an observation; set it, or `single_observation_space`, in the class.
+        action_size: Size of an action, each entry from -1 to 1; set it, or `single_action_space`.
         frame_skip: Steps of the client in one step of the environment.
         episode_steps: Steps after which an episode is truncated, 0 for never.
         sim: The client of all worlds.
-        failures: Episodes of each world that ended because of NaN or infinities (num_envs,).
-        output, copy: "numpy" and True, as of a `BatchedEnv` whose results are new arrays.
+        failures: Number of episodes of each world that ended because of NaN or infinities (num_envs,).
+        output, copy: "numpy" and True, as in a `BatchedEnv` whose results are new arrays.
 
     Raises:
         NewtonsimError: An argument is out of range.
@@ -89,10 +90,10 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
         episode_infos: bool = True,
     ):
         if not isinstance(num_envs, (int, np.integer)) or num_envs < 2:
-            raise NewtonsimError(f"num_envs: expected a whole number from 2 on, got {num_envs!r}")
+            raise NewtonsimError(f"num_envs: expected a whole number of at least 2, got {num_envs!r}")
         limit = self.episode_steps if max_episode_steps is None else max_episode_steps
         if not isinstance(limit, (int, np.integer)) or limit < 0:
-            raise NewtonsimError(f"max_episode_steps: expected a whole number from 0 on, got {limit!r}")
+            raise NewtonsimError(f"max_episode_steps: expected a whole number of at least 0, got {limit!r}")
         self.num_envs, self.max_episode_steps = int(num_envs), int(limit)
         self.episode_infos = bool(episode_infos)
         self._make_spaces()
@@ -120,10 +121,10 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
 
     @abstractmethod
     def build(self, sim: BulletClient) -> None:
-        """Load what is in a world."""
+        """Load the contents of a world."""
 
     def spawn(self, sim: BulletClient, worlds: np.ndarray) -> None:
-        """Begin episodes in some worlds, whose bodies are back where they were loaded, at rest.
+        """Start episodes in some worlds, whose bodies are at rest where they were loaded.
 
         Random numbers come from `self.np_random`.
 
@@ -134,7 +135,7 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
 
     @abstractmethod
     def act(self, sim: BulletClient, actions: np.ndarray) -> None:
-        """Hand actions (num_envs, ...) to motors and forces, before time passes."""
+        """Apply actions (num_envs, ...) to motors and as forces, before the physics is stepped."""
 
     @abstractmethod
     def observe(self, sim: BulletClient) -> np.ndarray:
@@ -159,7 +160,7 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
         """Start new episodes.
 
         Args:
-            seed: Of the random numbers from now on, or several that make one together; None goes on.
+            seed: Seed of the random numbers from now on, or several that form one together; None continues.
             options: {"reset_mask": mask} for some of the worlds, bool, shape (num_envs,).
 
         Returns:
@@ -171,7 +172,7 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
         options = dict(options or {})
         mask = np.asarray(options.pop("reset_mask", np.ones(self.num_envs, bool)))
         if options:
-            raise NewtonsimError(f"options: there is only 'reset_mask', got {sorted(map(str, options))}")
+            raise NewtonsimError(f"options: the only option is 'reset_mask', got {sorted(map(str, options))}")
         if mask.shape != (self.num_envs,) or mask.dtype != bool:
             expected = f"expected booleans in shape ({self.num_envs},)"
             raise NewtonsimError(f"reset_mask: {expected}, got {mask.dtype} in shape {mask.shape}")
@@ -193,8 +194,8 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
             Observations (num_envs, ...), rewards, terminations and truncations (num_envs,), and infos.
 
         Raises:
-            NewtonsimError: Actions have another shape or are no finite numbers, there was no reset, or what
-                the script returns has another shape than it should.
+            NewtonsimError: Actions have the wrong shape or are not finite, there was no reset, or the script
+                returns an array of the wrong shape.
         """
         if not self._was_reset:
             raise NewtonsimError("step: call reset first")
@@ -220,18 +221,18 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
         return obs, reward, terminated, truncated, infos
 
     def render(self) -> None:
-        """Return None: pictures are up to the script, by getCameraImage."""
+        """Return None: the script takes pictures by getCameraImage."""
 
     def close_extras(self, **kwargs: Any) -> None:
-        """End the client."""
+        """Disconnect the client."""
         self.sim.disconnect()
 
     def ended_episodes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return and length of the last episode of each world that ended, (num_envs,) each."""
+        """Return the return and length of each world's last complete episode, (num_envs,) each."""
         return self._ended
 
     def _checked(self, actions: np.ndarray) -> np.ndarray:
-        """Actions within their bounds."""
+        """Return actions clipped to their bounds."""
         actions = np.asarray(actions)
         shape = self.action_space.shape
         if actions.shape != shape:
@@ -242,14 +243,14 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
         return np.clip(actions, space.low, space.high) if isinstance(space, spaces.Box) else actions
 
     def _begin(self, mask: np.ndarray) -> None:
-        """Begin episodes in the masked worlds."""
+        """Start episodes in the masked worlds."""
         worlds = np.flatnonzero(mask)
         self.sim.resetWorlds(worlds)
         self.spawn(self.sim, worlds)
         self._lengths[worlds], self._returns[worlds] = 0, 0.0
 
     def _observed(self) -> np.ndarray:
-        """Observations as the space has them, in an array of their own."""
+        """Return the observations in the type of the space, as a new array."""
         space = self.observation_space
         obs = np.array(self.observe(self.sim), space.dtype)
         if obs.shape != space.shape:
@@ -259,7 +260,7 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
         return obs
 
     def _scored(self, obs: np.ndarray) -> list[np.ndarray]:
-        """What `score` returns, in arrays of their own."""
+        """Return what `score` returns, as new arrays."""
         given = tuple(self.score(self.sim, obs))
         if len(given) not in (2, 3):
             raise NewtonsimError(
@@ -275,7 +276,7 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
         return found
 
     def _infos(self, obs: np.ndarray, ended: np.ndarray, failed: np.ndarray) -> dict[str, Any]:
-        """What the infos say of episodes that have ended."""
+        """Return the infos about episodes that have ended."""
         for kept, values in zip(self._ended, (self._returns, self._lengths), strict=True):
             kept[ended] = values[ended]
         episode: dict[str, Any] = {"failed": failed, "_failed": ended.copy()}

@@ -1,4 +1,4 @@
-"""Sensors that a task puts on its robot; their readings come with every step, within the captured step."""
+"""Sensors that a task puts on its robot; they are read in every step, within the captured graph."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
     from newtonsim.solvers import SolverBase
 
 Element = int | str
-"""Body or joint of a world, by its number there or by its name."""
+"""Body or joint of a world, by its index there or by its name."""
 
 
 class Sensor(ABC):
-    """What a task returns from `Task.sensors`."""
+    """Type of the sensors that `Task.sensors` returns."""
 
     @abstractmethod
     def attach(self, site: Site, column: int) -> AttachedSensor:
         """Return the sensor in all worlds of a model.
 
         Args:
-            site: Where.
+            site: What it is attached to.
             column: First column of its readings in `EnvView.sensed`.
 
         Raises:
@@ -54,9 +54,9 @@ class Site:
     """What sensors are attached to.
 
     Attributes:
-        name: Of the sensor, for messages.
-        world: One world, as the task has built it.
-        model: All of them.
+        name: Name of the sensor, for messages.
+        world: One world, as the task built it.
+        model: Model of all worlds.
         solver: Their solver.
         dt: Time of a step of the environment [s].
     """
@@ -68,7 +68,7 @@ class Site:
     dt: float
 
     def index(self, kind: str, element: Element) -> int:
-        """Return the number of a "body" or "joint" within its world."""
+        """Return the index of a "body" or "joint" within its world."""
         keys = getattr(self.world, f"{kind}_key")
         if isinstance(element, str):
             if element not in keys:
@@ -82,16 +82,16 @@ class Site:
         return int(element)
 
     def indices(self, kind: str, elements: Sequence[Element]) -> list[int]:
-        """Return the numbers of bodies or joints, see `index`."""
+        """Return the indices of bodies or joints, see `index`."""
         if isinstance(elements, str):
             raise NewtonsimError(f"sensor {self.name!r}: expected a list, [{elements!r}], got {elements!r}")
         return [self.index(kind, element) for element in elements]
 
     def pose(self, name: str, given: Sequence[float]) -> wp.transform:
-        """Return a pose [m, quaternion xyzw] as a transform, its quaternion of length 1.
+        """Return a pose [m, quaternion xyzw] as a transform with a unit quaternion.
 
         Raises:
-            NewtonsimError: It is none; the error begins with the sensor and the name.
+            NewtonsimError: It is not a pose; the error starts with the sensor and the name.
         """
         name = f"sensor {self.name!r}: {name}"
         pose = as_transform(given, name)
@@ -100,13 +100,13 @@ class Site:
         return warp_transform(pose)
 
     def check_noise(self, noise: float | Sequence[float]) -> None:
-        """Raise an error unless these are standard deviations."""
+        """Raise an error unless the values are standard deviations."""
         if not all(0.0 <= value < math.inf for value in np.ravel(noise)):
-            raise NewtonsimError(f"sensor {self.name!r}: noise: expected numbers from 0 on, got {noise}")
+            raise NewtonsimError(f"sensor {self.name!r}: noise: expected numbers of at least 0, got {noise}")
 
 
 class AttachedSensor(ABC):
-    """A sensor in all worlds, as launches.
+    """A sensor in all worlds, which launches kernels.
 
     Attributes:
         deviations: Standard deviation of the noise on each of its readings.
@@ -115,14 +115,14 @@ class AttachedSensor(ABC):
     deviations: list[float]
 
     def launch_before(self, launch: Launcher, env: EnvView) -> None:  # noqa: B027 - most need nothing
-        """Launch what has to be noted before the physics of a step."""
+        """Launch what must be recorded before the physics of a step."""
 
     @abstractmethod
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         """Write the readings of the masked worlds.
 
         Args:
-            launch: For these worlds.
+            launch: Launcher for these worlds.
             env: The environment.
             sim: The simulation.
             mask: Worlds, bool, shape (num_envs,).
@@ -134,16 +134,16 @@ class AttachedSensor(ABC):
 class Imu(Sensor):
     """Inertial measurement unit; 10 readings, in the axes of the sensor.
 
-    - Specific force [m/s²] (3): acceleration less gravity, so +g upward at rest and 0 in free fall. It is the
-      mean over the step of the environment, as units integrate it. In the first observation of an episode it
-      is that of a body that does not accelerate.
+    - Specific force [m/s²] (3): acceleration minus gravity, so +g upward at rest and 0 in free fall. It is
+    averaged over the step of the environment, as real units integrate it. In the first observation of an
+    episode it is that of a body that does not accelerate.
     - Angular velocity [rad/s] (3).
     - Orientation of the sensor in the world, quaternion xyzw (4).
 
     Attributes:
-        body: That carries it.
+        body: Body that carries it.
         pose: Of the sensor in the body's frame: position [m] and quaternion xyzw, 7 numbers.
-        noise: Standard deviations of force [m/s²] and angular velocity [rad/s].
+        noise: Standard deviations of specific force [m/s²] and angular velocity [rad/s].
     """
 
     body: Element
@@ -167,13 +167,13 @@ class Imu(Sensor):
 class ContactSensor(Sensor):
     """Net force of the contacts of bodies; 4 readings for each.
 
-    Force [N] (3), world axes, averaged over the last solver step, and 1 if its size is above the threshold,
-    else 0. Zero in the first observation of an episode. Needs a solver with `external_wrenches`.
+    Force [N] (3), world axes, averaged over the last solver step, and 1 if its magnitude exceeds the
+    threshold, else 0. Zero in the first observation of an episode. Needs a solver with `external_wrenches`.
 
     Attributes:
         bodies: Bodies.
-        threshold: Force from which a contact counts as touch [N].
-        noise: Standard deviation of the components of the force [N]; the touch is that without noise.
+        threshold: Force above which a contact counts as touch [N].
+        noise: Standard deviation of the components of the force [N]; touch has no noise.
     """
 
     bodies: Sequence[Element]
@@ -188,7 +188,7 @@ class ContactSensor(Sensor):
             raise NewtonsimError(f"sensor {site.name!r}: expected FeatherstoneSolver, got {solver}")
         if not 0.0 <= self.threshold < math.inf:
             raise NewtonsimError(
-                f"sensor {site.name!r}: threshold: expected a force from 0 on, got {self.threshold}"
+                f"sensor {site.name!r}: threshold: expected a force of at least 0, got {self.threshold}"
             )
         bodies = site.indices("body", self.bodies)
         return _AttachedContacts(site.model, bodies, self.threshold, column, self.noise)
@@ -199,11 +199,11 @@ class JointSensor(Sensor):
     """Positions, velocities and efforts of joints; 3 readings for each degree of freedom, n of each kind.
 
     Positions [rad or m], velocities [rad/s or m/s], efforts [N m or N] that drives, actuators and `joint_f`
-    exert at the end of the last solver step, without friction, damping and limits of the joint; the efforts
-    are zero in the first observation of an episode.
+    exert at the end of the last solver step, excluding friction, damping and limits of the joint; they are
+    zero in the first observation of an episode.
 
     Attributes:
-        joints: Joints with angles or lengths as coordinates; None for all that have.
+        joints: Joints whose coordinates are angles or lengths; None for all of these.
         noise: Standard deviations of positions, velocities and efforts.
     """
 
@@ -231,19 +231,19 @@ class JointSensor(Sensor):
 
 @dataclass(frozen=True)
 class HeightScan(Sensor):
-    """Heights of the ground about a body; one reading for each point of a grid, x by x, y within.
+    """Heights of the ground about a body; one reading for each point of a grid, y varying fastest.
 
-    The grid lies level about the origin of the body and turns with its heading, the direction of the body's
-    x axis on the ground. A reading is the height of the highest shape below the start of a ray, less the
-    height of the body's origin [m]; -depth where there is none. Rays meet all that collides in their own
-    world and the global one, but not the robot itself: bodies on the same tree as `body`.
+    The grid is level, centred at the origin of the body, and turns with its heading, the horizontal direction
+    of the body's x axis. A reading is the height of the highest shape below the start of a ray, minus the
+    height of the body's origin [m]; -depth if there is none. Rays hit colliding shapes of their own world and
+    the global one, but not the robot itself, that is bodies on the same tree as `body`.
 
     Attributes:
-        body: In the middle.
-        x: Places ahead of the body [m].
-        y: Places to its left [m].
-        above: Height over the body at which rays begin [m]; what is higher is not seen.
-        depth: Depth below the body at which they end [m].
+        body: Body in the middle of the grid.
+        x: Positions ahead of the body [m].
+        y: Positions to its left [m].
+        above: Height above the body at which rays start [m]; higher shapes are not seen.
+        depth: Depth below the body at which rays end [m].
         noise: Standard deviation [m].
     """
 
@@ -264,7 +264,9 @@ class HeightScan(Sensor):
                 )
         x, y = np.asarray(self.x, float), np.asarray(self.y, float)
         if min(x.size, y.size) == 0 or not (np.isfinite(x).all() and np.isfinite(y).all()):
-            raise NewtonsimError(f"sensor {site.name!r}: expected places x and y, got {self.x} and {self.y}")
+            raise NewtonsimError(
+                f"sensor {site.name!r}: expected positions x and y, got {self.x} and {self.y}"
+            )
         model, view = site.model, heights.ScanView()
         view.body, view.column = site.index("body", self.body), column
         view.above, view.depth = self.above, self.depth
@@ -277,9 +279,9 @@ class SensorSet:
     """All sensors of an environment.
 
     Args:
-        sensors: By name.
-        world: One world, as the task has built it.
-        model: All of them.
+        sensors: Sensors by name.
+        world: One world, as the task built it.
+        model: Model of all worlds.
         solver: Their solver.
         dt: Time of a step of the environment [s].
 
@@ -313,7 +315,7 @@ class SensorSet:
         self._starts = range(0, model.world_count * self.size + 1, self.size) if self.size else None
 
     def launch_before(self, launch: Launcher, env: EnvView) -> None:
-        """Launch what has to be noted before the physics of a step."""
+        """Launch what must be recorded before the physics of a step."""
         for attached in self._attached:
             attached.launch_before(launch, env)
 
@@ -419,18 +421,18 @@ class _AttachedScan(AttachedSensor):
 
 
 def applied_control(sim: Simulator) -> Control:
-    """Return what the solver gets: what users command, or what actuators make of it."""
+    """Return the control that the solver receives: the users' commands, or what actuators make of them."""
     solver = sim.solver
     return solver.actuators.driven if isinstance(solver, ActuatedSolver) else sim.control
 
 
 def over_kind(launch: Launcher, kind: str, starts: range) -> Launcher:
-    """Return a launcher for the same worlds that knows one more kind of index."""
+    """Return a launcher for the same worlds with one more kind of index."""
     return Launcher(launch.model, record_tape=False, shard=launch.shard.with_starts({kind: starts}))
 
 
 def shapes_of_robots(model: Model, body: int) -> np.ndarray:
-    """Shapes of this body of each world and of all that hangs on the same tree, bool (shape_count,)."""
+    """Return the shapes of this body of each world and of its whole tree, bool (shape_count,)."""
     if not model.shape_count:
         return np.zeros(0, bool)
     bodies = np.arange(body, model.body_count, model.body_count // model.world_count)

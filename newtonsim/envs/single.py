@@ -1,4 +1,4 @@
-"""One world behind gymnasium's interface of single environments."""
+"""One world behind gymnasium's interface for single environments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from newtonsim.envs.batched import BatchedEnv
 
 
 class SingleEnv(gymnasium.Env):
-    """One world of a task, without a time limit: `gymnasium.make` adds that of the task.
+    """One world of a task, without a time limit: `gymnasium.make` adds the task's.
 
     Args:
         make: Makes the batched environment of one world from arguments of `BatchedEnv`.

@@ -1,4 +1,4 @@
-"""Stages of a task that are several kernels."""
+"""Stages of a task that consist of several kernels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class KernelSequence:
     """Kernels of terms that run one after the other, as one stage of a task.
 
     Attributes:
-        terms: Kernels `(first, env, term, mask)` and what each sees beside its environment.
+        terms: Kernels `(first, env, term, mask)`, each with its view of its term.
     """
 
     def __init__(self) -> None:
         self.terms: list[tuple[Kernel, TermView]] = []
 
     def launch(self, launch: Launcher, env: EnvView, mask: wp.array) -> None:
-        """Launch them for the worlds of a launcher, of which a mask names some."""
+        """Launch them for the masked worlds of a launcher."""
         for kernel, term in self.terms:
             launch.user_kernel(kernel, "world", env, term, mask)

@@ -1,4 +1,4 @@
-"""What an environment is about: its world, its actions, what is observed, and what is rewarded."""
+"""The definition of an environment: its world, actions, observations and rewards."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from newtonsim.solvers import SolverBase
 
 Stage = wp.Kernel | KernelSequence | Callable[..., None]
-"""A kernel, several of terms, or a function on the host of a `HostView`."""
+"""A kernel, a sequence of kernels of terms, or a Python function of a `HostView`."""
 
 
 @dataclass
 class Motors:
-    """What the actions of a world drive.
+    """The motors that the actions of a world drive.
 
-    Tasks with an `act` of their own may have more axes than actions.
+    Tasks with their own `act` may have more axes than actions.
 
     Attributes:
         axes: Joint axis of each action, counted from the first of its world.
         gears: Effort [N m or N], or target of a drive [rad, m, rad/s or m/s], at action 1.
-        low: Least action.
-        high: Greatest action.
+        low: Smallest action.
+        high: Largest action.
     """
 
     axes: list[int] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Motors:
 
     @classmethod
     def of_report(cls, actuators: list[dict[str, Any]]) -> Motors:
-        """Take the motors that an importer has found, `ImportReport.actuators`."""
+        """Return the motors that an importer found, `ImportReport.actuators`."""
         ranges = [a["ctrl_range"] or (-1.0, 1.0) for a in actuators]
         return cls(
             [int(a["axis"]) for a in actuators],
@@ -63,7 +63,7 @@ class Motors:
 
 
 def _check_names(task: type[Task], names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise an error that names the first name which is not known."""
+    """Raise an error that gives the first unknown name."""
     known = list(known)
     for name in names:
         if name not in known:
@@ -74,46 +74,48 @@ def _check_names(task: type[Task], names: Iterable[str], known: Iterable[str]) -
 
 
 class Task(ABC):
-    """Base of environments: one world, and kernels that act on it, look at it, score it and start it.
+    """Base of environments: one world, and kernels that act on it, observe it, score it and start its
+    episodes.
 
-    Every kernel has one thread per world, whose number is `first + wp.tid()`. `act` and `score` take
+    Every kernel has one thread per world, with index `first + wp.tid()`. `act` and `score` take
     `(first: int, env: EnvView)`; `observe` and `spawn` take `(first: int, env: EnvView, mask:
-    wp.array(dtype=bool))` and leave worlds alone that the mask does not name. Instead of the first three a
-    Python function of a `HostView` may be given, which is slower: it runs between the recordings.
+    wp.array(dtype=bool))` and skip worlds that are not in the mask. Each of the first three may also be a
+    Python function of a `HostView`, which is slower: it runs between captured graphs.
 
     - `act` writes `joint_act`, `joint_f` or `body_f` from `actions`; the default drives the motors.
     - `observe` writes the world's row of `obs` from the state.
     - `score` writes `reward` and `terminated`. It runs after `observe`.
-    - `spawn` writes `joint_q` and `joint_qd` of a fresh episode, by `random_of(env, world, SPAWN)`. They hold
-      the start of the model before.
+    - `spawn` writes `joint_q` and `joint_qd` of a fresh episode, by `random_of(env, world, SPAWN)`. Before,
+    these hold the model's initial values.
 
     Args:
         options: Values for fields of `defaults`.
 
     Raises:
-        NewtonsimError: There is no such option, or a value is of another kind than its default.
+        NewtonsimError: There is no such option, or a value has another type than its default.
 
     Attributes:
         name: Name of the environment, without version.
         dt: Time of a solver step [s].
-        frame_skip: Solver steps for one action.
+        frame_skip: Solver steps per action.
         episode_steps: Steps after which an episode is truncated.
-        observation_size: Numbers in an observation.
-        memory_size: Numbers that the task remembers of a world from step to step, zero in a fresh episode.
-        kept_size: Numbers that it remembers of a world from episode to episode, zero in the first one after a
-            seed was given.
-        has_terrain: Whether `spawn` begins on the level that `EnvView.terrain` says, if that is not negative.
-        contact_wrenches: Whether the kernels find the wrenches of contacts and constraints in
+        observation_size: Size of an observation.
+        memory_size: Number of values that the task remembers of a world from step to step, zero at the start
+            of an episode.
+        kept_size: Number of values that it remembers of a world from episode to episode, zero in the first
+            one after seeding.
+        has_terrain: Whether `spawn` starts on the level in `EnvView.terrain`, unless that is negative.
+        contact_wrenches: Whether the kernels need the wrenches of contacts and constraints in
             `EnvView.body_wrench`, averaged over the last solver step; `FeatherstoneSolver` only.
-        has_goal: Whether `score` says in `EnvView.success` if the goal is reached, for "is_success" in the
-            infos.
+        has_goal: Whether `score` writes to `EnvView.success` whether the goal is reached, for "is_success" in
+            the infos.
         discrete_actions: Number of actions if they are discrete, 0 if they are continuous.
-        camera_eye: Where the camera of `render` is [m].
-        camera_target: What it looks at [m].
-        camera_follows: Whether both move along with the first body on the ground.
-        camera_turns: Whether they also turn about the vertical with its x axis.
-        defaults: Options and their values, by name. Where that is True or False, a float or a range (low,
-            high), other values must be so, too.
+        camera_eye: Position of the camera of `render` [m].
+        camera_target: Point that it looks at [m].
+        camera_follows: Whether both move along the ground with the first body.
+        camera_turns: Whether they also turn about the vertical with the body's x axis.
+        defaults: Default values of the options, by name. If a default is True or False, a float or a range
+            (low, high), other values must have the same type.
         options: The values in use.
         sensor_columns: Columns of `EnvView.sensed` that each of `sensors` has; set by the environment.
     """
@@ -150,20 +152,20 @@ class Task(ABC):
 
     @classmethod
     def check_names(cls, names: Iterable[str], others: Sequence[str] = ()) -> None:
-        """Raise an error unless all names are those of options.
+        """Raise an error unless all names are names of options.
 
         Args:
-            names: The names; fields of `defaults` and arguments of the class are right.
-            others: Names that are right too.
+            names: The names; fields of `defaults` and arguments of the class are valid.
+            others: Further valid names.
 
         Raises:
-            NewtonsimError: One is not; the error says which there are.
+            NewtonsimError: One is not; the error lists the valid ones.
         """
         _check_names(cls, names, [*cls._option_names(), *others])
 
     @classmethod
     def _option_names(cls) -> list[str]:
-        """Return the names of what the class can be made with."""
+        """Return the names of the arguments of the class."""
         found: list[str] = []
         for owner in cls.__mro__:
             if "__init__" not in vars(owner):
@@ -180,15 +182,15 @@ class Task(ABC):
         """Put one world into an empty z-up builder.
 
         Returns:
-            What the actions drive.
+            The motors that the actions drive.
         """
 
     def stage(self, name: str) -> Stage | None:
-        """Return "act", "observe", "score" or "spawn"; asked for before `build`, None if there is none."""
+        """Return "act", "observe", "score" or "spawn", None if there is none; called before `build`."""
         return getattr(type(self), name, None)
 
     def bind(self, model: Model) -> None:  # noqa: B027 - nothing by default
-        """Take the model of all worlds, before the first stage runs; the sensors have their columns."""
+        """Receive the model of all worlds, before the first stage runs; the sensors have their columns."""
 
     def finish_scene(self, scene: ModelBuilder) -> None:  # noqa: B027 - nothing by default
         """Add what all worlds share, such as the ground, to the builder that holds all of them."""
@@ -200,14 +202,14 @@ class Task(ABC):
     def actuators(self) -> Mapping[str | tuple[str, ...], Actuator]:
         """Return the actuators of a world by pattern of the names of its joints, see `Actuators`.
 
-        They stand between `joint_act`, which `act` writes, and the joints, in every solver step.
+        In every solver step they act between `joint_act`, which `act` writes, and the joints.
         """
         return {}
 
     def sensors(self) -> Mapping[str, Sensor]:
-        """Return the sensors of a world, by name; asked for after `build`.
+        """Return the sensors of a world, by name; called after `build`.
 
-        Kernels find their readings in `EnvView.sensed`, `sensor_columns` says where.
+        Kernels find their readings in `EnvView.sensed`, in the columns of `sensor_columns`.
         """
         return {}
 
@@ -216,21 +218,21 @@ class Task(ABC):
         return []
 
     def camera_sensor(self) -> CameraSensor | None:
-        """Return the camera whose pictures are the observation, None if what `observe` writes is.
+        """Return the camera whose pictures are the observation, None if `observe` writes the observation.
 
-        `observe` writes its numbers in any case, for `score` and for learners that want both.
+        `observe` always writes its numbers, for `score` and for learners that use both.
         """
         return None
 
     def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str] | None:
-        """Return how far each world is from what is asked of it now, (num_envs,), and in which unit.
+        """Return how far each world is from its current command, (num_envs,), and the unit.
 
-        None if the task asks for nothing of the kind, as by default. It waits for a GPU.
+        None, the default, if the task has no such command. It waits for a GPU.
         """
         return None
 
     def observation_bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the least and greatest observation, (observation_size,) each."""
+        """Return the lower and upper bounds of observations, (observation_size,) each."""
         high = np.full(self.observation_size, np.inf, np.float32)
         return -high, high
 

@@ -22,18 +22,18 @@ _RIM = 0.2
 _TREAD = 0.3
 """Depth of a stair [m]."""
 _SURROUNDINGS = 30.0
-"""Width of the flat ground around all patches [m]: more than a robot walks in an episode."""
+"""Width of the flat ground around all patches [m]: farther than a robot walks in an episode."""
 _UPRIGHT = (0.5**0.5, 0.0, 0.0, 0.5**0.5)
 
 
 def _inward(x: np.ndarray, y: np.ndarray, half: float) -> np.ndarray:
-    """Way from the rim of a patch towards its platform [m], from 0 to the longest one."""
+    """Distance from the rim of a patch towards its platform [m], from 0 to the largest."""
     way = half - _RIM - np.maximum(np.abs(x), np.abs(y))
     return np.clip(way, 0.0, half - _RIM - _PLATFORM)
 
 
 def _rough(x: np.ndarray, y: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-    """Uniform noise on a grid of 0.2 m, ±0.01 to ±0.08 m; calm towards the platform."""
+    """Uniform noise on a grid of 0.2 m, ±0.01 to ±0.08 m; it decreases towards the platform."""
     corners = rng.uniform(-1.0, 1.0, ((x.shape[0] + 1) // 2 + 1, (x.shape[1] + 1) // 2 + 1))
     fine = np.repeat(np.repeat(corners, 2, axis=0), 2, axis=1)
     fine = 0.5 * (fine + np.roll(fine, -1, axis=0))
@@ -53,7 +53,7 @@ def _valley(x: np.ndarray, y: np.ndarray, level: float, rng: np.random.Generator
 
 
 def _stairs_down(x: np.ndarray, y: np.ndarray, level: float, rng: np.random.Generator) -> np.ndarray:
-    """Stairs of 0.03 to 0.18 m down from the platform; a riser leans over one cell of the grid."""
+    """Stairs of 0.03 to 0.18 m down from the platform; a riser spans one cell of the grid."""
     way = _inward(x, y, np.abs(x).max())
     return (0.03 + 0.15 * level) * np.ceil(way / _TREAD - 1.0e-6)
 
@@ -84,14 +84,14 @@ KINDS: dict[str, _Kind] = {
     "stairs_up": _stairs_up,
     "blocks": _blocks,
 }
-"""Kinds of patches: heights [m] at places x and y from the middle [m], for a level from 0 to 1."""
+"""Kinds of patches: heights [m] at positions x and y from the middle [m], for a level from 0 to 1."""
 
 
 @dataclass
 class Terrain:
-    """Square patches about the origin: levels along x, from the easiest on, kinds along y.
+    """Square patches about the origin: levels along x, the easiest first, kinds along y.
 
-    Every patch has a level square of 2 m in its middle, to begin on, and is surrounded by flat ground at 0.
+    Every patch has a flat square of 2 m in its middle, to start on, and is surrounded by flat ground at 0.
 
     Attributes:
         kinds: Names in `KINDS`.
@@ -137,7 +137,7 @@ def make_terrain(
         kinds: Kinds of patches, in their order along y; see `KINDS`.
         levels: Number of levels.
         patch_size: Side of a patch [m], at least 4.
-        seed: Of what is random in it.
+        seed: Seed of its random parts.
 
     Raises:
         NewtonsimError: An argument is out of range.
@@ -150,11 +150,11 @@ def make_terrain(
                 f"kinds: there is no {kind!r}{did_you_mean(kind, KINDS)}; there are {', '.join(KINDS)}"
             )
     if not isinstance(levels, (int, np.integer)) or levels < 1:
-        raise NewtonsimError(f"levels: expected a whole number from 1 on, got {levels!r}")
+        raise NewtonsimError(f"levels: expected a whole number of at least 1, got {levels!r}")
     if not 4.0 <= patch_size < np.inf:
         raise NewtonsimError(f"patch_size: expected at least 4 m, got {patch_size}")
     if not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise NewtonsimError(f"seed: expected a whole number from 0 on, got {seed!r}")
+        raise NewtonsimError(f"seed: expected a whole number of at least 0, got {seed!r}")
     cells = round(patch_size / _CELL)
     along = (np.arange(cells + 1) - 0.5 * cells) * _CELL
     x, y = np.meshgrid(along, along, indexing="ij")
@@ -179,11 +179,11 @@ TERRAIN_OPTIONS: Mapping[str, Any] = {
     "first_levels": 3,
     "curriculum": True,
 }
-"""Options of a task on terrain: those of `make_terrain`, how many levels worlds begin on, if they move on."""
+"""Options of a task on terrain: those of `make_terrain`, levels to start on, whether worlds move."""
 
 
 def terrain_of_task(options: dict[str, Any], given: Mapping[str, Any]) -> Terrain:
-    """Return the terrain of a task, and bring its `first_levels` within the levels.
+    """Return the terrain of a task, and limit its `first_levels` to the levels.
 
     Args:
         options: All options of the task, `TERRAIN_OPTIONS` among them.

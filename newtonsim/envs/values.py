@@ -1,4 +1,4 @@
-"""Kinds of values that options have."""
+"""Kinds of values of options."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from newtonsim.errors import NewtonsimError
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number, infinite ones among them, and neither NaN nor a bool."""
+    """Tell whether a value is a number, which may be infinite, but neither NaN nor a bool."""
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_)) and not math.isnan(value)
 
 
 def is_range(value: object) -> bool:
-    """Whether a value is a pair of numbers (low, high) with low <= high."""
+    """Tell whether a value is a pair of numbers (low, high) with low <= high."""
     if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != 2:
         return False
     return all(map(is_number, value)) and bool(value[0] <= value[1])
 
 
 def check_kind(name: str, value: Any, default: Any) -> None:
-    """Raise an error unless a value is of the kind of a default that is a bool, a float or a range.
+    """Raise an error unless a value has the type of a default that is a bool, a float or a range.
 
-    Other defaults allow anything here.
+    Other defaults allow any value.
 
     Raises:
-        NewtonsimError: It is not; the error begins with the name.
+        NewtonsimError: It has not; the error starts with the name.
     """
     if isinstance(default, bool):
         right, expected = isinstance(value, (bool, np.bool_)), "True or False"

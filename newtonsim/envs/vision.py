@@ -1,4 +1,4 @@
-"""Cameras whose pictures are observations: what a task says about them."""
+"""Cameras whose pictures are observations, as a task defines them."""
 
 from __future__ import annotations
 
@@ -26,23 +26,25 @@ PICTURE_OPTIONS: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class CameraSensor:
-    """A camera in each world, whose last pictures are the observation: (height, width, channels) uint8.
+    """A camera in each world, whose most recent pictures are the observation: (height, width, channels)
+    uint8.
 
-    Channels are the frames, the oldest first, or the red, green and blue of each. In a fresh episode all
-    frames are the first picture. The defaults are those of Mnih et al., "Human-level control through deep
+    Channels are the frames, the oldest first, or the red, green and blue of each. At the start of an episode
+    all frames are the first picture. The defaults are those of Mnih et al., "Human-level control through deep
     reinforcement learning", Nature, 2015; `screen_size`, `grayscale_obs` and `stack_size` mean what
     gymnasium's wrappers of these names mean.
 
     Attributes:
-        eye: Where the camera is [m], in the frame of the body that carries it, or in the world.
-        target: What it looks at [m], likewise.
-        up: Direction that is up in the picture, likewise.
-        body: Name of the body that carries it, or its number in its world; None for the world.
-        fov: Angle between the rays of the upper and the lower edge [deg].
+        eye: Position of the camera [m], in the frame of the body that carries it, or in the world.
+        target: Point that it looks at [m], in the same frame.
+        up: Direction that is up in the picture, in the same frame.
+        body: Name of the body that carries it, or its index in its world; None for the world.
+        fov: Vertical field of view [deg].
         screen_size: Pixels of a side, or (columns, rows).
         grayscale_obs: Whether frames are luminance (ITU-R BT.601) rather than colours.
         stack_size: Frames in an observation, one for each step of the environment.
-        samples: A pixel is the mean of `samples` x `samples` rays: edges that move by less than a pixel show.
+        samples: A pixel is the mean of `samples` x `samples` rays, so that motion of edges by less than a
+            pixel shows.
         lighting: How the scene is lit; None for a light from above, without shadows.
 
     Raises:
@@ -69,7 +71,7 @@ class CameraSensor:
         for name in ("stack_size", "samples"):
             value = getattr(self, name)
             if not _is_count(value):
-                raise NewtonsimError(f"{name}: expected a whole number from 1 on, got {value!r}")
+                raise NewtonsimError(f"{name}: expected a whole number of at least 1, got {value!r}")
         if not isinstance(self.grayscale_obs, (bool, np.bool_)):
             raise NewtonsimError(f"grayscale_obs: expected True or False, got {self.grayscale_obs!r}")
         if not 0.0 < self.fov < 180.0:

@@ -223,7 +223,7 @@ def _state_errors(reading: Reading, state, placed: Placed) -> dict[str, tuple[fl
         place = names[i] if i == j else f"{names[i]} and {names[j]}"
         found["M(q)"] = float(off[i, j]), place
         bias = dynamics.bias(reading.model, state).numpy()
-        # where gravity and motion bring about next to nothing, rounding of what cancels is no difference
+        # where gravity and motion bring about next to nothing, rounding of what cancels is not a difference
         least = LEAST_BIAS * float(np.sqrt(reading.model.body_mass.numpy().sum()))
         off = np.abs((bias - placed.bias) / scale) / max(np.abs(placed.bias / scale).max(), least)
         found["bias"] = float(off.max()), names[int(off.argmax())]

@@ -52,10 +52,10 @@ class Apart:
 
     @property
     def remark(self) -> str:
-        """What tells why they are apart."""
-        parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {NEARBY:g} beside"]
+        """What explains the difference."""
+        parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {NEARBY:g} away"]
         if self.finer is not None:
-            parts.append(f"with a {FINER}th of the time step it is {self.finer:.1e} m")
+            parts.append(f"with a {FINER}th of the time step, {self.finer:.1e} m")
             if self.harder:
                 parts.append(f"rigid here and soft in MuJoCo: {' and '.join(self.harder)}")
         return ", ".join(parts)

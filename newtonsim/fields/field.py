@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class FieldOwner(Protocol):
-    """Whose fields they are: knows the arrays, and what follows a change.
+    """Owner of fields: knows their arrays, and what depends on them.
 
     Attributes:
         model: The model.
@@ -31,41 +31,40 @@ class FieldOwner(Protocol):
     model: Model
 
     def array_of(self, spec: FieldSpec) -> wp.array:
-        """Return the array that a field is in now."""
+        """Return the array that currently holds a field."""
         ...
 
     def quaternions_of(self, spec: FieldSpec) -> np.ndarray:
-        """Return where in the array of a field quaternions begin, as places of single numbers."""
+        """Return where quaternions start in the array of a field, as indices of single numbers."""
         ...
 
     def check_change(self, field: Field, index: np.ndarray, words: wp.array) -> None:
         """Raise an error if entries of a field cannot be changed to these words."""
 
     def follow_change(self, spec: FieldSpec, worlds: np.ndarray, mask: wp.array) -> None:
-        """Bring up to date what depends on a field in some worlds: those that a mask has, if it has any."""
+        """Update what depends on a field in the masked worlds; an empty mask means all."""
 
 
 class Field(np.lib.mixins.NDArrayOperatorsMixin):
-    """Numbers of a field, shape (worlds, n, ...): one row for each world of a view, all its elements in it.
+    """Values of a field, shape (worlds, n, ...): one row with all elements for each world of a view.
 
-    It goes wherever NumPy takes an array, and `field[...]` reads as an array does; both give arrays that
-    cannot be written to. `field[...] = values`, `field *= 2` and `write` change the model, and what depends
-    on the field with it.
+    NumPy accepts it as an array, and `field[...]` reads as an array does; both give read-only arrays.
+    `field[...] = values`, `field *= 2` and `write` change the model and what depends on the field.
 
     Args:
         spec: Row of the table.
-        owner: Whose field it is.
+        owner: Owner of the field.
         index: Entries of the array, (worlds, n).
-        names: Labels of what the second axis has.
-        worlds: Number of the world of each row.
+        names: Labels of the elements of the second axis.
+        worlds: World of each row.
         world_count: Number of worlds of the model.
 
     Attributes:
         spec: Row of the table.
-        owner: Whose field it is.
-        names: Labels of what the second axis has, a label for each number of a joint; empty for worlds.
+        owner: Owner of the field.
+        names: Labels of the entries of the second axis, one for each coordinate of a joint; empty for worlds.
         shape: Shape.
-        device: Where the numbers live.
+        device: Device of the values.
     """
 
     def __init__(
@@ -94,15 +93,15 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
     def array(self) -> wp.array:
         """The memory itself as a Warp array of `shape`, for kernels and other frameworks.
 
-        Whoever writes to it calls `update` afterwards.
+        Call `update` after writing to it.
 
         Raises:
-            NewtonsimError: The elements do not stand at equal distances in memory.
+            NewtonsimError: The elements are not equally spaced in memory.
         """
         stride = _strides(self._index)
         if stride is None:
             raise NewtonsimError(
-                f"{self.spec.name}: the chosen entries do not stand at equal distances in memory; use numpy()"
+                f"{self.spec.name}: the chosen entries are not equally spaced in memory; use numpy()"
             )
         source = self.owner.array_of(self.spec)
         size = self._width * 4
@@ -120,23 +119,23 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def entries(self) -> np.ndarray:
-        """Places of the numbers' entries in the array that they are in, int32 (worlds, n)."""
+        """Indices of the entries in the array that holds them, int32 (worlds, n)."""
         return self._index.copy()
 
     @property
     def entry_size(self) -> int:
-        """Numbers of an entry."""
+        """Number of values in an entry."""
         return self._width
 
     @property
     def memory(self) -> wp.array:
-        """All of the array that they are in, as single numbers."""
+        """The whole array that holds them, as single numbers."""
         return _words_of(self.owner.array_of(self.spec), self._kind)
 
     def numpy(self) -> np.ndarray:
-        """Return the numbers, shape `shape`: the memory itself on the CPU where that is one, else a copy.
+        """Return the values, shape `shape`: a view of the memory on the CPU if possible, else a copy.
 
-        It cannot be written to; see `write`.
+        It is read-only; see `write`.
         """
         if self.device.is_cpu:
             regular = _strides(self._index) is not None
@@ -148,26 +147,26 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         return found
 
     def torch(self) -> Any:
-        """Return the numbers as a tensor on their device: the memory itself where that is one, else a copy.
+        """Return the values as a tensor on their device: a view of the memory if possible, else a copy.
 
-        Whoever writes to the tensor where it is the memory calls `update` afterwards.
+        If it is a view, call `update` after writing to it.
         """
         if _strides(self._index) is not None:
             return wp.to_torch(self.array)
         return wp.to_torch(self._flat()).reshape(self.shape)
 
     def write(self, values: Any, worlds: Any = None) -> None:
-        """Change the numbers, and let what depends on them follow.
+        """Change the values, and update what depends on them.
 
         Args:
             values: A number, or numbers, an array or a tensor that broadcast to `shape`, or with indices of
                 worlds to (len(worlds), ...).
-            worlds: Which of the view's worlds: indices, or a mask of booleans for all worlds of the model, of
-                which rows count that are set. A mask on the device is not read by the host.
+            worlds: Worlds of the view to write: indices, or a mask of booleans for all worlds of the model. A
+                mask on the device is not read by the host.
 
         Raises:
-            NewtonsimError: There are no such worlds, or a value makes no sense for the field.
-            ModelError: The shapes do not go together; the error says which they are.
+            NewtonsimError: There are no such worlds, or a value is invalid for the field.
+            ModelError: The shapes do not match; the error gives them.
         """
         rows, mask = self._rows(worlds)
         shape = (len(rows), *self.shape[1:])
@@ -179,7 +178,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         self.owner.follow_change(self.spec, self._worlds[rows], mask)
 
     def update(self) -> None:
-        """Let what depends on the field follow in the worlds of the view; `write` does it by itself."""
+        """Update what depends on the field in the worlds of the view; `write` calls it."""
         self.owner.follow_change(self.spec, self._worlds, self._rows(None)[1])
 
     def __getitem__(self, key: Any) -> Any:
@@ -213,7 +212,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         return f"<{self.spec.name} {self.shape} on {self.device}>"
 
     def _rows(self, worlds: Any) -> tuple[np.ndarray, wp.array]:
-        """Rows that are written, and the mask of worlds that decides on the device."""
+        """Return the rows that are written, and the mask of worlds that is applied on the device."""
         everything = np.arange(len(self._index))
         none = put(np.zeros(0, bool), dtype=bool, device=self.device)
         if worlds is None:
@@ -238,7 +237,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         return place[numbers], none
 
     def _words(self, values: Any, shape: tuple[int, ...]) -> wp.array:
-        """Values as words on the device, broadcast to a shape."""
+        """Return values as words on the device, broadcast to a shape."""
         if isinstance(values, wp.array):
             values = values.numpy()
         if hasattr(values, "detach"):
@@ -278,11 +277,11 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             ) from None
 
     def _with_unit_quaternions(self, whole: Any, copy: Callable[[Any], Any]) -> Any:
-        """Give quaternions their length, as the builder does; those that have it keep their bits.
+        """Normalise quaternions, as the builder does; unit quaternions keep their bits.
 
         Args:
             whole: An array or a tensor of as many columns as the field has.
-            copy: What makes a contiguous copy of it.
+            copy: Makes a contiguous copy of it.
         """
         starts = self.owner.quaternions_of(self.spec)
         numbers = self._index[:1, :, None] * self._width + np.arange(self._width)
@@ -298,7 +297,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         return rows.reshape(whole.shape)
 
     def _check_values(self, values: Any) -> None:
-        """Refuse values that make no sense, in an array or a tensor."""
+        """Refuse invalid values, in an array or a tensor."""
         spec = self.spec
         if not math.prod(values.shape):
             return
@@ -317,12 +316,12 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             raise NewtonsimError(f"{spec.name}: expected {spec.allowed()}, got {low:g} to {high:g}")
 
     def _check_limits(self, words: wp.array, rows: np.ndarray, mask: wp.array) -> None:
-        """Refuse lower limits above upper ones; where a mask is on a GPU, which the host does not read, not.
+        """Refuse lower limits above upper ones, unless a mask is on a GPU, which the host does not read.
 
         Args:
-            words: What is to be written, as words.
+            words: The values to write, as words.
             rows: Rows that are written.
-            mask: Mask of worlds that decides on the device, empty for none.
+            mask: Mask of worlds that is applied on the device, empty for none.
         """
         key = self.spec.key
         if key not in _LIMITS or (mask.shape[0] and not self.device.is_cpu):
@@ -338,11 +337,11 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             at = np.unravel_index(int(np.argmax(crossed)), crossed.shape)
             raise NewtonsimError(
                 f"{self.spec.name} of {self.names[at[1]]!r}: the lower limit would be {lower[at]:g}, above "
-                f"the upper one, {upper[at]:g}; where both change, write the one that makes room first"
+                f"the upper one, {upper[at]:g}; if both change, write the one that makes room first"
             )
 
     def _check_entries(self, values: Any) -> None:
-        """Refuse single numbers where they make no entry: matrices, poses, a gravity that is not zero."""
+        """Refuse a single number for matrices, poses, and non-zero gravity."""
         whole = self.spec.key in _WHOLE
         whole = whole or (self.spec.name == "gravity" and not values.shape and float(values) != 0.0)
         if whole and tuple(values.shape[-len(self._tail) :]) != self._tail:
@@ -351,27 +350,27 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             raise ModelError(f"{self.spec.name}: expected {expected} numbers for each, got {given}")
 
     def _flat(self) -> wp.array:
-        """A copy of the numbers, flat, on the device."""
+        """Return a flat copy of the values on the device."""
         return _read_words(self.owner.array_of(self.spec), self._width, self._index, self._kind)
 
 
 _ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit", "max_force")
 """Fields that may be infinite."""
 _LIMITS = {"limit_lower": "limit_upper", "limit_upper": "limit_lower"}
-"""Limits of joint axes, and the other end of each."""
+"""Limits of joint axes, each with the opposite limit."""
 _WHOLE = ("inertia", "X_p", "X_c", "transform")
-"""Fields of matrices and poses, of which one number for all entries makes none."""
+"""Fields of matrices and poses, which a single number cannot set."""
 _UNIT = 1e-5
-"""Quaternions whose length is 1 to this are left as they are."""
+"""Quaternions whose length differs from 1 by at most this are left as they are."""
 
 
 def _tail(dtype: Any) -> tuple[int, ...]:
-    """Shape of an entry of a Warp type."""
+    """Return the shape of an entry of a Warp type."""
     return tuple(getattr(dtype, "_shape_", ()))
 
 
 def _words_of(array: wp.array, kind: Any = wp.int32) -> wp.array:
-    """The memory of an array as 32-bit words, or numbers."""
+    """Return the memory of an array as 32-bit words or numbers."""
     count = array.size * wp.types.type_size_in_bytes(array.dtype) // 4
     words = wp.array(ptr=array.ptr, dtype=kind, shape=(count,), device=array.device)
     words.memory = array  # pyright: ignore[reportAttributeAccessIssue]
@@ -381,7 +380,7 @@ def _words_of(array: wp.array, kind: Any = wp.int32) -> wp.array:
 def write_words(
     words: wp.array, target: wp.array, width: int, index: np.ndarray, worlds: np.ndarray, mask: wp.array
 ) -> None:
-    """Write entries of a target, in those worlds of the rows of an index that a mask has, if it has any."""
+    """Write entries of a target in the rows of an index whose worlds are masked; an empty mask means all."""
     if not index.size:
         return
     device = wp.get_device(str(target.device))
@@ -403,7 +402,7 @@ def write_words(
 
 
 def _read_words(source: wp.array, width: int, index: np.ndarray, kind: Any = wp.int32) -> wp.array:
-    """A copy of entries of a source, flat, on its device."""
+    """Return a flat copy of entries of a source, on its device."""
     device = wp.get_device(str(source.device))
     words = wp.empty(index.size * width, dtype=kind, device=device)
     compilation.launch(
@@ -422,14 +421,14 @@ def _read_words(source: wp.array, width: int, index: np.ndarray, kind: Any = wp.
 def copy_entries(
     source: wp.array, target: wp.array, world: np.ndarray, worlds: np.ndarray, mask: wp.array
 ) -> None:
-    """Copy what belongs to some worlds.
+    """Copy the entries of some worlds.
 
     Args:
-        source: Where from.
-        target: Where to, of the same type and length.
+        source: Array to copy from.
+        target: Array to copy to, of the same type and length.
         world: World of each entry, -1 for the global one.
         worlds: The worlds.
-        mask: Which of all worlds of the model count, on the device; without entries all.
+        mask: Mask of the worlds of the model, on the device; empty for all.
     """
     index = np.flatnonzero(np.isin(world, worlds))[:, None]
     width = wp.types.type_size_in_bytes(source.dtype) // 4
@@ -438,7 +437,7 @@ def copy_entries(
 
 
 def _strides(index: np.ndarray) -> tuple[int, int] | None:
-    """Distances of entries from row to row and from column to column, None if they differ."""
+    """Return the strides of entries between rows and between columns, None if they vary."""
     rows, columns = index.shape
     down = int(index[1, 0] - index[0, 0]) if rows > 1 else columns
     right = int(index[0, 1] - index[0, 0]) if columns > 1 else 1
@@ -447,7 +446,7 @@ def _strides(index: np.ndarray) -> tuple[int, int] | None:
 
 
 def _device_mask(worlds: Any, device: wp.Device) -> wp.array | None:
-    """A mask that lives on the device already, None if the worlds are something else."""
+    """Return a mask that is already on the device, None if the worlds are given otherwise."""
     if isinstance(worlds, wp.array) and worlds.dtype is wp.bool and worlds.device == device:
         return worlds
     if hasattr(worlds, "detach"):

@@ -1,4 +1,4 @@
-"""How far turns about joint axes move bodies, which limits of joints reckon with."""
+"""Lever arms of joint axes: how far rotations about them move bodies, for joint limits."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 LEVERS = "axis levers"
-"""Under which a model keeps them."""
+"""Name under which a model keeps them."""
 
 
 def levers_of(model: Model) -> wp.array:
-    """How far a turn about each joint axis moves its body [m]: its radius of gyration about the joint.
+    """Return the lever arm of each joint axis [m]: the radius of gyration of its body about the joint.
 
-    1 for axes along which bodies slide, and for bodies without mass. Shape (joint_axis_count,). All solvers
-    of a model share the array, which is measured anew for each; changes of fields are followed in place.
+    It is 1 for linear axes and for bodies without mass. Shape (joint_axis_count,). All solvers of a model
+    share the array, which is recomputed for each; changes of fields update it in place.
     """
     levers = _measure(model)
     held = model.cached(LEVERS, lambda _: put(levers, dtype=float, device=model.device))

@@ -1,7 +1,7 @@
-"""Bodies that are absent from their world: what has to know of it beside solvers.
+"""Bodies that are absent from their world, and what depends on it apart from solvers.
 
-`body_present` of a model says for each body whether it is there. A tree of joints is there as a whole or not
-at all, as its root says.
+`body_present` of a model says for each body whether it is present. A kinematic tree is present or absent as a
+whole, as its root is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 PRESENCE = "presence"
-"""Under which a model keeps it."""
+"""Name under which a model keeps it."""
 
 
 class Presence:
@@ -31,8 +31,9 @@ class Presence:
 
     Attributes:
         root: Root of the tree of each body, itself for those without joints, (body_count,).
-        ends: Bodies that each constraint joins, -1 for the world, (constraint_count, 2).
-        acting: Whether each constraint is enabled and joins only what is there, (constraint_count,).
+        ends: Bodies that each constraint connects, -1 for the world, (constraint_count, 2).
+        acting: Whether each constraint is enabled and connects only bodies that are present,
+            (constraint_count,).
     """
 
     def __init__(self, model: Model):
@@ -46,7 +47,7 @@ class Presence:
         self._solid: wp.array | None = None
 
     def follow(self, launch: Launcher) -> None:
-        """Bring bodies up to their roots, and hide the shapes of what is absent; by launches alone."""
+        """Give bodies the presence of their roots, and hide the shapes of absent ones; by launches only."""
         model = self._model
         launch(
             presence_kernels.follow_roots,
@@ -65,7 +66,7 @@ class Presence:
 
     @property
     def solid_kind(self) -> wp.array:
-        """What each shape is in collisions if its body is there, (shape_count,)."""
+        """Kind of each shape in collisions if its body is present, (shape_count,)."""
         plan = collision_plan_of(self._model)
         if plan.spare_kind is not None:
             return plan.spare_kind
@@ -75,18 +76,18 @@ class Presence:
 
 
 def presence_of(model: Model) -> Presence | None:
-    """Return what follows from `body_present`; None as long as all bodies are there for good."""
+    """Return what follows from `body_present`; None while no body can be absent."""
     return model.cached(PRESENCE, Presence) if model.bodies_may_be_absent else None
 
 
 def acting_constraints(model: Model) -> wp.array:
-    """Whether each constraint acts, int, (constraint_count,); brought up to date by solvers at each step."""
+    """Return whether each constraint acts, int, (constraint_count,); solvers update it in each step."""
     presence = presence_of(model)
     return model.constraint_enabled if presence is None else presence.acting
 
 
 def roots_of_bodies(model: Model) -> np.ndarray:
-    """Root of the tree of each body, itself for those that no joint moves, int32 (body_count,)."""
+    """Return the root of each body's tree, itself for bodies that no joint moves, int32 (body_count,)."""
     topology = topology_of(model)
     roots = model.joint_child.numpy()[topology.joint_level == 0] if model.joint_count else np.zeros(0, int)
     own = np.arange(model.body_count)
@@ -95,15 +96,15 @@ def roots_of_bodies(model: Model) -> np.ndarray:
 
 
 def check_trees(model: Model, index: np.ndarray, values: np.ndarray) -> None:
-    """Check that bodies which come and go do so in whole trees.
+    """Check that bodies appear and disappear in whole trees.
 
     Args:
         model: The model.
         index: The bodies, (worlds, n).
-        values: What they are given, likewise.
+        values: Their new values, (worlds, n).
 
     Raises:
-        ModelError: A tree would be there in part.
+        ModelError: A tree would be partly present.
     """
     if not index.size:
         return
@@ -117,7 +118,7 @@ def check_trees(model: Model, index: np.ndarray, values: np.ndarray) -> None:
     if len(apart):
         body, root = int(apart[0]), int(roots[apart[0]])
         raise ModelError(
-            f"bodies.present: the tree of '{model.body_key[root]}' is there as a whole or not at all; "
+            f"bodies.present: the tree of '{model.body_key[root]}' must be present or absent as a whole; "
             f"'{model.body_key[body]}' is a part of it and was "
             f"{'given another number' if chosen[body] else 'left out'}"
         )
@@ -127,7 +128,7 @@ def check_absence(model: Model) -> None:
     """Check that bodies of a model can be absent.
 
     Raises:
-        ModelError: The model has particles, tendons or muscles, which may hang on them.
+        ModelError: The model has particles, tendons or muscles, which may be attached to them.
     """
     for kind in ("particle", "tendon", "muscle"):
         if getattr(model, f"{kind}_count"):
@@ -135,7 +136,7 @@ def check_absence(model: Model) -> None:
 
 
 def ends_of_constraints(model: Model) -> np.ndarray:
-    """Bodies of each constraint; of a coupling those that its joint axes move, (constraint_count, 2)."""
+    """Bodies of each constraint; for a coupling those that its joint axes move, (constraint_count, 2)."""
     if not model.constraint_count:
         return np.zeros((0, 2), np.int32)
     parent, child = model.constraint_parent.numpy(), model.constraint_child.numpy()

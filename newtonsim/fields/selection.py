@@ -1,4 +1,4 @@
-"""Which elements of each world a pattern names, and where their numbers are."""
+"""Which elements of each world a pattern selects, and where their values are."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MOST_NAMED = 12
 
 
 class Selection:
-    """Elements of one group of a model that a pattern names, those of each world in a row.
+    """Elements of one group of a model that a pattern selects, one row per world.
 
     Args:
         model: The model.
         group: "bodies", "joints", "shapes", "constraints" or "particles".
-        pattern: What their labels look like, with `*`, `?` and `[...]`. A label is that of the element,
-            "leg_*", or has that of its articulation before it, "robot*/leg_*". Shapes go by the labels of
-            their bodies too. Particles have none: "*".
+        pattern: Pattern of their labels, with `*`, `?` and `[...]`. A label is that of the element, "leg_*",
+            or is prefixed with that of its articulation, "robot*/leg_*". Shapes are also selected by the
+            labels of their bodies. Particles have none: "*".
         worlds: The worlds.
 
     Attributes:
@@ -40,14 +40,14 @@ class Selection:
         index: The elements, int (len(worlds), len(names)).
 
     Raises:
-        NewtonsimError: No element is like that, worlds have different ones, or there are no worlds.
+        NewtonsimError: No element matches, worlds have different ones, or there are no worlds.
     """
 
     def __init__(self, model: Model, group: str, pattern: str, worlds: np.ndarray):
         self.model, self.group, self.kind = model, group, KIND[group]
         if group == "particles" and pattern != "*":
             raise NewtonsimError(
-                f"particles have no labels, so none is like {pattern!r}; make a View with '*'"
+                f"particles have no labels, so none matches {pattern!r}; create a View with '*'"
             )
         keys = labels_of(model, group)
         world = worlds_of_elements(model, self.kind)
@@ -62,7 +62,7 @@ class Selection:
             few, many = worlds[np.argmin(counts)], worlds[np.argmax(counts)]
             raise NewtonsimError(
                 f"{group} {pattern!r}: world {few} has {counts.min()} of them and world {many} has "
-                f"{counts.max()}; choose worlds that are alike"
+                f"{counts.max()}; choose worlds with equal numbers"
             )
         order = chosen[np.argsort(world[chosen], kind="stable")]
         start = np.searchsorted(world[order], worlds)
@@ -70,10 +70,10 @@ class Selection:
         self.names = tuple(keys[i] if keys else "" for i in self.index[0].tolist())
 
     def entries(self, per: str) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Return where the entries of an array are (worlds, n), and whose they are.
+        """Return the indices of the entries of an array (worlds, n), and the elements that they belong to.
 
         Args:
-            per: What the array has one entry of, see `newtonsim.scene.arrays`.
+            per: The kind of element that has one entry, see `newtonsim.scene.arrays`.
 
         Raises:
             NewtonsimError: None of the elements has one, or worlds have different numbers of them.
@@ -83,7 +83,9 @@ class Selection:
         first, count = _parts(self.model, per)
         number = count[self.index]
         if np.any(number != number[0]):
-            raise NewtonsimError(f"{self.group}: worlds have joints of different types, choose alike ones")
+            raise NewtonsimError(
+                f"{self.group}: worlds have joints of different types; choose worlds with equal ones"
+            )
         if not number[0].sum():
             raise NewtonsimError(f"{self.group}: {', '.join(self.names)} have no {per}")
         within = np.concatenate([np.arange(n) for n in number[0]])
@@ -92,12 +94,12 @@ class Selection:
 
 
 def labels_of(model: Model, group: str) -> list[str]:
-    """Labels of all elements of a group; none for particles."""
+    """Return the labels of all elements of a group; none for particles."""
     return list(getattr(model, f"{KIND[group]}_key")) if group != "particles" else []
 
 
 def worlds_of_elements(model: Model, kind: str) -> np.ndarray:
-    """World of each element, -1 for what belongs to none; of a model without worlds all belong to world 0."""
+    """Return the world of each element, -1 for none; in a model without worlds all belong to world 0."""
     if not getattr(model, f"{kind}_count"):
         return np.zeros(0, int)
     if kind == "constraint":
@@ -116,7 +118,7 @@ def worlds_of_elements(model: Model, kind: str) -> np.ndarray:
 
 
 def _parts(model: Model, per: str) -> tuple[np.ndarray, np.ndarray]:
-    """First entry of each joint, and how many it has."""
+    """Return the first entry of each joint, and the number of its entries."""
     if per == "axis":
         count = model.joint_axis_dim.numpy().reshape(-1, 2).sum(axis=1)
         return model.joint_axis_start.numpy(), count
@@ -125,7 +127,7 @@ def _parts(model: Model, per: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _matches(model: Model, kind: str, keys: Sequence[str], pattern: str) -> np.ndarray:
-    """Which elements a pattern names, bool, (count,)."""
+    """Return which elements a pattern selects, bool, (count,)."""
     if pattern == "*":
         return np.ones(getattr(model, f"{kind}_count"), bool)
     known = {key: fnmatchcase(key, pattern) for key in set(keys)}
@@ -142,7 +144,7 @@ def _matches(model: Model, kind: str, keys: Sequence[str], pattern: str) -> np.n
 
 
 def _articulations(model: Model, kind: str) -> list[str]:
-    """Label of the articulation of each element, "" for what is on none."""
+    """Return the label of the articulation of each element, "" for elements without one."""
     if kind == "particle":
         return []
     start, keys = model.articulation_start.numpy(), [*model.articulation_key, ""]
@@ -160,13 +162,11 @@ def _articulations(model: Model, kind: str) -> list[str]:
 def _nothing(
     model: Model, group: str, pattern: str, keys: list[str], world: np.ndarray, matches: np.ndarray
 ) -> str:
-    """Say that a pattern names nothing, and what there is."""
+    """Return the error for a pattern that selects nothing; it says what there is."""
     if not len(world):
         return f"the model has no {group}"
     if matches.any():
-        return (
-            f"{group} {pattern!r}: they belong to no world, but to all of them; write to the model's arrays"
-        )
+        return f"{group} {pattern!r}: they are shared by all worlds; write to the model's arrays"
     first = [key for key, w in zip(keys, world.tolist()) if w == 0]
     named = list(dict.fromkeys(first))
     listed = ", ".join(named[:_MOST_NAMED])
@@ -174,18 +174,18 @@ def _nothing(
     robots = sorted(set(model.articulation_key)) if "/" in pattern else []
     of = f", on {', '.join(robots[:_MOST_NAMED])}" if robots else ""
     hint = did_you_mean(pattern.rpartition("/")[2], named)
-    return f"{group}: no label is like {pattern!r}{hint}; there are {listed or 'none'}{more}{of}"
+    return f"{group}: no label matches {pattern!r}{hint}; there are {listed or 'none'}{more}{of}"
 
 
 def choose_worlds(world_count: int, worlds: object) -> np.ndarray:
-    """Read which worlds are meant.
+    """Read a choice of worlds.
 
     Args:
         world_count: Number of worlds.
-        worlds: None for all, one number, a list of them, or a mask of booleans (world_count,).
+        worlds: None for all, one index, a list of indices, or a mask of booleans (world_count,).
 
     Returns:
-        Their numbers, int32.
+        Their indices, int32.
 
     Raises:
         NewtonsimError: There are no such worlds, or the mask has another length.
@@ -203,12 +203,12 @@ def choose_worlds(world_count: int, worlds: object) -> np.ndarray:
             f"worlds: expected numbers from 0 to {world_count - 1} or a mask, got {worlds!r}"
         )
     if len(np.unique(numbers)) < len(numbers):
-        raise NewtonsimError(f"worlds: expected each once, got {worlds!r}")
+        raise NewtonsimError(f"worlds: expected distinct worlds, got {worlds!r}")
     return numbers.astype(np.int32)
 
 
 def on_host(values: Any) -> np.ndarray:
-    """Numbers on the host, of a tensor or an array too."""
+    """Return values on the host, also of a tensor or an array."""
     if hasattr(values, "detach"):
         values = values.detach().cpu()
     return values.numpy() if hasattr(values, "numpy") else np.asarray(values)

@@ -1,6 +1,6 @@
-"""Trees that come into a model and leave it while it lives, in places that `ModelBuilder.reserve` has made.
+"""Trees that enter and leave a model at run time, in places that `ModelBuilder.reserve` has reserved.
 
-Nothing is built anew: a place is filled by writing what stands in it, and graphs that were captured go on.
+Nothing is rebuilt: a place is filled by writing its contents, and captured graphs remain valid.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _PRIMITIVES = (
 class Spares:
     """Places for trees in each world of a simulation, see `ModelBuilder.reserve`.
 
-    What is filled collides, moves and is seen from the next step on, as if it had always been there; all else
-    keeps its state, its warm starts and its captured graphs, to the bit, but sleepers of its world wake.
-    Servos of a place are off afterwards, and its waiting forces zero; numbers that stages of `before_step`
-    keep for its bodies stay.
+    A tree in a place collides, moves and is visible from the next step on, as if it had always been there;
+    all else keeps its state, warm starts and captured graphs, bit for bit, except that sleeping bodies of the
+    world wake up. Servos of the place are then off, and its pending forces zero; values that stages of
+    `before_step` keep for its bodies are kept.
 
-    Groups, flags and filters of collisions are those of the template. Cameras and viewers that were made
-    before show the shapes that a place had then.
+    Groups, flags and filters of collisions are those of the template. Cameras and viewers created earlier
+    show the shapes that a place had then.
 
     Args:
         sim: The simulation.
-        key: What the labels of the places begin with, as given to `reserve`.
+        key: Prefix of the labels of the places, as given to `reserve`.
 
     Attributes:
         names: Labels of the places.
@@ -67,9 +67,7 @@ class Spares:
         self.sim, self.model, self.key = sim, sim.model, key
         model = self.model
         if not sim.solver.lets_bodies_be_absent:
-            raise ModelError(
-                f"spares: {type(sim.solver).__name__} moves all bodies, also those that are absent"
-            )
+            raise ModelError(f"spares: {type(sim.solver).__name__} moves all bodies, even absent ones")
         chosen = Selection(model, "bodies", f"{key}_*", np.arange(model.world_count))
         roots = roots_of_bodies(model)[chosen.index[0]]
         is_place = [re.fullmatch(rf"{re.escape(key)}_\d+", name) is not None for name in chosen.names]
@@ -82,7 +80,7 @@ class Spares:
         model.bodies_may_be_absent = True
 
     def _made_of_spares(self, roots: np.ndarray) -> np.ndarray:
-        """Whether all shapes of the trees with these roots may become others."""
+        """Tell whether all shapes of the trees with these roots may become others."""
         spare = np.array(list(self.model.shape_spare), bool)
         fixed: np.ndarray = self.model.shape_body.numpy()[~spare] if len(spare) else np.zeros(0, int)
         return ~np.isin(roots, roots_of_bodies(self.model)[fixed[fixed >= 0]])
@@ -93,21 +91,21 @@ class Spares:
         return self.model.body_present.numpy()[self._root] != 0
 
     def fill(self, content: Any, worlds: npt.ArrayLike | None = None, place: str | None = None) -> View:
-        """Let a tree come into a place.
+        """Put a tree into a place.
 
         Args:
-            content: A builder with one tree, or a model that it was finalized to, which saves time. Its
-                joints have to be those of the template, with any frames, limits and drives; on each link it
-                has at most as many shapes. It stands where the builder says, in the model's coordinates.
-            worlds: Numbers of worlds or a mask; None for all.
-            place: Label of the place; None for the first that is empty in all of these worlds.
+            content: A builder with one tree, or a model finalized from it, which saves time. Its joints must
+                be those of the template, with any frames, limits and drives; each link has at most as many
+                shapes as in the template. Its pose is that of the builder, in the model's coordinates.
+            worlds: Indices of worlds or a mask; None for all.
+            place: Label of the place; None for the first one that is empty in all of these worlds.
 
         Returns:
-            What is in the place now, in these worlds.
+            A view of the contents of the place, in these worlds.
 
         Raises:
             ModelError: No place is empty, the content does not fit, or it has a shape that is not possible;
-                nothing is changed then.
+                then nothing is changed.
             NewtonsimError: There is no such place, or there are no worlds.
         """
         model, numbers = self.model, self._worlds(worlds)
@@ -127,7 +125,7 @@ class Spares:
         return View(self.sim, f"{self.names[number]}*", numbers)
 
     def clear(self, place: str, worlds: npt.ArrayLike | None = None) -> None:
-        """Let what is in a place go.
+        """Empty a place.
 
         Args:
             place: Label of the place.
@@ -144,7 +142,7 @@ class Spares:
         self.sim.solver.wake(chosen)
 
     def _worlds(self, worlds: npt.ArrayLike | None) -> np.ndarray:
-        """Numbers of worlds."""
+        """Return the indices of worlds."""
         numbers = choose_worlds(self.model.world_count, worlds)
         if not len(numbers):
             raise NewtonsimError("worlds: expected at least one, the mask has none")
@@ -156,7 +154,7 @@ class Spares:
         return place
 
     def _number(self, place: str | None, worlds: np.ndarray) -> int:
-        """Number of a place, or of the first that is empty."""
+        """Return the index of a place, or of the first empty one."""
         used = self.filled[worlds]
         if place is not None:
             number = self.names.index(self._known(place))
@@ -174,7 +172,7 @@ class Spares:
         return int(empty[0])
 
     def _match(self, source: Model, rows: TreeRows, places: TreeRows, name: str) -> np.ndarray:
-        """Which shape of a place each shape of a content becomes."""
+        """Return which shape of a place each shape of a content becomes."""
         kinds = ("particle", "constraint", "tendon", "muscle")
         extra = [f"{kind}s" for kind in kinds if getattr(source, f"{kind}_count")]
         extra += ["shapes that belong to no body"] * (len(rows.link) < source.shape_count)
@@ -184,7 +182,7 @@ class Spares:
             or len(rows.index["body"][0]) != len(places.index["body"][0])
         ):
             raise ModelError(
-                f"spares: the content is not like place {name!r}, whose joints have (type, linear axes, "
+                f"spares: the content does not fit place {name!r}, whose joints have (type, linear axes, "
                 f"angular axes, parent) {places.layout}; those of the content have {rows.layout}"
                 + (f", and it has {extra[0]}" if extra else "")
             )
@@ -209,7 +207,7 @@ class Spares:
                 check_changeable(self.model, FIELDS[f"shapes.{key}"], places.index["shape"])
 
     def _check_references(self, source: Model) -> None:
-        """Refuse parameters of limits and contacts which solvers look at only where they began with some."""
+        """Refuse parameters of limits and contacts that solvers only read if some were set from the start."""
         for names in (("joint_limit_solref",), ("shape_solref", "shape_priority", "shape_condim")):
             given = [name for name in names if _any(source, name)]
             known = any(_any(self.model, name) for name in names)
@@ -217,12 +215,12 @@ class Spares:
                 known = known or bool(self.model.contact_pair_count)
             if given and not known:
                 raise ModelError(
-                    f"spares: the content has {given[0]}, and nothing in the model had any of "
-                    f"{', '.join(names)} when the solver was made; give it to a template"
+                    f"spares: the content has {given[0]}, but nothing in the model had any of "
+                    f"{', '.join(names)} when the solver was created; give it to a template"
                 )
 
     def _write_state(self, source: Model, rows: TreeRows, places: TreeRows) -> None:
-        """Put a tree where its content is, with its velocities and inputs, and no forces."""
+        """Write the pose, velocities and inputs of a content to a tree, and clear its forces."""
         model, state, control, solver = self.model, self.sim.state, self.sim.control, self.sim.solver
         starts = (("joint_q", state, "coord"), ("joint_qd", state, "dof"), ("joint_act", control, "axis"))
         for name, owner, per in starts:
@@ -245,7 +243,7 @@ class Spares:
         write_rows(state.body_f, places.index["body"], 0.0)
 
     def _follow(self, places: TreeRows, worlds: np.ndarray) -> None:
-        """Bring up to date what depends on what was written."""
+        """Update what depends on the values written."""
         model, solver = self.model, self.sim.solver
         chosen = self._mask_of(worlds)
         for attribute in ("body_mass", "body_inertia", "body_present"):
@@ -254,20 +252,21 @@ class Spares:
         solver.wake(chosen)
 
     def _mask_of(self, worlds: np.ndarray) -> wp.array:
-        """A mask of worlds."""
+        """Return a mask of worlds."""
         mask = np.zeros(self.model.world_count, bool)
         mask[worlds] = True
         return put(mask, dtype=bool, device=self.model.device)
 
 
 def _any(model: Model, name: str) -> bool:
-    """Whether an array of a model has a number other than 0."""
+    """Tell whether an array of a model has a non-zero value."""
     array = getattr(model, name)
     return bool(array.size and array.numpy().any())
 
 
 def _forms(source: Model, rows: TreeRows, model: Model) -> list[tuple[int, int, int]]:
-    """What the shapes of a content are: kind in collisions, its own kind, and a shape of the model like it.
+    """Return for each shape of a content its kind in collisions, its own kind, and an equal shape of the
+    model.
 
     The last one is -1 for primitives.
 
@@ -284,9 +283,9 @@ def _forms(source: Model, rows: TreeRows, model: Model) -> list[tuple[int, int, 
         like = _same_mesh(source, shape, model, plan)
         if like < 0:
             raise ModelError(
-                f"spares: shape '{source.shape_key[shape]}' is a {GeoType(kind).name.lower()}; there can be "
-                "spheres, boxes, capsules, cylinders, cones, ellipsoids, and meshes that the model has at "
-                "the same scale on bodies that move"
+                f"spares: shape '{source.shape_key[shape]}' is a {GeoType(kind).name.lower()}; expected a "
+                "sphere, box, capsule, cylinder, cone, ellipsoid, or a mesh that the model has at the same "
+                "scale on a body that moves"
             )
         found.append((int(KIND_HULL), kind, like))
     return found
@@ -303,7 +302,7 @@ def _same_mesh(source: Model, shape: int, model: Model, plan: CollisionPlan) -> 
 def _write_forms(
     model: Model, forms: list[tuple[int, int, int]], places: TreeRows, shapes: np.ndarray
 ) -> None:
-    """Let the shapes of a place be what a content says, and those that are left over nothing."""
+    """Give the shapes of a place the forms of a content, and remove those left over."""
     plan, presence = collision_plan_of(model), presence_of(model)
     assert presence is not None
     index = places.index["shape"]

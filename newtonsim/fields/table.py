@@ -1,7 +1,7 @@
 """The table of fields: names under which users read and change a model, its state and its inputs.
 
-One row says where the numbers are, what there is one of, and which values make sense. Views, randomisation,
-gradients and identification take their names from here.
+One row says where the values are, which elements have one each, and which values are valid. Views,
+randomisation, gradients and identification take their names from here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from newtonsim.errors import NewtonsimError, did_you_mean
 
 GROUPS = ("bodies", "joints", "shapes", "constraints", "particles")
-"""What a model consists of; besides there is what worlds have, such as "gravity"."""
+"""Groups of elements; worlds also have fields, such as "gravity"."""
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,14 @@ class FieldSpec:
     """One field.
 
     Attributes:
-        name: Such as "bodies.mass", "joints.q", "gravity".
+        name: Name, such as "bodies.mass", "joints.q", "gravity".
         owner: "model", "state" or "control".
-        attribute: Where in it, such as "shape_materials.mu".
-        per: What there is one entry of: "world", or see `newtonsim.scene.arrays`.
-        least: Least value that makes sense.
-        most: Greatest one.
-        positive: Whether values have to be greater than `least`.
-        initial: Array of the model with the values that a state or an input begins with, "" if there is none.
+        attribute: Attribute of the owner, such as "shape_materials.mu".
+        per: Kind of element with one entry each: "world", or see `newtonsim.scene.arrays`.
+        least: Smallest valid value.
+        most: Largest valid value.
+        positive: Whether values must be greater than `least`.
+        initial: Array of the model with the initial values of a state or an input, "" if there is none.
     """
 
     name: str
@@ -41,7 +41,7 @@ class FieldSpec:
 
     @property
     def group(self) -> str:
-        """What it is a field of: "bodies", ..., or "" for that of worlds."""
+        """Group that it belongs to: "bodies", ..., or "" for fields of worlds."""
         return self.name.rpartition(".")[0]
 
     @property
@@ -51,11 +51,11 @@ class FieldSpec:
 
     @property
     def place(self) -> str:
-        """Its name among arrays, such as "model.body_mass", which gradients are asked for by."""
+        """Its name among arrays, such as "model.body_mass", by which gradients are requested."""
         return f"{self.owner}.{self.attribute}"
 
     def allowed(self) -> str:
-        """Say which values make sense."""
+        """Describe the valid values."""
         if self.key == "inertia":
             return "symmetric matrices with positive moments"
         least = "positive numbers" if self.positive else f"numbers from {self.least:g}"
@@ -65,7 +65,7 @@ class FieldSpec:
 
 
 def _of(group: str, prefix: str, per: str, *keys: str, least: float = -math.inf) -> list[FieldSpec]:
-    """Rows of arrays of the model whose names are a prefix and the key."""
+    """Return the rows of arrays of the model whose names are a prefix and the key."""
     return [FieldSpec(f"{group}.{key}", "model", prefix + key, per, least) for key in keys]
 
 
@@ -128,7 +128,7 @@ def find_field(name: str) -> FieldSpec:
     """Look up a field.
 
     Raises:
-        NewtonsimError: There is none of that name; the error says which there are.
+        NewtonsimError: There is none of that name; the error lists the existing ones.
     """
     if name not in FIELDS:
         raise NewtonsimError(
@@ -138,5 +138,5 @@ def find_field(name: str) -> FieldSpec:
 
 
 def array_name(name: str) -> str:
-    """Return what a field is called among arrays, such as "model.body_mass"; other names as they are."""
+    """Return the name of a field's array, such as "model.body_mass"; other names are returned as they are."""
     return FIELDS[name].place if name in FIELDS else name

@@ -1,4 +1,4 @@
-"""What a tree of bodies consists of: its entries in the arrays of a model, in several worlds at once."""
+"""The entries of a tree of bodies in the arrays of a model, in several worlds at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PARTS = ("body", "joint", "axis", "coord", "dof", "shape")
 _STARTS = ("joint_q", "joint_qd", "joint_act", "body_q", "body_qd")
-"""Arrays of a model with what states and inputs begin with."""
+"""Arrays of a model with the initial values of states and inputs."""
 _FIXED = (
     *_STARTS,
     "body_world",
@@ -29,17 +29,18 @@ _FIXED = (
 _FIXED += ("shape_flags", "shape_world", "shape_spare")
 _STRUCTS = ("shape_materials", "shape_geo")
 _OF_SHAPES = ("type", "source")
-"""Arrays of `shape_geo` that are no plain numbers."""
+"""Arrays of `shape_geo` that are not plain numbers."""
 
 
 class TreeRows:
     """Entries of one tree in each of W worlds.
 
     Attributes:
-        index: Entries by "body", "joint", "axis", "coord", "dof" and "shape", (W, n); bodies in their order,
-            and what belongs to them in the same order.
-        layout: For each body its joint's type, numbers of axes and place of the parent, -1 for the world.
-        link: Place of the body of each shape, (shapes,).
+        index: Entries by "body", "joint", "axis", "coord", "dof" and "shape", (W, n); bodies in order, and
+            what belongs to them in the same order.
+        layout: For each body its joint's type, numbers of axes and index of the parent in the tree, -1 for
+            the world.
+        link: Index in the tree of the body of each shape, (shapes,).
 
     Args:
         model: The model.
@@ -78,7 +79,7 @@ class TreeRows:
 
 
 def _expand(first: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Ranges of entries from `first` (W, n) on, `count` (n,) of each, side by side."""
+    """Return ranges of entries from `first` (W, n) on, `count` (n,) of each, side by side."""
     within = np.concatenate([np.arange(n) for n in count]) if len(count) else np.zeros(0, int)
     return np.repeat(first, count, axis=1) + within.astype(int)
 
@@ -87,10 +88,10 @@ def copy_numbers(source: Model, rows: TreeRows, target: Model, places: TreeRows,
     """Copy all plain numbers that describe a tree: masses, frames, limits, drives, sizes, materials.
 
     Args:
-        source: Where from.
-        rows: The tree there, in one world.
-        target: Where to.
-        places: The tree there.
+        source: Model to copy from.
+        rows: The tree in that model, in one world.
+        target: Model to copy to.
+        places: The trees in that model.
         shapes: Which of the shapes of `places` each shape of `rows` becomes.
     """
     own = {name: (rows.index[name][0], places.index[name]) for name in _PARTS}

@@ -1,4 +1,4 @@
-"""What has to follow when an array of a model changes, done by launches alone so that a graph can hold it."""
+"""Updates of what depends on an array of a model; by launches only, so that a graph can contain them."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ INVERSES = {
     "body_inertia": "body_inv_inertia",
     "particle_mass": "particle_inv_mass",
 }
-"""Arrays of the model that are the inverse of others."""
+"""Arrays of the model that are inverses of others."""
 _RADII, _BOXES = "radii at first", "boxes at first"
 _WITH_LEVERS = ("body_mass", "body_inertia", "body_com", "joint_X_c")
 
 
 def everywhere(model: Model) -> wp.array:
-    """Return the mask without entries, which means all worlds."""
+    """Return the empty mask, which means all worlds."""
     return model.cached("mask of all worlds", lambda m: wp.zeros(0, dtype=bool, device=m.device))
 
 
 def follow(
     model: Model, attribute: str, launch: Launcher | None = None, mask: wp.array | None = None
 ) -> None:
-    """Let what depends on an array of the model follow it.
+    """Update what depends on an array of the model.
 
-    Inverse masses and inertias; levers of joint axes; radii and boxes of shapes; what is absent.
+    These are inverse masses and inertias, lever arms of joint axes, radii and boxes of shapes, and presence.
 
     Args:
         model: The model.
@@ -81,7 +81,7 @@ def check_changeable(model: Model, spec: FieldSpec, index: np.ndarray) -> None:
         index: The entries.
 
     Raises:
-        ModelError: Something counts on what they are.
+        ModelError: Something depends on their current values.
     """
     if spec.key == "mass":
         mass: np.ndarray = getattr(model, spec.attribute).numpy()
@@ -89,7 +89,7 @@ def check_changeable(model: Model, spec: FieldSpec, index: np.ndarray) -> None:
         if still.any():
             place = int(index.reshape(-1)[np.argmax(still)])
             name = f"'{model.body_key[place]}'" if spec.group == "bodies" else str(place)
-            raise ModelError(f"{spec.name}: {name} has no mass and is static, which solvers rely on")
+            raise ModelError(f"{spec.name}: {name} has no mass and is static; solvers rely on this")
     elif spec.name == "bodies.present":
         check_absence(model)
         model.bodies_may_be_absent = True
@@ -98,15 +98,15 @@ def check_changeable(model: Model, spec: FieldSpec, index: np.ndarray) -> None:
     elif spec.key in ("mu_torsion", "mu_rolling") and model.kept(PLAN) is not None:
         if not any(mu.numpy().any() for mu in (model.shape_mu_torsion, model.shape_mu_rolling)):
             raise ModelError(
-                f"{spec.name}: no shape had torsional or rolling friction when solvers were made; "
-                "give it to one before"
+                f"{spec.name}: no shape had torsional or rolling friction when solvers were created; give "
+                "it to one before that"
             )
     elif spec.name == "gravity" and not model.gravity_per_world:
         model.gravity = np.tile(model.gravity, (model.world_count, 1))
 
 
 def _check_resizable(model: Model, shapes: np.ndarray) -> None:
-    """Check that shapes may still change their sizes, and note the sizes that they have.
+    """Check that shapes may still change their sizes, and record their current sizes.
 
     Args:
         model: The model.
@@ -122,7 +122,7 @@ def _check_resizable(model: Model, shapes: np.ndarray) -> None:
             name = model.shape_key[int(shapes.reshape(-1)[np.argmax(hulls)])]
             raise ModelError(
                 f"shapes.scale: shape '{name}' collides as a convex hull, which was computed for a solver or "
-                "a query; change its size before these are made"
+                "a query; change its size before these are created"
             )
         boxes: _Boxes | None = model.kept(_BOXES)
         if boxes is None or boxes.plan is not plan:

@@ -1,4 +1,4 @@
-"""Views: elements of chosen worlds by the pattern of their labels, and their fields by name."""
+"""Views: elements of chosen worlds, selected by patterns of their labels, and their fields by name."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 _ALWAYS_READ = ("gravity", "constraints.enabled")
-"""Fields that solvers read in each step which take over all else when they are made."""
+"""Fields read in each step by solvers that copy everything else when they are created."""
 
 
 class Simulation(Protocol):
-    """What a view asks of a simulation; `Simulator` is one."""
+    """What a view needs of a simulation; `Simulator` is one."""
 
     model: Model
     state: State
@@ -42,12 +42,12 @@ class View:
 
     `view.bodies.mass`, `view.joints.q`, `view.shapes.friction`, `view.gravity` and the other names of
     `newtonsim.fields.FIELDS` are arrays (worlds, n, ...): see `Field`. Assigning to them changes the model,
-    and all that depends on it: inverse masses and inertias, radii and boxes of shapes, levers of joints,
-    poses of bodies from joint coordinates and the other way round. What sleeps wakes up.
+    and all that depends on it: inverse masses and inertias, radii and boxes of shapes, lever arms of joints,
+    poses of bodies from joint coordinates and vice versa. Sleeping bodies wake up.
 
-    Elements are chosen by their labels, with `*`, `?` and `[...]`: "leg_*", or with the label of the
-    articulation before, "robot*/leg_*". Shapes go by the labels of their bodies as well. A group may be empty
-    as long as nobody asks for it.
+    Elements are chosen by their labels, with `*`, `?` and `[...]`: "leg_*", or prefixed with the label of the
+    articulation, "robot*/leg_*". Shapes are also selected by the labels of their bodies. A group may be empty
+    if it is not used.
 
     Examples:
         >>> import numpy as np
@@ -68,17 +68,17 @@ class View:
         ((3, 1, 7), np.float32(0.0))
 
     Args:
-        source: A model, or a Simulator. Of a model `q`, `qd` and `act` are those that states and inputs begin
-            with.
-        pattern: What labels look like.
-        worlds: Worlds: numbers or a mask of booleans (world_count,); None for all.
+        source: A model, or a Simulator. For a model, `q`, `qd` and `act` are the initial values of states and
+            inputs.
+        pattern: Pattern of labels.
+        worlds: Worlds: indices or a mask of booleans (world_count,); None for all.
 
     Attributes:
         model: The model.
-        worlds: Numbers of the worlds, int32.
+        worlds: Indices of the worlds, int32.
 
     Raises:
-        NewtonsimError: There are no such worlds, or nothing has a label like that in any group.
+        NewtonsimError: There are no such worlds, or no label in any group matches.
     """
 
     def __init__(self, source: Model | Simulation, pattern: str = "*", worlds: npt.ArrayLike | None = None):
@@ -128,7 +128,7 @@ class View:
         return f"<View of {self._pattern!r} in {len(self.worlds)} of {self.model.world_count} worlds>"
 
     def selection(self, group: str) -> Selection:
-        """Return which elements of a group are meant.
+        """Return the selected elements of a group.
 
         Raises:
             NewtonsimError: There are none; the error says what there is.
@@ -141,7 +141,7 @@ class View:
         """Return a field by its name, such as "bodies.mass".
 
         Raises:
-            NewtonsimError: There is no such field, or nothing that it could be one of.
+            NewtonsimError: There is no such field, or no element that has it.
         """
         spec = find_field(name)
         if spec.per == "world":
@@ -157,7 +157,7 @@ class View:
         self.field(name).write(values, worlds)
 
     def _find_something(self) -> None:
-        """Raise the error of the bodies, or of what there is, if the pattern is that of nothing."""
+        """Raise the error for bodies, or for an existing group, if the pattern selects nothing."""
         errors = []
         for group in GROUPS[:4]:
             try:
@@ -176,7 +176,7 @@ class View:
             if self._sim is not None:
                 owner = getattr(self._sim, spec.owner)
             elif not spec.initial:
-                raise NewtonsimError(f"{spec.name}: a model has none, make the view of a Simulator")
+                raise NewtonsimError(f"{spec.name}: a model has none; create the view from a Simulator")
         for part in attribute.split("."):
             owner = getattr(owner, part)
         return owner  # pyright: ignore[reportReturnType]
@@ -194,13 +194,13 @@ class View:
         return self._quaternions
 
     def check_change(self, field: Field, index: np.ndarray, words: wp.array) -> None:
-        """See `FieldOwner`: refuse changes that would not reach what they are meant for."""
+        """See `FieldOwner`: refuse changes that would have no effect."""
         spec, model = field.spec, self.model
         if spec.owner == "model" and spec.name not in _ALWAYS_READ and self._sim is not None:
             if not self._sim.solver.reads_model:
                 kind = type(self._sim.solver).__name__
                 raise ModelError(
-                    f"{spec.name}: {kind} has taken over the model when it was made; make a new one"
+                    f"{spec.name}: {kind} copied the model when it was created; create a new one"
                 )
         if spec.name == "bodies.present":
             if self._sim is not None and not self._sim.solver.lets_bodies_be_absent:
@@ -230,7 +230,7 @@ class View:
         return put(mask, dtype=bool, device=self.model.device)
 
     def _place(self, group: str, worlds: np.ndarray, mask: wp.array) -> None:
-        """Let bodies follow the joints or joints follow the bodies, and leave other worlds as they are."""
+        """Update bodies from joints or joints from bodies, and leave other worlds unchanged."""
         model, state = self.model, self._state()
         everywhere = not mask.size and len(worlds) == model.world_count
         found = state if everywhere else state.clone()
@@ -248,7 +248,7 @@ class View:
                 copy_entries(getattr(found, name), getattr(state, name), owner, worlds, mask)
 
     def _state(self) -> State:
-        """The state that fields are of; of a model that which states begin with."""
+        """Return the state that fields belong to; for a model, its initial state."""
         if self._sim is not None:
             return self._sim.state
         state = State()
@@ -262,7 +262,7 @@ class View:
 
 
 def _world_by_entry(world: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """World of each coordinate or degree of freedom, from that of each joint."""
+    """Return the world of each coordinate or degree of freedom, from that of each joint."""
     return np.repeat(world, np.diff(start))
 
 
@@ -284,7 +284,7 @@ class Group:
 
     @property
     def indices(self) -> np.ndarray:
-        """Places of the elements in the arrays of the model that have one entry for each, (worlds, n)."""
+        """Indices of the elements in the model's arrays with one entry for each, (worlds, n)."""
         return self._view.selection(self._group).index.copy()
 
     def __len__(self) -> int:

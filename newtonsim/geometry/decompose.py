@@ -11,7 +11,7 @@ import numpy as np
 from newtonsim.errors import ModelError
 
 _ROUNDING = 1.0e-4
-"""Share of its hull's volume that a mesh may miss and still counts as convex."""
+"""Fraction of its hull's volume that a mesh may lack and still count as convex."""
 
 
 Triangles = tuple[np.ndarray, np.ndarray]
@@ -23,19 +23,19 @@ def convex_decomposition(
 ) -> Triangles | list[Triangles]:
     """Split the solid that a mesh bounds into nearly convex parts.
 
-    Put each part on the body as a shape of its own: meshes on bodies that move collide as their hull.
+    Add each part to the body as a separate shape: meshes on bodies that move collide as their hulls.
 
     Args:
-        surface: The mesh. One with borders is closed first, which rounds its edges. One that is convex comes
-            back as its hull; others take minutes from some ten thousand triangles on.
-        label: What messages call it.
-        max_parts: Greatest number of parts.
-        concavity: Greatest distance of a part from its hull, over the extent of the mesh; 0.01 to 1.
+        surface: The mesh. A mesh with borders is closed first, which rounds its edges. A convex one is
+            returned as its hull; others take minutes if they have more than some ten thousand triangles.
+        label: Its name in messages.
+        max_parts: Largest number of parts.
+        concavity: Largest distance of a part from its hull, relative to the extent of the mesh; 0.01 to 1.
         seed: Seed of the search.
-        effort: Share of CoACD's usual search, in (0, 1]; less is faster and makes a few more parts.
+        effort: Fraction of CoACD's usual search, in (0, 1]; less is faster and gives a few more parts.
 
     Returns:
-        The hulls of the parts as closed surfaces, in a list; of a mesh that is convex its hull alone.
+        The hulls of the parts as closed surfaces, in a list; for a convex mesh only its hull.
 
     Raises:
         ModelError: If CoACD is not installed (extra `decompose`), or the mesh has no triangles.
@@ -74,7 +74,7 @@ def convex_decomposition(
 
 
 def _hull_if_convex(vertices: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the hull of a mesh that fills all of it but rounding, else None."""
+    """Return the hull of a mesh that fills it up to rounding, else None."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:

@@ -13,13 +13,13 @@ def edge_table(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find the neighbours of triangles, and which edges and corners can touch another surface first.
 
-    Vertices at the same place are one. Where more than two triangles share an edge, the neighbour is the one
-    that continues most nearly flat. Inside of flat faces, and in valleys, nothing can touch first.
+    Vertices at the same place are one. If more than two triangles share an edge, the neighbour is the one
+    that continues most nearly flat. Inside flat faces and in valleys nothing can touch first.
 
     Args:
         vertices: Points (n, 3).
         triangles: Corners (m, 3).
-        both_sides: Whether the surface is touched from behind as well, where valleys are ridges.
+        both_sides: Whether the surface is also touched from behind, where valleys are ridges.
 
     Returns:
         For edge k of each triangle, from corner k to the next, the vertex of the neighbour that is not on the
@@ -63,7 +63,7 @@ def grid_edges(
 
     Args:
         vertices: Points of `Heightfield.to_mesh` (n, 3).
-        triangles: Their triangles, two a cell (m, 3).
+        triangles: Their triangles, two per cell (m, 3).
         shape: Rows and columns of the heights.
     """
     rows, columns = shape

@@ -15,7 +15,7 @@ class Heightfield:
     centred.
 
     Attributes:
-        heights: In metres, shape (rows, columns).
+        heights: Heights [m], shape (rows, columns).
         size: Extent (x, z) of the rectangle [m].
     """
 
@@ -36,7 +36,7 @@ class Heightfield:
         return None if self._mesh is None else self._mesh.mesh
 
     def to_mesh(self) -> Mesh:
-        """Return the surface as a triangle mesh with upward normals, two triangles a cell."""
+        """Return the surface as a triangle mesh with upward normals, two triangles per cell."""
         if self._mesh is None:
             rows, columns = self.heights.shape
             x = np.linspace(-0.5, 0.5, columns) * self.size[0]

@@ -25,7 +25,7 @@ _ALIGNED = 0.99
 
 @dataclass(frozen=True)
 class HullTables:
-    """Neighbours and faces of a hull one after the other, and how many belong to each vertex and face."""
+    """Concatenated neighbours and faces of a hull, and their numbers for each vertex and face."""
 
     neighbor_counts: list[int]
     neighbors: np.ndarray
@@ -38,13 +38,13 @@ def _joined(parts: Sequence[npt.ArrayLike]) -> np.ndarray:
 
 
 def _parts(joined: np.ndarray, counts: np.ndarray) -> list[np.ndarray]:
-    """Parts of an array that `_joined` put one after the other."""
+    """Return the parts of an array that `_joined` concatenated."""
     ends = np.cumsum(counts).tolist()
     return [joined[end - count : end] for count, end in zip(counts.tolist(), ends, strict=True)]
 
 
 class ConvexHull:
-    """The smallest convex polyhedron about a set of points, or about a choice of them.
+    """The smallest convex polyhedron about a set of points, or about a subset of them.
 
     Coplanar facets are merged. Points in a plane give a polygon with two faces, points on a line a segment
     without faces, coinciding points one vertex.
@@ -53,7 +53,7 @@ class ConvexHull:
         vertices: Corners, shape (n, 3), float32 [m], sorted along the longest side of their bounds.
         faces: Vertices of each face, counter-clockwise seen from outside.
         normals: Outward unit normals of the faces, shape (len(faces), 3), float32.
-        neighbors: For each vertex those it shares an edge with.
+        neighbors: For each vertex, the vertices with which it shares an edge.
     """
 
     def __init__(self, points: npt.ArrayLike, max_vertices: int = 64):
@@ -61,9 +61,9 @@ class ConvexHull:
 
         Args:
             points: Points, shape (n, 3) [m], with the scale of the shape applied.
-            max_vertices: Greatest number of vertices, at least 6. A hull with more keeps those that extend
-                farthest along the coordinate axes, so that its bounds stay, and then in turn the vertex that
-                the hull so far leaves out by most; it lies inside the full one.
+            max_vertices: Largest number of vertices, at least 6. A hull with more keeps those that extend
+                farthest along the coordinate axes, so that its bounds are unchanged, and then repeatedly the
+                vertex farthest outside the hull so far; it lies inside the full one.
 
         Raises:
             ModelError: If there are no points, one is not finite, or `max_vertices` is less than 6.
@@ -74,7 +74,7 @@ class ConvexHull:
         if not np.all(np.isfinite(points)):
             raise ModelError("convex hull: a point is not finite")
         if max_vertices < 6:
-            raise ModelError(f"convex hull: max_vertices is {max_vertices}, and must be 6 or more")
+            raise ModelError(f"convex hull: max_vertices must be at least 6, got {max_vertices}")
         # what kernels see is rounded; the hull is that of the rounded points
         points = np.unique(points.astype(np.float32), axis=0).astype(np.float64)
         extent = float(np.max(np.ptp(points, axis=0)))
@@ -112,7 +112,7 @@ class ConvexHull:
         self.neighbors = [np.array(sorted(ids), dtype=np.int32) for ids in linked]
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """All of the hull in arrays, by name."""
+        """Return the hull as arrays, by name."""
         tables = self.tables
         return {
             "vertices": self.vertices,
@@ -125,7 +125,7 @@ class ConvexHull:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray]) -> ConvexHull:
-        """The hull of which `to_arrays` made arrays."""
+        """Return the hull from the arrays of `to_arrays`."""
         hull = cls.__new__(cls)
         hull.vertices, hull.normals = arrays["vertices"], arrays["normals"]
         hull.faces = _parts(arrays["corners"], arrays["corner_counts"])
@@ -134,7 +134,7 @@ class ConvexHull:
 
     @cached_property
     def tables(self) -> HullTables:
-        """Neighbours and faces as flat arrays, made once."""
+        """Neighbours and faces as flat arrays, computed once."""
         return HullTables(
             neighbor_counts=[len(ids) for ids in self.neighbors],
             neighbors=_joined(self.neighbors),
@@ -147,7 +147,7 @@ class ConvexHull:
 
 
 def pack_hulls(hulls: Sequence[ConvexHull], device: wp.DeviceLike = None) -> HullView:
-    """Put hulls one after the other into arrays for kernels.
+    """Concatenate hulls into arrays for kernels.
 
     Args:
         hulls: The hulls, each in the frame of its shape.

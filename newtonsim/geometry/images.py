@@ -22,7 +22,7 @@ def read_image(path: str) -> np.ndarray:
         Pixels (height, width, 3 or 4), uint8, rows from the top.
 
     Raises:
-        OSError: The file cannot be read or is no image.
+        OSError: The file cannot be read or is not an image.
         ValueError: It is too large.
     """
     from PIL import Image
@@ -35,7 +35,7 @@ def read_image(path: str) -> np.ndarray:
 
 
 def pixels_of(image: PillowImage, name: str) -> np.ndarray:
-    """Return the pixels of an image that Pillow has opened, see `read_image`; errors call it `name`."""
+    """Return the pixels of an image that Pillow has opened, see `read_image`; `name` is for errors."""
     if image.width * image.height > _MAX_PIXELS:
         raise ValueError(f"{name}: {image.width} x {image.height} pixels are too many")
     return np.array(image.convert("RGBA" if "A" in image.getbands() else "RGB"))

@@ -1,10 +1,10 @@
 """Mass, centre of mass and inertia of shapes, in closed form.
 
 Solids follow the tables of any mechanics textbook (Goldstein, Poole, Safko, "Classical Mechanics", ch. 5;
-Meriam, Kraige, "Engineering Mechanics: Dynamics", table D/4). A hollow shape is the outer solid less the
+Meriam, Kraige, "Engineering Mechanics: Dynamics", table D/4). A hollow shape is the outer solid minus the
 solid that lies one wall thickness further in. Meshes are integrated exactly over signed tetrahedra (Tonon,
-"Explicit exact formulas for the 3-D tetrahedron inertia tensor", J. Math. Stat. 1,
-2005) or, when hollow, over their surface.
+"Explicit exact formulas for the 3-D tetrahedron inertia tensor", J. Math. Stat. 1, 2005) or, when hollow,
+over their surface.
 
 Every function returns (mass [kg], centre of mass [m] (3,), inertia about it [kg m^2] (3, 3)) in shape axes.
 """
@@ -152,7 +152,7 @@ def scaled_inertia(properties: MassProperties, scale: npt.ArrayLike) -> MassProp
 
 
 def _inner_cone(radius: float, half_height: float, wall: float) -> MassProperties | None:
-    """Cavity of a hollow cone: a similar cone, one wall from the base and from the flank."""
+    """Cavity of a hollow cone: a similar cone, one wall thickness from the base and from the flank."""
     height = 2.0 * half_height
     slant = math.hypot(radius, height)
     inner = height - wall - wall * slant / radius
@@ -179,7 +179,7 @@ def _solid(geo_type: int, density: float, size: np.ndarray) -> MassProperties:
 
 
 def _cavity(geo_type: int, size: np.ndarray, wall: float) -> MassProperties | None:
-    """Mass properties at density 1 of what a wall of a hollow primitive leaves empty, None for nothing."""
+    """Mass properties at density 1 of the cavity of a hollow primitive, None if there is none."""
     if geo_type == GeoType.CONE:
         return _inner_cone(size[0], size[1], wall)
     inner = size - wall

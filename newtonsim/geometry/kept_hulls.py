@@ -1,7 +1,7 @@
 """Convex hulls of meshes, kept beside Warp's kernel cache.
 
 A hull of a robot's mesh takes 50 ms, and the import of SciPy for the first one 300 ms, at each start of each
-program. It follows from the points and from `newtonsim.geometry.hull` alone, and is found by a hash of both.
+program. It depends only on the points and on `newtonsim.geometry.hull`, and is found by a hash of both.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from newtonsim.geometry.hull import ConvexHull
 
 
 def convex_hull(points: npt.ArrayLike) -> ConvexHull:
-    """Return the hull of points, from the cache if it was made before.
+    """Return the hull of points, from the cache if it was computed before.
 
     Args:
         points: Points, shape (n, 3) [m].
@@ -46,7 +46,7 @@ def convex_hull(points: npt.ArrayLike) -> ConvexHull:
 
 
 def _path(points: np.ndarray) -> pathlib.Path | None:
-    """Where the hull of points is kept; None as long as Warp has no cache."""
+    """Return where the hull of points is cached; None while Warp has no cache."""
     if wp.config.kernel_cache_dir is None:
         return None
     digest = hashlib.sha256(_source())
@@ -61,7 +61,7 @@ def _source() -> bytes:
 
 
 def _write(path: pathlib.Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write a file at once, so that none who reads it meanwhile finds half of it."""
+    """Write a file atomically, so that nobody reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as part:
         np.savez(part, allow_pickle=False, **arrays)

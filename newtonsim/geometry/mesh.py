@@ -35,7 +35,7 @@ class Mesh:
         mass: Mass at density 1 [kg].
         com: Centre of mass (3,) [m].
         I: Inertia about the centre of mass at density 1 (3, 3) [kg m^2].
-        name: What to call the mesh in messages, or None.
+        name: Name of the mesh in messages, or None.
         uvs: Texture coordinates of the triangles' corners, shape [m * 3, 2], float32, v up; None for none.
         texture: Image that they refer to, shape [height, width, 3 or 4], uint8, rows from the top; or None.
         mesh: The `wp.Mesh` of the last `finalize`, or None. Its points are the vertices that triangles use.
@@ -75,9 +75,9 @@ class Mesh:
             with np.errstate(over="ignore"):  # what is too large is reported as not finite
                 array = np.array(values, dtype=dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{self.label}: the {what} are no numbers: {error}") from error
+            raise ModelError(f"{self.label}: the {what} are not numbers: {error}") from error
         if array.size % 3:
-            raise ModelError(f"{self.label}: {array.size} numbers are no whole number of triples of {what}")
+            raise ModelError(f"{self.label}: {array.size} numbers are not whole triples of {what}")
         return array
 
     def _corner_uvs(self, uvs: npt.ArrayLike) -> np.ndarray:
@@ -85,7 +85,7 @@ class Mesh:
         try:
             array = np.array(uvs, dtype=np.float32)
         except (TypeError, ValueError) as error:
-            raise ModelError(f"{self.label}: the uvs are no numbers: {error}") from error
+            raise ModelError(f"{self.label}: the uvs are not numbers: {error}") from error
         count = len(self.indices)
         if array.shape not in ((count, 2), (count // 3, 3, 2)):
             raise ModelError(f"{self.label}: uvs: expected shape ({count}, 2), got {array.shape}")
@@ -106,7 +106,7 @@ class Mesh:
 
     @property
     def label(self) -> str:
-        """What messages call the mesh."""
+        """Name of the mesh in messages."""
         return "mesh" if self.name is None else f"mesh '{self.name}'"
 
     @functools.cached_property
@@ -138,10 +138,10 @@ class Mesh:
         return bool(volume > _EMPTY * np.max(np.ptp(vertices, axis=0)).astype(np.float64) ** 3)
 
     def convex_hull(self, scale: npt.ArrayLike = (1.0, 1.0, 1.0)) -> ConvexHull:
-        """Return the hull of the surface stretched along the mesh axes; each is made once.
+        """Return the hull of the surface scaled along the mesh axes; each is computed once.
 
         Args:
-            scale: Stretch (3,).
+            scale: Scale (3,).
         """
         from newtonsim.geometry.kept_hulls import convex_hull
 
@@ -155,10 +155,10 @@ class Mesh:
         return {**vars(self), "mesh": None}  # which lives on a device
 
     def finalize(self, device: wp.DeviceLike = None, requires_grad: bool = False) -> int:
-        """Create the `wp.Mesh` on a device, unless the last one lives there; `self.mesh` keeps it alive.
+        """Create the `wp.Mesh` on a device, unless the last one is there; `self.mesh` keeps it alive.
 
         Args:
-            device: Where it lives, None for Warp's default.
+            device: Device, None for Warp's default.
             requires_grad: Whether gradients can flow to its points; then it is always a new one.
 
         Returns:
@@ -181,7 +181,7 @@ class Mesh:
         return self.mesh.id
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper corner of the box about the surface [m], zeros without any."""
+        """Return the lower and upper corner of the box about the surface [m], zeros if there is none."""
         lower, upper = self._bounds
         return lower.copy(), upper.copy()
 
@@ -198,10 +198,10 @@ class Mesh:
         """Split the solid into nearly convex parts, see `newtonsim.geometry.decompose`.
 
         Args:
-            max_parts: Greatest number of parts.
-            concavity: Greatest distance of a part's surface from its hull, over the extent of the mesh.
+            max_parts: Largest number of parts.
+            concavity: Largest distance of a part's surface from its hull, relative to the extent of the mesh.
             seed: Seed of the search.
-            effort: Share of the usual search, in (0, 1].
+            effort: Fraction of the usual search, in (0, 1].
         """
         from newtonsim.geometry.decompose import convex_decomposition
 

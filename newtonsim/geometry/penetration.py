@@ -1,20 +1,21 @@
-"""How deep two rounded convex polytopes lie in each other, on the host."""
+"""Penetration depth of two rounded convex polytopes, on the host."""
 
 import numpy as np
 import numpy.typing as npt
 
 _MOST_ROUNDS = 64
 _TOLERANCE = 1.0e-9
-"""Share of the extent below which a distance counts as zero."""
+"""Fraction of the extent below which a distance counts as zero."""
 
 
 def penetration_depth(a: npt.ArrayLike, b: npt.ArrayLike, radii: float = 0.0) -> float:
-    """Return the shortest way that separates two convex hulls which are rounded, such as capsules.
+    """Return the length of the shortest translation that separates two rounded convex hulls, such as
+    capsules.
 
-    The distance of the origin from the boundary of the Minkowski difference: from outside by fully corrective
-    Frank-Wolfe steps, which are those of Gilbert, Johnson and Keerthi, "A fast procedure for computing the
-    distance between complex objects in three-dimensional space", 1988, with a larger simplex; from inside by
-    the facets of its hull.
+    This is the distance of the origin from the boundary of the Minkowski difference: from outside by fully
+    corrective Frank-Wolfe steps, which are those of Gilbert, Johnson and Keerthi, "A fast procedure for
+    computing the distance between complex objects in three-dimensional space", 1988, with a larger simplex;
+    from inside by the facets of its hull.
 
     Args:
         a: Points of the first, shape (n, 3) [m].
@@ -57,7 +58,7 @@ def _distance(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _inside(a: np.ndarray, b: np.ndarray) -> float:
-    """Shortest way [m] that separates two hulls which meet; 0 if their difference is flat."""
+    """Shortest translation [m] that separates two overlapping hulls; 0 if their difference is flat."""
     from scipy.spatial import ConvexHull, QhullError
 
     try:

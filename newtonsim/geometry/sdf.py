@@ -15,10 +15,10 @@ from newtonsim.runtime import compilation
 from newtonsim.runtime.devices import find_device
 
 _MOST_VALUES = 2**28
-"""Most samples of a grid."""
+"""Largest number of samples of a grid."""
 
 _MOST_POINTS = 4096
-"""Most points on the surface that are tried against other fields and meshes."""
+"""Largest number of surface points that are tested against other fields and meshes."""
 
 
 class SDF:
@@ -65,17 +65,17 @@ class SDF:
         Args:
             mesh: The mesh; its mass properties become those of the field.
             resolution: Voxels along the longest side of the mesh.
-            voxel_size: Side of a voxel [m] instead.
+            voxel_size: Side of a voxel [m], instead of `resolution`.
             margin: Width of the grid beyond the mesh [m], None for three voxels.
             device: Where to compute.
 
         Raises:
-            ModelError: If the mesh is not closed or wound inside out, or a size is not sensible.
+            ModelError: If the mesh is not closed or is inside out, or a size is invalid.
         """
         if not mesh.is_closed:
             raise ModelError(
                 f"{mesh.label}: a distance field needs a closed mesh with outward normals; this one has "
-                "borders, edges of more than two triangles, or is wound inside out"
+                "borders, edges of more than two triangles, or is inside out"
             )
         lower, upper = (corner.astype(np.float64) for corner in mesh.bounds())
         if voxel_size is None:
@@ -87,7 +87,8 @@ class SDF:
             voxel_size > 0.0 and np.isfinite(voxel_size) and margin >= voxel_size and np.isfinite(margin)
         ):
             raise ModelError(
-                f"{mesh.label}: voxel size {voxel_size:g} must be positive and margin {margin:g} not less"
+                f"{mesh.label}: voxel size {voxel_size:g} must be positive, and margin {margin:g} at least "
+                "as large"
             )
         shape = np.ceil((upper - lower + 2.0 * margin) / voxel_size) + 1.0
         if np.prod(shape) > _MOST_VALUES:
@@ -108,7 +109,7 @@ class SDF:
 
     @functools.cached_property
     def _zero_surface(self) -> Mesh | None:
-        """Triangles where the field of a volume is zero, by marching cubes; None without field."""
+        """Triangles where the field of a volume is zero, by marching cubes; None if there is no field."""
         if self.volume is None:
             return None
         from warp.geometry import IsoSurfaceMarchingCubes
@@ -148,7 +149,7 @@ class SDF:
         self.__dict__.update(held)
 
     def finalize(self, device: wp.DeviceLike = None) -> int:
-        """Put the field on a device, if it is not there yet.
+        """Copy the field to a device, if it is not there yet.
 
         Returns:
             The id of the volume for kernels, 0 without one.
@@ -167,7 +168,7 @@ class SDF:
         return self.volume.id if self.volume is not None else 0
 
     def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the lower and upper corner of the box in which the field is known [m]."""
+        """Return the lower and upper corner of the box in which the field is defined [m]."""
         if self._values is not None:
             return self._lower, self._lower + self._voxel * (np.array(self._values.shape) - 1)
         if self.volume is None:

@@ -1,4 +1,4 @@
-"""What contacts with meshes, height fields and distance fields need beyond the triangles, put on a device."""
+"""What contacts with meshes, height fields and distance fields need in addition to triangles, on a device."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pack_surfaces(
     Args:
         sources: Source of each shape; None for shapes that have none.
         device: Where the arrays live.
-        used: Shapes whose source matters, bool, shape (len(sources),); None for all.
+        used: Shapes whose source is used, bool, shape (len(sources),); None for all.
     """
     objects, place = distinct(sources)
     used_object = np.bincount(place if used is None else place[used], minlength=len(objects)) > 0

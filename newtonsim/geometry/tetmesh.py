@@ -1,4 +1,4 @@
-"""Meshes of tetrahedra, and how one is made inside a closed surface."""
+"""Tetrahedral meshes, and how to fill a closed surface with one."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FACES = np.array([[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
 class TetMesh:
     """Points and the tetrahedra between them, all of positive volume.
 
-    Two corners of a tetrahedron that the caller gives inverted are exchanged. Hand one to a builder with
+    Two corners of an inverted tetrahedron are exchanged. Pass the mesh to a builder with
     `builder.add_soft_mesh(pos, rot, scale, vel, mesh.vertices, mesh.indices, ...)`.
 
     Attributes:
         vertices: Points, shape [n, 3], float64 [m].
         tetrahedra: Corners, shape [m, 4], int32.
-        name: What to call the mesh in messages, or None.
+        name: Name of the mesh in messages, or None.
 
     Raises:
-        ModelError: No tetrahedra, a corner that is not there, or a point that is not finite.
+        ModelError: There are no tetrahedra, a corner does not exist, or a point is not finite.
     """
 
     def __init__(self, vertices: npt.ArrayLike, tetrahedra: npt.ArrayLike, name: str | None = None):
@@ -58,14 +58,16 @@ class TetMesh:
         try:
             array = np.array(values, dtype=dtype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ModelError(f"{self.label}: the {what} are no numbers: {error}") from error
+            raise ModelError(f"{self.label}: the {what} are not numbers: {error}") from error
         if array.size % width:
-            raise ModelError(f"{self.label}: {array.size} numbers are no whole rows of {width} of {what}")
+            raise ModelError(
+                f"{self.label}: {array.size} numbers are not a whole number of rows of {width} {what}"
+            )
         return array.reshape(-1, width)
 
     @property
     def label(self) -> str:
-        """What messages call the mesh."""
+        """Name of the mesh in messages."""
         return "tetrahedral mesh" if self.name is None else f"tetrahedral mesh '{self.name}'"
 
     @property
@@ -80,7 +82,7 @@ class TetMesh:
 
     @property
     def volume(self) -> float:
-        """Volume of all together [m^3]."""
+        """Total volume [m^3]."""
         return float(self.volumes.sum())
 
     @functools.cached_property
@@ -119,14 +121,14 @@ def tetrahedralize(
 
     Args:
         surface: The surface. Its triangles may be of any quality; the boundary of the result follows it
-            within the tolerance, but with triangles of its own.
-        edge_length: Edge length to aim at [m], None for a twentieth of the diagonal of the bounding box.
-            Edges are shorter where the surface asks for it.
-        tolerance: Greatest distance of the result's boundary from the surface, over that diagonal.
+            within the tolerance, but with its own triangles.
+        edge_length: Target edge length [m], None for a twentieth of the diagonal of the bounding box. Edges
+            are shorter where the surface requires it.
+        tolerance: Largest distance of the result's boundary from the surface, relative to that diagonal.
         optimize: Whether to improve the shape of the tetrahedra, which takes most of the time.
 
     Returns:
-        The mesh. Details differ from run to run: keep the result where that matters.
+        The mesh. Details differ between runs: store the result if that matters.
 
     Raises:
         ModelError: pytetwild is not installed, the surface is empty, open or inside out, an argument is out
@@ -159,7 +161,7 @@ points, corners = pytetwild.tetrahedralize(
 )
 numpy.savez(sys.argv[2], points=points, corners=corners)
 """
-"""What a process of its own runs: the library ends its process on some inputs, and leaves files behind."""
+"""Program run in a separate process: the library ends its process on some inputs, and leaves files behind."""
 
 
 def _run_library(

@@ -21,7 +21,7 @@ IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
 
 
 def as_vector(value: npt.ArrayLike, length: int, name: str) -> np.ndarray:
-    """Read `length` numbers, or raise ModelError with what was seen."""
+    """Read `length` numbers, or raise a ModelError that shows the value."""
     try:
         array = np.asarray(value, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError) as error:

@@ -1,6 +1,6 @@
 """Reinforcement learning: policies for the environments of `newtonsim.envs` (extra "learn").
 
-`Training(Run("CartPole", settings_of("CartPole")), folder)` is what the command `newtonsim train` runs.
+The command `newtonsim train` runs `Training(Run("CartPole", settings_of("CartPole")), folder)`.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""What happened in an iteration, and who finds out."""
+"""Rollouts of an iteration, and the collectors that gather them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Weights = dict[str, torch.Tensor]
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a collector must know to find out about its share of the worlds; it can be sent elsewhere.
+    """What a collector must know to simulate its share of the worlds; it can be sent to another process.
 
     Attributes:
-        make: Makes the environment from `num_envs`, `device`, `output`, and `threads` where workers elsewhere
-            limit them.
+        make: Makes the environment from `num_envs`, `device`, `output`, and `threads` if remote workers limit
+            them.
         settings: How the policy learns.
-        seed: Of everything random.
-        device: Where it runs; None for the default device of Warp.
+        seed: Seed of everything random.
+        device: Device; None for Warp's default.
     """
 
     make: Callable[..., BatchedEnv]
@@ -43,16 +43,16 @@ class Rollout:
     """Steps of n worlds in one iteration; T steps, all tensors on one device.
 
     Attributes:
-        obs: What the worlds showed before each step, (T, n, ...).
-        actions: What the policy did, in its own units, (T, n, columns).
+        obs: Observations before each step, (T, n, ...).
+        actions: Actions of the policy, in its own units, (T, n, columns).
         rewards: Rewards, (T, n).
         ended: Whether an episode ended with the step, (T, n).
-        cut: Step and world of episodes that only ran out of time, (k, 2).
+        cut: Step and world of truncated episodes, (k, 2).
         cut_obs: The last observations of those, (k, ...).
-        last_obs: What the worlds show after the last step, (n, ...).
-        returns: Returns of the episodes that ended, were seen whole and did not fail, (e,).
+        last_obs: Observations after the last step, (n, ...).
+        returns: Returns of the episodes that ended, were observed completely and did not fail, (e,).
         lengths: Their lengths, (e,).
-        failures: Episodes that ended because a world became NaN or infinite.
+        failures: Number of episodes that ended because a world became NaN or infinite.
     """
 
     obs: torch.Tensor
@@ -90,7 +90,7 @@ class Rollout:
 
 
 def seeds_of_worlds(seed: int, iteration: int, first: int, count: int) -> list[int]:
-    """Return seeds of worlds that start in an iteration: they depend on nothing else than these numbers."""
+    """Return the seeds of worlds that start in an iteration; they depend only on these numbers."""
     words = (np.random.SeedSequence([seed, iteration, first + k]).generate_state(1) for k in range(count))
     return [int(word[0]) for word in words]
 
@@ -106,8 +106,8 @@ def noise_of(plan: Plan, iteration: int, columns: int, device: torch.device | st
 class Collector:
     """Steps a share of the worlds by a policy.
 
-    Its worlds go on from iteration to iteration. In the first one that it collects they start by seeds of
-    that iteration, so that it does not matter what it knew before, nor how the worlds are shared out.
+    Its worlds continue from iteration to iteration. In its first iteration they start from seeds of that
+    iteration, so that neither its past nor the partition of the worlds matters.
 
     Args:
         plan: What to collect.
@@ -126,7 +126,7 @@ class Collector:
         self._failures = 0
 
     def collect(self, weights: Weights, iteration: int) -> Rollout:
-        """Return what happens in an iteration under a policy.
+        """Return the rollout of an iteration under a policy.
 
         Args:
             weights: State of the actor.
@@ -150,9 +150,9 @@ class Collector:
         return store.rollout(self._obs.clone(), new)
 
     def _start(self, iteration: int) -> torch.Tensor:
-        """Start all worlds, each at another time of its episode, lest all of them end together.
+        """Start all worlds at different times of their episodes, so that these do not all end together.
 
-        Episodes that are short for that reason do not count in statistics.
+        Statistics leave out episodes that are short for this reason.
         """
         seeds = seeds_of_worlds(self.plan.seed, iteration, self.first, self.count)
         obs, _ = self.env.reset(seed=seeds)
@@ -168,7 +168,7 @@ class Collector:
 
 
 class _Store:
-    """Arrays of a rollout while it goes on; nothing in `take` waits for a GPU."""
+    """Arrays of a rollout in progress; nothing in `take` waits for a GPU."""
 
     def __init__(self, steps: int, obs: torch.Tensor, noise: torch.Tensor, partial: torch.Tensor):
         worlds, self._partial = len(obs), partial
@@ -199,7 +199,7 @@ class _Store:
         self._partial &= ~ended
 
     def rollout(self, last_obs: torch.Tensor, failures: int) -> Rollout:
-        """Return what is kept."""
+        """Return the rollout."""
         ended = self.terminated | self.truncated
         cut = (self.truncated & ~self.terminated).nonzero()
         return Rollout(

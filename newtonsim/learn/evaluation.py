@@ -1,4 +1,4 @@
-"""How good a policy is, and what it looks like."""
+"""Evaluation and videos of policies."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from newtonsim.envs import BatchedEnv
 from newtonsim.errors import NewtonsimError
 
 Policy = Callable[[np.ndarray], np.ndarray]
-"""From observations (n, ...) to actions (n, ...)."""
+"""Maps observations (n, ...) to actions (n, ...)."""
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """Episodes that went to their end.
+    """Complete episodes.
 
     Attributes:
         returns: Their returns.
         lengths: Their lengths.
-        failures: How many of them ended because a world became NaN or infinite.
-        errors: Mean tracking error of each, if the task has one and it was asked for.
+        failures: Number of them that ended because a world became NaN or infinite.
+        errors: Mean tracking error of each, if the task has one and it was requested.
         unit: Its unit.
     """
 
@@ -41,7 +41,7 @@ class Episodes:
         error = "" if self.errors is None else f"tracking error {np.nanmean(self.errors):.3f} {self.unit}, "
         r = self.returns
         return (
-            f"return {r.mean():.1f} ± {r.std():.1f} (least {r.min():.1f}), {error}"
+            f"return {r.mean():.1f} ± {r.std():.1f} (minimum {r.min():.1f}), {error}"
             f"{self.lengths.mean():.0f} steps, {len(self.returns)} episodes{failed}"
         )
 
@@ -49,21 +49,20 @@ class Episodes:
 def evaluate(
     policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0, track: bool = False
 ) -> Episodes:
-    """Run a policy for as many episodes in each world, so that short ones do not count more than long ones.
+    """Run a policy for the same number of episodes in each world, so that short ones are not overrepresented.
 
     Args:
         policy: The policy.
-        env: Environment with NumPy output, whose episodes end by time at the latest, and start anew in the
-            same step.
-        episodes: Episodes at least.
-        seed: Of the environment.
-        track: Whether the tracking errors are wanted too, see `Task.tracking_error`.
+        env: Environment with NumPy output, whose episodes have a time limit and restart in the same step.
+        episodes: Smallest number of episodes.
+        seed: Seed of the environment.
+        track: Whether to compute tracking errors, see `Task.tracking_error`.
 
     Raises:
-        NewtonsimError: Episodes have no limit in time, or the infos do not tell of them.
+        NewtonsimError: Episodes have no time limit, or the infos do not report them.
     """
     if not env.max_episode_steps:
-        raise NewtonsimError("evaluate: expected episodes with a limit in time, got max_episode_steps=0")
+        raise NewtonsimError("evaluate: expected episodes with a time limit, got max_episode_steps=0")
     if not env.episode_infos:
         raise NewtonsimError("evaluate: expected an environment with episode_infos=True, got False")
     each = math.ceil(episodes / env.num_envs)
@@ -91,10 +90,10 @@ def evaluate(
 
 
 class _Errors:
-    """Mean tracking errors of episodes; a world that has begun anew is past the last step of the old one.
+    """Mean tracking errors of episodes; a world that has restarted is past the last step of its old episode.
 
     Attributes:
-        means: Of each world, by episode.
+        means: Means of each world, by episode.
         unit: Their unit, "" if the task has none.
     """
 
@@ -128,7 +127,7 @@ def film(
         env: Environment with NumPy output and `render_mode="rgb_array"`.
         path: The video; see `newtonsim.render.VideoWriter`.
         seconds: Its length.
-        seed: Of the environment.
+        seed: Seed of the environment.
 
     Raises:
         NewtonsimError: The environment does not draw, or the video cannot be written.

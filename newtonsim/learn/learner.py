@@ -1,4 +1,4 @@
-"""What makes a policy better: rsl-rl's proximal policy optimisation, fed with rollouts."""
+"""Policy improvement: rsl-rl's proximal policy optimisation, fed with rollouts."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from newtonsim.learn.models import PolicySpaces, make_network
 from newtonsim.learn.settings import Settings
 
 _ROWS = 65536
-"""Rows that go through a network at once where no gradient is needed."""
+"""Batch size of a network when no gradient is needed."""
 
 
 class Learner:
     """Actor and critic, and their updates.
 
-    An update depends on the learner's state, the rollout, seed and iteration alone: not on who collected the
-    samples, nor on torch's global random numbers.
+    An update depends only on the learner's state, the rollout, the seed and the iteration, not on who
+    collected the samples or on torch's global random numbers.
 
     Args:
-        policy: What the policy sees and does.
+        policy: Observation and action spaces of the policy.
         settings: How it learns.
-        seed: Of the weights at the start and of the mini-batches.
-        device: Where it learns.
+        seed: Seed of the initial weights and of the mini-batches.
+        device: Device of the networks.
     """
 
     def __init__(self, policy: PolicySpaces, settings: Settings, seed: int, device: torch.device | str):
@@ -62,7 +62,7 @@ class Learner:
         return {name: value.detach().cpu().clone() for name, value in self.ppo.actor.state_dict().items()}
 
     def update(self, rollout: Rollout, iteration: int) -> dict[str, float]:
-        """Improve actor and critic by the samples of all worlds.
+        """Improve actor and critic with the samples of all worlds.
 
         Args:
             rollout: The samples.
@@ -87,11 +87,11 @@ class Learner:
         return self.ppo.save()
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Continue from a state."""
         self.ppo.load(state, None, True)
 
     def _store(self, rollout: Rollout) -> None:
-        """Put a rollout into the storage, with values and probabilities of what was done."""
+        """Put a rollout into the storage, with values and the probabilities of its actions."""
         steps = self.settings.steps
         rewards = self.settings.reward_scale * rollout.rewards
         if len(rollout.cut):
@@ -109,7 +109,7 @@ class Learner:
             self.ppo.storage.add_transition(step)
 
     def _values(self, observations: torch.Tensor) -> torch.Tensor:
-        """Return what the critic expects of observations, (n, 1)."""
+        """Return the critic's values of observations, (n, 1)."""
         parts = observations.split(_ROWS)
         return torch.cat([self.ppo.critic(self.policy.groups(part)) for part in parts])
 
@@ -118,7 +118,7 @@ class Learner:
 
 
 class _Random:
-    """Context in which torch's random numbers depend on seed and iteration alone."""
+    """Context in which torch's random numbers depend only on seed and iteration."""
 
     def __init__(self, seed: int, iteration: int, device: torch.device):
         words = np.random.SeedSequence([seed, iteration + 1, 1]).generate_state(1)

@@ -24,7 +24,7 @@ _CONVOLUTIONS = {
 
 
 class CategoricalDistribution(Distribution):
-    """One of several actions, by their logits; actions are numbers (n, 1), as float."""
+    """One of several actions, by their logits; actions are indices (n, 1), as float."""
 
     def update(self, mlp_output: torch.Tensor) -> None:
         """See `Distribution.update`."""
@@ -54,7 +54,7 @@ class CategoricalDistribution(Distribution):
 
     @property
     def std(self) -> torch.Tensor:
-        """Entropy in units of that of a uniform choice, (n, 1)."""
+        """Entropy relative to that of a uniform choice, (n, 1)."""
         return self.entropy[:, None] / np.log(self.output_dim)
 
     @property
@@ -88,19 +88,19 @@ class _Largest(nn.Module):
 
 
 class PolicySpaces:
-    """What a policy sees and does, by the spaces of an environment.
+    """What a policy observes and does, from the spaces of an environment.
 
-    Pictures (height, width, channels) of uint8 become channels first, between 0 and 1. Continuous actions of
-    the policy count half-ranges from the middle of their bounds, where these are finite.
+    Pictures (height, width, channels) of uint8 become channels-first arrays between 0 and 1. Continuous
+    actions of the policy are in half-ranges from the middle of their bounds, if these are finite.
 
     Args:
-        observations: Space of one world.
-        actions: Space of one world.
+        observations: Observation space of one world.
+        actions: Action space of one world.
 
     Attributes:
         is_picture: Whether observations are pictures.
         choices: Number of actions if they are discrete, else 0.
-        columns: Numbers of an action of the policy.
+        columns: Size of an action of the policy.
     """
 
     def __init__(self, observations: spaces.Space, actions: spaces.Space):
@@ -115,7 +115,7 @@ class PolicySpaces:
             self.half = torch.tensor(np.where(bounded, (actions.high - actions.low) / 2.0, 1.0)).float()
 
     def groups(self, observations: torch.Tensor) -> TensorDict:
-        """Return observations (n, ...) as rsl-rl's networks take them."""
+        """Return observations (n, ...) in the form that rsl-rl's networks take."""
         return TensorDict({"policy": self.prepared(observations)}, batch_size=[len(observations)])
 
     def prepared(self, observations: torch.Tensor) -> torch.Tensor:
@@ -125,7 +125,7 @@ class PolicySpaces:
         return observations.float()
 
     def to_env(self, actions: torch.Tensor) -> torch.Tensor:
-        """Return what the environment takes for actions (n, columns) of the policy."""
+        """Convert actions (n, columns) of the policy to those of the environment."""
         if self.choices:
             return actions[:, 0].long()
         low, high, middle, half = (
@@ -164,8 +164,8 @@ def explore(actor: MLPModel, groups: TensorDict, noise: torch.Tensor) -> torch.T
     Args:
         actor: Its network.
         groups: Observations of n worlds.
-        noise: Normal numbers (n, columns). Whoever draws them for all worlds at once gets the same actions
-            however the worlds are shared out.
+        noise: Gaussian noise (n, columns). If it is drawn for all worlds at once, actions do not depend on
+            how the worlds are partitioned.
 
     Returns:
         Actions (n, columns).

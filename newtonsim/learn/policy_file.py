@@ -1,4 +1,4 @@
-"""Policies as ONNX files, which need neither torch nor newtonsim to be run."""
+"""Policies as ONNX files, which run without torch and newtonsim."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KEY = "newtonsim"
 
 
 class _Exported(nn.Module):
-    """From what an environment shows to what it takes."""
+    """Maps an environment's observations to its actions."""
 
     def __init__(self, actor: MLPModel, policy: PolicySpaces):
         super().__init__()
@@ -42,13 +42,13 @@ def export_policy(
 ) -> None:
     """Write a policy: observations "obs" (n, ...) in, actions "actions" (n, ...) of the environment out.
 
-    The file holds normalisation and scaling too, and does without noise.
+    The file includes normalisation and scaling, and no noise.
 
     Args:
         path: The file.
         actor: Its network.
-        policy: What it sees and does.
-        about: What else to keep, as JSON: at least "name" and "options" of the environment.
+        policy: Its observation and action spaces.
+        about: Further data to store, as JSON: at least "name" and "options" of the environment.
     """
     import onnx
 
@@ -73,7 +73,7 @@ def export_policy(
 
 @contextlib.contextmanager
 def _quiet(logger: logging.Logger) -> Iterator[None]:
-    """Context in which a logger only tells of errors; torch's exporter warns of what is not used here."""
+    """Context in which a logger only reports errors; torch's exporter warns of features not used here."""
     before = logger.level
     logger.setLevel(logging.ERROR)
     try:
@@ -83,7 +83,7 @@ def _quiet(logger: logging.Logger) -> Iterator[None]:
 
 
 def _write(path: str | os.PathLike, data: bytes) -> None:
-    """Write a file that is never seen half."""
+    """Write a file atomically, so that nobody reads half of it."""
     part = f"{os.fspath(path)}.part"
     with open(part, "wb") as file:
         file.write(data)
@@ -97,10 +97,10 @@ class PolicyFile:
         path: The file, as `export_policy` writes it.
 
     Attributes:
-        about: What was kept with it.
+        about: The data stored with it.
 
     Raises:
-        NewtonsimError: The file is none of ours, or onnxruntime is not installed.
+        NewtonsimError: The file was not written by us, or onnxruntime is not installed.
         OSError: There is no such file.
     """
 

@@ -23,22 +23,22 @@ from newtonsim.studies import ray_cluster
 RETRIES = 30
 """How often a worker may fail in one iteration before training ends with an error.
 
-The loss of a machine, which Ray tries to reach for a while, counts about seven times.
+The loss of a machine counts about seven times, since Ray tries to reach it for a while.
 """
 
 
 class RayWorkers:
-    """Collectors that are actors of Ray, each with a share of the worlds, side by side.
+    """Collectors that are Ray actors and run in parallel, each with a share of the worlds.
 
-    Ray replaces a worker that dies, with its process or its machine, and calls it again. The replacement
-    starts the worlds of the share anew, by seeds of the iteration, and collects it as a whole; what the lost
-    worker had collected in it has gone with it. So every iteration has each world in one rollout, whatever
-    dies; a RuntimeWarning names the worker.
+    Ray replaces a worker whose process or machine dies, and calls the replacement. It restarts the worlds of
+    the share, from seeds of the iteration, and collects the whole iteration; what the lost worker had
+    collected of it is lost. So every iteration has each world in one rollout, whatever dies; a RuntimeWarning
+    names the worker.
 
     Args:
         plan: What to collect. On a GPU, workers take the one that Ray shows to them.
         count: Number of workers.
-        address: Of a cluster, see `ray_cluster.connect`.
+        address: Address of a cluster, see `ray_cluster.connect`.
         cpus: CPUs that Ray reserves for a worker, whose simulation has as many threads unless the run says
             otherwise; None for equal shares of all.
         gpus: GPUs that Ray reserves for a worker; None for equal shares of all, at most one; none on "cpu".
@@ -47,8 +47,8 @@ class RayWorkers:
         policy: What a policy sees and does.
 
     Raises:
-        NewtonsimError: There are more workers than worlds, Ray is not installed or not there, or the
-            environment cannot be made.
+        NewtonsimError: There are more workers than worlds, Ray is not installed or not reachable, or the
+            environment cannot be created.
     """
 
     policy: PolicySpaces
@@ -91,7 +91,7 @@ class RayWorkers:
                 self._names[k] = name
                 warnings.warn(
                     f"Ray worker {k} of {len(answers)} was lost; its replacement collected iteration "
-                    f"{iteration + 1} anew",
+                    f"{iteration + 1} again",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -103,7 +103,7 @@ class RayWorkers:
             self._ray.kill(actor)
 
     def _answers(self, calls: list[Any]) -> list[Any]:
-        """Return what one call to each worker brings; what a worker raises is raised here."""
+        """Return the results of one call to each worker; an exception of a worker is raised here."""
         try:
             return self._ray.get(calls)
         except self._ray.exceptions.RayTaskError as error:
@@ -113,7 +113,7 @@ class RayWorkers:
 
 
 class _Actor:
-    """A collector that is made when it is first asked for something, so that its errors reach the caller."""
+    """A collector that is created on first use, so that its errors reach the caller."""
 
     def __init__(self, plan: Plan, first: int, count: int, log_level: int):
         wp.config.log_level = log_level
@@ -135,7 +135,7 @@ class _Actor:
     def collect(self, weights: dict[str, np.ndarray], iteration: int) -> tuple[str, dict[str, Any]]:
         """Return who collected a rollout, and the rollout, packed.
 
-        Asked again, as Ray does when an answer was lost, it is the same one.
+        A repeated call, which Ray makes if an answer was lost, returns the same one.
         """
         if self._last is None or self._last[0] != iteration:
             tensors = {name: torch.tensor(value) for name, value in weights.items()}
@@ -144,7 +144,7 @@ class _Actor:
 
 
 def _with_threads(make: Callable[..., BatchedEnv], threads: int) -> Callable[..., BatchedEnv]:
-    """Return a function that makes environments with a number of threads, unless it has one already."""
+    """Return a function that makes environments with a number of threads, unless it already sets one."""
     return make if "threads" in getattr(make, "keywords", {}) else partial(make, threads=threads)
 
 

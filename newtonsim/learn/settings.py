@@ -1,4 +1,4 @@
-"""How policies learn: the numbers of proximal policy optimisation, and what suits which environment."""
+"""How policies learn: the parameters of proximal policy optimisation, and values for each environment."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from newtonsim.errors import NewtonsimError, did_you_mean
 
 @dataclass(frozen=True)
 class Settings:
-    """Numbers of proximal policy optimisation over many worlds.
+    """Parameters of proximal policy optimisation over many worlds.
 
     Attributes:
-        num_envs: Worlds.
+        num_envs: Number of worlds.
         steps: Steps of each world in an iteration.
-        samples: Samples after which training ends: one is one action of one world.
-        epochs: Times that an iteration's samples are gone through.
-        mini_batches: Parts into which they are cut.
-        learning_rate: Of Adam; at the start if the schedule is adaptive.
+        samples: Samples after which training ends; a sample is one action of one world.
+        epochs: Passes over the samples of an iteration.
+        mini_batches: Parts into which they are split.
+        learning_rate: Learning rate of Adam; the initial one if the schedule is adaptive.
         schedule: "adaptive" keeps the divergence of an update near `desired_kl`; "fixed" keeps the rate.
         desired_kl: Kullback-Leibler divergence of new and old policy.
-        gamma: Discount of a step.
+        gamma: Discount factor of a step.
         lam: λ of generalised advantage estimation.
         clip: Range of the ratio of probabilities.
         entropy: Weight of the entropy bonus.
         value_loss: Weight of the critic's error.
-        max_grad_norm: Longest gradient.
+        max_grad_norm: Norm to which gradients are clipped.
         hidden: Sizes of the hidden layers of actor and critic.
         activation: Activation of the layers, by its name in rsl-rl.
-        init_std: Standard deviation of actions at the start; 1 is half of an action's range.
-        normalise: Whether observations are shifted and scaled by their mean and deviation so far.
+        init_std: Initial standard deviation of actions; 1 is half of an action's range.
+        normalise: Whether observations are normalised by their mean and standard deviation so far.
         reward_scale: Factor on rewards, for the critic's sake; returns are reported without it.
 
     Raises:
@@ -108,7 +108,7 @@ def _check(name: str, value: Any, default: Any) -> None:
         right = isinstance(value, (int, float)) and math.isfinite(value)
         right = right and (value > 0.0 or (value == 0.0 and name == "entropy"))
     if not right:
-        raise NewtonsimError(f"{name}: expected a value like {default!r}, got {value!r}")
+        raise NewtonsimError(f"{name}: expected a value such as {default!r}, got {value!r}")
 
 
 _PLANAR = {"steps": 32, "hidden": (64, 64), "entropy": 2.0e-3, "reward_scale": 0.1}
@@ -121,7 +121,7 @@ _SMALL = {
     "hidden": (64, 64),
     "init_std": 0.4,
 }
-"""Many small steps on few samples: an ant reaches 1000 with a quarter of the samples of the defaults."""
+"""Many small steps on few samples: an ant reaches 1000 with a quarter of the defaults' samples."""
 _PICTURES = {"num_envs": 64, "steps": 32, "samples": 500_000, "hidden": (128,)}
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -156,7 +156,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "Lift": {"steps": 50, "samples": 30_000_000, "reward_scale": 2.0},
     "Racecar": {"num_envs": 256, "steps": 32, "samples": 2_000_000, "hidden": (64, 64), "reward_scale": 0.1},
 }
-"""What differs from the defaults, by the name of the environment."""
+"""Differences from the defaults, by name of the environment."""
 
 
 def settings_of(name: str, changes: Mapping[str, Any] | None = None) -> Settings:

@@ -1,4 +1,4 @@
-"""Training that goes on where it was: samples, updates, checkpoints, and the best policy so far."""
+"""Training that can be resumed: samples, updates, checkpoints, and the best policy so far."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from newtonsim.learn.workers import LocalWorkers, Workers
 from newtonsim.runtime.devices import find_device
 
 WINDOW = 100
-"""Episodes whose mean return says how good a policy is."""
+"""Number of episodes whose mean return measures a policy."""
 
 RUN, CHECKPOINT, POLICY = "run.json", "checkpoint.pt", "policy.onnx"
 """Files in the folder of a run."""
 
 OF_ENVIRONMENT = ("max_episode_steps", "randomise")
-"""Arguments of `BatchedEnv` that a run may have beside the options of its task."""
+"""Arguments of `BatchedEnv` that a run may have in addition to the options of its task."""
 
 _COLUMNS = ("iteration", "samples", "seconds", "return", "length", "std", "learning_rate", "failures")
 
 
 @dataclass
 class Progress:
-    """How far training is.
+    """Progress of training.
 
     Attributes:
-        iteration: Iterations that are done.
-        samples: Samples that were learned from, each counted once.
-        seconds: Time of all sessions together [s].
+        iteration: Completed iterations.
+        samples: Samples used for learning, each counted once.
+        seconds: Total time of all sessions [s].
         returns: Returns of the last episodes.
         lengths: Their lengths.
         best: Highest mean of the last returns so far; -inf before there is one.
@@ -75,7 +75,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Run:
-    """What is trained; two runs in one folder must have the same, but for the number of samples.
+    """What is trained; runs in one folder must be equal except for the number of samples.
 
     Attributes:
         name: Name of the environment.
@@ -84,7 +84,7 @@ class Run:
         seed: Of everything random.
 
     Raises:
-        NewtonsimError: There is no such environment, or JSON does not have the options.
+        NewtonsimError: There is no such environment, or JSON cannot hold the options.
     """
 
     name: str
@@ -98,11 +98,11 @@ class Run:
             self.written()
         except TypeError as error:
             raise NewtonsimError(
-                f"options: expected what JSON can hold, got {self.options!r}: {error}"
+                f"options: expected values that JSON can hold, got {self.options!r}: {error}"
             ) from None
 
     def plan(self, device: str | None = None, threads: int | None = None) -> Plan:
-        """Return what collectors must know, with threads on the CPU as of `newtonsim.Simulator`."""
+        """Return what collectors must know; threads on the CPU are as in `newtonsim.Simulator`."""
         of_device = {} if threads is None else {"threads": threads}
         make = partial(envs.make, self.name, **of_device, **self.options)
         return Plan(make, self.settings, self.seed, device)
@@ -119,33 +119,33 @@ class Run:
         return cls(kept["name"], Settings(**kept["settings"]), kept["options"], kept["seed"])
 
     def written(self) -> dict[str, Any]:
-        """Return the run as JSON has it."""
+        """Return the run as JSON values."""
         return json.loads(json.dumps(dataclasses.asdict(self)))
 
 
 class Training:
-    """A run in a folder, which goes on where its last checkpoint was.
+    """A run in a folder, which continues from its last checkpoint.
 
     The folder has "run.json", "checkpoint.pt", "curve.csv", the events of TensorBoard, and after `finish`
-    "policy.onnx", the best policy. Checkpoints are replaced as a whole: however the process dies, the last
-    one is good, and what was learned after it is forgotten together with its rows of the curve. Worlds start
-    anew, by seeds that depend on the iteration.
+    "policy.onnx", the best policy. Checkpoints are replaced atomically: however the process dies, the last
+    one is valid, and what was learned after it is discarded together with its rows of the curve. Worlds
+    restart from seeds that depend on the iteration.
 
     Args:
         run: What is trained.
-        folder: Where.
-        device: Where worlds and networks are; None for the default device of Warp.
-        make_workers: Makes who collects the samples.
+        folder: The folder.
+        device: Device of worlds and networks; None for Warp's default.
+        make_workers: Makes the workers that collect the samples.
         threads: Threads of the physics on the CPU; None for the default.
 
     Attributes:
         run: What is trained.
-        folder: Where.
-        progress: How far it is.
+        folder: The folder.
+        progress: Its progress.
 
     Raises:
-        NewtonsimError: The folder holds another run, a damaged one, or is none, or the environment cannot be
-            made as the run says.
+        NewtonsimError: The folder holds another run or a damaged one, it is not a folder, or the environment
+            cannot be created as the run says.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Training:
 
         self.run, self.folder = run, Path(folder)
         if self.folder.exists() and not self.folder.is_dir():
-            raise NewtonsimError(f"{self.folder}: expected a folder, it is a file")
+            raise NewtonsimError(f"{self.folder}: expected a folder, got a file")
         self.progress = Progress()
         _compare(self.folder, run)
         self.workers = make_workers(run.plan(device, threads))
@@ -174,14 +174,14 @@ class Training:
 
     @property
     def done(self) -> bool:
-        """Whether all samples were learned from."""
+        """Whether all samples were used."""
         return self.progress.iteration >= self.run.settings.iterations
 
     def step(self) -> dict[str, float]:
         """Do one iteration.
 
         Returns:
-            What an update tells, by name.
+            Statistics of the update, by name.
         """
         start = time.perf_counter()
         p = self.progress
@@ -211,7 +211,7 @@ class Training:
         p.lengths = (p.lengths + rollout.lengths.tolist())[-WINDOW:]
 
     def save(self) -> None:
-        """Write a checkpoint in the place of the last one."""
+        """Write a checkpoint that replaces the last one."""
         self._curve.flush()
         kept = {
             "progress": dataclasses.asdict(self.progress),
@@ -224,18 +224,18 @@ class Training:
         os.replace(part, path)
 
     def finish(self) -> PolicyFile:
-        """Save, write the best policy to "policy.onnx", let go of the workers, and return the policy."""
+        """Save, write the best policy to "policy.onnx", release the workers, and return the policy."""
         self.save()
         self.close()
         return PolicyFile(write_policy(self.folder))
 
     def close(self) -> None:
-        """Let go of the workers and the files."""
+        """Release the workers and the files."""
         self.workers.close()
         self._curve.close()
 
     def _load(self) -> None:
-        """Go on from the checkpoint if there is one."""
+        """Continue from the checkpoint if there is one."""
         path = self.folder / CHECKPOINT
         if not path.exists():
             return
@@ -248,8 +248,8 @@ class Training:
 def write_policy(folder: str | os.PathLike) -> Path:
     """Write the best policy up to the last checkpoint of a run to "policy.onnx", and return its path.
 
-    The best policy is the one whose iteration brought the mean of the last 100 returns to its highest; the
-    present one if there were not as many episodes.
+    The best policy is that of the iteration with the highest mean of the last 100 returns; the current one if
+    there were fewer episodes.
 
     Raises:
         OSError: The folder holds no run with a checkpoint.
@@ -270,24 +270,24 @@ def write_policy(folder: str | os.PathLike) -> Path:
 
 
 def _read_run(path: Path) -> dict[str, Any]:
-    """Return what the file of a run says."""
+    """Return the contents of the file of a run."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         missing = [field.name for field in dataclasses.fields(Run) if field.name not in kept]
     except (ValueError, TypeError) as error:
-        raise NewtonsimError(f"{path}: damaged, it is no JSON of a run: {error}") from error
+        raise NewtonsimError(f"{path}: damaged, not valid JSON of a run: {error}") from error
     if missing:
         raise NewtonsimError(f"{path}: damaged, {missing[0]!r} is missing")
     return kept
 
 
 def _read_checkpoint(path: Path) -> dict[str, Any]:
-    """Return what a checkpoint holds, on the CPU."""
+    """Return the contents of a checkpoint, on the CPU."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise NewtonsimError(
-            f"{path}: damaged, or no checkpoint; remove it to train from the start: {error or type(error)}"
+            f"{path}: damaged, or not a checkpoint; remove it to train from the start: {error or type(error)}"
         ) from error
 
 
@@ -300,7 +300,7 @@ def _compare(folder: Path, run: Run) -> None:
     for key, value in _flat(run.written()).items():
         if there.get(key) != value and key != "settings.samples":
             raise NewtonsimError(
-                f"{path}: the run there has {key} = {there.get(key)!r}, not {value!r}; "
+                f"{path}: the run in this folder has {key} = {there.get(key)!r}, not {value!r}; "
                 "choose another folder, or remove this one to start over"
             )
 
@@ -317,7 +317,7 @@ def _flat(tree: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Curve:
-    """The learning curve as a table and as events of TensorBoard, without what a lost session had added."""
+    """The learning curve as a table and as TensorBoard events, without rows of an interrupted session."""
 
     def __init__(self, folder: Path, iteration: int):
         from torch.utils.tensorboard import SummaryWriter
@@ -347,7 +347,7 @@ class _Curve:
                 self._events.add_scalar(name, value, p.iteration)
 
     def flush(self) -> None:
-        """Bring the events to the disk, too; rows of the table are there."""
+        """Write the events to disk; rows of the table are already there."""
         self._events.flush()
 
     def close(self) -> None:

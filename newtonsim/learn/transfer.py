@@ -1,4 +1,4 @@
-"""Whether a policy does elsewhere what it does here: the same episodes in another physics engine."""
+"""Transfer of policies: the same episodes in another physics engine."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from newtonsim.solvers import SolverBase
 
 ENGINES = ("mujoco",)
-"""Where policies can go."""
+"""Engines that policies can be transferred to."""
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Episodes of a policy here and in another engine, of each seed.
+    """Episodes of a policy here and in another engine, for each seed.
 
     Attributes:
         engine: The other engine.
@@ -43,7 +43,7 @@ class Transfer:
 
     @property
     def share(self) -> float:
-        """Mean return there over that here; NaN unless the latter is positive."""
+        """Mean return there divided by that here; NaN unless the latter is positive."""
         here, there = (np.concatenate([e.returns for e in side]).mean() for side in (self.here, self.there))
         return float(there / here) if here > 0.0 else float("nan")
 
@@ -59,18 +59,18 @@ def transfer(
 ) -> Transfer:
     """Play a policy here and in another engine, on the CPU.
 
-    Observations, rewards, commands, actuators and the rate of actions are the same, of the same code and
-    seeds; what moves and what touches is the other engine's. Robots are the nominal ones: what was randomised
-    in training is not.
+    Observations, rewards, commands, actuators and the rate of actions are the same, from the same code and
+    seeds; dynamics and contacts are the other engine's. Robots are nominal, without the randomisation of
+    training.
 
     Args:
         policy: The policy, from observations (n, ...) to actions (n, ...).
         name: Name of the environment.
         options: Its options.
         engine: One of `ENGINES`, see `solver_of`.
-        seeds: Of the environments.
+        seeds: Seeds of the environments.
         episodes: Episodes of each seed.
-        contact_time: Time constant of the other engine's contacts [s], MuJoCo's `solref`; its steps are at
+        contact_time: Time constant of the other engine's contacts [s], MuJoCo's `solref`; its time step is at
             most a quarter of that.
 
     Raises:
@@ -93,14 +93,14 @@ def env_of(
     longest: float,
     **more: object,
 ) -> BatchedEnv:
-    """Return an environment on the CPU, with another solver at shorter steps.
+    """Return an environment on the CPU, with another solver and shorter steps.
 
     Args:
         name: Its name.
         worlds: Number of worlds.
         options: Options of the task and of the environment.
-        make_solver: Makes the other solver; None for that of the task, at its steps.
-        longest: Longest step of the other solver [s]; the time of an action stays.
+        make_solver: Makes the other solver; None for the task's solver and time step.
+        longest: Longest step of the other solver [s]; the duration of an action is unchanged.
         more: Further arguments of `BatchedEnv`.
     """
     of_env = {key: value for key, value in options.items() if key in OF_ENVIRONMENT}
@@ -112,7 +112,7 @@ def env_of(
 
 
 def solver_of(engine: str, contact_time: float = 0.02) -> Callable[[Model], SolverBase]:
-    """Return what makes the solver of an engine, for `make_solver` of an environment.
+    """Return a function that makes the solver of an engine, for `make_solver` of an environment.
 
     "mujoco" is MuJoCo on the host, with Newton's method, at most 100 iterations, elliptic cones and the
     integrator "implicitfast".

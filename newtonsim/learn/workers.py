@@ -1,4 +1,4 @@
-"""Who collects the samples: collectors in this process."""
+"""Workers that collect samples: collectors in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Workers(Protocol):
     """Collectors of all worlds of a plan, wherever they are.
 
     Attributes:
-        policy: What a policy sees and does in their environment.
+        policy: What a policy observes and does in their environment.
     """
 
     policy: PolicySpaces
@@ -22,23 +22,23 @@ class Workers(Protocol):
     def collect(self, weights: Weights, iteration: int) -> list[Rollout]:
         """Return the rollouts of an iteration, in the order of the worlds, each world in one of them.
 
-        A rollout is whole: if a worker is lost, its replacement collects the iteration anew, from the start
-        of fresh episodes.
+        Rollouts are complete: if a worker is lost, its replacement collects the iteration again, starting new
+        episodes.
         """
         ...
 
     def close(self) -> None:
-        """Let go of what the workers hold."""
+        """Release the workers' resources."""
 
 
 def shares(worlds: int, count: int) -> list[tuple[int, int]]:
-    """Return first world and number of worlds of each of some workers, as even as can be.
+    """Return the first world and number of worlds of each worker, as evenly as possible.
 
     Raises:
         NewtonsimError: There are more workers than worlds.
     """
     if not 1 <= count <= worlds:
-        raise NewtonsimError(f"workers: expected from 1 to {worlds}, a world for each, got {count}")
+        raise NewtonsimError(f"workers: expected 1 to {worlds}, at least one world for each, got {count}")
     bounds = [worlds * k // count for k in range(count + 1)]
     return [(low, high - low) for low, high in pairwise(bounds)]
 
@@ -48,7 +48,7 @@ class LocalWorkers:
 
     Args:
         plan: What to collect.
-        count: Number of collectors; more than one is for comparisons with workers elsewhere.
+        count: Number of collectors; more than one is for comparisons with remote workers.
     """
 
     def __init__(self, plan: Plan, count: int = 1):

@@ -18,8 +18,8 @@ def minimise_in_box(
     Args:
         H: Positive definite, (n, n).
         g: Shape (n,).
-        low: Least x, (n,).
-        high: Greatest x, (n,).
+        low: Lower bounds of x, (n,).
+        high: Upper bounds of x, (n,).
         x: First guess, (n,).
 
     Returns:
@@ -49,7 +49,7 @@ def minimise_in_box(
 def minimise(
     H: np.ndarray, g: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise as `minimise_in_box` does, at once where no bound is met.
+    """Minimise as `minimise_in_box` does, directly if no bound is reached.
 
     Raises:
         numpy.linalg.LinAlgError: H is not positive definite.

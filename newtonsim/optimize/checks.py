@@ -1,4 +1,4 @@
-"""What users hand to optimisers, checked before anything is changed."""
+"""Checks of users' arguments to optimisers, before anything is changed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from newtonsim.errors import NewtonsimError
 
 def check_count(name: str, value: object) -> None:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
-        raise NewtonsimError(f"{name}: expected a whole number from 1 on, got {value!r}")
+        raise NewtonsimError(f"{name}: expected a whole number of at least 1, got {value!r}")
 
 
 def check_share(name: str, value: object) -> None:
-    """Refuse what is not a number from 0 on.
+    """Refuse what is not a number of at least 0.
 
     Raises:
         NewtonsimError: It is not; the message has the name.
     """
     if not isinstance(value, (int, float, np.number)) or not 0.0 <= float(value) < np.inf:
-        raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+        raise NewtonsimError(f"{name}: expected a number of at least 0, got {value!r}")
 
 
 def check_positive(name: str, value: object) -> float:
     """Return a positive number.
 
     Raises:
-        NewtonsimError: It is none; the message has the name.
+        NewtonsimError: It is not; the message has the name.
     """
     if not (isinstance(value, (int, float, np.number)) and 0.0 < float(value) < np.inf):
         raise NewtonsimError(f"{name}: expected a positive number, got {value!r}")
@@ -37,10 +37,10 @@ def check_positive(name: str, value: object) -> float:
 
 
 def warn_of_costs(optimizer: object) -> None:
-    """Tell a control loop that its optimiser has nothing to go by."""
+    """Warn a control loop that its optimiser found no finite cost."""
     warnings.warn(
-        f"{type(optimizer).__name__}: nothing that was tried from this state has a finite cost; "
-        "the controls are those of before",
+        f"{type(optimizer).__name__}: nothing tried from this state has a finite cost; the controls are "
+        "unchanged",
         RuntimeWarning,
         stacklevel=3,
     )
@@ -52,7 +52,7 @@ def read_numbers(
     """Return numbers of one of some shapes, float64.
 
     Raises:
-        NewtonsimError: They have another shape, are none, or not finite; the message has the name.
+        NewtonsimError: They have another shape, are not numbers, or not finite; the message has the name.
     """
     try:
         array = np.asarray(values.numpy() if hasattr(values, "numpy") else values, np.float64)  # pyright: ignore[reportAttributeAccessIssue]

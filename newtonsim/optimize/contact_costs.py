@@ -20,12 +20,12 @@ class ContactForceCost(ReadyCost):
     """Half the weighted squares of the force of all contacts on a body, such as a foot, beyond a reference.
 
     The force is the mean of the last step of each control, by `FeatherstoneSolver` with hard contacts. It is
-    known of runs alone and has no gradient: `MPPI` and `CEM` take it.
+    only known in forward runs and has no gradient: use it with `MPPI` and `CEM`.
 
     Args:
         body: Index in the robot, or name.
-        weight: Along the way [1/(N² s)], a number or one for each axis of the world.
-        final_weight: At the horizon [1/N²], likewise.
+        weight: Weight along the way [1/(N² s)], a number or one for each axis of the world.
+        final_weight: Weight at the horizon [1/N²], likewise.
         reference: Force that costs nothing [N], world axes, (3,), or (horizon, 3); such as the share of the
             weight that a foot should carry.
 

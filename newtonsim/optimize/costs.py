@@ -1,4 +1,4 @@
-"""Costs: ready pieces, and kernels of users."""
+"""Costs: predefined ones, and users' kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Sizes(Protocol):
-    """What costs ask of a `Problem`.
+    """What costs need of a `Problem`.
 
     Attributes:
         model: One world.
@@ -37,7 +37,7 @@ class Sizes(Protocol):
 
 
 class Expansions(Protocol):
-    """What costs ask of the points of a trajectory, a world each.
+    """What costs need of the points of a trajectory, one world each.
 
     Attributes:
         model: Model of the worlds.
@@ -77,17 +77,17 @@ class Changes(NamedTuple):
 class Cost(ABC):
     """A cost of the state and the control after each of them, and of the state at the horizon.
 
-    One that is used by several Problems has to fit all of them.
+    A cost that is used by several Problems must fit all of them.
 
     Attributes:
-        contact_forces: Whether it reads the forces of contacts, which are known of runs alone.
+        contact_forces: Whether it reads contact forces, which are only known in forward runs.
     """
 
     contact_forces: bool = False
 
     @abstractmethod
     def prepare(self, problem: Sizes) -> None:
-        """Make what launches need.
+        """Prepare what launches need.
 
         Raises:
             NewtonsimError: The cost does not fit the problem.
@@ -95,23 +95,23 @@ class Cost(ABC):
 
     @abstractmethod
     def add(self, launch: Launcher, view: Any) -> None:
-        """Launch what adds the costs of all worlds of a `CostView` to its losses."""
+        """Launch kernels that add the costs of all worlds of a `CostView` to its losses."""
 
     @abstractmethod
     def expand(self, points: Expansions) -> None:
-        """Launch what adds the slopes and curvatures of all worlds to `points.expansion`."""
+        """Launch kernels that add the slopes and curvatures of all worlds to `points.expansion`."""
 
     def varies(self) -> bool:
-        """Whether it has a reference of its own for each control."""
+        """Whether it has a separate reference for each control."""
         return False
 
     def changes(self, controls: np.ndarray) -> Changes | None:
-        """What the cost makes of changes of controls (horizon, M); None if they do not count."""
+        """Return the costs of changes of controls (horizon, M); None if they cost nothing."""
         return None
 
 
 class ReadyCost(Cost):
-    """A cost with numbers that live on the device and that users may replace."""
+    """A cost with parameters on the device that users may replace."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, wp.array] = {}
@@ -127,7 +127,7 @@ class ReadyCost(Cost):
             self._arrays[name] = put(values, dtype=dtype, device=device)
 
     def _replace(self, name: str, values: Any) -> None:
-        """Take over new numbers of a reference, in an array that recorded launches read."""
+        """Set new values of a reference, in an array that recorded launches read."""
         if name not in self._arrays:
             self._given[name] = values
             return
@@ -140,9 +140,9 @@ class ReadyCost(Cost):
 class JointCost(ReadyCost):
     """Half the weighted squares of the distance of coordinates and velocities from a reference.
 
-    Ball joints count by the rotation vector [rad] from the reference, floating ones by that and by the way
-    of the centre of mass [m], in the axes and the order of `joint_qd`. Weights are numbers, or one for each
-    degree of freedom, (N,).
+    For ball joints the distance is the rotation vector [rad] from the reference, for floating ones also the
+    displacement of the centre of mass [m], in the axes and the order of `joint_qd`. Weights are numbers, or
+    one for each degree of freedom, (N,).
 
     Args:
         position: Weight of coordinates along the way [1/s].
@@ -394,7 +394,7 @@ class ControlCost(ReadyCost):
 
 
 class KernelCost(Cost):
-    """Whatever a kernel adds to the losses of the worlds.
+    """A cost that a kernel adds to the losses of the worlds.
 
     The kernel is launched after every step with a thread for each world:
 
@@ -405,12 +405,12 @@ class KernelCost(Cost):
             wp.atomic_add(view.losses, w, stage_weight(view, w, weight, 0.0) * height)
 
     `stage_weight(view, w, running, final)` is `running` times the time of a control after each of them,
-    `final` at the horizon, and 0 after steps in between. For `Shooting` and `ILQR` the kernel has to be
+    `final` at the horizon, and 0 after steps in between. For `Shooting` and `ILQR` the kernel must be
     differentiable; `ILQR` finds curvatures from differences of slopes, and leaves negative ones out.
 
     Args:
         kernel: The kernel; its first arguments are `first: int` and `view: CostView`.
-        arguments: What follows: numbers, or arrays on the device, whose contents may change.
+        arguments: The other arguments: numbers, or arrays on the device, whose contents may change.
         contact_forces: Whether the kernel reads `view.contact_f`. There is no gradient then.
 
     Raises:
@@ -445,7 +445,7 @@ def check_weights(name: str, values: npt.ArrayLike) -> None:
     """
     numbers = read_numbers(name, values, np.shape(values))
     if (numbers < 0.0).any():
-        raise NewtonsimError(f"{name}: expected weights not below 0, got {numbers.min():g}")
+        raise NewtonsimError(f"{name}: expected weights of at least 0, got {numbers.min():g}")
 
 
 def read_rows(name: str, values: Any, horizon: int, entry: tuple[int, ...]) -> np.ndarray:

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 class FDDP(GapClosing):
-    """Feasibility-driven differential dynamic programming: `ILQR` that may begin with states that do not fit.
+    """Feasibility-driven differential dynamic programming: `ILQR` that may start with inconsistent states.
 
     Mastalli and others, "Crocoddyl: An efficient and versatile framework for multi-contact optimal control",
     2020. A step of length α follows the motion with feedback, and leaves the share 1 - α of each gap open; a
-    whole step closes all of them. Without curvature of the motion, and with bounds as in `ILQR`. Other than
-    there, steps are judged by the cost and the sum of the gaps.
+    whole step closes all of them. It neglects the curvature of the motion, and treats bounds as `ILQR` does.
+    Unlike in that paper, steps are judged by the cost and the sum of the gaps.
 
     Args:
         problem: The problem.
@@ -26,7 +26,7 @@ class FDDP(GapClosing):
 
     Attributes:
         problem: The problem.
-        controls: Where the next iteration begins, (horizon, M).
+        controls: Controls from which the next iteration starts, (horizon, M).
 
     Raises:
         NewtonsimError: An argument is out of range.

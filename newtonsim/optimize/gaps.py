@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from newtonsim.runtime.launcher import Launcher
 
 _LENGTHS = 0.5 ** np.arange(8)
-"""Lengths of steps that are tried side by side."""
+"""Step lengths that are tried in parallel."""
 _LEAST_DAMPING, _FIRST_DAMPING, _MOST_DAMPING = 1e-8, 1e-6, 1e8
 _PART = 1e-3
-"""Share of the expected decrease that has to come true."""
+"""Fraction of the expected decrease that must be achieved."""
 _RESERVE = 0.5
-"""Share of what the gaps weigh that has to be left as a decrease, where the cost itself rises."""
+"""Fraction of the penalty of the gaps that must remain as a decrease if the cost itself rises."""
 
 
 class Guess(NamedTuple):
-    """Controls, and the states that they begin in.
+    """Controls, and the states in which they start.
 
     Attributes:
         controls: Shape (horizon, M).
@@ -48,7 +48,7 @@ class Guess(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """A guess, and what it leads to.
+    """A guess, and the motion that results from it.
 
     Attributes:
         cost: Cost of the controls and of the states that they lead to.
@@ -71,7 +71,7 @@ class Trajectory(NamedTuple):
 
 
 class Course(NamedTuple):
-    """Where a whole step leads by the linear models.
+    """Where a full step leads according to the linear models.
 
     Attributes:
         states: Changes of the states of the guess, (horizon, S).
@@ -85,7 +85,7 @@ class Course(NamedTuple):
 
 
 class GapClosing(ABC):
-    """What `FDDP` and `MultipleShooting` share: linear models, the backward sweep, and the line search.
+    """Common base of `FDDP` and `MultipleShooting`: linear models, the backward sweep, and the line search.
 
     The merit of a trajectory is its cost and μ times the sum of its gaps, with a weight μ that grows until
     a step is expected to lower it (Nocedal and Wright, "Numerical optimization", 2006, section 18.3).
@@ -96,7 +96,7 @@ class GapClosing(ABC):
 
     Attributes:
         problem: The problem.
-        controls: Where the next iteration begins, (horizon, M).
+        controls: Controls from which the next iteration starts, (horizon, M).
 
     Raises:
         NewtonsimError: An argument is out of range.
@@ -150,17 +150,17 @@ class GapClosing(ABC):
         """Optimise from a start.
 
         Args:
-            start: Where to begin: a State of one world, (joint_q, joint_qd), or None for that of the builder.
+            start: Start: a State of one world, (joint_q, joint_qd), or None for that of the builder.
             controls: First guess, (M,) or (horizon, M); None for what was found before.
             states: First guess of (joint_q, joint_qd) before the first control and after each,
-                (horizon + 1, C) and (horizon + 1, N), of which the first and the last row do not matter. No
-                motion needs to lead from one to the next. None for those that the controls lead to.
-            iterations: Most iterations.
-            tolerance: Ends where an iteration lowers the cost by less than this share of it,
+                (horizon + 1, C) and (horizon + 1, N), of which the first and the last row do not matter. They
+                need not be connected by a motion. None for those that result from the controls.
+            iterations: Largest number of iterations.
+            tolerance: Ends when an iteration lowers the cost by less than this fraction,
             gap_tolerance: and no gap is larger [rad, m, and per s].
 
         Returns:
-            What was found, with feedback about it. Gaps that are left are closed by the feedback.
+            The result, with feedback about it. The feedback closes remaining gaps.
 
         Raises:
             NewtonsimError: An argument does not fit.
@@ -207,14 +207,14 @@ class GapClosing(ABC):
     def improve(self, start: Start, iterations: int) -> np.ndarray:
         """Make some iterations from where the last ones ended, and return the first control, (M,).
 
-        States go on from there, too: where the start is another than expected there is a gap.
+        States continue from there, too: if the start differs from the expected one, there is a gap.
 
         Args:
-            start: Where to begin, see `solve`.
+            start: The start, see `solve`.
             iterations: Number of iterations.
 
         Warns:
-            RuntimeWarning: The controls have no finite cost from this start; they stay.
+            RuntimeWarning: The controls have no finite cost from this start; they are unchanged.
         """
         q, qd = self.problem.read_start(start)
         best = self._follow_controls(q, qd) if self._states is None else self._evaluate(q, qd)
@@ -234,7 +234,7 @@ class GapClosing(ABC):
             self._states, self._end = (q, qd), None
 
     def _keep(self, best: Trajectory) -> None:
-        """Go on from a trajectory next time."""
+        """Continue from a trajectory next time."""
         self.controls, self._states = best.guess.controls, (best.guess.q, best.guess.qd)
         self._end = best.end_q[-1], best.end_qd[-1]
 

@@ -1,4 +1,4 @@
-"""Identification: the numbers of a model that explain a log best."""
+"""Identification: the parameters of a model that explain a log best."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SPAN, _LEAST_SPAN, _MOST_SPAN = 0.03, 1e-3, 0.1
 _DEVIATIONS = 3.0
 """The half width as a multiple of a parameter's deviation if all others were known."""
 _DAMPING = 10.0 ** np.arange(-4.0, 3.0)
-"""Shares of the diagonal of the curvature that are tried as damping."""
+"""Fractions of the diagonal of the curvature that are tried as damping."""
 
 
 class LogCost(JointCost):
@@ -71,12 +71,12 @@ class LogCost(JointCost):
 
 @dataclass(frozen=True)
 class Identified:
-    """The numbers that explain a log best.
+    """The parameters that explain a log best.
 
     Attributes:
         status: As in `Result`.
         cost: Misfit.
-        values: What was found, by name of the parameter.
+        values: Values, by name of the parameter.
         errors: Standard deviation of each, from the curvature of the misfit: those of the noise alone, where
             the misfit is one of `LogCost`; nan where the log says nothing of a number.
         history: Lowest misfit so far, of the guess and after each iteration.
@@ -105,25 +105,25 @@ class Identified:
 
 
 class Identification:
-    """Finds numbers of the model such that a problem costs least with the controls of a log.
+    """Finds parameters of the model that minimise the cost of a problem with the controls of a log.
 
-    L-BFGS-B by SciPy goes along the gradient of `newtonsim.diff.Rollout`. Where contacts stick, slip or open
-    at other times the misfit has kinks, at which that stops: Gauss and Newton's method with damping goes on
-    from there (Marquardt, "An algorithm for least-squares estimation of nonlinear parameters", 1963), with
-    differences of motions over some deviations of each parameter. Errors are those of maximum likelihood:
-    Ljung, "System identification", 1999, section 7.4.
+    SciPy's L-BFGS-B follows the gradient of `newtonsim.diff.Rollout`. If contacts stick, slip or open at
+    other times, the misfit has kinks, at which it stops: the damped Gauss-Newton method continues from there
+    (Marquardt, "An algorithm for least-squares estimation of nonlinear parameters", 1963), with differences
+    of motions over some deviations of each parameter. Errors are those of maximum likelihood: Ljung, "System
+    identification", 1999, section 7.4.
 
     Args:
         problem: Robot, horizon and steps of the log; its costs are the misfit, see `LogCost`.
-        parameters: What is to be found.
-        controls: What the robot was told, (horizon, M); inputs need no bounds.
+        parameters: The parameters to find.
+        controls: Commands of the robot, (horizon, M); inputs need no bounds.
         checkpoint: See `newtonsim.diff.Rollout`.
 
     Attributes:
         problem: The problem.
         parameters: The parameters.
-        controls: What the robot was told, (horizon, M).
-        model: The model; after `solve` it has the numbers that were found.
+        controls: Commands of the robot, (horizon, M).
+        model: The model; after `solve` it has the parameters found.
         rollout: Motions with their gradients.
         runs: Motions alone.
         points: Their states as worlds, for the curvature of the misfit.
@@ -144,7 +144,7 @@ class Identification:
             raise NewtonsimError(f"parameters: expected a list of at least one, got {parameters!r}")
         names = [parameter.name for parameter in parameters]
         if len(set(names)) < len(names):
-            raise NewtonsimError(f"parameters: one is there twice: {names}")
+            raise NewtonsimError(f"parameters: one is listed twice: {names}")
         self.problem, self.parameters = problem, tuple(parameters)
         shape = (problem.horizon, len(problem.entries))
         given = problem.read_controls(None) if controls is None else controls
@@ -164,14 +164,14 @@ class Identification:
         """Find the parameters.
 
         Args:
-            start: Where the log begins: a State of one world, (joint_q, joint_qd), or None for that of the
+            start: Start of the log: a State of one world, (joint_q, joint_qd), or None for that of the
                 builder.
-            iterations: Most iterations of L-BFGS-B.
-            tolerance: It ends where an iteration lowers the misfit by less than this share of it.
-            refinements: Most iterations of Gauss and Newton's method after that.
+            iterations: Largest number of iterations of L-BFGS-B.
+            tolerance: It ends when an iteration lowers the misfit by less than this fraction.
+            refinements: Largest number of Gauss-Newton iterations after that.
 
         Returns:
-            The best that was tried; the model has it.
+            The best parameters that were tried; the model has them.
 
         Raises:
             NewtonsimError: An argument does not fit.
@@ -267,14 +267,14 @@ class _Search:
         return float(np.log1p(max(cost, 0.0))), slope / (1.0 + max(cost, 0.0))
 
     def write(self, x: np.ndarray) -> list[float]:
-        """Let the model have the numbers of x, which are returned."""
+        """Write the parameters of x to the model, and return them."""
         values = [self._out_of(p, float(v)) for p, v in zip(self._parameters, x, strict=True)]
         for parameter, value in zip(self._parameters, values, strict=True):
             parameter.write(self._of.model, value)
         return values
 
     def refine(self) -> bool:
-        """Make a step of Gauss and Newton; returns whether it lowers the misfit by more than rounding."""
+        """Make a Gauss-Newton step; return whether it lowers the misfit by more than rounding."""
         best, cost = self.x.copy(), self.cost
         slope, curvature = self._model()
         scale = np.diag(np.maximum(np.diagonal(curvature), 1e-12))

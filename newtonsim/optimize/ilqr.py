@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from newtonsim.optimize.problem import Problem, Start
 
 _LENGTHS = 0.5 ** np.arange(8)
-"""Lengths of steps that are tried side by side."""
+"""Step lengths that are tried in parallel."""
 _LEAST_DAMPING, _FIRST_DAMPING, _MOST_DAMPING = 1e-8, 1e-6, 1e8
 _PART = 1e-3
-"""Share of the expected decrease that has to come true."""
+"""Fraction of the expected decrease that must be achieved."""
 _GOOD_PART = 0.5
-"""Share with which a whole step is taken without trying shorter ones."""
+"""Fraction above which a full step is taken without trying shorter ones."""
 
 
 class _Trajectory(NamedTuple):
@@ -54,7 +54,7 @@ class ILQR:
 
     Attributes:
         problem: The problem.
-        controls: Where the next iteration begins, (horizon, M).
+        controls: Controls from which the next iteration starts, (horizon, M).
 
     Raises:
         NewtonsimError: An argument is out of range.
@@ -91,13 +91,13 @@ class ILQR:
         """Optimise from a start.
 
         Args:
-            start: Where to begin: a State of one world, (joint_q, joint_qd), or None for that of the builder.
+            start: Start: a State of one world, (joint_q, joint_qd), or None for that of the builder.
             controls: First guess, (M,) or (horizon, M); None for what was found before.
-            iterations: Most iterations.
-            tolerance: Ends where an iteration lowers the cost by less than this share of it.
+            iterations: Largest number of iterations.
+            tolerance: Ends when an iteration lowers the cost by less than this fraction.
 
         Returns:
-            What was found, with feedback about it.
+            The result, with feedback about it.
 
         Raises:
             NewtonsimError: An argument does not fit.
@@ -136,11 +136,11 @@ class ILQR:
         """Make some iterations from where the last ones ended, and return the first control, (M,).
 
         Args:
-            start: Where to begin, see `solve`.
+            start: The start, see `solve`.
             iterations: Number of iterations.
 
         Warns:
-            RuntimeWarning: The controls have no finite cost from this start; they stay.
+            RuntimeWarning: The controls have no finite cost from this start; they are unchanged.
         """
         best = self._first_run(*self.problem.read_start(start))
         for _ in range(iterations):
@@ -152,7 +152,7 @@ class ILQR:
         return self.controls[0].copy()
 
     def shift(self) -> None:
-        """Move the controls on by one; the last one stays."""
+        """Shift the controls by one; the last one is repeated."""
         self.controls = np.concatenate([self.controls[1:], self.controls[-1:]])
 
     def _first_run(self, q: np.ndarray, qd: np.ndarray) -> _Trajectory:

@@ -1,4 +1,4 @@
-"""Model predictive control: optimise again and again, and apply the first control each time."""
+"""Model predictive control: optimise repeatedly, and apply the first control each time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 class Improvable(Protocol):
-    """An optimiser that goes on from where it was: `MPPI`, `CEM`, `ILQR`, `FDDP`, `MultipleShooting`."""
+    """An optimiser that continues from its last result: `MPPI`, `CEM`, `ILQR`, `FDDP`, `MultipleShooting`."""
 
     def improve(self, start: Start, iterations: int) -> np.ndarray:
         """Make some iterations, and return the first control."""
         ...
 
     def shift(self) -> None:
-        """Move the controls on by one."""
+        """Shift the controls by one."""
         ...
 
 
 class Controller:
     """Controls a robot by an optimiser over a receding horizon.
 
-    Each call begins with the controls of the last one, moved on by one: call it once in every
-    `problem.interval`, and apply the control until then.
+    Each call starts with the controls of the last one, shifted by one: call it once in every
+    `problem.interval`, and apply the control until the next call.
 
     Args:
         optimizer: `MPPI`, `CEM`, `ILQR`, `FDDP` or `MultipleShooting`; its `solve` may have found the first
@@ -37,7 +37,7 @@ class Controller:
         iterations: Iterations of a call.
 
     Raises:
-        NewtonsimError: The optimiser is another, or `iterations` is not positive.
+        NewtonsimError: The optimiser is not one of these, or `iterations` is not positive.
     """
 
     def __init__(self, optimizer: Improvable, iterations: int = 1):

@@ -29,7 +29,7 @@ class MultipleShooting(GapClosing):
     Attributes:
         problem: The problem.
         segment: Controls of a segment.
-        controls: Where the next iteration begins, (horizon, M).
+        controls: Controls from which the next iteration starts, (horizon, M).
 
     Raises:
         NewtonsimError: An argument is out of range.

@@ -1,4 +1,4 @@
-"""Numbers of a model that a log can tell: masses, friction, gains."""
+"""Parameters of a model that a log can determine: masses, friction, gains."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 _OF_JOINTS = ("joint", "axis", "dof")
 _FAR = 100.0
-"""Factor about the first guess within which positive numbers are looked for."""
+"""Factor about the first guess within which positive numbers are sought."""
 
 
 class Parameter:
-    """A number of the model that is to be found.
+    """A parameter of the model to find.
 
-    Where it is positive within its bounds, its logarithm is what is searched for: the scale does not matter.
+    If it is positive within its bounds, the search is over its logarithm, so that the scale does not matter.
 
     Args:
         array: Name of an array of the model that has a gradient, such as "body_mass", "shape_materials.mu",
             "joint_target_ke", "joint_friction", "joint_armature", or of `newtonsim.fields.FIELDS`.
         entries: Names of bodies, shapes or joints, or indices of the array, whose entries all have the
             number; None for all entries. The inertia of a body does not follow its mass.
-        guess: First guess; None for what the robot has.
+        guess: First guess; None for the robot's value.
         bounds: Least and greatest value; None for a hundredth to a hundred times the guess.
 
     Raises:
@@ -69,7 +69,7 @@ class Parameter:
         """Find the entries, the guess and the bounds in a model of one world.
 
         Raises:
-            NewtonsimError: The model has no such entries, they are no single numbers, or the guess is 0 and
+            NewtonsimError: The model has no such entries, they are not single numbers, or the guess is 0 and
                 there are no bounds.
         """
         values = find_array(self.place, model)
@@ -93,11 +93,11 @@ class Parameter:
 
     @property
     def positive(self) -> bool:
-        """Whether the logarithm is what is searched for."""
+        """Whether the search is over the logarithm."""
         return self.low > 0.0
 
     def write(self, model: Model, value: float) -> None:
-        """Let the model have a value, and inverses follow."""
+        """Write a value to the model, and update inverses."""
         array = find_array(self.place, model)
         values = array.numpy()
         values[self.indices] = value

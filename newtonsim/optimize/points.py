@@ -31,8 +31,8 @@ _SPAN = 1e-3
 class Expansion(NamedTuple):
     """Quadratic models of the costs of y = (x after a control, that control), with x = (q, q̇).
 
-    Where costs ask for the control before, x = (q, q̇, control before), and `changes` holds what they make of
-    the difference of a control and that in the state before it.
+    If costs depend on the previous control, x = (q, q̇, control before), and `changes` holds the costs of the
+    difference between a control and that in the state before it.
 
     Attributes:
         slope: Shape (horizon, S + M) with the numbers S of a state, float64.
@@ -151,7 +151,7 @@ class Points:
         horizon, count = self._sum.slope.shape
 
         def move(step: np.ndarray) -> np.ndarray:
-            """The slope where all worlds are moved by a step (count,)."""
+            """Return the slope with all worlds moved by a step (count,)."""
             steps = np.tile(step, (horizon, 1))
             dofs = self.view.dofs
             moved = control.reshape(horizon, -1).copy()
@@ -172,7 +172,7 @@ class Points:
         eval_fk(self.model, self._state.joint_q, self._state.joint_qd, None, self._state)
 
     def _slope(self, cost: Cost) -> np.ndarray:
-        """Slope of a cost where state and control are now, (horizon, 2 N + M)."""
+        """Return the slope of a cost at the current state and control, (horizon, 2 N + M)."""
         state: Any = self._state
         horizon = self.problem.horizon
         with wp.Tape() as tape:
@@ -195,7 +195,7 @@ class Points:
         return slope
 
     def _write(self, q: np.ndarray, qd: np.ndarray, controls: np.ndarray) -> None:
-        """Put coordinates, velocities and controls into the worlds."""
+        """Write coordinates, velocities and controls to the worlds."""
         state, array = self._state, self.view.control
         write(state.joint_q, q)
         write(state.joint_qd, qd)
@@ -204,6 +204,6 @@ class Points:
         write(array, inputs)
 
     def _place(self) -> None:
-        """Put the bodies where the joints are."""
+        """Place the bodies from the joints."""
         state, launch = self._state, Launcher(self.model, record_tape=False)
         launch.place(self._motion, state.joint_q, state.joint_qd, state.body_q, state.body_qd)

@@ -1,4 +1,4 @@
-"""Networks of policies, and what they see. Needs torch, which is imported when something is made."""
+"""Networks of policies, and their observations. Needs torch, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def import_torch() -> Any:
     """Return torch.
 
     Raises:
-        ImportError: It is not installed; the message says how to.
+        ImportError: It is not installed; the message says how to install it.
     """
     try:
         import torch
@@ -35,7 +35,7 @@ def import_torch() -> Any:
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch work with one thread: networks of this size are too small to be shared out."""
+    """Make torch use one thread: networks of this size are too small for several."""
     torch = import_torch()
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -46,7 +46,7 @@ def one_thread() -> Iterator[None]:
 
 
 def make_network(inputs: int, outputs: int, hidden: int) -> Any:
-    """Two hidden layers; what comes out is small at first."""
+    """Two hidden layers; the output is small at first."""
     nn = import_torch().nn
     net = nn.Sequential(
         nn.Linear(inputs, hidden),
@@ -84,7 +84,7 @@ def _actor_class() -> Any:
             return ((seen - self.middle) / self.size).clamp(-10.0, 10.0)
 
         def see(self, seen: torch.Tensor) -> None:
-            """Follow what is seen, (..., n), slowly."""
+            """Update the running statistics with observations (..., n)."""
             flat = seen.flatten(0, -2)
             self.middle.lerp_(flat.mean(dim=0), 0.02)
             self.size.lerp_(flat.std(dim=0).clamp(min=0.1), 0.02)
@@ -96,7 +96,7 @@ def _actor_class() -> Any:
 
 
 def make_actor(seen: torch.Tensor, outputs: int, hidden: int) -> Any:
-    """Return a policy for what is seen (worlds, n)."""
+    """Return a policy for observations (worlds, n)."""
     return _actor_class()(seen, outputs, hidden)
 
 

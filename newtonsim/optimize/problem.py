@@ -1,4 +1,4 @@
-"""What is to be optimised: a robot, its costs, the horizon, and the controls with their bounds."""
+"""An optimisation problem: a robot, its costs, the horizon, and the controls with their bounds."""
 
 from __future__ import annotations
 
@@ -45,36 +45,37 @@ class Motion(NamedTuple):
 
 
 class Problem:
-    """Find the controls of a robot over a horizon that cost least.
+    """Find the controls of a robot over a horizon that minimise a cost.
 
     The cost is the sum of the running costs of all controls and of the states between them, each times the
-    time of a control, and of the final costs of the state at the horizon. The state at the start does not
-    count, and that at the horizon with its final weights alone: a horizon of one control has no other state.
+    time of a control, and of the final costs of the state at the horizon. The state at the start costs
+    nothing, and that at the horizon only has final costs: a horizon of one control has no other state.
 
     Args:
-        robot: One world, with whatever it collides with, the ground too; the optimisers make copies of it.
-        costs: What to minimise the sum of.
+        robot: One world, with everything that it collides with, including the ground; the optimisers make
+            copies of it.
+        costs: The costs whose sum is minimised.
         horizon: Number of controls, one after the other.
         dt: Time of a step of the solver [s].
         hold: Steps of the solver that each control lasts.
         solver: Makes a solver of a model.
         inputs: Array of the Control that is optimised: "joint_f" (generalised forces), or "joint_act", which
             means targets or efforts as `joint_axis_mode` says.
-        actuated: Numbers of the array that are optimised, by index or by name of the joint; None for all that
+        actuated: Entries of the array that are optimised, by index or by name of the joint; None for all that
             belong to a joint axis. The others keep the values of the builder.
-        bounds: Least and greatest controls, each a number or one for each control; None for those of the
-            model: effort limits, or for targets the limits of position or velocity.
-        device: Where the worlds live; None for the default device of Warp.
+        bounds: Lower and upper bounds of controls, each a number or one for each control; None for those of
+            the model: effort limits, or for targets the limits of position or velocity.
+        device: Device of the worlds; None for Warp's default.
 
     Attributes:
         model: One world without gradients.
         entries: Indices of the optimised numbers in the array of one world, (M,).
-        low: Least controls, (M,); -inf where there is no bound.
-        high: Greatest controls, (M,).
+        low: Lower bounds of controls, (M,); -inf for no bound.
+        high: Upper bounds of controls, (M,).
         interval: Time that a control lasts [s].
 
     Raises:
-        NewtonsimError: An argument is out of range, or the robot is none that can be optimised.
+        NewtonsimError: An argument is out of range, or the robot cannot be optimised.
         ModelError: The robot is inconsistent.
     """
 
@@ -120,12 +121,12 @@ class Problem:
 
     @property
     def memory(self) -> int:
-        """How many numbers of the control before are a part of the state: M if costs ask for it, or 0."""
+        """Number of values of the previous control in the state: M if costs depend on it, or 0."""
         count = len(self.entries)
         return count if self.changes(np.zeros((self.horizon, count))) else 0
 
     def changes(self, controls: np.ndarray) -> list[Changes]:
-        """What costs make of changes from control to control, (horizon, M)."""
+        """Costs of changes from control to control, (horizon, M)."""
         found = (cost.changes(controls) for cost in self.costs)
         return [changes for changes in found if changes is not None]
 
@@ -138,26 +139,26 @@ class Problem:
         for cost in self.costs:
             if cost.contact_forces:
                 raise NotDifferentiableError(
-                    f"{type(cost).__name__}: contact forces have no gradient; MPPI and CEM take it"
+                    f"{type(cost).__name__}: contact forces have no gradient; use MPPI or CEM"
                 )
 
     def make_model(self, worlds: int, requires_grad: bool = False) -> Model:
-        """Return a model with copies of the robot in the same place, a world each."""
+        """Return a model with copies of the robot in the same place, one world each."""
         scene = ModelBuilder(up_vector=self.robot.up_vector, gravity=self.robot.gravity)
         scene.replicate(self.robot, worlds, spacing=(0.0, 0.0, 0.0))
         scene.ground_settings = self.robot.ground_settings
         return scene.finalize(self.device, requires_grad=requires_grad)
 
     def make_simulator(self) -> Simulator:
-        """Return a Simulator of the robot, each step of which lasts a control; see `apply`."""
+        """Return a Simulator of the robot, whose steps each last as long as a control; see `apply`."""
         model = self.make_model(1)
         return Simulator(model, self.solver(model), self.interval, self.hold)
 
     def apply(self, simulator: Simulator, control: npt.ArrayLike) -> None:
-        """Write a control (M,) to the inputs of a Simulator of one world; the others stay.
+        """Write a control (M,) to the inputs of a Simulator of one world; the others are unchanged.
 
-        Optimisers return controls within `low` and `high`. Others are written as they are: bounds are those
-        of the optimisation, not of the robot, whose drives keep to their effort limits.
+        Optimisers return controls within `low` and `high`. Other values are written unchanged: bounds are
+        those of the optimisation, not of the robot, whose drives obey their effort limits.
 
         Raises:
             NewtonsimError: It has another length, or is not finite.
@@ -172,7 +173,7 @@ class Problem:
 
         Args:
             controls: One for all times (M,), or (horizon, M).
-            start: Where to begin: a State of one world, (joint_q, joint_qd), or None for that of the builder.
+            start: Start: a State of one world, (joint_q, joint_qd), or None for that of the builder.
 
         Returns:
             Coordinates and velocities before the first control and after each.
@@ -253,7 +254,7 @@ class Problem:
             else:
                 raise NewtonsimError(f"actuated: expected indices below {len(of_joint)}, got {which!r}")
         if len(set(found)) < len(found):
-            raise NewtonsimError(f"actuated: a number is there twice: {list(actuated)}")
+            raise NewtonsimError(f"actuated: an axis is listed twice: {list(actuated)}")
         return np.array(found, int)
 
     def _joint_of_entries(self) -> np.ndarray:
@@ -272,7 +273,7 @@ class Problem:
     def _find_bounds(
         self, bounds: tuple[npt.ArrayLike, npt.ArrayLike] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Least and greatest controls, (M,) each."""
+        """Lower and upper bounds of controls, (M,) each."""
         count = len(self.entries)
         if bounds is None:
             low, high = self._limits()

@@ -1,4 +1,4 @@
-"""Costs of controls that change from one to the next."""
+"""Costs of changes from one control to the next."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 class ControlRateCost(ReadyCost):
     """Half the weighted squares of the rates at which controls change, ½ weight · (Δu / interval)².
 
-    It counts over the time of a control, so that the cost of a motion does not depend on how finely it is
-    cut. `ILQR` and its like treat the control before as a part of the state: gains have M further columns,
-    for how far the control before is from its own reference.
+    It is integrated over the time of a control, so that the cost of a motion does not depend on the time
+    step. `ILQR` and similar optimisers treat the previous control as part of the state: gains have M further
+    columns, for the deviation of the previous control from its reference.
 
     Args:
         weight: A number, or one for each control, (M,) [s over their unit squared].
         before: The control before the first, (M,); None if the first change costs nothing.
 
     Attributes:
-        before: As given; another may be set at any time, such as what a robot was told last.
+        before: As given; another may be set at any time, such as the robot's last command.
 
     Raises:
         NewtonsimError: A weight is negative or not finite.
@@ -65,7 +65,7 @@ class ControlRateCost(ReadyCost):
         launch(costs.add_rate_cost, "world", reads=reads, writes=dict(view=view))
 
     def expand(self, points: Expansions) -> None:
-        """Nothing: `changes` tells all of it."""
+        """Nothing: `changes` has all of it."""
 
     def changes(self, controls: np.ndarray) -> Changes:
         first = self._before if self._before is not None else controls[0]

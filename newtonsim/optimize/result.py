@@ -1,4 +1,4 @@
-"""What an optimiser found."""
+"""The result of an optimiser."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ STATUSES = ("converged", "stalled", "iterations", "not finite")
 
 @dataclass(frozen=True)
 class Result:
-    """The best controls that an optimiser found, and what they lead to.
+    """The best controls that an optimiser found, and the resulting motion.
 
     Attributes:
-        status: "converged"; "stalled", where nothing that was tried was better; "iterations", where these
-            were used up; or "not finite", where the first guess has no finite cost and nothing better was
-            found.
+        status: "converged"; "stalled" if nothing that was tried was better; "iterations" if these were used
+            up; or "not finite" if the first guess has no finite cost and nothing better was found.
         cost: Cost of the controls.
         controls: The controls, (horizon, M).
         joint_q: Coordinates before the first control and after each, (horizon + 1, C).

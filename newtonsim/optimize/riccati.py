@@ -1,6 +1,6 @@
 """The backward sweep that all optimisers with linear models share.
 
-A kernel on the CPU goes through all controls, and stops where one would leave its bounds.
+A kernel on the CPU processes all controls, and stops at one that would leave its bounds.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from newtonsim.scene.allocation import zeros
 
 
 class Step(NamedTuple):
-    """What a backward sweep finds.
+    """The result of a backward sweep.
 
     Attributes:
         change: Changes of the controls, (horizon, M).
         gains: Feedback, (horizon, M, S), with the numbers S of a state: 2 N, and M more where costs ask for
             the control before.
-        decrease: The decrease of the cost that is expected of the whole step.
+        decrease: The expected decrease of the cost for a full step.
     """
 
     change: np.ndarray
@@ -96,14 +96,14 @@ class BackwardSweep:
             A: Slopes of the state after each control by that before it, (horizon, S, S).
             B: Slopes by the control, (horizon, S, M).
             expansion: Costs of the states after the controls, before any gap, and of the controls.
-            low: Least changes of the controls, (horizon, M).
-            high: Greatest changes.
-            damping: Share of the diagonal that is added to the curvature by the controls.
+            low: Lower bounds of changes of the controls, (horizon, M).
+            high: Upper bounds of changes.
+            damping: Fraction of the diagonal that is added to the curvature by the controls.
             gaps: From the state before each control to where the control before it leads, (horizon, S); None
                 where there are none.
 
         Returns:
-            The step. Its decrease does not count what closing the gaps costs.
+            The step. Its decrease does not include the cost of closing the gaps.
 
         Raises:
             LinAlgError: The damping is too small.

@@ -1,4 +1,4 @@
-"""Runs of many worlds side by side over the horizon, and what they cost."""
+"""Parallel runs of many worlds over the horizon, and their costs."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ def cost_view(
 
 
 class Runs:
-    """Worlds that begin in the same state and follow controls of their own.
+    """Worlds that start in the same state and follow their own controls.
 
-    All of a run is replayed: the start, and for each control what applies it, the steps, their costs, and
-    the record of the state.
+    The whole run is replayed as a graph: the start, and for each control its application, the steps, their
+    costs, and the record of the state.
 
     Args:
         problem: The problem.
         worlds: Number of worlds.
-        act: Launches what applies the next control of each world, as `kernels.optimize.runs.apply_controls`
-            does from `view.sequence`.
+        act: Launches kernels that apply the next control of each world, as
+            `kernels.optimize.runs.apply_controls` does from `view.sequence`.
         begin: Launches what else happens at the start.
         threads: See `Simulator`.
         move: Launches what finds the states from which the worlds go on with their next control, and then
@@ -192,12 +192,12 @@ def apply_controls(launch: Launcher, view: Any) -> None:
 
 
 def _check_forces(solver: Any) -> None:
-    """Refuse solvers that cannot tell the forces of contacts within a recording."""
+    """Refuse solvers that cannot report contact forces within a recording."""
     if not hasattr(solver, "external_wrenches"):
         raise NewtonsimError(
-            f"solver: {type(solver).__name__} does not tell contact forces; FeatherstoneSolver does"
+            f"solver: {type(solver).__name__} does not report contact forces; FeatherstoneSolver does"
         )
     if getattr(solver, "compliant", False):
         raise NewtonsimError(
-            "solver: forces of compliant contacts are not available, those of contact_mode='hard' are"
+            "solver: forces of compliant contacts are not available; use contact_mode='hard'"
         )

@@ -1,4 +1,4 @@
-"""Optimisers that draw controls at random, run all of them side by side, and draw the next about the best."""
+"""Optimisers that draw controls at random, run all in parallel, and draw the next ones about the best."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _Run = tuple[float, np.ndarray, np.ndarray, np.ndarray]
 """Cost, controls and states of a sample."""
 
 _PATIENCE = 5
-"""Iterations without progress after which an optimisation ends."""
+"""Number of iterations without progress after which an optimisation ends."""
 
 
 class Sampling(ABC):
-    """What sampling optimisers share: noise, runs, and the mean that is drawn about.
+    """Common base of sampling optimisers: noise, runs, and the mean of the samples.
 
     The first sample of each iteration is the mean itself. Samples whose costs are not finite have no weight.
 
     Args:
         problem: The problem.
-        samples: Number of samples of an iteration, a world each.
-        noise: Standard deviation of the controls, a number or one for each, (M,); None for a fifth of the way
-            between their bounds.
+        samples: Number of samples per iteration, one world each.
+        noise: Standard deviation of the controls, a number or one for each, (M,); None for a fifth of the
+            range between their bounds.
         knots: Number of knots, evenly spread over the horizon, at which the noise is independent; cubic
             splines lead from one to the next. None for noise that is independent in each control.
-        seed: Of the random numbers; the same one leads to the same result.
+        seed: Seed of the random numbers; the same seed gives the same result.
         threads: See `Simulator`.
 
     Attributes:
@@ -96,10 +96,10 @@ class Sampling(ABC):
         """Optimise from a start.
 
         Args:
-            start: Where to begin: a State of one world, (joint_q, joint_qd), or None for that of the builder.
+            start: Start: a State of one world, (joint_q, joint_qd), or None for that of the builder.
             controls: First guess, (M,) or (horizon, M); None for what was found before.
-            iterations: Most iterations.
-            tolerance: Ends where five iterations lower the cost by less than this share of it.
+            iterations: Largest number of iterations.
+            tolerance: Ends when five iterations lower the cost by less than this fraction.
 
         Returns:
             The best sample of all iterations. `controls` is the mean of the last one.
@@ -137,11 +137,11 @@ class Sampling(ABC):
         """Make some iterations from where the last ones ended, and return the first control, (M,).
 
         Args:
-            start: Where to begin, see `solve`.
+            start: The start, see `solve`.
             iterations: Number of iterations.
 
         Warns:
-            RuntimeWarning: No sample has a finite cost; the controls stay.
+            RuntimeWarning: No sample has a finite cost; the controls are unchanged.
         """
         q, qd = self.problem.read_start(start)
         self._deviation.assign(self._first_deviation)
@@ -151,7 +151,7 @@ class Sampling(ABC):
         return self.controls[0].copy()
 
     def shift(self) -> None:
-        """Move the controls on by one; the last one stays."""
+        """Shift the controls by one; the last one is repeated."""
         self.controls = np.concatenate([self.controls[1:], self.controls[-1:]])
 
     @abstractmethod
@@ -170,7 +170,7 @@ class Sampling(ABC):
         return costs
 
     def _fit(self) -> None:
-        """Launch what moves the mean to the weighted samples."""
+        """Launch kernels that move the mean to the weighted samples."""
         self._launch(
             sampling.average_controls,
             "control",
@@ -197,7 +197,7 @@ class Sampling(ABC):
 
 
 class MPPI(Sampling):
-    """Model predictive path integral control: samples count by the exponential of their costs.
+    """Model predictive path integral control: samples are weighted by the exponential of their costs.
 
     Williams and others, "Information theoretic MPC for model-based reinforcement learning", 2017, algorithm
     2; the noise itself costs nothing, γ = 0 there, and the temperature follows the spread of the costs.
@@ -207,8 +207,8 @@ class MPPI(Sampling):
         samples: See `Sampling`.
         noise: See `Sampling`.
         knots: See `Sampling`.
-        temperature: λ over the standard deviation of the costs of an iteration, without the worse half of
-            them: close to 0 the best sample counts alone, beyond 1 nearly all count alike.
+        temperature: λ over the standard deviation of the better half of an iteration's costs: near 0 only the
+            best sample matters, above 1 nearly all have the same weight.
         seed: See `Sampling`.
         threads: See `Sampling`.
     """
@@ -242,9 +242,9 @@ class CEM(Sampling):
     Args:
         problem: The problem.
         samples: See `Sampling`.
-        noise: Of the first iteration, see `Sampling`; it never falls below a hundredth.
+        noise: Noise of the first iteration, see `Sampling`; it never falls below a hundredth of it.
         knots: See `Sampling`.
-        elites: Share of the samples that count.
+        elites: Fraction of the samples that are used.
         seed: See `Sampling`.
         threads: See `Sampling`.
     """
@@ -260,7 +260,7 @@ class CEM(Sampling):
         threads: int | None = None,
     ):
         if not check_positive("elites", elites) <= 1.0:
-            raise NewtonsimError(f"elites: expected a share of at most 1, got {elites!r}")
+            raise NewtonsimError(f"elites: expected a fraction of at most 1, got {elites!r}")
         self.elites = float(elites)
         super().__init__(problem, samples, noise, knots, seed, threads)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Observation = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """What a policy sees (worlds, n) of joint_q (worlds, C) and joint_qd (worlds, N); differentiable."""
 Starts = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
-"""Draws joint_q (count, C) and joint_qd (count, N) of so many starts."""
+"""Draws joint_q (count, C) and joint_qd (count, N) of a number of starts."""
 
 _LONGEST = 10.0
 """Length of the gradient by a state of a world beyond which it is shortened, over that of a step's cost."""
@@ -42,10 +42,10 @@ _SMOOTH = 0.9
 
 @dataclass(frozen=True)
 class Learned:
-    """How a policy was learnt.
+    """The result of learning a policy.
 
     Attributes:
-        status: "iterations"; or "not finite", where the gradient was not in half of them.
+        status: "iterations"; or "not finite" if the gradient was not finite in half of them.
         history: Mean cost of a second [1/s] of each iteration, under the noise of the policy.
         cost: The lowest mean of about ten of them, whose policy is kept.
         skipped: Iterations whose gradient was not finite, and left out.
@@ -64,23 +64,23 @@ class Learned:
 
 
 class SHAC:
-    """Learns a policy, a function from states to controls, that costs least in the long run.
+    """Learns a policy, a function from states to controls, that minimises the long-term cost.
 
     Xu and others, "Accelerated policy learning with parallel differentiable simulation", 2022. In each
-    iteration all worlds go on for the horizon of the problem; the policy follows the gradient of their
-    discounted costs and of what a critic expects after it, through `newtonsim.diff.Rollout`. The critic
-    learns TD(λ) returns. Running costs count alone: there is no horizon at whose end others could.
+    iteration all worlds continue for the horizon of the problem; the policy follows the gradient of their
+    discounted costs and of the critic's value after it, through `newtonsim.diff.Rollout`. The critic learns
+    TD(λ) returns. Only running costs are used: there is no final state.
 
     Args:
-        problem: Robot, costs, and bounds of the controls, which have to be finite. Its horizon is how far
-            gradients go: 8 to 32 controls.
-        worlds: Number of robots that learn side by side.
+        problem: Robot, costs, and bounds of the controls, which must be finite. Its horizon is the length of
+            gradients: 8 to 32 controls.
+        worlds: Number of robots that learn in parallel.
         starts: Draws starts of episodes; None for that of the builder with normal noise.
         spread: Standard deviation of this noise [rad, m, and per s].
-        episode: Controls after which a robot starts anew.
-        observe: What the policy sees; None for coordinates, with cosine and sine of hinges without limits,
-            and velocities.
-        discount: γ, of the cost of each control to that of the one before.
+        episode: Number of controls after which a robot restarts.
+        observe: Observation of the policy; None for coordinates, with cosine and sine of hinges without
+            limits, and velocities.
+        discount: γ, ratio of the weight of the cost of each control to that of the one before.
         trace: λ of the returns.
         hidden: Units of the two hidden layers of both networks.
         rate: Learning rate of the policy; it falls to a tenth.
@@ -136,16 +136,16 @@ class SHAC:
         self._scale = 0.0
 
     def train(self, iterations: int = 200) -> Learned:
-        """Learn on from what was learnt before.
+        """Continue learning.
 
         Args:
             iterations: Number of iterations, each of the horizon of the problem.
 
         Returns:
-            How it went; `actor` has the policy.
+            The progress; `actor` has the policy.
 
         Raises:
-            NewtonsimError: The argument is out of range, or nothing costs anything.
+            NewtonsimError: The argument is out of range, or all costs are zero.
             NotDifferentiableError: The solver has no gradient.
         """
         torch = import_torch()
@@ -186,14 +186,14 @@ class SHAC:
         return self._motion.controls(action).numpy().astype(np.float64)
 
     def collect(self, critic: Any) -> tuple[torch.Tensor, ...]:
-        """Let all worlds go on for the horizon.
+        """Continue all worlds for the horizon.
 
         Args:
-            critic: What tells the value of ends, a module.
+            critic: Module that computes the value of end states.
 
         Returns:
-            What was seen (T, worlds, n), scaled costs (T, worlds), what was seen after (T, worlds, n), ends
-            of episodes (T, worlds), and the objective, from which gradients lead to the policy.
+            Observations (T, worlds, n), scaled costs (T, worlds), observations after them (T, worlds, n),
+            ends of episodes (T, worlds), and the objective, from which gradients lead to the policy.
         """
         torch = import_torch()
         self._q, self._qd = self._q.detach(), self._qd.detach()
@@ -256,7 +256,7 @@ class SHAC:
             cost = self._motion(self._q, self._qd, torch.zeros(self.worlds, len(self.problem.entries)))[0]
         mean = float(cost[torch.isfinite(cost)].abs().mean())
         if not mean > 0.0:
-            raise NewtonsimError("costs: SHAC needs costs along the way, final costs do not count")
+            raise NewtonsimError("costs: SHAC needs running costs; final costs are not used")
         return 1.0 / mean
 
     def _shorten(self, gradient: torch.Tensor) -> torch.Tensor:
@@ -328,7 +328,7 @@ class _Motion:
 
 
 def _step(steps: torch.optim.Optimizer, loss: torch.Tensor, parameters: Any) -> bool:
-    """One step with a gradient of length 1 at most; whether it was finite."""
+    """Make one step with a gradient of length at most 1; return whether it was finite."""
     torch = import_torch()
     steps.zero_grad()
     loss.backward()
@@ -342,7 +342,7 @@ def _check_problem(problem: Problem) -> None:
     if not (np.isfinite(problem.low).all() and np.isfinite(problem.high).all()):
         raise NewtonsimError("bounds: a policy needs finite ones")
     if problem.memory:
-        raise NewtonsimError("costs: a policy does not know the control before; use ControlCost")
+        raise NewtonsimError("costs: a policy does not know the previous control; use ControlCost")
     for cost in problem.costs:
         if cost.varies():
             raise NewtonsimError(f"{type(cost).__name__}: a policy needs references of one row")

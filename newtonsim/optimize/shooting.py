@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from newtonsim.scene.state import State
 
 _STATUSES = {0: "converged", 1: "iterations", 2: "stalled"}
-"""What the numbers of SciPy mean."""
+"""Meaning of SciPy's status codes."""
 
 
 class Shooting:
     """Single shooting with L-BFGS-B: gradients of `newtonsim.diff.Rollout`, no linear models.
 
     Byrd, Lu, Nocedal and Zhu, "A limited memory algorithm for bound constrained optimization", 1995, by
-    SciPy. Controls are scaled by half the way between their bounds where these are finite.
+    SciPy. Controls are scaled by half the range between their bounds if these are finite.
 
     Args:
         problem: The problem.
@@ -34,7 +34,7 @@ class Shooting:
 
     Attributes:
         problem: The problem.
-        controls: Where the next call begins, (horizon, M).
+        controls: Controls from which the next call starts, (horizon, M).
 
     Raises:
         NewtonsimError: An argument is out of range.
@@ -59,10 +59,10 @@ class Shooting:
         """Optimise from a start.
 
         Args:
-            start: Where to begin: a State of one world, (joint_q, joint_qd), or None for that of the builder.
+            start: Start: a State of one world, (joint_q, joint_qd), or None for that of the builder.
             controls: First guess, (M,) or (horizon, M); None for what was found before.
-            iterations: Most iterations of L-BFGS-B.
-            tolerance: Ends where an iteration lowers the cost by less than this share of it.
+            iterations: Largest number of iterations of L-BFGS-B.
+            tolerance: Ends when an iteration lowers the cost by less than this fraction.
 
         Returns:
             The best controls that were tried.
@@ -132,7 +132,7 @@ class _Search:
     """The function that is minimised, of scaled controls, and the best of its arguments.
 
     Args:
-        shooting: What evaluates controls.
+        shooting: Evaluates controls.
         state: Where they begin.
         controls: The first ones.
 

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class TimeCost(ReadyCost):
-    """Time until a point of a body is at a target, and all time that it is away again.
+    """Time until a point of a body reaches a target, and any time that it is away from it again.
 
-    A second at the distance d costs weight · (1 - exp(-d² / (2 r²))): all of it far away, nothing at the
-    target, and smooth between, so that it has a gradient within a few radii. With a horizon that is longer
-    than the motion needs, the least cost is that of the fastest way to get there and stay.
+    A second at the distance d costs weight · (1 - exp(-d² / (2 r²))): the full weight far away, nothing at
+    the target, and smooth in between, so that it has a gradient within a few radii. If the horizon is longer
+    than the motion needs, the minimum is the fastest way to get there and stay.
 
     Args:
         body: Index in the robot, or name.

@@ -143,7 +143,7 @@ def parse_options(options: str) -> dict[str, int | str]:
         options: Words like `--num_worlds=4096`.
 
     Raises:
-        error: The number of worlds is no positive integer, or a quotation does not end.
+        error: The number of worlds is not a positive integer, or a quotation does not end.
     """
     found = {}
     for word in _words(options):

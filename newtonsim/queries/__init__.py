@@ -1,4 +1,4 @@
-"""Questions about a scene: rays, closest points, overlap and boxes, with what answers them."""
+"""Queries of a scene: rays, closest points, overlap and boxes."""
 
 from newtonsim.queries.results import ClosestPoints as ClosestPoints
 from newtonsim.queries.results import RayHits as RayHits

@@ -34,10 +34,10 @@ def vector_pair(
 ) -> tuple[wp.array, wp.array, tuple[int, ...]]:
     """Return two batches of vectors as flat vec3 arrays, and the shape of the batch.
 
-    Warp arrays of vec3 are used as they are; what the host gives is broadcast and copied.
+    Warp arrays of vec3 are used as they are; host data is broadcast and copied.
 
     Raises:
-        ModelError: The shapes do not go together.
+        ModelError: The shapes do not match.
     """
     given: list[Any] = [first, second]
     shapes = []
@@ -51,7 +51,9 @@ def vector_pair(
     try:
         batch = np.broadcast_shapes(*shapes)
     except ValueError:
-        raise ModelError(f"{names[0]} {shapes[0]} and {names[1]} {shapes[1]} do not go together") from None
+        raise ModelError(
+            f"{names[0]} {shapes[0]} and {names[1]} {shapes[1]} cannot be broadcast together"
+        ) from None
     flat = [_flat_vectors(name, v, batch, device) for name, v in zip(names, given)]
     return flat[0], flat[1], batch or (1,)
 
@@ -108,7 +110,8 @@ def check_range(name: str, values: Integers, lower: int, upper: int) -> None:
 def worlds_of(
     batch: tuple[int, ...], world: Integers | None, world_count: int, device: wp.Device
 ) -> tuple[int, wp.array | None, int]:
-    """World of a whole batch, of each entry, and entries per world if the first axis runs over them.
+    """Return the world of a whole batch, of each entry, and the entries per world if the first axis runs over
+    worlds.
 
     Args:
         batch: Shape of the batch.
@@ -117,7 +120,7 @@ def worlds_of(
         device: Where worlds of entries live.
 
     Raises:
-        ModelError: A world is out of range, or is not given and the batch does not say.
+        ModelError: A world is out of range, or is not given and the batch does not imply it.
     """
     if world is None:
         return 0, None, batch_worlds(batch, world_count)

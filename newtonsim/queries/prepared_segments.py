@@ -1,4 +1,4 @@
-"""Segments that are cast again and again."""
+"""Segments that are cast repeatedly."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from newtonsim.runtime import compilation
 
 
 class PreparedSegments:
-    """Segments of a fixed number that are cast again and again: buffers and launches are made once.
+    """A fixed number of segments that are cast repeatedly: buffers and launches are created once.
 
-    Fill `starts` and `ends`, launch each of `parts`, which may run in threads side by side, and read `hits`.
+    Fill `starts` and `ends`, launch each of `parts`, which may run in parallel threads, and read `hits`.
     Nothing is allocated, and the scene is that of the last update of the query.
 
     Args:
         query: The query.
-        count: Number of segments in all worlds; the first axis of their order runs over the worlds.
-        parts: Parts that can be launched apart.
+        count: Number of segments in all worlds; they are ordered by world.
+        parts: Number of parts that can be launched separately.
         mask: Bits of the shapes that are seen.
-        skip: Hits to pass over.
-        max_hits: Hits of each segment.
+        skip: Number of hits to skip.
+        max_hits: Number of hits per segment.
         sight: SEE_* of `newtonsim.kernels.queries.rays`, added up.
 
     Attributes:

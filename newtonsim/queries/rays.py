@@ -1,4 +1,4 @@
-"""Rays on their way to the kernel."""
+"""Rays prepared for the kernel."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class RayRequest:
-    """Rays on their way to the kernel.
+    """Rays prepared for the kernel.
 
     Args:
         model: The model.
-        names: What messages call the two vectors of a ray.
+        names: Names of the two vectors of a ray in messages.
         first: Where rays start [m].
         second: Their directions, or where they end [m].
-        world: World of all rays, or of each; None where the first axis runs over the worlds.
+        world: World of all rays, or of each; None if the first axis runs over the worlds.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RayRequest:
         max_hits: int | None,
         out: RayHits | None,
     ) -> RayHits:
-        """Launch the kernel with what both kinds of rays share."""
+        """Launch the kernel with the arguments that both kinds of rays share."""
         view, batch, device = self.view, self.batch, self.device
         if hit_number < 0:
             raise ModelError(f"hit_number is {hit_number}, expected at least 0")

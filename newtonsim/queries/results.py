@@ -13,25 +13,25 @@ from newtonsim.kernels.queries.rays import RayHitView
 
 
 class RayHits:
-    """Where rays hit; one entry per ray, or one row of `max_hits` entries per ray.
+    """Hits of rays; one entry per ray, or one row of `max_hits` entries per ray.
 
     All arrays have the same shape. Where there is no hit, `shape`, `body` and `triangle` are -1, `distance`
     and `fraction` are infinite, and `point` and `normal` are zero.
 
     Attributes:
         distance: Distance along the ray [m], float.
-        fraction: Distance over the length of the direction that was given, float; of segments 0 at the start
+        fraction: Distance divided by the length of the given direction, float; for segments 0 at the start
             and 1 at the end.
         shape: Shapes, int.
         body: Bodies of the shapes, int; -1 for static shapes.
         point: Points [m], world, vec3.
         normal: Outward unit normals, world, vec3.
         triangle: Triangles of meshes and height fields, int; -1 for other shapes.
-        view: The same arrays as kernels take them, shape (rays, hits).
+        view: The same arrays as kernel arguments, shape (rays, hits).
     """
 
     def __init__(self, shape: tuple[int, ...], max_hits: int | None = None, device: wp.DeviceLike = None):
-        """Make room for hits.
+        """Allocate hits.
 
         Args:
             shape: Shape of the batch of rays.
@@ -72,18 +72,18 @@ class RayHits:
 class ClosestPoints:
     """Closest points of pairs of sets of shapes.
 
-    All arrays have the same shape, the first axis runs over the worlds. Where no two shapes are within reach,
+    All arrays have the same shape, the first axis runs over the worlds. If no two shapes are within range,
     `found` is 0, `shape_a` and `shape_b` are -1, `distance` is infinite and the rest is zero.
 
     Attributes:
-        found: 1 where there is a pair within reach, int.
+        found: 1 if there is a pair within range, int.
         distance: Signed distance [m], negative where the shapes overlap, float.
         normal: Unit normals from B to A, world, vec3; point_a - point_b = distance * normal.
         point_a: Points on A [m], world, vec3.
         point_b: Points on B [m], world, vec3.
         shape_a: Shapes of A, int.
         shape_b: Shapes of B, int.
-        view: The same arrays as kernels take them, flat.
+        view: The same arrays as kernel arguments, flat.
     """
 
     def __init__(self, shape: tuple[int, ...], device: wp.DeviceLike = None):
@@ -116,12 +116,12 @@ class ClosestPoints:
 
 
 class ShapesInBoxes:
-    """Shapes whose boxes meet given boxes.
+    """Shapes whose boxes overlap given boxes.
 
     Attributes:
         shape: Shapes in ascending order, then -1, int, shape (..., max_shapes).
         count: Number of shapes found, int, shape (...); if above max_shapes, the last ones are missing.
-        view: `shape` as kernels take it, shape (boxes, max_shapes).
+        view: `shape` as kernel argument, shape (boxes, max_shapes).
     """
 
     def __init__(self, shape: tuple[int, ...], max_shapes: int, device: wp.DeviceLike = None):

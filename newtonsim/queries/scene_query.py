@@ -1,4 +1,4 @@
-"""Questions about a scene: rays, closest points, overlap and boxes, for all worlds at once."""
+"""Queries of a scene: rays, closest points, overlap and boxes, for all worlds at once."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ ALL_BITS = 0xFFFFFFFF
 class SceneQuery:
     """Rays, closest points, overlap and boxes of a model's shapes at the poses of a state.
 
-    Call `update` after the bodies have moved, then ask. Things meet inside a world and with the global world
-    -1; worlds never see each other. Distances are those of the bare geometry, without contact thickness.
-    Whatever gets Warp arrays and a buffer `out` allocates nothing and can be captured into a graph. Kernels
-    can ask by `cast_ray` of `newtonsim.kernels.queries.rays` and `closest_on_shapes` of
+    Call `update` after the bodies have moved, then query. Queries see the shapes of one world and of the
+    global world -1; worlds never see each other. Distances are those of the bare geometry, without contact
+    thickness. Queries with Warp arrays and a buffer `out` allocate nothing and can be captured into a graph.
+    Kernels can query by `cast_ray` of `newtonsim.kernels.queries.rays` and `closest_on_shapes` of
     `newtonsim.kernels.queries.closest_points` with `view`.
 
     Example:
@@ -53,13 +53,14 @@ class SceneQuery:
 
     Attributes:
         model: The model.
-        view: What kernels take, `newtonsim.kernels.queries.rays.SceneView`.
+        view: Kernel argument, `newtonsim.kernels.queries.rays.SceneView`.
         shape_mask: Bits of each shape, uint32, shape (shape_count,); a query sees the shapes that share one
             with its own mask. All bits by default; assign to the array to change them.
         shape_lower: Lower corners of the boxes about the shapes at the last update [m], vec3, shape
-            (shape_count,); `shape_upper` likewise. Shapes of type NONE have lower = inf, upper = -inf.
+            (shape_count,); `shape_upper` has the upper ones. Shapes of type NONE have lower = inf, upper =
+            -inf.
         body_lower: Lower corners of the boxes about all shapes of each body [m], vec3, shape (body_count,);
-            `body_upper` likewise. Bodies without shapes have lower = inf, upper = -inf.
+            `body_upper` has the upper ones. Bodies without shapes have lower = inf, upper = -inf.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class SceneQuery:
             model: The model.
             visual: Whether shapes that collide with nothing are seen as well.
             surfaces: Whether meshes that collide as their convex hulls are seen as they are.
-            without: Shapes that are never seen, and so cost no time, bool, shape (shape_count,).
+            without: Shapes that are never seen and cost no time, bool, shape (shape_count,).
         """
         self.model = model
         device, count = model.device, model.shape_count
@@ -117,7 +118,7 @@ class SceneQuery:
         return np.array([known[id(source)] for source in self.model.shape_geo_src], np.int32)
 
     def _seen_shapes(self, visual: bool, without: npt.ArrayLike | None) -> list[np.ndarray]:
-        """Shapes of each world with the global ones, and last the global ones alone."""
+        """Return the shapes of each world with the global ones, and finally the global ones alone."""
         model = self.model
         if not model.shape_count:
             return [np.zeros(0, np.int32)] * (model.world_count + 1)
@@ -136,7 +137,7 @@ class SceneQuery:
         return [*(np.sort(np.concatenate([shapes, everywhere])) for shapes in own), everywhere]
 
     def update(self, state: State) -> SceneQuery:
-        """Take the poses of the bodies from a state; can be captured.
+        """Read the poses of the bodies from a state; can be captured.
 
         Args:
             state: The state, of which `body_q` is read.
@@ -164,10 +165,10 @@ class SceneQuery:
         return self
 
     def launch_update(self, launch: Launcher, body_q: wp.array) -> rays.SceneView:
-        """Take the poses of shapes by launches alone, as a part of a capture; boxes of bodies stay.
+        """Update the poses of shapes by launches only, as part of a capture; boxes of bodies are not updated.
 
         Args:
-            launch: For the worlds whose shapes are brought up to date.
+            launch: Launcher for the worlds whose shapes are updated.
             body_q: Poses of the bodies, transform, shape (body_count,).
 
         Returns:
@@ -208,27 +209,27 @@ class SceneQuery:
     ) -> RayHits:
         """Cast rays.
 
-        Each shape counts once on a ray, at the first point where the ray meets it; hits are in the order of
-        their distance, those at the same distance in the order of their shapes. A solid (convex shape,
-        distance field, infinite plane) is met from outside only: a ray that starts in it passes out of it,
-        unless `inside` is given. A surface (mesh, height field, finite plane) is met from both sides, unless
-        `backs` is false. Normals always point outward, to the front.
+        Each shape counts once per ray, at the first point where the ray hits it; hits are ordered by
+        distance, and by shape at equal distances. A solid (convex shape, distance field, infinite plane) is
+        hit from outside only: a ray that starts inside leaves it without a hit, unless `inside` is set. A
+        surface (mesh, height field, finite plane) is hit from both sides, unless `backs` is false. Normals
+        always point outward, to the front.
 
         Args:
             origins: Starting points [m], world, shape (..., 3); or a Warp array of vec3 of the batch's shape.
                 One ray is a batch (1,).
             directions: Directions of any length, likewise; both are broadcast to the shape of the batch.
-                A direction of length zero in a Warp array, which is not looked at, hits nothing.
+                A zero direction in a Warp array, which is not checked, hits nothing.
             world: World of all rays or of each; -1 for the global shapes alone. None if the model has one
                 world or the first axis of the batch runs over the worlds.
             max_distance: Length of the rays [m].
             mask: Bits of all rays or of each; shapes without any of these in `shape_mask` are not seen.
-            ignored_body: Body that all rays or each pass through, -1 for none.
-            backs: Whether surfaces are met from behind.
-            inside: Whether solids are met from within, where the ray leaves them.
-            hit_number: Hits to pass over: 0 for the first hit, 1 for the second one.
+            ignored_body: Body that all rays, or each ray, pass through, -1 for none.
+            backs: Whether surfaces are hit from behind.
+            inside: Whether solids are hit from inside, where the ray leaves them.
+            hit_number: Number of hits to skip: 0 for the first hit, 1 for the second one.
             max_hits: Hits to return for each ray, None for one.
-            out: Where to write, of the batch's shape; None for new arrays.
+            out: Buffer for the results, of the batch's shape; None for new arrays.
 
         Returns:
             The hits.
@@ -258,21 +259,21 @@ class SceneQuery:
         max_hits: int | None = None,
         out: RayHits | None = None,
     ) -> RayHits:
-        """Cast rays from point to point; `fraction` says where between the two a hit is.
+        """Cast rays from point to point; `fraction` gives the position of a hit between the two.
 
         A segment without length hits nothing.
 
         Args:
             starts: Starting points [m], as `origins` of `rays`.
             ends: End points [m], likewise.
-            world: As in `rays`; so are all that follow.
+            world: As in `rays`, like all that follow.
             mask: Bits.
             ignored_body: Body to pass through.
-            backs: Whether surfaces are met from behind.
-            inside: Whether solids are met from within.
-            hit_number: Hits to pass over.
+            backs: Whether surfaces are hit from behind.
+            inside: Whether solids are hit from inside.
+            hit_number: Number of hits to skip.
             max_hits: Hits to return for each ray.
-            out: Where to write.
+            out: Buffer for the results.
 
         Returns:
             The hits.
@@ -283,7 +284,7 @@ class SceneQuery:
         return request.cast(self.launch_view(), mask, ignored_body, backs, inside, hit_number, max_hits, out)
 
     def shapes(self, indices: npt.ArrayLike, *, per_world: bool = True) -> Selection:
-        """Select shapes, each a set of its own.
+        """Select shapes, each as its own set.
 
         Args:
             indices: Shapes, a number or an array.
@@ -357,23 +358,24 @@ class SceneQuery:
     ) -> ClosestPoints:
         """Find the signed distance and the closest points of sets of shapes.
 
-        Of two sets the pair of shapes with the least distance counts. Shapes of different worlds never meet,
-        a shape does not meet itself, and the order of equally near pairs is fixed. Overlapping convex shapes
-        have the depth of penetration; a mesh or height field that touches another shape the depth of the
-        deepest triangle, and what lies inside a closed mesh the way out through the nearest face; a distance
-        field has the depth of the deepest point of the other shape. Infinite planes are half-spaces.
+        Of two sets, the pair of shapes with the smallest distance is returned. Shapes of different worlds are
+        never compared, nor is a shape with itself, and the order of equally near pairs is fixed. The distance
+        of overlapping convex shapes is minus the penetration depth; that of a mesh or height field and
+        another shape is the depth of the deepest triangle, for a shape inside a closed mesh the way out
+        through the nearest face; that of a distance field is the depth of the deepest point of the other
+        shape. Infinite planes are half-spaces.
 
         Args:
             a: Sets, see `shapes`, `bodies`, `articulations` and `surroundings`.
             b: Sets to compare them with; both are broadcast to one shape.
-            max_distance: How far to look [m].
-            out: Where to write, of the shape of the batch; None for new arrays.
+            max_distance: Search distance [m].
+            out: Buffer for the results, of the batch's shape; None for new arrays.
 
         Returns:
             The closest points, shape (worlds or 1, ...).
 
         Raises:
-            ModelError: The shapes of the selections or of `out` do not go together, or two signed distance
+            ModelError: The shapes of the selections or of `out` do not match, or two signed distance
                 fields are compared.
         """
         if math.isnan(max_distance):
@@ -394,7 +396,7 @@ class SceneQuery:
         return out
 
     def _groups(self, a: Selection, b: Selection) -> tuple:
-        """Batch and kernel views of two selections; kept, so that asking again allocates nothing."""
+        """Batch and kernel views of two selections; kept, so that repeated queries allocate nothing."""
         known = self._pairs.setdefault(a, WeakKeyDictionary())
         if b not in known:
             batch, *indices = pair_up(a, b)
@@ -416,7 +418,7 @@ class SceneQuery:
         if field.any():
             has_a, has_b = (np.array([field[shapes].any() for shapes in s.sets], bool) for s in (a, b))
             if np.any(has_a[index_a] & has_b[index_b]):
-                raise ModelError("there are no closest points of two signed distance fields")
+                raise ModelError("closest points of two signed distance fields are not available")
 
     def overlaps(
         self, a: Selection, b: Selection, *, margin: float = 0.0, out: ClosestPoints | None = None
@@ -444,7 +446,7 @@ class SceneQuery:
         max_shapes: int = 32,
         out: ShapesInBoxes | None = None,
     ) -> ShapesInBoxes:
-        """Find the shapes whose boxes meet given boxes.
+        """Find the shapes whose boxes overlap given boxes.
 
         Args:
             lower: Lower corners [m], world, as `origins` of `rays`.
@@ -452,13 +454,13 @@ class SceneQuery:
             world: As in `rays`.
             mask: Bits; shapes without any of these in `shape_mask` are not seen.
             max_shapes: Shapes to return for each box.
-            out: Where to write, of the batch's shape; None for new arrays.
+            out: Buffer for the results, of the batch's shape; None for new arrays.
 
         Returns:
             The shapes of each box.
 
         Raises:
-            ModelError: Shapes do not go together or a number is out of range.
+            ModelError: Array shapes do not match or a number is out of range.
         """
         model, device = self.model, self.model.device
         low, high, batch = vector_pair(("lower", "upper"), lower, upper, device)
@@ -487,7 +489,7 @@ class SceneQuery:
         return out
 
     def launch_view(self) -> rays.SceneView:
-        """The view, without the ground plane while that is off."""
+        """The view, without the ground plane while it is switched off."""
         model = self.model
         self.view.disabled = -1 if model.ground else model.ground_shape
         return self.view

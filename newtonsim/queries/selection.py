@@ -42,12 +42,12 @@ def pair_up(a: Selection, b: Selection) -> tuple[tuple[int, ...], np.ndarray, np
         The shape of the batch, and the set of each of its entries in `a` and in `b`, int32, flat.
 
     Raises:
-        ModelError: Their shapes do not go together.
+        ModelError: Their shapes do not match.
     """
     try:
         batch = np.broadcast_shapes(a.batch, b.batch)
     except ValueError:
-        raise ModelError(f"selections {a.batch} and {b.batch} do not go together") from None
+        raise ModelError(f"selections {a.batch} and {b.batch} cannot be broadcast together") from None
     flat = [
         np.broadcast_to(np.arange(math.prod(s.batch), dtype=np.int32).reshape(s.batch), batch).reshape(-1)
         for s in (a, b)
@@ -61,7 +61,7 @@ def local_indices(
     """Return indices into the model (worlds or 1, ...).
 
     Args:
-        name: What is counted, for messages.
+        name: Kind of element, for messages.
         indices: Whole numbers of any shape.
         start: First element of each world (worlds,).
         end: End of each world (worlds,).
@@ -84,7 +84,7 @@ def local_indices(
 
 
 def is_closed(source) -> bool:
-    """Whether a mesh bounds a solid: each edge joins two triangles that run through it in opposite ways."""
+    """Whether a mesh bounds a solid: each edge joins two triangles that traverse it in opposite ways."""
     if not isinstance(source, Mesh) or not len(source.indices):
         return False
     _, same = np.unique(source.vertices, axis=0, return_inverse=True)

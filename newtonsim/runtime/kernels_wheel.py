@@ -80,7 +80,7 @@ def machine() -> dict[str, str]:
 def misfit(index: dict[str, Any]) -> str | None:
     """Why a wheel's contents do not fit this installation and this machine, None if they do."""
     if index.get("warp") != wp.__version__:
-        return f"it is for Warp {index.get('warp')}, and this is {wp.__version__}"
+        return f"it is for Warp {index.get('warp')}, but this is {wp.__version__}"
     if index.get("fingerprint") != fingerprint():
         return f"it was built from other kernels, those of newtonsim {index.get('newtonsim')}"
     if index.get("machine") != machine():
@@ -91,7 +91,7 @@ def misfit(index: dict[str, Any]) -> str | None:
 
 def leave_alone(reason: str) -> None:
     """Say on stderr that the wheel is not used, once."""
-    _say(f"newtonsim: the wheel of compiled kernels is left alone: {reason}")
+    _say(f"newtonsim: the wheel of compiled kernels is not used: {reason}")
 
 
 @functools.cache

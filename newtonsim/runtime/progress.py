@@ -155,7 +155,7 @@ class SweepProgress(ProgressLine):
     def _now(self) -> str:
         seconds, new = self._seconds(), self._done - self._before
         text = f"sweeping: {self._done} of {self._count} candidates, {seconds:.0f} s"
-        return text + (f", {seconds / new * (self._count - self._done):.0f} s to go" if new else "")
+        return text + (f", {seconds / new * (self._count - self._done):.0f} s left" if new else "")
 
     def _end(self) -> str:
         earlier = f" ({self._before} of them in an earlier run)" if self._before else ""

@@ -97,7 +97,7 @@ def lanes_on_gpu(model: Model, limits: Limits = CARD) -> dict[str, int]:
     ]
     if smaller:
         name = next(iter(model.body_key), "no body")
-        what = f"the model that begins with body {name!r}, {dofs:,} dofs a world"
+        what = f"the model that starts with body {name!r}, {dofs:,} dofs a world"
         warnings.warn(f"{what}, runs on a GPU with {'; '.join(smaller)}", SmallTeamWarning, stacklevel=2)
     return lanes
 

@@ -1,1 +1,1 @@
-"""What is simulated: the model, its states and controls, and how their arrays are laid out."""
+"""What is simulated: the model, its states and controls, and the layout of their arrays."""

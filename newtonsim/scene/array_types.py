@@ -1,8 +1,9 @@
-"""The arrays of Model, State and Control and the lists of ModelBuilder as editors and type checkers see them.
+"""The arrays of Model, State and Control and the lists of ModelBuilder, as editors and type checkers see
+them.
 
-What they hold is told by the tables of `newtonsim.scene.arrays`, which create them and which no type checker
-reads; a test compares both. An array is declared as one although it is None in a model without such elements:
-a program knows what its model has.
+The tables of `newtonsim.scene.arrays`, which create them and which no type checker reads, say what they hold;
+a test compares both. An array is declared as an array although it is None in a model without such elements: a
+program knows what its model has.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
 
     class ColumnAttribute:
-        """A list of the builder: reads as a Column, and whatever is assigned becomes one."""
+        """A list of the builder: it reads as a Column, and any assigned value becomes one."""
 
         def __get__(self, builder: object, owner: type | None = None) -> Column: ...
         def __set__(self, builder: object, items: Iterable[Any]) -> None: ...
@@ -245,7 +246,7 @@ class ModelArrays:
 
 
 class DerivedArrays:
-    """What a Model works out from its arrays; None until then, and without such elements."""
+    """What a Model computes from its arrays; None before that, and in models without such elements."""
 
     gravity_vec: wp.array[wp.vec3]
     particle_inv_mass: wp.array[wp.float32]

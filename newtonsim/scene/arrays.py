@@ -3,8 +3,8 @@
 One row says what an array holds, how long it is and whether gradients flow through it. The builder copies
 worlds, checks its lists and allocates the model by reading this table, so a new array is one new row.
 
-`per` names what there is one entry of: "body", "joint", "axis" (one per joint axis), "coord" (`joint_q`),
-"dof" (`joint_qd`), "constraint", "constraint_axis" (one per free axis of a loop joint), "shape",
+`per` names the elements that have one entry each: "body", "joint", "axis" (one per joint axis), "coord"
+(`joint_q`), "dof" (`joint_qd`), "constraint", "constraint_axis" (one per free axis of a loop joint), "shape",
 "contact_pair", "tendon", "tendon_element" (of a path), "tendon_equality", "particle", "spring", "tri",
 "edge", "tet", "muscle", "muscle_point".
 """
@@ -15,7 +15,7 @@ from typing import Any
 import warp as wp
 
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
-"""solref and solimp that MuJoCo takes where a file gives none."""
+"""MuJoCo's defaults of solref and solimp."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +24,16 @@ class ArraySpec:
 
     Attributes:
         name: Attribute of ModelBuilder and Model.
-        per: What there is one entry of.
+        per: Kind of element that has one entry.
         dtype: Warp type of an entry; None for lists that stay on the host (keys, colours).
-        unit: SI unit, "" where there is none.
+        unit: SI unit, "" if there is none.
         doc: What it holds.
-        columns: Second dimension of a two-dimensional array, 0 for one dimension.
-        flat: Consecutive list items that make one entry (spring_indices).
+        columns: Size of the second dimension, 0 for a one-dimensional array.
+        flat: Number of consecutive list items that form one entry (spring_indices).
         index_of: The entries are indices of this kind; -1 means none.
-        grad: The array takes part in differentiation.
-        allow_inf: Infinite values are legal.
-        host: Present in the builder only; the model receives it by other means (structs, host lists).
+        grad: Whether the array takes part in differentiation.
+        allow_inf: Whether infinite values are allowed.
+        host: Whether only the builder has it; the model receives it by other means (structs, host lists).
     """
 
     name: str
@@ -127,7 +127,7 @@ _BODY = [
         "body",
         wp.int32,
         "",
-        "Whether a body is there; one number for all bodies of a tree, may change between steps",
+        "Whether a body is present; the same for all bodies of a tree; may change between steps",
     ),
     ArraySpec("body_key", "body", None, "", "Names"),
 ]
@@ -221,7 +221,7 @@ _JOINT = [
         "axis",
         wp.float32,
         "rad or m",
-        "Distance from which on the limits act, with solref",
+        "Distance at which the limits begin to act, with solref",
     ),
     ArraySpec("joint_stiffness", "axis", wp.float32, "N m/rad or N/m", "Passive spring stiffness", grad=True),
     ArraySpec(
@@ -393,14 +393,18 @@ _SHAPE = [
         "shape_solmix", "shape", wp.float32, "", "Weight of solref and solimp beside the other shape's"
     ),
     ArraySpec(
-        "shape_priority", "shape", wp.int32, "", "The shape of higher priority alone decides about a contact"
+        "shape_priority",
+        "shape",
+        wp.int32,
+        "",
+        "Of two shapes, the one of higher priority sets the contact parameters",
     ),
     ArraySpec(
         "shape_condim",
         "shape",
         wp.int32,
         "",
-        "Dimensions of contacts: 1 for none but the normal, 0 for what the coefficients of friction say",
+        "Dimensions of contacts: 1 for the normal only, 0 to derive them from the coefficients of friction",
     ),
     ArraySpec("shape_world", "shape", wp.int32, "", "World of each shape, -1 for the global one"),
     ArraySpec(
@@ -438,7 +442,7 @@ _CONTACT_PAIR = [
         "contact_pair",
         wp.int32,
         "",
-        "Pairs of shapes with contact parameters of their own, in any order",
+        "Pairs of shapes with their own contact parameters, in any order",
         columns=2,
         index_of="shape",
     ),
@@ -471,7 +475,7 @@ _TENDON = [
     ArraySpec("tendon_spring_upper", "tendon", wp.float32, "m", "Largest rest length", grad=True),
     ArraySpec("tendon_limit_lower", "tendon", wp.float32, "m", "Least length", grad=True, allow_inf=True),
     ArraySpec("tendon_limit_upper", "tendon", wp.float32, "m", "Largest length", grad=True, allow_inf=True),
-    ArraySpec("tendon_limit_margin", "tendon", wp.float32, "m", "Distance from which on the limits act"),
+    ArraySpec("tendon_limit_margin", "tendon", wp.float32, "m", "Distance at which the limits begin to act"),
     ArraySpec("tendon_limit_solref", "tendon", wp.float32, "", "As `joint_limit_solref`", columns=2),
     ArraySpec("tendon_limit_solimp", "tendon", wp.float32, "", "As `joint_limit_solimp`", columns=5),
     ArraySpec("tendon_friction", "tendon", wp.float32, "N", "Dry friction", grad=True),
@@ -494,7 +498,8 @@ _TENDON = [
         "tendon_element",
         wp.int32,
         "",
-        "0 joint axis, 1 point of a body, 2 pulley, 3 ball or cylinder, 4 on its axis, 5 at its side",
+        "0 joint axis, 1 point of a body, 2 pulley, 3 sphere or cylinder, 4 point on its axis, 5 point on "
+        "its side",
     ),
     ArraySpec(
         "tendon_element_axis", "tendon_element", wp.int32, "", "Joint axes, -1 for none", index_of="axis"
@@ -532,7 +537,7 @@ _TENDON = [
         "tendon_equality",
         wp.float32,
         "",
-        "First length as polynomial of the second",
+        "Coefficients of the first length as a polynomial of the second",
         columns=5,
     ),
     ArraySpec(

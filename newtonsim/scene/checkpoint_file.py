@@ -1,8 +1,8 @@
-"""Files of named arrays and facts: written as a whole or not at all, and read only if every byte is right.
+"""Files of named arrays and facts, written completely or not at all, and read only if every byte is right.
 
 Layout, all numbers little-endian: 8 bytes `MAGIC`; the format version, uint32; the length of the header,
 uint64; the header, JSON in UTF-8 with "facts" and, by name of the array, its NumPy type, shape and place; the
-bytes of the arrays, one after the other; and last the SHA-256 of all that is before.
+bytes of the arrays, one after the other; and finally the SHA-256 of everything before it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ VERSION = 1
 _HEAD = struct.Struct("<8sIQ")
 _HASH = 32
 _KINDS = "biuf"
-"""Kinds of NumPy types that arrays may have: no objects, no texts."""
+"""Kinds of NumPy types that arrays may have: neither objects nor strings."""
 
 
 def write_file(path: str | os.PathLike, facts: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a file; one of that name is replaced when the new one is complete on the disk.
+    """Write a file; an existing one is replaced once the new one is complete on disk.
 
     Args:
         path: The file.
-        facts: What can be said in JSON.
+        facts: Values that JSON can express.
         arrays: Arrays of numbers by name.
 
     Raises:
-        CheckpointError: It cannot be written; a file that was there is as before.
+        CheckpointError: It cannot be written; an existing file is left unchanged.
     """
     held = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     table, place = {}, 0
@@ -55,14 +55,14 @@ def write_file(path: str | os.PathLike, facts: dict[str, Any], arrays: dict[str,
 
 
 def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file beside its place, and move it there when it is complete on the disk.
+    """Write a file under a temporary name, and rename it when it is complete on disk.
 
     Args:
-        path: The file; one of that name is replaced.
+        path: The file; an existing one is replaced.
         pieces: Its contents.
 
     Raises:
-        CheckpointError: It cannot be written; a file that was there is as before.
+        CheckpointError: It cannot be written; an existing file is left unchanged.
     """
     part = None
     try:
@@ -82,13 +82,13 @@ def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -
 
 
 def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read facts and arrays; what is read does not exceed the size of the file.
+    """Read facts and arrays; never more bytes than the file has.
 
     Args:
         path: The file.
 
     Raises:
-        CheckpointError: It cannot be read, is none, is of another version, or is damaged.
+        CheckpointError: It cannot be read, is not a checkpoint, has another version, or is damaged.
     """
     path = os.fspath(path)
     try:
@@ -97,20 +97,20 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.nda
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error
     if len(data) < _HEAD.size + _HASH or data[: len(MAGIC)] != MAGIC:
-        raise CheckpointError(f"{path}: this is no checkpoint, or the file was cut off")
+        raise CheckpointError(f"{path}: not a checkpoint, or truncated")
     _, version, length = _HEAD.unpack_from(data)
     if version != VERSION:
-        raise CheckpointError(f"{path}: format version {version}, and this program reads {VERSION}")
+        raise CheckpointError(f"{path}: format version {version}, but this program reads {VERSION}")
     body = memoryview(data)[:-_HASH]
     if hashlib.sha256(body).digest() != data[-_HASH:]:
-        raise CheckpointError(f"{path}: the file is damaged: its hash does not fit its contents")
+        raise CheckpointError(f"{path}: the file is damaged: its hash does not match its contents")
     try:
         header = json.loads(bytes(body[_HEAD.size : _HEAD.size + length]))
         rest = body[_HEAD.size + length :]
         arrays = {name: _array(rest, *entry) for name, entry in header["arrays"].items()}
         return dict(header["facts"]), arrays
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError, SyntaxError) as error:
-        raise CheckpointError(f"{path}: the header of the file makes no sense: {error}") from error
+        raise CheckpointError(f"{path}: the header of the file is invalid: {error}") from error
 
 
 def _array(data: memoryview, kind: str, shape: list[int], place: int) -> np.ndarray:

@@ -1,8 +1,8 @@
-"""Colouring of particles, so that those of one colour can be updated at once.
+"""Colouring of particles, so that those of one colour can be updated in parallel.
 
 Pereira, Palsberg, "Register allocation via coloring of chordal graphs", APLAS 2005 (maximum cardinality
 search); Ton-That, Kry, Andrews, "Parallel block Neo-Hookean XPBD using graph clustering", Computers &
-Graphics 110, 2023 (degree-ordered greedy). The searches are those of `warp.utils`; the graph is made here.
+Graphics 110, 2023 (degree-ordered greedy). `warp.utils` provides the searches; the graph is built here.
 """
 
 import warnings
@@ -60,9 +60,9 @@ def color_particles(
         edge_indices: Bending edges (n, 4), empty to leave bending out.
         tet_indices: Tetrahedra (n, 4).
         spring_indices: Springs, flat.
-        balance: Whether to even out the sizes of the colours.
+        balance: Whether to balance the sizes of the colours.
         target_ratio: Ratio of the largest to the smallest colour at which balancing stops.
-        algorithm: Which search.
+        algorithm: The search algorithm.
 
     Returns:
         The particles of each colour, int32.
@@ -80,7 +80,7 @@ def color_particles(
 def _color_graph(
     nodes: int, graph: np.ndarray, algorithm: ColoringAlgorithm, balance_to: float | None = None
 ) -> list[np.ndarray]:
-    """Colour the nodes of a graph of edges (m, 2); even out colours up to the ratio `balance_to`."""
+    """Colour the nodes of a graph of edges (m, 2); balance colours up to the ratio `balance_to`."""
     if len(graph) == 0:
         return [np.arange(nodes, dtype=np.int32)]
     search = wp.utils.GraphColoringAlgorithm

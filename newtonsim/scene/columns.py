@@ -1,8 +1,9 @@
-"""Lists that keep copies of a builder packed until somebody looks at an item.
+"""Lists that keep copies of a builder packed until an item is accessed.
 
-Thousands of worlds are copies of one robot. As Python objects their items would cost far more time and memory
-than the model itself, and `finalize` wants arrays anyway. So a builder's lists hold what `add_builder` and
-`replicate` append as blocks, and turn them into items when an item inside a block is read or written.
+Thousands of worlds are copies of one robot. As Python objects, their items would cost far more time and
+memory than the model itself, and `finalize` needs arrays anyway. So a builder's lists store what
+`add_builder` and `replicate` append as blocks, and convert a block to items when one of its items is read or
+written.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ def element_shape(spec: ArraySpec) -> tuple[int, ...]:
 
 
 def to_list(spec: ArraySpec, array: np.ndarray) -> list:
-    """Convert an array to list items of the kind that the builder keeps.
+    """Convert an array to list items of the type that the builder keeps.
 
-    Vectors and transforms become Warp values that share one block of memory, without a call per item.
+    Vectors and transforms become Warp values that share one block of memory, without one call per item.
     """
     if spec.dtype is wp.mat33:
         return list(np.array(array, np.float64))
@@ -57,7 +58,7 @@ def to_array(spec: ArraySpec, values: Column | list) -> np.ndarray:
     """Convert a list of the builder to an array of the model's type.
 
     Raises:
-        ModelError: An item has the wrong shape or is no number.
+        ModelError: An item has the wrong shape or is not a number.
     """
     parts = values.parts() if isinstance(values, Column) else [values]
     arrays = [_part_array(spec, part) for part in parts if len(part)]
@@ -107,7 +108,7 @@ class Tiles:
 
 
 class Column(MutableSequence[Any]):
-    """A list of the builder; see the module's description for what makes it different from `list`.
+    """A list of the builder; the module's docstring says how it differs from `list`.
 
     Args:
         spec: What the items are.
@@ -123,7 +124,7 @@ class Column(MutableSequence[Any]):
         self._tail: list = list(items)
 
     def parts(self) -> list[list | np.ndarray | Tiles]:
-        """Return lists, arrays and tiles that make up the column, to be read only."""
+        """Return the lists, arrays and tiles that make up the column, for reading only."""
         return [*self._blocks, self._tail]
 
     def append_block(self, block: list | np.ndarray | Tiles) -> None:
@@ -141,7 +142,7 @@ class Column(MutableSequence[Any]):
         self._packed_count += len(block)
 
     def copy(self) -> Column:
-        """Return a column of its own with the same items."""
+        """Return an independent column with the same items."""
         twin = Column(self.spec, self._tail)
         twin._blocks = self._blocks.copy()
         twin._packed_count = self._packed_count
@@ -154,7 +155,7 @@ class Column(MutableSequence[Any]):
         return twin
 
     def items(self) -> list:
-        """Return the list of all items; it is the column's own, changes show."""
+        """Return the column's own list of all items; changes to it show in the column."""
         if self._blocks:
             self._tail = list(chain.from_iterable(map(self._items_of, self.parts())))
             self._blocks, self._packed_count = [], 0
@@ -170,9 +171,9 @@ class Column(MutableSequence[Any]):
         return to_list(self.spec, np.tile(part.block, (part.copies, *[1] * (part.block.ndim - 1))))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """Return the items as an array, without making items of blocks that are arrays."""
+        """Return the items as an array, without unpacking blocks that are arrays."""
         if copy is False:
-            raise ValueError("a list has to be copied to become an array")
+            raise ValueError("a list must be copied to become an array")
         arrays = [self._numbers(part) for part in self.parts() if len(part)]
         if not arrays:
             return np.zeros(0, dtype)
@@ -189,7 +190,7 @@ class Column(MutableSequence[Any]):
         return self._packed_count + len(self._tail)
 
     def _local(self, index: Any) -> Any:
-        """Return the place in `_tail` that an index means; packed items it reaches are unpacked first."""
+        """Return the position in `_tail` of an index; packed items are unpacked first if it reaches them."""
         if not self._blocks:
             return index
         if isinstance(index, slice):
@@ -263,13 +264,13 @@ class Column(MutableSequence[Any]):
 
 
 def distinct(values: Column | Sequence) -> tuple[list, np.ndarray]:
-    """Return the distinct objects among references, and which of them each item is.
+    """Return the distinct objects among references, and the index of each item's object.
 
     Args:
         values: References, such as the sources of shapes.
 
     Returns:
-        The objects in the order in which they first occur, and their numbers, shape (len(values),).
+        The objects in order of first occurrence, and the index of each value's object, shape (len(values),).
     """
     known: dict[int, int] = {}
     objects: list = []
@@ -290,7 +291,7 @@ def distinct(values: Column | Sequence) -> tuple[list, np.ndarray]:
 
 
 class PairSet(MutableSet[tuple[int, int]]):
-    """A set of pairs of shapes, which keeps the pairs of copies packed until one is asked for."""
+    """A set of pairs of shapes, which keeps the pairs of copies packed until one is accessed."""
 
     __slots__ = ("_blocks", "_pairs")
 
@@ -303,18 +304,18 @@ class PairSet(MutableSet[tuple[int, int]]):
         self._blocks.append(pairs)
 
     def array(self) -> np.ndarray:
-        """Return the pairs (n, 2) in any order; a pair may come more than once."""
+        """Return the pairs (n, 2) in any order; a pair may occur more than once."""
         own = np.array(list(self._pairs), np.int64).reshape(-1, 2)
         return np.concatenate([own, *self._blocks])
 
     def copy(self) -> PairSet:
-        """Return a set of its own with the same pairs."""
+        """Return an independent set with the same pairs."""
         twin = PairSet(self._pairs)
         twin._blocks = self._blocks.copy()
         return twin
 
     def items(self) -> set[tuple[int, int]]:
-        """Return the set of all pairs; it is the own one, changes show."""
+        """Return the internal set of all pairs; changes to it show here."""
         for block in self._blocks:
             self._pairs.update(zip(*block.T.tolist()))
         self._blocks = []

@@ -1,4 +1,4 @@
-"""Arrays of users have to be contiguous: kernels rely on it, see `newtonsim.runtime.indexing`."""
+"""Arrays from users must be contiguous: kernels rely on it, see `newtonsim.runtime.indexing`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from newtonsim.errors import NewtonsimError
 
 
 def check_contiguous(name: str, array: object) -> None:
-    """Refuse an array that kernels would read wrongly.
+    """Refuse an array that kernels would read incorrectly.
 
     Args:
-        name: What it is to the user.
-        array: The array; what is no `wp.array` passes.
+        name: Its name in messages.
+        array: The array; anything but a `wp.array` passes.
 
     Raises:
         NewtonsimError: It is not contiguous.

@@ -6,9 +6,9 @@ from newtonsim.scene.fitting import ArrayGroup
 
 
 class Control(ControlArrays, ArrayGroup):
-    """What drives joints, muscles and elastic elements. Make one with `Model.control`.
+    """Inputs of joints, muscles and elastic elements. Create one with `Model.control`.
 
-    Arrays of things that the model does not have are None.
+    Arrays of elements that the model does not have are None.
 
     Attributes:
         joint_act: Control inputs, whose meaning is `Model.joint_axis_mode`, shape (joint_axis_count,).

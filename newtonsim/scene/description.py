@@ -1,4 +1,4 @@
-"""A model as tables for people: what is in one world, with names, types, coordinates and units."""
+"""Human-readable tables of a model: the contents of one world, with names, types, coordinates and units."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from newtonsim.scene.joint_types import JOINT_KINDS
 from newtonsim.scene.shape_types import SIZE_NAMES
 
 NO_LIMIT = 1.0e5
-"""Limits beyond this are none; readers of robot files write such numbers for axes without limits."""
+"""Limits beyond this count as none; importers write such numbers for axes without limits."""
 
 _ELEMENTS = ("particle", "spring", "tri", "edge", "tet", "muscle")
 
@@ -27,11 +27,11 @@ class DescriptionMethods:
     def describe(self, world: int = 0) -> str:
         """Return tables of the bodies, joints, shapes and constraints of one world, for people to read.
 
-        Numbers of elements are those of the whole model, so that they lead into its arrays. Values are those
-        that a new `state()` starts from.
+        Indices of elements are those of the whole model, so that they index its arrays. Values are those of a
+        new `state()`.
 
         Args:
-            world: The world; -1 for what belongs to the global world, which all worlds see.
+            world: The world; -1 for the global world, which all worlds share.
 
         Raises:
             ModelError: There is no such world.
@@ -70,12 +70,12 @@ class HostView:
 
 
 def table(kind: str, headings: Sequence[str], rows: Iterable[tuple[int, Sequence[str]]]) -> str:
-    """Return numbered rows below a line of headings, each column as wide as its widest cell; "" without rows.
+    """Return numbered rows below a line of headings, columns as wide as their widest cells; "" without rows.
 
     Args:
-        kind: What the rows are.
+        kind: Kind of the rows.
         headings: Names of the columns.
-        rows: Number and cells of each.
+        rows: Index and cells of each row.
     """
     lines = [(kind, *headings), *((str(number), *cells) for number, cells in rows)]
     if len(lines) == 1:
@@ -88,26 +88,26 @@ def table(kind: str, headings: Sequence[str], rows: Iterable[tuple[int, Sequence
 
 
 def numbers(values: Iterable[float]) -> str:
-    """Return numbers in brackets with four digits each."""
+    """Return numbers in brackets, with four digits each."""
     return f"({', '.join(f'{float(value) + 0.0:.4g}' for value in values)})"
 
 
 def name_of(model: HostView, kind: str, number: int) -> str:
-    """Return the key of a body, joint, shape or constraint, or its kind and number if it has none."""
+    """Return the key of a body, joint, shape or constraint, or its kind and index if it has none."""
     if number < 0:
         return "world"
     return getattr(model, f"{kind}_key")[number] or f"{kind} {number}"
 
 
 def of_world(model: HostView, kind: str, world: int) -> np.ndarray:
-    """Numbers of the bodies, joints or shapes of a world, or of the global one (-1), in order."""
+    """Return the indices of the bodies, joints or shapes of a world, or of the global one (-1), in order."""
     if not getattr(model, f"{kind}_count"):
         return np.zeros(0, int)
     return np.flatnonzero(getattr(model, f"{kind}_world") == world)
 
 
 def constraints_of_world(model: HostView, world: int) -> np.ndarray:
-    """Numbers of the constraints between bodies or joint axes of a world, in order."""
+    """Return the indices of the constraints between bodies or joint axes of a world, in order."""
     if not model.constraint_count:
         return np.zeros(0, int)
     bodies = np.append(model.body_world, -1)
@@ -120,7 +120,7 @@ def constraints_of_world(model: HostView, world: int) -> np.ndarray:
 
 
 def joint_parts(model: HostView, joint: int) -> tuple[str, str]:
-    """Return what the coordinates of a joint are and where they start, and what its axes are."""
+    """Return the meaning of a joint's coordinates, where they start, and its axes."""
     made_of = JOINT_KINDS[JointType(int(model.joint_type[joint]))]
     linear, angular = model.joint_axis_dim[joint].tolist()
     first, end = model.joint_q_start[joint : joint + 2].tolist()
@@ -172,7 +172,7 @@ def _joints(model: HostView, world: int) -> Iterator[tuple[int, tuple[str, ...]]
 
 
 def _axis(model: HostView, axis: int, linear: bool) -> str:
-    """Return direction, limits and drive of one axis."""
+    """Return the direction, limits and drive of one axis."""
     unit, effort = ("m", "N") if linear else ("rad", "N m")
     parts = [f"{'along' if linear else 'about'} {numbers(model.joint_axis[axis])}"]
     low, high = (getattr(model, f"joint_limit_{end}")[axis] for end in ("lower", "upper"))

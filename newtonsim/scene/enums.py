@@ -10,12 +10,12 @@ import numpy as np
 
 
 def among(values: np.ndarray, kinds: Iterable[int]) -> np.ndarray:
-    """Return which of the values (n,) are one of a few constants; for these a tenth of `np.isin`'s time."""
+    """Return which of the values (n,) are among a few constants, in a tenth of `np.isin`'s time."""
     return (values[:, None] == np.array([int(kind) for kind in kinds])).any(axis=1)
 
 
 class JointType(IntEnum):
-    """Kind of joint; decides how many coordinates and degrees of freedom it has."""
+    """Type of joint; decides how many coordinates and degrees of freedom it has."""
 
     PRISMATIC = 0
     REVOLUTE = 1
@@ -29,7 +29,7 @@ class JointType(IntEnum):
 
 
 class ConstraintType(IntEnum):
-    """Kind of constraint between bodies or joint axes, beside the joints of the kinematic trees."""
+    """Type of constraint between bodies or joint axes, in addition to the joints of the kinematic trees."""
 
     LOOP = 0
     DISTANCE = 1

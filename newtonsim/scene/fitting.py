@@ -1,4 +1,4 @@
-"""Whether arrays have the sizes that a model asks for: kernels do not look and would touch foreign memory."""
+"""Checks of the sizes of arrays: kernels do not check them, and would access foreign memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from newtonsim.scene.revisions import Revised
 
 
 class Counted(Protocol):
-    """What is asked of a model, beside the attributes that `COUNTS` names."""
+    """What is needed of a model, in addition to the attributes that `COUNTS` names."""
 
     device: wp.Device
     world_count: int
@@ -22,7 +22,7 @@ class Counted(Protocol):
 class ArrayGroup(Revised):
     """Base of State and Control: arrays of one table, whose lengths are the counts of a model.
 
-    What was found to fit is not looked at again until an array is replaced, so that a step can ask.
+    Arrays that fit are not checked again until one is replaced, so that every step can afford the check.
     """
 
     specs: ClassVar[tuple[ArraySpec, ...]] = ()
@@ -73,7 +73,7 @@ class Sizes:
         """Check arrays by the names of the table.
 
         Args:
-            holder: What has them as attributes.
+            holder: The object with the arrays as attributes.
 
         Raises:
             ModelError: One is missing or has another length, type or device.
@@ -88,7 +88,7 @@ class Sizes:
             raise ModelError(f"expected something with {names}, got a {type(holder).__name__}")
         for name, shape, dtype in self.expected:
             if not hasattr(holder, name):
-                raise ModelError(f"{name}: a {type(holder).__name__} has none")
+                raise ModelError(f"{name}: missing from a {type(holder).__name__}")
             self._check_array(name, shape, dtype, getattr(holder, name))
         if held is not None:
             held["_fits"] = (self, held.get("revision", 0))

@@ -1,4 +1,4 @@
-"""What each type of joint is made of: one table, which whoever lays out coordinates reads.
+"""Coordinates of each type of joint, in one table that all code reads which lays out coordinates.
 
 A joint's coordinates are a position, a quaternion xyzw, and one number for each of its axes, linear ones
 first; its degrees of freedom are the rotation, the translation, and one for each axis.
@@ -20,7 +20,7 @@ class JointKind:
 
     Attributes:
         axes: Linear and angular axes that it takes; None for up to three of each.
-        place: Numbers of its coordinates that are a position [m], which come first.
+        place: Number of its coordinates that are a position [m]; they come first.
         quaternion: Whether a quaternion follows them.
     """
 
@@ -30,12 +30,12 @@ class JointKind:
 
     @property
     def own_coords(self) -> int:
-        """Coordinates beside those of axes."""
+        """Number of coordinates in addition to those of the axes."""
         return self.place + 4 * self.quaternion
 
     @property
     def own_dofs(self) -> int:
-        """Degrees of freedom beside those of axes."""
+        """Number of degrees of freedom in addition to those of the axes."""
         return self.place + 3 * self.quaternion
 
 
@@ -52,14 +52,14 @@ JOINT_KINDS = {
 }
 
 FLOATING = tuple(kind for kind, joint in JOINT_KINDS.items() if joint.place)
-"""Types that leave all six degrees of freedom to the child."""
+"""Types that leave the child all six degrees of freedom."""
 
 TURNING = tuple(kind for kind, joint in JOINT_KINDS.items() if joint.quaternion)
 """Types with a quaternion among their coordinates."""
 
 
 def is_floating(kind: np.ndarray) -> np.ndarray:
-    """Which of the types (n,) are `FLOATING`, bool (n,)."""
+    """Return which of the types (n,) are `FLOATING`, bool (n,)."""
     return among(kind, FLOATING)
 
 
@@ -78,7 +78,7 @@ def coordinate_counts(kind: np.ndarray, axes: np.ndarray) -> tuple[np.ndarray, n
 
 
 def quaternion_starts(kind: np.ndarray, q_start: Sequence[int] | np.ndarray) -> np.ndarray:
-    """First coordinates of the quaternions of those joints that have one.
+    """Return the first coordinates of the quaternions of joints that have one.
 
     Args:
         kind: JointType, shape (n,).
@@ -88,7 +88,7 @@ def quaternion_starts(kind: np.ndarray, q_start: Sequence[int] | np.ndarray) -> 
 
 
 def axes_problem(kind: JointType, axes: tuple[int, int]) -> str | None:
-    """Return what is wrong with the numbers of linear and angular axes of a joint, None if nothing is."""
+    """Return what is wrong with the numbers of linear and angular axes of a joint, None if they are valid."""
     expected = JOINT_KINDS[kind].axes
     if expected is not None and axes != expected:
         return f"{kind.name} takes (linear, angular) axes {expected}, got {axes}"

@@ -1,4 +1,4 @@
-"""The ground plane of a model whose builder set none: made when it is first switched on."""
+"""The ground plane of a model whose builder set none: it is made when it is first switched on."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from newtonsim.scene.columns import Column
 from newtonsim.scene.revisions import counted
 
 RADIUS = 1.0e6
-"""Collision radius of an endless plane [m]."""
+"""Collision radius of an infinite plane [m]."""
 
 
 def append_ground(model: Any, plane: dict[str, Any]) -> None:
-    """Append a ground plane to the shapes of a model, as `finalize` does where the builder has set one.
+    """Append a ground plane to the shapes of a model, as `finalize` does if the builder has set one.
 
     Args:
-        model: The model, a `Model`; nobody has laid out contacts by its shapes yet.
+        model: The model, a `Model`; nothing may depend on its shapes yet.
         plane: One entry of each array of shapes, by the names of `MODEL_ARRAYS`.
 
     Raises:
-        ModelError: A solver, a query or a contact buffer counts on the shapes that there are.
+        ModelError: A solver, a query or a contact buffer depends on the existing shapes.
     """
     if model.shapes_settled:
         raise ModelError(
-            "ground: the model has no ground plane yet, and a solver or a query counts on the shapes that it "
-            "has; switch the ground on before they are made, or call set_ground_plane before finalize"
+            "ground: the model has no ground plane yet, and a solver or a query depends on its existing "
+            "shapes; switch the ground on before they are made, or call set_ground_plane before finalize"
         )
     ground = model.shape_count
     for spec in MODEL_ARRAYS:
@@ -50,7 +50,7 @@ def append_ground(model: Any, plane: dict[str, Any]) -> None:
 
 
 def _append_structs(model: Any, plane: dict[str, Any]) -> None:
-    """Give the structs of materials and geometry arrays that are longer by the plane."""
+    """Give the structs of materials and geometry arrays with an entry for the plane."""
     specs = {spec.name: spec for spec in MODEL_ARRAYS}
     materials, geometry = counted(ModelShapeMaterials), counted(ModelShapeGeometry)
     for name in ("ke", "kd", "kf", "ka", "mu", "restitution"):
@@ -66,7 +66,7 @@ def _append_structs(model: Any, plane: dict[str, Any]) -> None:
 
 
 def _append_pairs(model: Any, ground: int) -> None:
-    """Let the plane meet what meets a ground and moves, and keep the filters, which count with the shapes."""
+    """Pair the plane with moving shapes that collide with a ground, and renumber the filters."""
     rules = model.contact_rules
     a, b = np.divmod(rules.filter_keys, max(ground, 1))
     model.contact_rules = type(rules)(

@@ -1,4 +1,4 @@
-"""Trees level by level: what of them can be worked on side by side."""
+"""Trees level by level: the joints of a level can be processed in parallel."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def levels_of(model: Model, wide: bool | None = None) -> LevelView:
 
     Args:
         model: The model.
-        wide: Whether levels hold what can be worked on side by side. If not, each tree is one level that is
-            worked on in order; None for that on the CPU, where teams have one lane.
+        wide: Whether levels hold joints that can be processed in parallel. If not, each tree is one level
+            that is processed in order; None for that on the CPU, where teams have one lane.
     """
     wide = not model.device.is_cpu if wide is None else wide
     return model.cached("wide levels", _find_levels) if wide else model.cached("levels", _whole_trees)
 
 
 def widest_level(topology: Topology) -> int:
-    """Return how many joints of a tree most can be worked on side by side."""
+    """Return the largest number of joints of a tree that can be processed in parallel."""
     level = topology.joint_level
     return int(_sizes(topology.joint_tree, level, topology.tree_count).max(initial=0))
 
 
 def _whole_trees(model: Model) -> LevelView:
-    """One level and one family for each tree, in the arrays of `TreeView`."""
+    """Return one level and one family for each tree, in the arrays of `TreeView`."""
     topology = topology_of(model)
     tree, view = topology.view, LevelView()
     view.first = view.dof_first = view.family = put(
@@ -64,7 +64,7 @@ def _find_levels(model: Model) -> LevelView:
 
 
 def _sizes(tree: np.ndarray, level: np.ndarray, trees: int) -> np.ndarray:
-    """Number of nodes in each level of each tree, shape (trees, levels of the deepest one)."""
+    """Return the number of nodes in each level of each tree, shape (trees, levels of the deepest one)."""
     levels = int(level.max(initial=-1)) + 1
     return np.bincount(tree * levels + level, minlength=trees * levels).reshape(trees, levels)
 
@@ -72,7 +72,7 @@ def _sizes(tree: np.ndarray, level: np.ndarray, trees: int) -> np.ndarray:
 def _by_level(
     tree: np.ndarray, level: np.ndarray, parent: np.ndarray, trees: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """First level of each tree, start of each level, and the nodes: by tree, level, parent and number."""
+    """First level of each tree, start of each level, and the nodes by tree, level, parent and index."""
     sizes = _sizes(tree, level, trees)
     first = np.concatenate(([0], np.cumsum(np.count_nonzero(sizes, axis=1))))
     start = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))

@@ -1,4 +1,4 @@
-"""How much memory a simulation takes, array by array."""
+"""Memory use of a simulation, array by array."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MemoryReport:
 
     Attributes:
         arrays: Bytes of each array by its path, such as "solver.contacts.manifolds.point"; an array that can
-            be reached on several ways stands under the first one. Arrays on the host are marked "(host)".
+            be reached in several ways is listed under the first. Arrays on the host are marked "(host)".
         world_count: Number of worlds that share them.
     """
 
@@ -52,8 +52,8 @@ def memory_report(**owners: Any) -> MemoryReport:
     Shared Python objects, compiled kernels, captured graphs and the triangles of meshes do not count.
 
     Args:
-        owners: What to look at, by the names to be used in the report; one of them is a model, or has one as
-            its attribute `model`.
+        owners: Objects to search, by the names to be used in the report; one of them is a model, or has one
+            as its attribute `model`.
 
     Returns:
         The report.
@@ -72,7 +72,7 @@ def memory_report(**owners: Any) -> MemoryReport:
         if hasattr(thing, "world_count") and hasattr(thing, "body_count")
     ]
     if not worlds:
-        raise TypeError("memory_report: expected a model, or something that has one, among the arguments")
+        raise TypeError("memory_report: expected a model, or an object that has one, among the arguments")
     seen: set[int] = set()
     arrays: dict[str, int] = {}
     for name, owner in owners.items():
@@ -82,7 +82,7 @@ def memory_report(**owners: Any) -> MemoryReport:
 
 
 def _arrays(thing: Any, path: str, seen: set[int], depth: int) -> Iterator[tuple[str, int]]:
-    """Find arrays below an object that have not been seen; on the CPU host and device share memory."""
+    """Find arrays below an object that have not been seen; on the CPU, host and device share memory."""
     if isinstance(thing, (wp.array, np.ndarray)):
         host = isinstance(thing, np.ndarray)
         place = thing.__array_interface__["data"][0] if host else thing.ptr

@@ -43,7 +43,7 @@ _RESIZED = frozenset(
         "shape_ground_contact_pairs",
     )
 )
-"""Arrays that may be replaced by longer and shorter ones; all others keep their shape."""
+"""Arrays that may be replaced by longer or shorter ones; all others keep their shape."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class ContactRules:
     """What decides whether two shapes may collide.
 
     Attributes:
-        rigid: Shapes with the same number cannot move relative to each other, -1 for those that stand still,
+        rigid: Shapes with the same number cannot move relative to each other, -1 for static ones,
             shape (shape_count,).
         group: Collision groups, -1 collides with all, shape (shape_count,).
-        collides: Shapes that meet other shapes, bool, shape (shape_count,).
-        meets_ground: Shapes that meet the ground plane, bool, shape (shape_count,).
+        collides: Shapes that collide with other shapes, bool, shape (shape_count,).
+        meets_ground: Shapes that collide with the ground plane, bool, shape (shape_count,).
         filter_keys: Pairs a < b that pass through each other, as a * shape_count + b, sorted, shape (n,).
     """
 
@@ -67,7 +67,7 @@ class ContactRules:
 
 
 class ContactBuffer(Protocol):
-    """What a model asks of its contact buffers; `newtonsim.collision.contacts.Contacts` is one.
+    """What a model needs of its contact buffers; `newtonsim.collision.contacts.Contacts` is one.
 
     Attributes:
         rigid_contact_max: Capacity, summed over all worlds.
@@ -77,19 +77,19 @@ class ContactBuffer(Protocol):
 
 
 class ContactBuffers(Protocol):
-    """Makes the contact buffers of a model, and is handed to it by whoever makes the model."""
+    """Makes the contact buffers of a model; whoever makes the model passes it in."""
 
     def __call__(self, model: "Model") -> ContactBuffer:
         """Return a new buffer, large enough for every contact that the model can have."""
         ...
 
     def room(self, model: "Model") -> int:
-        """Room for contacts that a buffer of the model has, summed over all worlds."""
+        """Return the capacity of a buffer of the model, summed over all worlds."""
         ...
 
 
 class _RigidContactArray:
-    """Attribute that lives in the model's default contact buffer; None until there is one."""
+    """Attribute that belongs to the model's default contact buffer; None until there is one."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -103,9 +103,10 @@ class _RigidContactArray:
 class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
     """A scene on a device: bodies, joints, shapes, particles and their properties, flat over all worlds.
 
-    Make one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and units,
-    are the rows of `newtonsim.scene.arrays.MODEL_ARRAYS`. What other rooms work out from a model once, such
-    as its trees of joints and its collision plan, is kept with it, see `cached`. What else there is:
+    Create one with `ModelBuilder.finalize`. The arrays that come from the builder, with their types and
+    units, are the rows of `newtonsim.scene.arrays.MODEL_ARRAYS`. What other rooms compute from a model once,
+    such as its trees of joints and its collision plan, is kept with it, see `cached`. The other attributes
+    are:
 
     Attributes:
         requires_grad: Whether gradients can flow to the arrays.
@@ -117,10 +118,10 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         gravity_vec: Gravity of each world [m/s^2], shape [world_count], see `gravity`.
         particle_inv_mass: Inverse masses [1/kg], shape [particle_count]; 0 for kinematic particles.
         particle_max_radius: Largest particle radius [m].
-        particle_max_velocity: Speed at which particles are cut off [m/s].
+        particle_max_velocity: Speed to which particles are limited [m/s].
         particle_color_groups: Particles of each colour, list of int arrays.
         particle_colors: Colour of each particle, shape [particle_count].
-        bodies_may_be_absent: Whether `body_present` may be 0 anywhere; solvers look at it only then.
+        bodies_may_be_absent: Whether `body_present` may be 0 anywhere; solvers read it only then.
         body_inv_mass: Inverse masses [1/kg], shape [body_count]; 0 for kinematic bodies.
         body_inv_inertia: Inverse inertias, shape [body_count], mat33.
         joint_q_start: First coordinate of each joint and the total, shape [joint_count + 1].
@@ -131,32 +132,33 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         articulation_key: Names of the articulations.
         shape_materials: Contact materials, ModelShapeMaterials.
         shape_geo: Geometry, ModelShapeGeometry.
-        shape_collision_radius: Radius about the shape's origin that holds it [m], shape [shape_count].
+        shape_collision_radius: Radius of a sphere about the shape's origin that contains it [m], shape
+            [shape_count].
         shape_contact_pairs: Pairs of shapes that may collide, the ground left out, shape [n, 2], ordered by
-            world; None where a world is too crowded to list them, and the collision pass sweeps for them.
+            world; None if a world is too crowded to list them; the collision pass then finds them by a sweep.
         contact_rules: What decides whether two shapes may collide, see `ContactRules`.
         shape_ground_contact_pairs: Pairs (shape, ground plane) that may collide, shape [n, 2].
         ground_shape: Index of the ground plane, the last shape; -1 if the builder set none and `ground` was
-            never on.
+            never switched on.
         ground_plane: (nx, ny, nz, d) with n·x + d = 0, shape [4].
         muscle_start: First waypoint of each muscle and the end, shape [muscle_count + 1].
         up_vector: Up direction, NumPy (3,).
         up_axis: 0, 1 or 2.
-        rigid_contact_margin: Gap below which contacts are made [m].
+        rigid_contact_margin: Gap below which contacts are created [m].
         rigid_contact_torsional_friction: Torsional friction coefficient of XPBD.
         rigid_contact_rolling_friction: Rolling friction coefficient of XPBD.
-        rigid_pair_max_per_world: Room for pairs of shapes near each other in each world, 0 to choose it from
-            the shapes; set it before contacts are first asked for.
-        rigid_contact_max_per_world: Room for contacts in each world, likewise.
+        rigid_pair_max_per_world: Capacity for pairs of nearby shapes in each world, 0 to derive it from the
+            shapes; set it before contacts are first needed.
+        rigid_contact_max_per_world: Capacity for contacts in each world, in the same way.
         rigid_contact_*, soft_contact_*: Contact buffers, None until allocated.
         sites: Dicts with "name", "body", "xform".
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
         solver_hint: Settings that a file asked for.
-        device: Where the arrays live.
+        device: Device of the arrays.
 
     Args:
-        device: Where the arrays are to live.
-        contact_buffers: Makes its contact buffers; None for a model that is not to collide.
+        device: Device of the arrays.
+        contact_buffers: Makes its contact buffers; None for a model without collisions.
         ground_plane: Describes the ground plane that it gets when the ground is switched on late, see
             `append_ground`; None for a model that cannot get one.
     """
@@ -252,7 +254,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         super().__setattr__(name, value)
 
     def resize(self, name: str, value: object) -> None:
-        """Replace an array, or a struct of arrays, by one of another length; counts are the caller's."""
+        """Replace an array, or a struct of arrays, by one of another length; the caller updates counts."""
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -289,14 +291,14 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
 
     @property
     def gravity(self) -> np.ndarray:
-        """Acceleration of gravity [m/s^2] (3,), or (world_count, 3) once worlds were given their own.
+        """Acceleration of gravity [m/s^2] (3,), or (world_count, 3) once worlds have their own.
 
         Assign either to change it. Kernels read `gravity_vec`, which has a row for each world, and may write
-        to it where worlds have their own.
+        to it if worlds have their own.
 
         Raises:
-            ModelError: Numbers are not finite or of another shape, or worlds are to differ though something
-                moves that belongs to no world.
+            ModelError: Values are not finite or have another shape, or worlds are to differ although
+                something that moves belongs to no world.
         """
         if self.gravity_per_world:
             return self.gravity_vec.numpy().astype(np.float64)
@@ -325,23 +327,23 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
 
     @property
     def gravity_per_world(self) -> bool:
-        """Whether worlds were given gravity of their own."""
+        """Whether worlds have their own gravity."""
         return self._gravity.ndim == 2
 
     @property
     def largest_gravity(self) -> float:
-        """Size of the largest gravity that was assigned to a world [m/s^2]; nothing is read for it."""
+        """Magnitude of the largest gravity assigned to a world [m/s^2], known without a read-back."""
         return float(np.linalg.norm(self._gravity, axis=-1).max())
 
     @property
     def ground(self) -> bool:
         """Whether shapes collide with the ground plane; may be switched off and on again.
 
-        Where the builder set no plane, one through the origin, along the up vector and with the builder's
-        default material, becomes the last shape when it is first switched on.
+        If the builder set no plane, one through the origin, normal to the up vector and with the builder's
+        default material, becomes the last shape when the ground is first switched on.
 
         Raises:
-            ModelError: That happens after a solver, a query or a contact buffer has been made.
+            ModelError: This happens after a solver, a query or a contact buffer has been created.
         """
         return self._ground
 
@@ -352,20 +354,20 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         self._ground = bool(value)
 
     def settle_shapes(self) -> None:
-        """Note that somebody counts on the shapes that there are: from now on none is appended."""
+        """Record that something depends on the existing shapes: from now on none is appended."""
         self.cached("shapes settled", lambda _: True)
 
     @property
     def shapes_settled(self) -> bool:
-        """Whether a solver, a query or a contact buffer counts on the shapes that there are."""
+        """Whether a solver, a query or a contact buffer depends on the existing shapes."""
         return "shapes settled" in self._cached
 
     def cached(self, name: str, work_out: Callable[[Self], _T]) -> _T:
-        """Return what a function makes of this model, computed when it is first asked for and then kept.
+        """Return what a function computes from this model, on first use; the result is kept.
 
         Args:
-            name: Under which it is kept.
-            work_out: Is called with the model.
+            name: Name under which it is kept.
+            work_out: Called with the model.
         """
         held = self._cached
         if name not in held:
@@ -373,18 +375,17 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         return held[name]
 
     def kept(self, name: str) -> Any:
-        """Return what `cached` keeps under a name, None if nobody has asked for it."""
+        """Return what `cached` keeps under a name, None if there is nothing."""
         return self._cached.get(name)
 
     def forget(self, *names: str) -> None:
-        """Drop what `cached` keeps, so that it is computed again from the present arrays.
+        """Drop what `cached` keeps, so that it is computed again from the current arrays.
 
-        Captured graphs continue with what they have. Solvers, queries and contact buffers that were made
-        before have to be made again after "collision_plan", from which they took their sizes: they
-        raise ModelError.
+        Captured graphs continue with what they have. After "collision_plan" is dropped, existing solvers,
+        queries and contact buffers must be created again, since it set their sizes: they raise ModelError.
 
         Args:
-            names: Names that it is kept under, such as "contacts" and "collision_plan"; none for everything.
+            names: Names to drop, such as "contacts" and "collision_plan"; none for everything.
         """
         for name in names or tuple(self._cached):
             self._cached.pop(name, None)
@@ -442,7 +443,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
 
     @property
     def rigid_contact_max_limited(self) -> int:
-        """Capacity of the default contact buffer; `rigid_mesh_contact_max` has been taken into account."""
+        """Capacity of the default contact buffer, which takes `rigid_mesh_contact_max` into account."""
         return self.rigid_contact_max
 
     @property
@@ -451,7 +452,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         return 0 if self.soft_contact_particle is None else len(self.soft_contact_particle)
 
     def keep_alive(self, thing: object) -> None:
-        """Hold on to something that a device array refers to by id, such as a `wp.Mesh`."""
+        """Keep alive an object that a device array refers to by id, such as a `wp.Mesh`."""
         self._kept.append(thing)
 
     def state(self, requires_grad: bool | None = None) -> State:
@@ -475,7 +476,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         return state
 
     def check_state(self, state: State) -> None:
-        """Check that a state has the arrays of this model; kernels do not look.
+        """Check that a state has the arrays of this model; kernels do not check.
 
         Raises:
             ModelError: A length, type or device differs; the message says which and how.
@@ -546,8 +547,8 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         """Count the rigid contact points that all candidate pairs can have.
 
         Returns:
-            The number without and with the limit `rigid_mesh_contact_max`; both are equal, since the
-            capacity of each pair is bounded by its geometry.
+            The number without and with the limit `rigid_mesh_contact_max`; they are equal, since the geometry
+            of each pair bounds its capacity.
         """
         count = self._makes_contacts().room(self)
         return count, count
@@ -559,18 +560,18 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         limited_contact_count: int | None = None,
         requires_grad: bool = False,
     ) -> None:
-        """Make the default contact buffer, or copy its arrays to another object.
+        """Create the default contact buffer, or copy its arrays to another object.
 
-        The capacity follows from the model and always suffices.
+        The model determines the capacity, which always suffices.
 
         Args:
             target: Object that receives the arrays as attributes; None for the model itself.
-            count: Least capacity that the caller counts on.
+            count: Least capacity that the caller needs.
             limited_contact_count: The same, after limits.
             requires_grad: Whether gradients can flow to the buffers; contact buffers hold no gradients.
 
         Raises:
-            ModelError: More contacts are asked for than the model can have.
+            ModelError: More contacts are requested than the model can have.
         """
         needed = max(count or 0, limited_contact_count or 0)
         if requires_grad:
@@ -579,7 +580,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         buffer = self.contacts
         if needed > buffer.rigid_contact_max:
             raise ModelError(
-                f"{needed} contacts asked for, but the model has at most {buffer.rigid_contact_max}"
+                f"{needed} contacts requested, but the model has at most {buffer.rigid_contact_max}"
             )
         if target is not None and target is not self:
             for name in RIGID_CONTACT_NAMES:
@@ -617,7 +618,7 @@ def _filter_pairs(model: Model) -> set[tuple[int, int]]:
 
 
 def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:
-    """Return the places at which each of the sorted `owners` stands in `owner`."""
+    """Return the positions of each of the sorted `owners` in `owner`."""
     order = np.argsort(owner, kind="stable")
     edges = np.searchsorted(owner[order], owners).tolist()
     places = order.tolist()
@@ -625,7 +626,7 @@ def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:
 
 
 def check_worlds_apart(model: Model) -> None:
-    """Check that worlds may have gravity of their own: all bodies with mass belong to one of them.
+    """Check that worlds may have their own gravity: every body with mass belongs to one of them.
 
     Raises:
         ModelError: A particle with mass does not.
@@ -634,14 +635,16 @@ def check_worlds_apart(model: Model) -> None:
         mass, world = model.particle_mass.numpy(), model.particle_world.numpy()
         loose = np.flatnonzero((world < 0) & (mass > 0.0))
         if len(loose):
-            raise ModelError(f"gravity: worlds cannot differ in it, particle {loose[0]} belongs to none")
+            raise ModelError(
+                f"gravity: cannot differ between worlds, since particle {loose[0]} belongs to none"
+            )
 
 
 def check_model(model: object) -> None:
     """Check that an argument is a model.
 
     Raises:
-        ModelError: It is something else, such as the builder of one.
+        ModelError: It is something else, such as a builder.
     """
     if not isinstance(model, Model):
         hint = "; finalize() makes one" if hasattr(model, "finalize") else ""

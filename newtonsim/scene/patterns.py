@@ -1,4 +1,4 @@
-"""Labels of bodies, joints and shapes by patterns as those of file names."""
+"""Selection of bodies, joints and shapes by patterns, as for file names."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from fnmatch import fnmatchcase
 from newtonsim.errors import NewtonsimError, did_you_mean
 
 _SHOWN = 12
-"""Labels that an error names."""
+"""Number of labels that an error names."""
 
 
 def match_labels(patterns: str | Sequence[str], labels: Sequence[str], what: str) -> list[int]:
-    """Return the places of the labels that a pattern matches, in the order of the labels.
+    """Return the indices of the labels that a pattern matches, in the order of the labels.
 
-    A star stands for any letters, a question mark for one, `[ab]` for one of these.
+    A star stands for any characters, a question mark for one, `[ab]` for one of these.
 
     Args:
-        patterns: One pattern or several, of which one is to match.
+        patterns: One pattern, or several of which any may match.
         labels: The labels.
         what: What they name, for the error, such as "joints".
 
     Raises:
-        NewtonsimError: A pattern matches none; the error names labels that there are.
+        NewtonsimError: A pattern matches none; the error names existing labels.
     """
     found: set[int] = set()
     for pattern in [patterns] if isinstance(patterns, str) else patterns:

@@ -1,4 +1,4 @@
-"""Objects with arrays of Warp as bytes: for `pickle` and `copy.deepcopy`, on the same kind of device."""
+"""Objects with Warp arrays as bytes: for `pickle` and `copy.deepcopy`, on the same kind of device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from newtonsim.scene.allocation import put
 
 
 class PackedArray(NamedTuple):
-    """An array that left its device."""
+    """An array copied from its device."""
 
     values: np.ndarray
     dtype: str
@@ -20,13 +20,13 @@ class PackedArray(NamedTuple):
 
 
 class PackedStruct(NamedTuple):
-    """A struct view whose arrays left their device."""
+    """A struct view whose arrays were copied from their device."""
 
     fields: dict[str, Any]
 
 
 def pack(value: Any) -> Any:
-    """Return a value without arrays and struct views of Warp; lists and tuples are looked into."""
+    """Return a value with Warp's arrays and struct views packed, also inside lists and tuples."""
     if isinstance(value, wp.array):
         return PackedArray(value.numpy().copy(), value.dtype.__name__, bool(value.requires_grad))
     if (struct := getattr(value, "_cls", None)) is not None:
@@ -37,7 +37,7 @@ def pack(value: Any) -> Any:
 
 
 def unpack(value: Any, device: wp.Device) -> Any:
-    """Return what `pack` was given, on a device; struct views as mappings of their fields."""
+    """Return what was packed, on a device; struct views become mappings of their fields."""
     if isinstance(value, PackedArray):
         dtype = getattr(wp, value.dtype)
         return put(value.values, dtype=dtype, device=device, requires_grad=value.requires_grad)
@@ -49,7 +49,7 @@ def unpack(value: Any, device: wp.Device) -> Any:
 
 
 def filled(struct: Any, fields: Mapping[str, Any]) -> Any:
-    """Return a struct view with fields set."""
+    """Return a struct view with its fields set."""
     for name, value in fields.items():
         setattr(struct, name, value)
     return struct

@@ -1,4 +1,4 @@
-"""Arrays that users replace keep their shape: kernels do not look, and would touch foreign memory."""
+"""Arrays that users replace keep their shape: kernels do not check, and would access foreign memory."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from newtonsim.errors import ModelError
 
 
 def check_replacement(name: str, before: wp.array, value: object) -> None:
-    """Check that what a user assigns can take the place of an array that kernels read.
+    """Check that an assigned value can replace an array that kernels read.
 
     Args:
-        name: What it is to the user.
-        before: The array until now.
-        value: What is to take its place.
+        name: Its name in messages.
+        before: The current array.
+        value: The value that replaces it.
 
     Raises:
-        ModelError: It is no array, or shape, type or device differ.
+        ModelError: It is not an array, or shape, type or device differ.
     """
     if not isinstance(value, wp.array):
         got = "None" if value is None else f"a {type(value).__name__}"

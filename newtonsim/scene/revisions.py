@@ -15,19 +15,18 @@ _PLAIN = (bool, int, float, str, type(None))
 _numbers = count(1)
 
 latest = [0]
-"""Number of the latest change of any `Revised` object of the process, unlike all earlier ones.
-
-While it stays, no revision has grown: one comparison instead of one per object.
+"""Number of the latest change of any `Revised` object in the process, different from all earlier ones. While
+it is unchanged, so is every revision: one comparison instead of one per object.
 """
 
 
 class Revised:
-    """Base of classes whose arrays and plain numbers are baked into captured graphs.
+    """Base of classes whose arrays and plain numbers become part of captured graphs.
 
     Attributes:
-        revision: How often an attribute was replaced by something that a graph has to be captured anew for.
-            Elements of arrays may change without; host data such as lists and NumPy arrays never get into a
-            graph.
+        revision: Number of times that an attribute was replaced such that a graph must be captured again.
+            Changing the elements of arrays does not count; host data such as lists and NumPy arrays are never
+            part of a graph.
     """
 
     revision = 0
@@ -51,7 +50,7 @@ class Revised:
 
 
 def counted(struct: Any) -> Any:
-    """Return a new instance of a struct, whose assignments `latest` counts.
+    """Return a new instance of a struct whose assignments `latest` counts.
 
     Args:
         struct: The struct, a `wp.Struct`.

@@ -1,4 +1,4 @@
-"""What the sizes of each type of shape mean: one table, for messages and for those who print shapes."""
+"""The meaning of the sizes of each type of shape, in one table for messages and printed shapes."""
 
 from newtonsim.scene.enums import GeoType
 
@@ -9,4 +9,4 @@ SIZE_NAMES = {
     GeoType.ELLIPSOID: ("semi-axis a", "semi-axis b", "semi-axis c"),
     **dict.fromkeys((GeoType.CAPSULE, GeoType.CYLINDER, GeoType.CONE), ("radius", "half_height")),
 }
-"""Names of the sizes [m] in `scale`, in this order; types that are not listed have factors there."""
+"""Names of the sizes [m] in `scale`, in this order; for types that are not listed, `scale` holds factors."""

@@ -1,4 +1,4 @@
-"""Copies of everything that steps have left in a solver and a state: restore them and replay bit by bit."""
+"""Copies of everything that steps leave in a solver and a state: restore them to replay bit for bit."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import warp as wp
 
 _LEAVES = (str, bytes, int, float, bool, type(None), np.ndarray)
 _FOLLOWED = ("newtonsim", "mujoco_warp")
-"""Packages whose objects are looked into."""
+"""Packages whose objects are searched."""
 
 HostValues = dict[str, Any]
 """Plain values and NumPy arrays that an object keeps on the host, by name."""
 
 
 class HostMemory(Protocol):
-    """An object that keeps on the host what the next step, or a question about the last one, reads."""
+    """An object that keeps values on the host which the next step, or a query about the last one, reads."""
 
     def host_memory(self) -> HostValues:
-        """Return it; arrays are copies."""
+        """Return these values; arrays are copied."""
         ...
 
     def recall(self, memory: HostValues) -> None:
-        """Put it back."""
+        """Put these values back."""
         ...
 
 
 class Snapshot:
-    """The contents of all arrays in objects and all their parts, and what these keep on the host.
+    """The contents of all arrays in objects and all their parts, and what the parts keep on the host.
 
-    Attributes and items of objects, lists and dicts are followed, struct views too, but for the attributes
-    that a class names in `references`: what they refer to belongs to others. Two copies of one array
-    are one. Arrays themselves stay where they are, so that captured graphs stay valid.
+    Attributes and items of objects, lists, dicts and struct views are followed, except the attributes that a
+    class names in `references`, which refer to objects owned by others. An array that is found twice is
+    copied once. Arrays stay where they are in memory, so that captured graphs remain valid.
 
     Args:
-        *owners: What to look through.
-        skip: Objects that are not looked into, such as the model.
+        *owners: Objects to search.
+        skip: Objects that are not searched, such as the model.
     """
 
     def __init__(self, *owners: object, skip: tuple[object, ...] = ()):
@@ -65,7 +65,7 @@ class Snapshot:
 
 
 Place = tuple[int | str, ...]
-"""The way to a part, by names and numbers."""
+"""The path to a part, by names and indices."""
 
 
 def _is_on_cpu(array: wp.array) -> bool:
@@ -76,32 +76,32 @@ def find_arrays(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[wp.a
     """Find the arrays in objects of this package and in all their parts.
 
     Args:
-        *owners: What to look through.
-        skip: Objects that are not looked into.
+        *owners: Objects to search.
+        skip: Objects that are not searched.
     """
     return (array for _, array in find_places(*owners, skip=skip))
 
 
 def find_places(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[tuple[Place, wp.array]]:
-    """Find what `find_arrays` does, with where it is: places of objects that are made alike are the same.
+    """Find arrays and their paths; objects that are built alike have equal paths.
 
     Args:
-        *owners: What to look through.
-        skip: Objects that are not looked into.
+        *owners: Objects to search.
+        skip: Objects that are not searched.
 
     Returns:
-        The shortest way to each array, by names and numbers, and the array.
+        The shortest path to each array, by names and indices, and the array.
     """
     return ((place, part) for place, part in _find_parts(owners, skip) if isinstance(part, wp.array))
 
 
 def find_hosts(*owners: object, skip: tuple[object, ...] = ()) -> Iterator[tuple[Place, HostMemory]]:
-    """Find the objects that keep something on the host, likewise."""
+    """Find the objects that keep values on the host, in the same way."""
     return ((place, part) for place, part in _find_parts(owners, skip) if hasattr(part, "host_memory"))
 
 
 def distinct_arrays(places: Iterable[tuple[Place, wp.array]]) -> dict[Place, wp.array]:
-    """Return arrays with memory of their own: of those that begin at one address, the longest."""
+    """Return arrays that do not share memory: of those that start at the same address, the longest."""
     longest: dict[int, tuple[Place, wp.array]] = {}
     for place, array in places:
         if array.ptr and (array.ptr not in longest or array.capacity > longest[array.ptr][1].capacity):
@@ -134,11 +134,11 @@ def _find_parts(owners: tuple[object, ...], skip: tuple[object, ...]) -> Iterato
 
 
 def bytes_of(arrays: Iterable[wp.array], apart_from: Iterable[wp.array] = ()) -> int:
-    """Memory that arrays and their gradients take, each byte once.
+    """Return the memory that arrays and their gradients take, each byte counted once.
 
     Args:
         arrays: The arrays; some may be parts of others.
-        apart_from: Arrays whose memory does not count.
+        apart_from: Arrays whose memory is not counted.
     """
     others = {a.ptr for array in apart_from for a in (array, array.grad) if a is not None}
     pieces = sorted(

@@ -9,7 +9,7 @@ from newtonsim.scene.fitting import ArrayGroup
 
 
 def check_assignable(name: str, expected: wp.array | None, given: wp.array | None) -> None:
-    """Check that an array can take the place of another.
+    """Check that an array can replace another.
 
     Raises:
         ModelError: Shape or type differ.
@@ -23,9 +23,9 @@ def check_assignable(name: str, expected: wp.array | None, given: wp.array | Non
 
 
 class State(StateArrays, ArrayGroup):
-    """Positions, velocities and external forces. Make one with `Model.state`.
+    """Positions, velocities and external forces. Create one with `Model.state`.
 
-    Arrays of things that the model does not have are None.
+    Arrays of elements that the model does not have are None.
 
     Attributes:
         particle_q: Positions [m], shape (particle_count,), vec3.
@@ -60,7 +60,7 @@ class State(StateArrays, ArrayGroup):
                 wp.copy(getattr(self, spec.name), getattr(other, spec.name))
 
     def clone(self) -> "State":
-        """Return a state with arrays of its own."""
+        """Return a state with its own copies of the arrays."""
         twin = State()
         for spec in STATE_ARRAYS:
             array = getattr(self, spec.name)

@@ -1,6 +1,6 @@
 """Kinematic trees of a model, as the index arrays that kernels walk along.
 
-Joints may stand in any order in the model: trees are found from parents and children, and everything that
+Joints may be in any order in the model: trees are found from parents and children, and everything that
 walks a tree goes through the orders stored here.
 """
 
@@ -35,7 +35,7 @@ class Topology:
         body_tree: Tree of each body or -1, shape (body_count,).
         has_loose_bodies: Whether a body is on no tree.
         tree_articulation: Articulation that holds each tree's root, on the device, shape (tree_count,).
-        view: The same on the device.
+        view: The same data on the device.
     """
 
     tree_count: int
@@ -58,7 +58,7 @@ def topology_of(model: Model) -> Topology:
     """Return the trees of a finalized model; they are found at the first call and kept with the model.
 
     Raises:
-        ModelError: A joint hangs on a body that no joint connects to the world.
+        ModelError: The parent of a joint is a body that no joint connects to the world.
     """
     return model.cached("topology", _find_trees)
 
@@ -77,8 +77,8 @@ def _find_trees(model: Model) -> Topology:
     if len(hanging):
         j = hanging[0]
         raise ModelError(
-            f"joint '{model.joint_key[j]}' hangs on body '{model.body_key[parent[j]]}', "
-            "which no joint connects to the world"
+            f"joint '{model.joint_key[j]}' has the parent '{model.body_key[parent[j]]}', a body that no "
+            "joint connects to the world"
         )
     root, level = _roots_and_levels(ancestor)
     roots = np.flatnonzero(ancestor < 0)
@@ -143,7 +143,7 @@ def _find_trees(model: Model) -> Topology:
 
 
 def _roots_and_levels(ancestor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Root joint and distance to it of every joint, one pass per level."""
+    """Return the root joint of every joint and the distance to it, one pass per level."""
     root = np.arange(len(ancestor))
     level = np.zeros(len(ancestor), dtype=np.int32)
     while True:
@@ -156,7 +156,7 @@ def _roots_and_levels(ancestor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _last_dof(ancestor: np.ndarray, level: np.ndarray, dofs: np.ndarray, qd_start: np.ndarray) -> np.ndarray:
-    """Last dof on the way from the world through each joint, or -1; fixed joints inherit it."""
+    """Return the last dof on the path from the world through each joint, or -1; fixed joints inherit it."""
     last = np.where(dofs > 0, qd_start[1:] - 1, -1).astype(np.int32)
     for depth in range(1, int(level.max(initial=0)) + 1):
         here = np.flatnonzero((level == depth) & (dofs == 0))
@@ -175,7 +175,7 @@ def _dof_parents(
 
 
 def _rows(dof_parent: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Depth, row start and concatenated root-first ancestor lists of every dof."""
+    """Return the depth, row start and concatenated root-first ancestor lists of every dof."""
     _, depth = _roots_and_levels(dof_parent)
     length = depth + 1
     start = (

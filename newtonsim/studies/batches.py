@@ -1,4 +1,4 @@
-"""Batches of a sweep: which candidates they hold, who evaluates them, and what comes back."""
+"""Batches of a sweep: their candidates, evaluation and results."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from newtonsim.studies import ray_cluster
 Arrays = dict[str, np.ndarray]
 
 Evaluate = Callable[[Arrays], Mapping[str, npt.ArrayLike]]
-"""Simulates a batch: from parameters to results, arrays with one entry a candidate."""
+"""Simulates a batch: from parameters to results, arrays with one entry per candidate."""
 
 
 class BatchError(Exception):
-    """A batch was not evaluated; `__cause__` says why, if a call raised.
+    """A batch was not evaluated; `__cause__` says why, if a call raised an exception.
 
     Attributes:
         batch: Its number; None if workers could not be set up.
@@ -36,10 +36,10 @@ class BatchError(Exception):
 
 @dataclass(frozen=True)
 class Batches:
-    """Candidates cut into batches of equal length.
+    """Candidates split into batches of equal length.
 
     Attributes:
-        parameters: Of all candidates.
+        parameters: Parameters of all candidates.
         count: Number of candidates.
         size: Candidates in a batch; the last one is filled up with copies of the last candidate.
     """
@@ -75,7 +75,7 @@ class Evaluator:
         self._function: Any = None
 
     def set_up(self) -> None:
-        """Make the function of a batch, if that was not done."""
+        """Create the function of a batch, unless it exists."""
         if self._function is None:
             kind = self._evaluate.func if isinstance(self._evaluate, partial) else self._evaluate
             self._function = self._evaluate(self._size) if isinstance(kind, type) else self._evaluate
@@ -132,10 +132,10 @@ def evaluate_by_ray(
     gpus: float | None,
     retries: int,
 ) -> Iterator[tuple[int, Arrays]]:
-    """Evaluate batches by actors of Ray, each in a process of its own; see `newtonsim.sweep`.
+    """Evaluate batches by Ray actors, each in its own process; see `newtonsim.sweep`.
 
-    A worker gets its first batch once it is set up, so that those for which the cluster has no room yet hold
-    up nothing. After an error no further batch is begun, and those under way are waited for.
+    A worker gets its first batch once it is set up, so that workers for which the cluster has no room yet
+    hold nothing up. After an error no further batch is started, and running ones are awaited.
 
     Yields:
         Number of a batch and its results, in the order in which they arrive.
@@ -177,7 +177,7 @@ def evaluate_by_ray(
 
 
 class _Worker:
-    """An actor of Ray; one that dies is started anew, and sets up again what it needs."""
+    """A Ray actor; one that dies is restarted, and sets up again what it needs."""
 
     def __init__(self, evaluate: Evaluate | Callable[[int], Evaluate], size: int, log_level: int):
         wp.config.log_level = log_level

@@ -12,9 +12,9 @@ def connect(address: str | None = None) -> ModuleType:
     """Return Ray, connected: as the process already is, or to a cluster, or to a new one on this machine.
 
     Args:
-        address: Of a cluster, "host:port" or "local" for a new one that ends with this process; None for that
-            of the environment variable RAY_ADDRESS, or one that `ray start` runs on this machine, or else a
-            new one.
+        address: Address of a cluster, "host:port" or "local" for a new one that ends with this process; None
+            for that of the environment variable RAY_ADDRESS, or one that `ray start` runs on this machine, or
+            else a new one.
 
     Raises:
         NewtonsimError: Ray is not installed, or there is no cluster at the address.
@@ -22,7 +22,7 @@ def connect(address: str | None = None) -> ModuleType:
     try:
         import ray
     except ImportError as error:
-        raise NewtonsimError("workers: they need Ray, pip install 'newtonsim[ray]'") from error
+        raise NewtonsimError("workers: Ray is required: pip install 'newtonsim[ray]'") from error
     if not ray.is_initialized():
         try:
             ray.init(address=address, include_dashboard=False, logging_level="WARNING")  # pyright: ignore[reportArgumentType]
@@ -32,7 +32,7 @@ def connect(address: str | None = None) -> ModuleType:
 
 
 def shares(workers: int, cpus: float | None, gpus: float | None) -> tuple[float, float]:
-    """Return the CPUs and GPUs that each worker gets: those that are given, or else equal shares of all.
+    """Return the CPUs and GPUs that each worker gets: the given numbers, or else equal shares of all.
 
     Shares are the largest with which all workers find room on the machines of the cluster: whole numbers, or
     parts of one CPU or GPU. A worker gets no more than one GPU.

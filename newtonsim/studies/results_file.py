@@ -1,4 +1,4 @@
-"""File of a sweep: the results so far, so that a study that was killed goes on where it was."""
+"""File of a sweep: the results so far, so that a study that was killed can continue."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SweepFile:
     number of a batch and its results as the bytes of an `.npz` archive, copies in the last batch left out.
 
     Args:
-        path: The file; made if there is none.
-        batches: The candidates; a file of others is refused.
+        path: The file; it is created if there is none.
+        batches: The candidates; a file of other candidates is refused.
 
     Raises:
-        NewtonsimError: The file cannot be opened, is no file of a sweep, or one of another sweep.
+        NewtonsimError: The file cannot be opened, is not a file of a sweep, or belongs to another sweep.
     """
 
     def __init__(self, path: str | os.PathLike, batches: Batches):
@@ -70,7 +70,7 @@ class SweepFile:
         if found[1] != own[1]:
             raise NewtonsimError(f"resume: {self._path}: expected batches of {own[1]}, found {found[1]}")
         if found[2] != own[2]:
-            raise NewtonsimError(f"resume: {self._path}: made with other parameters; name another file")
+            raise NewtonsimError(f"resume: {self._path}: created with other parameters; choose another file")
 
     def read(self) -> dict[int, Arrays]:
         """Return the results of the batches that were finished."""

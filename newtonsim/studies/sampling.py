@@ -40,14 +40,14 @@ def random(ranges: Ranges, count: int, seed: int = 0, log: Collection[str] = ())
     Args:
         ranges: Lowest and highest value of each parameter.
         count: Number of samples.
-        seed: Of the random numbers.
-        log: Parameters whose logarithm is uniform: sizes that are known to an order of magnitude only.
+        seed: Seed of the random numbers.
+        log: Parameters whose logarithm is uniform: sizes that are only known to an order of magnitude.
 
     Returns:
         Values of each parameter, shape (count,).
 
     Raises:
-        NewtonsimError: A range is none, or the count is not positive.
+        NewtonsimError: A range is invalid, or the count is not positive.
     """
     low, high = _check_box(ranges, count, log)
     unit = np.random.default_rng(seed).random((count, len(low)))
@@ -65,14 +65,14 @@ def latin_hypercube(
     Args:
         ranges: Lowest and highest value of each parameter.
         count: Number of samples.
-        seed: Of the random numbers.
+        seed: Seed of the random numbers.
         log: Parameters whose logarithm is covered evenly.
 
     Returns:
         Values of each parameter, shape (count,).
 
     Raises:
-        NewtonsimError: A range is none, or the count is not positive.
+        NewtonsimError: A range is invalid, or the count is not positive.
     """
     from scipy.stats import qmc
 
@@ -93,7 +93,7 @@ def _check_box(ranges: Ranges, count: int, log: Collection[str]) -> tuple[np.nda
     """Return the corners of the box, (n,) each, logarithms for the parameters in `log`."""
     _check_names("ranges", ranges)
     if not isinstance(count, (int, np.integer)) or count < 1:
-        raise NewtonsimError(f"count: expected a whole number from 1 on, got {count!r}")
+        raise NewtonsimError(f"count: expected a whole number of at least 1, got {count!r}")
     for name in log:
         if name not in ranges:
             raise NewtonsimError(f"log: there is no range of {name!r}{did_you_mean(name, ranges)}")

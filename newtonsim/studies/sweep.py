@@ -29,28 +29,27 @@ def sweep(
 
     Each candidate is evaluated in a batch, such as by one world each of a model of `batch` worlds. All
     batches have the same length: the last one is filled up with copies of the last candidate, whose results
-    are dropped. How candidates are cut into batches does not depend on the workers, so that a function whose
-    results follow from its parameters alone gives the same bits with any number of them.
+    are dropped. How candidates are split into batches does not depend on the workers, so that a function
+    whose results depend only on its parameters gives the same bits with any number of them.
 
     With workers, batches are evaluated by actors of Ray (extra `ray`), on the cluster that this process is
     connected to (`ray.init`), or else that the environment variable RAY_ADDRESS names or `ray start` runs on
-    this machine, or else on a new one. Ray replaces a worker that dies, and its batch is started again; each
+    this machine, or else on a new one. Ray replaces a worker that dies, and restarts its batch; each
     candidate has one result. Workers for which the cluster has no room wait until it has.
 
     Args:
         evaluate: Function from the parameters of a batch to its results: dict of arrays to dict of arrays,
             with one entry a candidate. Or a class (or `functools.partial` of one) of such functions, which
             is called once by each worker with the number of candidates in a batch: the place to build a
-            model, which then serves many batches. With workers it has to be importable by them, or be
-            picklable by cloudpickle.
+            model, which then serves many batches. With workers, it must be importable by them or picklable by
+            cloudpickle.
         parameters: Arrays of equal length by name, with one entry a candidate; see
             `newtonsim.studies.sampling` for grids and samples.
         batch: Candidates in a batch.
         workers: Processes; None for this one. With several on one machine, let each `Simulator` have as many
             threads as the worker has CPUs.
-        resume: File that keeps the results of each batch that is finished. If it is there, those batches are
-            not evaluated again. It records the parameters, but not the function: after changing that, use
-            another file.
+        resume: File with the results of each finished batch. If it exists, those batches are not evaluated
+            again. It records the parameters, but not the function: after changing that, use another file.
         cpus: CPUs that Ray reserves for a worker.
         gpus: GPUs that Ray reserves for a worker, and shows to it; None for an equal share of those in the
             cluster, at most one.
@@ -61,9 +60,9 @@ def sweep(
         Results by name, shape (count, ...).
 
     Raises:
-        NewtonsimError: Arguments are out of range, or the file is that of another sweep.
-        SweepError: A batch could not be evaluated. No further one is begun then; the error holds the results
-            of those that were finished, and so does the file.
+        NewtonsimError: Arguments are out of range, or the file belongs to another sweep.
+        SweepError: A batch could not be evaluated. No further one is started then; the error contains the
+            results of the finished ones, and so does the file.
     """
     batches = _read_parameters(parameters, batch)
     _check(evaluate, workers, cpus, gpus, retries)
@@ -108,7 +107,7 @@ def _checked_alike(
             first = next(iter(done.values()))
             was, now = _layout(first), _layout(results)
             if was != now:
-                raise BatchError(number, f"evaluate: results were {was} in other batches, are {now} here")
+                raise BatchError(number, f"evaluate: results were {was} in other batches, but are {now} here")
         yield number, results
 
 
@@ -133,7 +132,7 @@ def _sweep_error(error: BatchError, batches: Batches, done: Mapping[int, Arrays]
 
 
 def _ranges(parameters: Arrays) -> str:
-    """Return least and greatest value of each parameter, for a message."""
+    """Return the smallest and largest value of each parameter, for a message."""
     texts = []
     for name, values in parameters.items():
         if np.issubdtype(values.dtype, np.number):
@@ -159,7 +158,7 @@ def _read_parameters(parameters: Mapping[str, npt.ArrayLike], batch: int) -> Bat
     if set(lengths.values()) != {count}:
         raise NewtonsimError(f"parameters: expected arrays of equal length, got {lengths}")
     if not isinstance(batch, (int, np.integer)) or batch < 1:
-        raise NewtonsimError(f"batch: expected a whole number from 1 on, got {batch!r}")
+        raise NewtonsimError(f"batch: expected a whole number of at least 1, got {batch!r}")
     return Batches(arrays, count, min(int(batch), count))
 
 
@@ -173,9 +172,9 @@ def _check(
     if not callable(evaluate):
         raise NewtonsimError(f"evaluate: expected a function or a class, got {evaluate!r}")
     if workers is not None and (not isinstance(workers, (int, np.integer)) or workers < 1):
-        raise NewtonsimError(f"workers: expected a whole number from 1 on, or None, got {workers!r}")
+        raise NewtonsimError(f"workers: expected a whole number of at least 1, or None, got {workers!r}")
     for name, value in (("cpus", cpus), ("gpus", 0.0 if gpus is None else gpus)):
         if not isinstance(value, (int, float)) or not 0.0 <= value < np.inf:
-            raise NewtonsimError(f"{name}: expected a number from 0 on, got {value!r}")
+            raise NewtonsimError(f"{name}: expected a number of at least 0, got {value!r}")
     if not isinstance(retries, (int, np.integer)) or retries < 0:
-        raise NewtonsimError(f"retries: expected a whole number from 0 on, got {retries!r}")
+        raise NewtonsimError(f"retries: expected a whole number of at least 0, got {retries!r}")

@@ -1,4 +1,4 @@
-"""Doors to functions under the names of the reference; each is loaded when it is first asked for."""
+"""Functions under the names of the reference interface; each is loaded on first use."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""The renderers, under the name of the reference."""
+"""The renderers, under the name of the reference interface."""
 
 from newtonsim.render.sim_renderer.base import SimRenderer as SimRenderer
 from newtonsim.render.sim_renderer.base import SimRendererUsd as SimRendererUsd

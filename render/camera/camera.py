@@ -1,4 +1,4 @@
-"""A ray camera for scenes of instances, aimed by matrices as in OpenGL."""
+"""A ray camera for scenes of instances, defined by matrices as in OpenGL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RAYS = CameraRays.numpy_dtype()
 
 
 def camera_rays(view: npt.ArrayLike, projection: npt.ArrayLike) -> np.ndarray:
-    """Return the rays of cameras that are given by matrices as in OpenGL.
+    """Return the rays of cameras defined by matrices as in OpenGL.
 
     Args:
         view: World to eye frame, shape (..., 4, 4), acting on columns; the camera looks along -z.
@@ -64,7 +64,7 @@ def camera_rays(view: npt.ArrayLike, projection: npt.ArrayLike) -> np.ndarray:
         far = (c23 - c33) / (c22 - c32)
     record["near"], record["far"] = near, np.where(np.isfinite(far), far, np.inf)
     if not (np.isfinite(near).all() and (record["far"] > near).all() and (near >= 0.0).all()):
-        raise ModelError(f"camera: clipping planes at {near} and {far} make no picture")
+        raise ModelError(f"camera: clipping planes at {near} and {far} leave nothing to see")
     # window depth (z / w + 1) / 2 with z = c23 - c22 t, w = c33 - c32 t
     record["depth"] = np.stack([0.5 * (c23 + c33), -0.5 * (c22 + c32), c33, -c32], axis=-1)
     record["empty_depth"] = 1.0
@@ -79,7 +79,7 @@ def linear_depth(records: np.ndarray) -> np.ndarray:
 
 
 class RayCamera:
-    """Pictures of a scene by ray casting, of several cameras in each world.
+    """Pictures of a scene by ray casting, from several cameras in each world.
 
     On the CPU, threads share the tiles of the pictures. `render` allocates nothing; it can be captured into a
     graph on a GPU, and on the CPU with `threads=1`.
@@ -99,8 +99,8 @@ class RayCamera:
         width: Columns.
         height: Rows.
         count: Cameras in each world.
-        threads: Threads on the CPU, None for as many as there are cores to run on.
-        offset: Where in a pixel its ray passes, from the upper left corner, 0..1.
+        threads: Threads on the CPU, None for the number of available cores.
+        offset: Position of a pixel's ray within the pixel, from the upper left corner, 0..1.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RayCamera:
         offset: tuple[float, float] = (0.5, 0.5),
     ):
         if min(width, height) < 0 or count < 1:
-            raise ModelError(f"camera: {count} pictures of {width} x {height} cannot be")
+            raise ModelError(f"camera: {count} pictures of {width} x {height} are not possible")
         self.scene, self.width, self.height, self.count = scene, width, height, count
         device, shape = scene.device, (scene.num_worlds, count, height, width)
         self.color = wp.zeros(shape, dtype=wp.uint32, device=device)
@@ -132,9 +132,7 @@ class RayCamera:
         return self
 
     def look(self, records: np.ndarray) -> RayCamera:
-        """Take the rays of the cameras, from `kernels.camera.rays`; one for all, (count,) or (worlds,
-        count).
-        """
+        """Set the rays of the cameras, from `kernels.camera.rays`; one, (count,) or (worlds, count)."""
         shape = (self.scene.num_worlds, self.count)
         try:
             cameras = np.broadcast_to(records, shape)

@@ -16,15 +16,15 @@ from newtonsim.render.camera.rows import RayScene
 from newtonsim.runtime import compilation
 
 _BAND = 4096
-"""Pixels for which another thread is woken on the CPU, about a millisecond of work."""
+"""Number of pixels for which another thread is used on the CPU, about a millisecond of work."""
 
 _TILE_PIXELS = int(camera_tiles.TILE) ** 2
 
 _TILED = 256
-"""Most instances in a world for which tiles list what they see: each looks at all of them."""
+"""Largest number of instances in a world for which tiles list what they see, since each tests all of them."""
 
 _pools: dict[int, ThreadPoolExecutor] = {}
-"""The threads of a process."""
+"""The thread pools of a process."""
 
 
 class PictureCaster:
@@ -39,8 +39,8 @@ class PictureCaster:
         width: Columns.
         height: Rows.
         cameras: Cameras in each world.
-        threads: Threads on the CPU, None for as many as there are cores to run on.
-        offset: Where in a pixel its ray passes, from the upper left corner, 0..1.
+        threads: Threads on the CPU, None for the number of available cores.
+        offset: Position of a pixel's ray within the pixel, from the upper left corner, 0..1.
         outputs: What to fill, fields of `newtonsim.kernels.camera.pictures.PictureView` by name.
     """
 
@@ -84,7 +84,7 @@ class PictureCaster:
         share_out(lambda k: self._launch(cameras, light, mask, *bands[k]), len(bands), self.threads)
 
     def _make_tiles(self) -> wp.array:
-        """Make room for what the tiles of all pictures list, `newtonsim.kernels.camera.tiles.TileView`."""
+        """Allocate the lists of the tiles of all pictures, `newtonsim.kernels.camera.tiles.TileView`."""
         tiles, size = camera_tiles.TileView(), int(camera_tiles.TILE)
         tiles.columns, tiles.rows = -(-self._width // size), -(-self._height // size)
         self._tile_count = self._pictures * tiles.columns * tiles.rows
@@ -121,7 +121,7 @@ class PictureCaster:
             )
 
     def _cut(self, threads: int | None) -> list[tuple[int, int]]:
-        """Find how many threads work, and ranges of tiles (first, number) that they take in turn."""
+        """Return the number of threads, and ranges of tiles (first, number) that they take in turn."""
         most = _core_count() if threads is None else threads
         pixels = self._pictures * self._width * self._height
         self.threads = max(1, min(most, pixels // _BAND)) if self.scene.device.is_cpu else 1
@@ -173,7 +173,7 @@ def share_out(work: Callable[[int], None], tasks: int, threads: int) -> None:
 
 
 def _helpers() -> ThreadPoolExecutor:
-    """Threads that all cameras share; a forked process has none of its parent's."""
+    """Return the threads that all cameras share; a forked process has none of its parent's."""
     process = os.getpid()
     if process not in _pools:
         _pools.clear()

@@ -22,7 +22,7 @@ SPRING_COLOR = (0.55, 0.50, 0.45, 1.0)
 
 
 class CameraElements:
-    """What there is to see of particles: surfaces, and particles and springs that belong to no surface.
+    """The visible elements of particles: surfaces, and particles and springs that belong to no surface.
 
     Triangles are those of the model and the bare faces of its tetrahedra. Particles of neither are spheres of
     their radius, if they are active; springs with such a particle at an end are capsules of half its radius.
@@ -36,7 +36,7 @@ class CameraElements:
     Args:
         model: The model.
         worlds: Worlds to see, in the order in which the scene has them.
-        label: What segmentation shows for surfaces, particles and springs (3,).
+        label: Segmentation labels of surfaces, particles and springs (3,).
     """
 
     def __init__(self, model: Model, worlds: np.ndarray, label: tuple[int, int, int]):
@@ -109,7 +109,7 @@ class CameraElements:
 
 
 def list_elements(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Return what is seen between the particles of a model.
+    """Return the visible elements between the particles of a model.
 
     Returns:
         The particles of each element (n, 3), int32, -1 where it has fewer, and whether it is a triangle (0),
@@ -136,7 +136,7 @@ def list_elements(model: Model) -> tuple[np.ndarray, np.ndarray]:
 def _spread(
     model: Model, worlds: np.ndarray, particle: np.ndarray, kind: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return world, particles and kind of the elements that the worlds have; global ones are in each."""
+    """Return world, particles and kind of the elements of the worlds; global ones are in each."""
     if not len(particle):
         return np.zeros(0, np.int32), particle, kind
     owner = model.particle_world.numpy()[particle[:, 0]]

@@ -1,4 +1,4 @@
-"""What the segmentation of `newtonsim.render.Camera` shows besides numbers of shapes, bodies and joints."""
+"""Labels in the segmentation of `newtonsim.render.Camera` other than indices of shapes, bodies and joints."""
 
 from newtonsim.kernels.camera import pictures as camera_pictures
 

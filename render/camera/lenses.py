@@ -1,4 +1,4 @@
-"""Lenses of cameras, and where cameras look."""
+"""Lenses of cameras, and the poses of cameras that look at a point."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RAYS = CameraRays.numpy_dtype()
 
 @dataclass(frozen=True)
 class _Lens:
-    """The numbers of a lens."""
+    """The parameters of a lens."""
 
     fov: float = 60.0
     fx: float | None = None
@@ -27,10 +27,10 @@ class _Lens:
     far: float = math.inf
 
     def _intrinsics(self, fx: float, width: int, height: int) -> tuple[float, float, float, float]:
-        """Return fx, fy, cx, cy after a check of all numbers; `fx` is what the field of view asks for."""
+        """Return fx, fy, cx, cy after checking all numbers; `fx` is the value for the field of view."""
         name = type(self).__name__.lower()
         if self.fx is None and self.fy is not None:
-            raise ModelError(f"{name}: fy is given without fx")
+            raise ModelError(f"{name}: fy requires fx")
         fx = fx if self.fx is None else self.fx
         fy = fx if self.fy is None else self.fy
         for what, value in (("fx", fx), ("fy", fy)):
@@ -49,14 +49,14 @@ class _Lens:
 class Pinhole(_Lens):
     """A lens that maps straight lines to straight lines.
 
-    Either a field of view, or focal lengths and principal point as OpenCV has them, with pixel centres at
-    half-integers: the ray of column u and row v goes to ((u - cx) / fx, (v - cy) / fy, 1) to the right,
+    It is given by a field of view, or by focal lengths and principal point as in OpenCV, with pixel centres
+    at half-integers: the ray of column u and row v goes to ((u - cx) / fx, (v - cy) / fy, 1) to the right,
     down and ahead.
 
     Attributes:
-        fov: Angle between the rays of the upper and the lower edge [deg], 0..180, without `fx` and `fy`.
-        fx: Focal length along the columns' numbers [pixels].
-        fy: Focal length along the rows' numbers [pixels]; None for `fx`.
+        fov: Vertical field of view [deg], 0..180, used without `fx` and `fy`.
+        fx: Horizontal focal length [pixels].
+        fy: Vertical focal length [pixels]; None for `fx`.
         cx: Column of the optical axis [pixels]; None for the middle.
         cy: Row of the optical axis [pixels]; None for the middle.
         near: Depth below which nothing is seen [m].
@@ -71,7 +71,7 @@ class Pinhole(_Lens):
             height: Rows.
 
         Raises:
-            ModelError: A number makes no lens.
+            ModelError: A parameter is invalid.
         """
         if not 0.0 < self.fov < 180.0:
             raise ModelError(f"pinhole: fov is {self.fov}, expected an angle between 0 and 180 degrees")
@@ -97,10 +97,10 @@ class Fisheye(_Lens):
     principal point.
 
     Attributes:
-        fov: Largest angle between two rays [deg], up to 360; beyond it nothing is seen. It touches the
-            nearer edges of the picture unless `fx` is given.
-        fx: Focal length along the columns' numbers [pixels/rad].
-        fy: Focal length along the rows' numbers [pixels/rad]; None for `fx`.
+        fov: Largest angle between two rays [deg], up to 360; beyond it nothing is seen. Its circle touches
+            the nearer edges of the picture unless `fx` is given.
+        fx: Horizontal focal length [pixels/rad].
+        fy: Vertical focal length [pixels/rad]; None for `fx`.
         cx: Column of the optical axis [pixels]; None for the middle.
         cy: Row of the optical axis [pixels]; None for the middle.
         near: Distance below which nothing is seen [m].
@@ -113,7 +113,7 @@ class Fisheye(_Lens):
         """Return the rays in the frame of the camera, as `Pinhole.record` does.
 
         Raises:
-            ModelError: A number makes no lens.
+            ModelError: A parameter is invalid.
         """
         if not 0.0 < self.fov <= 360.0:
             raise ModelError(f"fisheye: fov is {self.fov}, expected an angle up to 360 degrees")
@@ -132,9 +132,9 @@ def look_at(eye: npt.ArrayLike, target: npt.ArrayLike, up: npt.ArrayLike = (0.0,
     """Return the pose of a camera that looks from a point to another.
 
     Args:
-        eye: Where the camera is, shape (..., 3) [m].
-        target: What is in the middle of its picture, likewise.
-        up: Direction that is up in the picture, likewise; not along the view.
+        eye: Position of the camera, shape (..., 3) [m].
+        target: Point in the middle of its picture, same shape.
+        up: Direction that is up in the picture, same shape; not along the view.
 
     Returns:
         Poses (..., 7), position and quaternion xyzw; cameras look along their -z axis, with y up.
@@ -152,7 +152,7 @@ def look_at(eye: npt.ArrayLike, target: npt.ArrayLike, up: npt.ArrayLike = (0.0,
     lengths = np.linalg.norm(back, axis=-1), np.linalg.norm(right, axis=-1)
     if not (np.all(lengths[0] > 0.0) and np.all(lengths[1] > 1.0e-9 * lengths[0])):
         raise ModelError(
-            f"look_at: from {eye.tolist()} to {target.tolist()} with {up.tolist()} up is no view"
+            f"look_at: from {eye.tolist()} to {target.tolist()} with {up.tolist()} up does not define a view"
         )
     back, right = back / lengths[0][..., None], right / lengths[1][..., None]
     turn = np.stack([right, np.cross(back, right), back], axis=-1)

@@ -17,22 +17,22 @@ _LIGHT: Any = camera_pictures.Light.numpy_dtype()
 
 @dataclass(slots=True)
 class Lighting:
-    """How a scene is lit: by light from everywhere and by one directional light.
+    """The light of a scene: ambient light and one directional light.
 
     Attributes:
         direction: Towards the light (3,), of any length.
         color: Colour of the directional light (3,).
-        ambient: Part of a surface's colour that is seen without light.
-        sky: By how much of itself the ambient light grows along each axis of the normal (3,): surfaces that
-            look up, towards the sky, are brighter than those that look down. Of length 0..1.
+        ambient: Fraction of a surface's colour that is visible without light.
+        sky: Relative increase of the ambient light along each axis of the normal (3,): surfaces that face up,
+            towards the sky, are brighter than those that face down. Its length is 0..1.
         diffuse: Weight of matt reflection.
         specular: Weight of highlights.
         shininess: Power of the cosine of highlights.
-        viewer: Direction towards a viewer at infinity that highlights are computed for (3,); None for the
+        viewer: Direction towards a viewer at infinity for whom highlights are computed (3,); None for the
             camera itself.
         shadow: Whether surfaces cast shadows.
-        shadowed: Part of the directional light that is left in shadow.
-        transparency: Whether surfaces with alpha below 1 are seen through.
+        shadowed: Fraction of the directional light that remains in shadow.
+        transparency: Whether surfaces with alpha below 1 are transparent.
         background: RGBA where nothing is seen.
         empty_label: Segmentation where nothing is seen.
     """
@@ -53,7 +53,7 @@ class Lighting:
 
     @classmethod
     def above(cls, up: npt.ArrayLike) -> Lighting:
-        """Return a light from above and from the side, before a pale sky.
+        """Return a light from above and from the side, in front of a pale sky.
 
         Args:
             up: Direction that is up, unit (3,).
@@ -68,7 +68,7 @@ class Lighting:
         record = np.zeros(1, _LIGHT)
         length = float(np.linalg.norm(self.direction))
         if not length > 0.0:
-            raise ModelError(f"light: direction {tuple(self.direction)} has no length")
+            raise ModelError(f"light: direction {tuple(self.direction)} is zero")
         record["direction"] = np.asarray(self.direction) / length
         record["color"] = self.color
         for name in (

@@ -16,11 +16,11 @@ CREASE = np.cos(np.radians(40.0))
 
 
 class CameraMesh:
-    """Triangles as a camera sees them.
+    """Triangles for cameras.
 
     Attributes:
         points: Corners in space, shape (n, 3), float32.
-        triangles: Their numbers, counter-clockwise seen from the front, shape (m, 3), int32.
+        triangles: Indices of their corners, counter-clockwise seen from the front, shape (m, 3), int32.
         corner_normals: Normals of the triangles' corners, shape (3 m, 3), float32; zero where unknown.
         corner_uvs: Texture coordinates likewise, shape (3 m, 2), float32.
         has_uvs: Whether texture coordinates were given.
@@ -34,7 +34,7 @@ class CameraMesh:
         corner_uvs: Those of the corners instead, shape (3 m, 2).
 
     Raises:
-        ModelError: Shapes do not go together or an index is out of range.
+        ModelError: Array shapes do not match or an index is out of range.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class CameraMesh:
         return self._bounds
 
     def move(self, points: npt.ArrayLike) -> None:
-        """Take new points (n, 3), with normals that are smooth all over."""
+        """Set new points (n, 3), with normals that are smooth everywhere."""
         self.points = _of_points("points", points, self.points.shape)
         self._bounds = None
         self.corner_normals = smooth_normals(self.points, self.triangles)
@@ -83,7 +83,7 @@ class CameraMesh:
             mesh.refit()
 
     def on_device(self, device: wp.Device) -> wp.Mesh:
-        """Return the triangles with their hierarchy on a device, made once."""
+        """Return the triangles with their hierarchy on a device, created once."""
         if device.alias not in self._meshes:
             points = wp.array(self.points, dtype=wp.vec3, device=device)
             indices = wp.array(self.triangles.reshape(-1), dtype=int, device=device)

@@ -38,7 +38,7 @@ GROUND_COLOR = (0.56, 0.60, 0.52, 1.0)
 
 _CHECKER = np.array([[[168] * 3, [140] * 3], [[140] * 3, [168] * 3]], np.uint8)
 _CHECKER_PERIOD = 2.0
-"""Metres along a plane on which the checker repeats."""
+"""Period of the checker along a plane [m]."""
 
 _COLLIDES = int(ShapeFlags.COLLIDE_SHAPES | ShapeFlags.COLLIDE_GROUND)
 
@@ -47,24 +47,25 @@ _camera_meshes: WeakKeyDictionary[Mesh, CameraMesh] = WeakKeyDictionary()
 
 
 class ModelScene(RayScene):
-    """What there is to see of a model: its shapes and what its particles make up.
+    """The visible parts of a model: its shapes and the elements of its particles.
 
-    Shapes have the colours and the textures of the model. Those without are coloured by their body, static
-    ones grey, planes with a checker of squares of 1 m. A shape's texture goes before that of its mesh; what
-    has no texture coordinates shows the mean colour.
+    Shapes have the colours and the textures of the model. Those without are coloured by body; static ones are
+    grey, and planes have a checker of squares of 1 m. A shape's texture has priority over that of its mesh;
+    shapes without texture coordinates show the mean colour.
 
     Attributes:
         model: The model.
         worlds: Worlds to see, shape (num_worlds,).
         shapes: Shape of each row; rows are world by world, the global shapes first in each.
-        elements: What particles make up.
+        elements: Elements of the particles.
 
     Args:
         model: The model.
         worlds: Worlds to see, None for all.
-        colliders: Whether the shapes that collide are seen, as they collide, instead of the visible ones.
-        labels: What segmentation by label shows for each shape (shape_count,); None for the body counted in
-            its world, and SEEN_STATIC for shapes without one.
+        colliders: Whether the colliding shapes are seen, in the form in which they collide, instead of the
+            visible ones.
+        labels: Segmentation label of each shape (shape_count,); None for the index of the body in its world,
+            and SEEN_STATIC for shapes without a body.
 
     Raises:
         ModelError: A world or the number of labels is wrong.
@@ -106,7 +107,7 @@ class ModelScene(RayScene):
         self.update(model)
 
     def update(self, state: State | Model) -> ModelScene:
-        """Move everything to where a state has it; can be captured.
+        """Move everything to the poses of a state; can be captured.
 
         Args:
             state: Its `body_q` and `particle_q` are read.
@@ -126,7 +127,7 @@ class ModelScene(RayScene):
         return state.body_q if self.model.body_count else self._no_bodies
 
     def _hide_absent(self) -> None:
-        """Let rows on bodies that are absent be invisible."""
+        """Make rows on absent bodies invisible."""
         model = self.model
         if not model.bodies_may_be_absent or not len(self.shapes):
             return
@@ -192,7 +193,7 @@ class ModelScene(RayScene):
         return np.where(self._body >= 0, self._body - start[self._owner], -1)
 
     def _paint(self) -> tuple[Textures, np.ndarray, np.ndarray]:
-        """Return the images, the number of each shape's, -1 for none, and its colour (n, 4)."""
+        """Return the images, the index of each shape's image, -1 for none, and its colour (n, 4)."""
         model, body = self.model, self._local_body()
         textures = Textures([_CHECKER])
         palette = np.array(PALETTE)
@@ -225,7 +226,7 @@ class ModelScene(RayScene):
     def _mean_of_meshes(
         self, textures: Textures, texture: np.ndarray, colors: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Replace textures of what has no texture coordinates by their mean colour."""
+        """Replace textures of shapes without texture coordinates by their mean colour."""
         mapped = np.array([getattr(source, "uvs", None) is not None for source in self._objects] + [False])
         mapped = mapped[self._object] & (self._kind == GeoType.MESH)
         surfaces = (GeoType.MESH, GeoType.HFIELD, GeoType.SDF, int(KIND_HULL))
@@ -318,7 +319,7 @@ class ModelScene(RayScene):
 
 
 def surface_mesh(source: Mesh | Heightfield) -> CameraMesh:
-    """Return a mesh or height field as cameras see it, made once; its triangles are those of the model's."""
+    """Return a mesh or height field for cameras, created once; its triangles are those of the model."""
     mesh = source.to_mesh() if isinstance(source, Heightfield) else source
     if mesh not in _camera_meshes:
         _camera_meshes[mesh] = CameraMesh(*mesh.surface, corner_uvs=mesh.uvs)
@@ -326,7 +327,7 @@ def surface_mesh(source: Mesh | Heightfield) -> CameraMesh:
 
 
 def hull_mesh(hull: ConvexHull) -> CameraMesh:
-    """Return a convex hull as cameras see it, its faces cut into triangles."""
+    """Return a convex hull for cameras, with its faces split into triangles."""
     fans = [np.stack([np.full(len(face) - 2, face[0]), face[1:-1], face[2:]], axis=1) for face in hull.faces]
     return CameraMesh(hull.vertices, np.concatenate([np.zeros((0, 3), np.int32), *fans]))
 
@@ -336,7 +337,7 @@ def _check_worlds(model: Model, worlds: np.ndarray | None) -> np.ndarray:
         return np.arange(model.world_count)
     chosen = np.atleast_1d(np.asarray(worlds))
     if chosen.ndim != 1 or not len(chosen) or chosen.dtype.kind not in "iu":
-        raise ModelError(f"worlds: expected numbers of worlds, got {worlds!r}")
+        raise ModelError(f"worlds: expected indices of worlds, got {worlds!r}")
     if chosen.min() < 0 or chosen.max() >= model.world_count:
         raise ModelError(f"worlds: expected 0..{model.world_count - 1}, got {chosen.min()}..{chosen.max()}")
     if len(np.unique(chosen)) != len(chosen):
@@ -348,5 +349,5 @@ def _add_file(textures: Textures, file: str) -> int:
     try:
         return textures.add(read_image(file))
     except (OSError, ValueError) as error:
-        warnings.warn(f"texture {file} cannot be read, its shapes have none: {error}", stacklevel=2)
+        warnings.warn(f"texture {file} cannot be read; its shapes have no texture: {error}", stacklevel=2)
         return -1

@@ -1,4 +1,4 @@
-"""What ray cameras look at, in the arrays that kernels take."""
+"""What ray cameras see, in arrays for kernels."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class RayScene:
     """Instances of items in worlds; the rows of a world follow each other.
 
     Attributes:
-        device: Where it is.
+        device: Its device.
         num_worlds: Number of worlds.
-        crowd: Rows of the fullest world.
-        view: What kernels take of the geometry, `newtonsim.kernels.camera.scene.TraceView`, shape (1,).
+        crowd: Number of rows of the fullest world.
+        view: The geometry for kernels, `newtonsim.kernels.camera.scene.TraceView`, shape (1,).
         places: Where the items are, `newtonsim.kernels.camera.scene.Place`.
         appearances: How the items look, `newtonsim.kernels.camera.scene.Appearance`.
-        dress: How the items look, with corners of meshes and textures,
+        dress: Appearance of the items, with corners of meshes and textures,
         `newtonsim.kernels.camera.pictures.DressView`,
             shape (1,); see `wear`.
         boxes: Lower and upper corners of the boxes about the rows in the world [m], vec3, shape (rows,).
@@ -36,7 +36,7 @@ class RayScene:
         places: Records of `newtonsim.kernels.camera.scene.Place`.
         appearances: Records of `newtonsim.kernels.camera.scene.Appearance`.
         colors: RGBA of the rows (rows, 4).
-        device: Where it is.
+        device: Its device.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class RayScene:
         Args:
             body_poses: World poses of the bodies, transform, flat.
             bodies_per_world: Poses of each world if items count bodies in their world, 0 if in the model.
-            rebuild: Whether the hierarchy of the instances is built anew rather than fitted.
+            rebuild: Whether the hierarchy of the instances is rebuilt rather than refitted.
         """
         if not len(self.color):
             return
@@ -106,14 +106,14 @@ class RayScene:
             self._bvh.refit()
 
     def wear(self, textures: camera_pictures.TextureView) -> None:
-        """Take images, and the corners of the meshes as they are."""
+        """Set the images and the current corners of the meshes."""
         self._dress = camera_pictures.DressView()
         self._dress.appearance, self._dress.textures = self.appearances, textures
         self._dress.corners = self.corners
         self.dress = wp.array([self._dress], dtype=camera_pictures.DressView, device=self.device)
 
     def _refresh(self) -> None:
-        """Copy what has changed in the view to the device."""
+        """Copy changes of the view to the device."""
         self.view.assign(wp.array([self._view], dtype=camera_scene.TraceView, device=self.device))
 
 

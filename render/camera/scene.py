@@ -35,18 +35,18 @@ class CameraInstance:
     """Something to see.
 
     Attributes:
-        kind: A primitive as shapes have them, or MESH: SPHERE (radius), BOX (half extents), CAPSULE,
-            CYLINDER and CONE (radius, half height, along y), ELLIPSOID (semi-axes), PLANE (endless, y = 0).
+        kind: A primitive as for shapes, or MESH: SPHERE (radius), BOX (half extents), CAPSULE,
+            CYLINDER and CONE (radius, half height, along y), ELLIPSOID (semi-axes), PLANE (infinite, y = 0).
         size: Its dimensions [m]; of meshes the scale by axis, which may be negative, of planes what the
             image of a texture covers along x and z.
-        mesh: Of MESH.
+        mesh: The mesh of a MESH.
         body: Row of the poses of a world that it moves with, -1 for the world frame.
         pose: Pose in the frame of the body, (7,) with quaternion xyzw.
         rgba: Colour (4,), 0..1, or one for each world (num_worlds, 4); alpha 0 is invisible.
         specular: Weight of highlights by channel.
-        texture: Number of a texture of the scene, -1 for none; the colour is multiplied by it.
-        label: What the segmentation shows for it.
-        double_sided: Whether it is seen from behind (inside) too.
+        texture: Index of a texture of the scene, -1 for none; the colour is multiplied by it.
+        label: Its label in the segmentation.
+        double_sided: Whether it is also seen from behind (inside).
     """
 
     kind: int
@@ -61,7 +61,7 @@ class CameraInstance:
     double_sided: bool = False
 
     def check(self, name: str, textures: int, worlds: int) -> None:
-        """Raise ModelError if something of it cannot be."""
+        """Raise a ModelError if a value is invalid."""
         if self.kind == GeoType.MESH:
             if self.mesh is None:
                 raise ModelError(f"{name}: a mesh is missing")
@@ -88,17 +88,17 @@ class CameraInstance:
 
 
 class CameraScene(RayScene):
-    """Instances in one or many worlds that are alike, at poses that change.
+    """Instances in one or many equal worlds, at poses that change.
 
     Call `update` after bodies have moved; cameras (`newtonsim.render.camera.camera.RayCamera`) then see them
-    there. Colours may differ between worlds: write to `color`. For what else it has, see `RayScene`.
+    there. Colours may differ between worlds: write to `color`. `RayScene` describes the other attributes.
 
     Attributes:
         instances: What there is to see, in each world; rows are world by world.
 
     Args:
         instances: What there is to see, in each world.
-        textures: Images that instances name by number.
+        textures: Images that instances refer to by index.
         num_worlds: Number of worlds.
         device: Warp device, None for the default one.
 
@@ -149,10 +149,10 @@ class CameraScene(RayScene):
         return appearances
 
     def update_appearances(self) -> None:
-        """Take over what was written to the instances' rgba, specular, texture and label, and the textures.
+        """Apply what was written to the instances' rgba, specular, texture and label, and the textures.
 
         Raises:
-            ModelError: An instance is wrong; nothing has changed then.
+            ModelError: An instance is wrong; then nothing is changed.
         """
         self._check()
         self.wear(self._textures.view(self.device))
@@ -160,7 +160,7 @@ class CameraScene(RayScene):
         self.color.assign(self._colors())
 
     def deform(self, number: int, points: npt.ArrayLike) -> None:
-        """Move the points of a mesh that no other instance has; takes effect at the next `update`.
+        """Move the points of a mesh that no other instance shares; takes effect at the next `update`.
 
         Args:
             number: The instance.
@@ -207,8 +207,8 @@ class CameraScene(RayScene):
         Args:
             body_poses: World poses of the bodies, transform, shape (num_worlds, bodies), or numbers
                 (num_worlds, bodies, 7); more bodies than instances name are allowed. None if none moves.
-            rebuild: Whether the hierarchy of the instances is built anew, which makes pictures faster after
-                bodies have moved far, rather than fitted.
+            rebuild: Whether the hierarchy of the instances is rebuilt, which makes pictures faster after
+                bodies have moved far, rather than refitted.
 
         Returns:
             This object.

@@ -46,14 +46,14 @@ type."""
 class Camera:
     """Cameras of equal size that see a model, in all worlds at once, by casting rays.
 
-    Everything that is visible is seen: shapes of all kinds, cloth and soft bodies, grains and ropes. Worlds
+    They see everything that is visible: shapes of all kinds, cloth and soft bodies, grains and ropes. Worlds
     do not see each other. `render` allocates nothing and reads nothing back; it can be captured into a graph
     on a GPU, and on the CPU with `threads=1`.
 
     A camera looks along its own -z axis, with x to the right and y up in the picture; see `look_at`.
 
-    Pictures are Warp arrays of shape (worlds, cameras, height, width), rows from the top, that
-    `wp.to_torch` and, on the CPU, `numpy()` take over without a copy:
+    Pictures are Warp arrays of shape (worlds, cameras, height, width), rows from the top, which `wp.to_torch`
+    and, on the CPU, `numpy()` wrap without a copy:
 
     - "rgb", "rgba": colours, uint8, which NumPy and Torch see with a last axis of 3 or 4;
     - "depth": distance along the view axis [m], infinite where nothing is seen; may be negative beside a
@@ -62,10 +62,10 @@ class Camera:
       seen; not for fisheyes;
     - "distance": distance along the ray [m], infinite where nothing is seen;
     - "normal": unit normals towards the camera, world axes, a last axis of 3; zero where nothing is seen;
-    - "shape", "body", "joint": numbers in the model (the joint is that whose child the body is), int32; or
+    - "shape", "body", "joint": indices in the model (the joint is that whose child the body is), int32; or
       SEEN_NOTHING (-1), SEEN_STATIC (-2) for shapes without body and bodies without joint, SEEN_SURFACE (-3)
       for cloth and soft bodies, SEEN_PARTICLE (-4), SEEN_SPRING (-5), which `newtonsim.render` exports;
-    - "label": what `labels` says, by default the number of the body counted from the first of its world.
+    - "label": what `labels` says, by default the index of the body within its world.
 
     Example:
         >>> import newtonsim
@@ -93,17 +93,18 @@ class Camera:
         model: The model.
         width: Columns.
         height: Rows.
-        pose: Where the cameras are, positions and quaternions xyzw in the frame of their body: (7,),
+        pose: Poses of the cameras, positions and quaternions xyzw in the frame of their body: (7,),
             (cameras, 7) or (worlds, cameras, 7).
-        body: What carries them, None for the world: the name of a body or its number counted in its world, or
-            one such entry for each camera.
+        body: Body that carries them, None for the world: its name or its index within its world, or one such
+            entry for each camera.
         lens: `Pinhole` or `Fisheye`, or one for each camera.
         outputs: Names of the pictures.
         lighting: How the scene is lit, see `Lighting`; None for a light from above.
         worlds: Worlds to see, None for all.
-        colliders: Whether the shapes that collide are seen, as they collide, instead of the visible ones.
+        colliders: Whether the colliding shapes are seen, in the form in which they collide, instead of the
+            visible ones.
         labels: Labels of the shapes (shape_count,), int.
-        threads: Threads on the CPU, None for as many as there are cores to run on.
+        threads: Threads on the CPU, None for the number of available cores.
 
     Raises:
         ModelError: An argument is wrong; the message names it.
@@ -127,7 +128,7 @@ class Camera:
     ):
         check_model(model)
         if not (_is_count(width) and _is_count(height)):
-            raise ModelError(f"camera: a picture of {width} x {height} pixels cannot be")
+            raise ModelError(f"camera: a picture of {width} x {height} pixels is not possible")
         if threads is not None and not _is_count(threads):
             raise ModelError(f"threads: expected a positive number or None, got {threads!r}")
         self.model, self.width, self.height = model, width, height
@@ -154,7 +155,7 @@ class Camera:
         compilation.load([wp.get_module(camera_rays.__name__)], model.device)
 
     def move(self, pose: npt.ArrayLike) -> Camera:
-        """Put the cameras elsewhere on the bodies that carry them.
+        """Move the cameras on the bodies that carry them.
 
         Args:
             pose: As for the constructor.
@@ -184,7 +185,7 @@ class Camera:
         """Light the scene.
 
         Raises:
-            ModelError: It is no lighting, or one that cannot be.
+            ModelError: It is not a Lighting, or an invalid one.
         """
         if not isinstance(lighting, Lighting):
             raise ModelError(f"lighting: expected a Lighting, got {lighting!r}")
@@ -197,13 +198,13 @@ class Camera:
         Args:
             state: Its `body_q` and `particle_q` are read.
             mask: Which of `worlds` to take pictures of, bool, on the model's device, read when the launches
-                run; the pictures of others stay as they are. None for all.
+                run; the pictures of others are unchanged. None for all.
 
         Returns:
             The pictures by name, arrays that the next call changes.
 
         Raises:
-            ModelError: The state is one of another model, or the mask has another length or type.
+            ModelError: The state belongs to another model, or the mask has another length or type.
         """
         if mask is not None and (mask.dtype is not wp.bool or mask.shape != (len(self.worlds),)):
             given = f"{mask.dtype.__name__} {mask.shape}"
@@ -221,7 +222,7 @@ class Camera:
         return self.images
 
     def _make_images(self) -> dict[str, wp.array | int]:
-        """Make the pictures that are wanted, and return what the caster is to fill."""
+        """Allocate the requested pictures, and return what the caster must fill."""
         shape, device = (len(self.worlds), self.count, self.height, self.width), self.model.device
         targets: dict[str, wp.array | int] = {
             "shaded": int("rgb" in self.outputs or "rgba" in self.outputs),
@@ -239,7 +240,7 @@ class Camera:
         return targets
 
     def _find_bodies(self, carriers: list) -> np.ndarray:
-        """Numbers in the model of the bodies that carry the cameras (worlds, cameras), -1 for the world."""
+        """Model indices of the bodies that carry the cameras (worlds, cameras), -1 for the world."""
         model = self.model
         start = np.asarray(model.world_body_start)
         first, counts = start[self.worlds], np.diff(start)[self.worlds]
@@ -252,7 +253,7 @@ class Camera:
         return found
 
     def _local_body(self, carrier: str | int, begin: int, size: int, world: int) -> int:
-        """Number of a body in its world."""
+        """Return the index of a body within its world."""
         if not isinstance(carrier, str):
             if isinstance(carrier, (int, np.integer)) and 0 <= carrier < size:
                 return int(carrier)
@@ -269,11 +270,11 @@ def _is_count(value: object) -> bool:
 
 
 def _check_pixels(worlds: int, cameras: int, height: int, width: int) -> None:
-    """Check that kernels can number the pixels."""
+    """Check that kernels can index the pixels."""
     if worlds * cameras * height * width >= 2**31:
         raise ModelError(
-            f"camera: {worlds * cameras} pictures of {width} x {height} pixels are too many, "
-            "2^31 pixels are the limit"
+            f"camera: {worlds * cameras} pictures of {width} x {height} pixels exceed the limit of 2^31 "
+            "pixels"
         )
 
 
@@ -283,7 +284,7 @@ def _check_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
         if name not in _OUTPUTS:
             raise ModelError(f"outputs: there is no picture {name!r}, expected some of {', '.join(_OUTPUTS)}")
     if not names or len(set(names)) != len(names):
-        raise ModelError(f"outputs: expected different names of pictures, got {names}")
+        raise ModelError(f"outputs: expected distinct names of pictures, got {names}")
     return names
 
 
@@ -297,5 +298,5 @@ def _common_count(pose: np.ndarray, lenses: list, carriers: list) -> int:
     counts = {"pose": 1 if pose.ndim == 1 else pose.shape[-2], "lens": len(lenses), "body": len(carriers)}
     count = max(counts.values())
     if min(counts.values()) < 1 or any(number not in (1, count) for number in counts.values()):
-        raise ModelError(f"cameras: numbers of entries do not go together: {counts}")
+        raise ModelError(f"cameras: numbers of entries do not match: {counts}")
     return count

@@ -1,4 +1,4 @@
-"""Images that the surfaces of a camera's scene wear, in one buffer on the device."""
+"""Textures of the surfaces of a camera's scene, in one buffer on the device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LEAST = 1 << 12
 
 
 class Textures:
-    """Images by number; those that are added or replaced are copied to the device when next asked for.
+    """Images by index; added or replaced ones are copied to the device on next use.
 
     Attributes:
         smooth: Whether colours are interpolated between texels.
@@ -40,11 +40,11 @@ class Textures:
         return len(self._images)
 
     def copy(self) -> Textures:
-        """Return the same images under the same numbers, in memory of their own."""
+        """Return a copy with the same images under the same indices."""
         return Textures(self._images, self.smooth)
 
     def add(self, image: np.ndarray) -> int:
-        """Add an image and return its number.
+        """Add an image and return its index.
 
         Args:
             image: Shape (height, width, 3 or 4), uint8, rows from the top.
@@ -68,13 +68,13 @@ class Textures:
         return color
 
     def replace(self, number: int, image: np.ndarray) -> None:
-        """Put another image in the place of one, see `add`; one of equal size takes no more memory."""
+        """Replace an image, see `add`; one of equal size takes no more memory."""
         _check(number, image)
         self._images[number] = image
         self._waiting.add(number)
 
     def view(self, device: wp.Device) -> camera_pictures.TextureView:
-        """Return what kernels take, on the device of the first call, up to date."""
+        """Return the up-to-date kernel argument, on the device of the first call."""
         if self._texels is None or self._texels.device != device:
             self._texels = wp.zeros(_LEAST, dtype=wp.uint32, device=device)
             self._end = 0
@@ -108,7 +108,7 @@ class Textures:
         self._texels[start : start + height * width].assign(texels.view(np.uint32).reshape(-1))
 
     def _reserve(self, count: int) -> None:
-        """Make the buffer large enough for so many texels."""
+        """Make the buffer large enough for a number of texels."""
         if count > len(self._texels):
             larger = wp.zeros(max(count, 2 * len(self._texels)), dtype=wp.uint32, device=self._texels.device)
             wp.copy(larger, self._texels, count=len(self._texels))

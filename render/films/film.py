@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from newtonsim.scene.state import State
 
 _SAMPLES = 40
-"""Frames of a recording that are looked at to find what the camera has to see."""
+"""Number of frames of a recording that are read to find what the camera must show."""
 
 
 class Film:
-    """A video of a simulation in real time, made while it runs.
+    """A video of a simulation in real time, written while it runs.
 
     Example:
         with Film("run.mp4", model, follow="trunk") as film:
@@ -65,7 +65,7 @@ class Film:
         self.pictures = 0
 
     def frame(self, states: Iterable[State]) -> Film:
-        """Let the camera see all that moves in some states, see `Pictures.frame`; else the first decides."""
+        """Frame all that moves in some states, see `Pictures.frame`; otherwise the first state decides."""
         self._pictures.frame(states)
         return self
 
@@ -75,7 +75,7 @@ class Film:
         return self._writer.fps
 
     def due(self, time: float) -> int:
-        """Return how many pictures are to be added until a simulated time [s]."""
+        """Return how many pictures to add up to a simulated time [s]."""
         if self._start is None:
             return 1
         passed = (time - self._start) / self._speed * self.fps

@@ -1,4 +1,4 @@
-"""Where a camera has to be to see what moves."""
+"""Where a camera must be to see what moves."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def view_of(
     elevation: float = ELEVATION,
     fov: float = FIELD_OF_VIEW,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return where a camera sees boxes whole, all from the same side and distance.
+    """Return where cameras see whole boxes, all from the same side and distance.
 
     Args:
         boxes: Lower and upper corners, shape (n, 2, 3) [m].

@@ -1,4 +1,4 @@
-"""Pictures of many worlds side by side, each world seen alone by a ray camera that finds its place."""
+"""Pictures of many worlds side by side, each seen alone by a ray camera that places itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GAP = 2
 
 
 class PictureOptions(TypedDict, total=False):
-    """Arguments of `Pictures`, which films and sheets take, too."""
+    """Arguments of `Pictures`, which films and sheets also take."""
 
     worlds: Iterable[int] | None
     width: int
@@ -45,16 +45,16 @@ class PictureOptions(TypedDict, total=False):
 class Pictures:
     """Pictures of chosen worlds, each seen alone, tiled into one.
 
-    The camera sees all that moves in the states it is shown by `frame`, from the same side in every world.
+    The camera sees all that moves in the states given to `frame`, from the same side in every world.
 
     Args:
         model: The model.
         worlds: Worlds to show; None for all.
         width: Columns of one world's picture.
         height: Rows of it.
-        eye: Place of the camera [m], the same in all worlds; None for where it sees what moves.
-        target: What it looks at [m]; needed with `eye` alone.
-        follow: Name of a body, or its number in its world, that the camera moves along with.
+        eye: Position of the camera [m], the same in all worlds; None to frame what moves.
+        target: Point that it looks at [m]; needed only with `eye`.
+        follow: Name of a body that the camera follows, or its index within its world.
         azimuth: Direction from which it looks without `eye`, about the vertical [degrees].
         elevation: Its angle above the horizon [degrees].
         fov: Vertical field of view [degrees].
@@ -64,7 +64,7 @@ class Pictures:
 
     Raises:
         ModelError: There is no such world or body.
-        NewtonsimError: Arguments do not go together.
+        NewtonsimError: Arguments contradict each other.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Pictures:
         self._last: np.ndarray | None = None
 
     def frame(self, states: Iterable[State]) -> Pictures:
-        """Let the camera see all that moves in some states; with `follow`, in the first and along the way."""
+        """Frame all that moves in some states; with `follow`, in the first state and relative to the body."""
         if self._view is None:
             boxes = []
             for state in states:
@@ -158,7 +158,7 @@ class Pictures:
         return np.array(found)
 
     def _shift(self, state: State) -> np.ndarray | float:
-        """Return how far the followed bodies have moved on the ground (worlds, 3); lost ones stay there."""
+        """Return how far followed bodies have moved along the ground (worlds, 3); non-finite ones stay."""
         if self._followed is None:
             return 0.0
         place = state.body_q.numpy()[self._followed, :3].astype(np.float64)
@@ -217,7 +217,7 @@ def picture_sheet(model: Model, state: State, **options: Unpack[PictureOptions])
 def save_sheet(
     path: str | os.PathLike, model: Model, state: State, **options: Unpack[PictureOptions]
 ) -> None:
-    """Write what `picture_sheet` returns to a file, PNG or whatever its ending says.
+    """Write the result of `picture_sheet` to a file, in the format of its ending.
 
     Args:
         path: File to write.

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from newtonsim.render.recordings.recording import Recording
 
 MOST_LINES = 4
-"""Worlds that are drawn as lines of their own; more are drawn as a band."""
+"""Number of worlds that are drawn as separate lines; more are drawn as a band."""
 
 _TITLE = 30
-"""Characters of a title in one line."""
+"""Characters of a title per line."""
 
 COLORS = ("#2f6db5", "#d9772b", "#3f9b57", "#8d5fa8")
 
@@ -39,7 +39,7 @@ def plot_joints(
 ) -> Figure:
     """Draw joint coordinates over time, one panel each.
 
-    Up to four worlds are lines; of more, a line is the median, a band holds 90 % and a pale band all.
+    Up to four worlds are lines; for more, a line is the median, a band contains 90 % and a pale band all.
 
     Args:
         recording: Holds joint_q, or joint_qd.
@@ -50,7 +50,7 @@ def plot_joints(
         path: File to write, its ending is the format; None for none.
 
     Raises:
-        RecordingError: The recording does not hold what is to be drawn.
+        RecordingError: The recording does not contain the quantity.
         NewtonsimError: There is nothing to draw.
     """
     parts = joint_series(recording, joints, worlds, frames, velocities)
@@ -65,17 +65,17 @@ def plot_contact_forces(
     frames: slice | Sequence[int] | None = None,
     path: str | os.PathLike | None = None,
 ) -> Figure:
-    """Draw the size of the contact force on each body over time, and the upward force on all together.
+    """Draw the magnitude of the contact force on each body over time, and the total upward force.
 
     Args:
-        recording: One that was made with `Recorder(..., solver=solver)`.
-        bodies: Names of bodies; None for all that something touches.
+        recording: A recording made with `Recorder(..., solver=solver)`.
+        bodies: Names of bodies; None for all that touch something.
         worlds: Worlds of the recording, drawn as by `plot_joints`; None for all.
         frames: Frames; None for all, or 2000 spread evenly.
         path: File to write; None for none.
 
     Raises:
-        RecordingError: The recording does not hold what is to be drawn.
+        RecordingError: The recording does not contain the quantity.
     """
     return _panels(recording, contact_series(recording, bodies, worlds, frames), frames, path)
 
@@ -96,7 +96,7 @@ def plot_energy(
         path: File to write; None for none.
 
     Raises:
-        RecordingError: The recording does not hold what is to be drawn.
+        RecordingError: The recording does not contain the quantity.
     """
     figure = new_figure((7.0, 4.0))
     axes = figure.subplots()
@@ -110,7 +110,7 @@ def draw_energy(
     worlds: Iterable[int] | None = None,
     frames: slice | Sequence[int] | None = None,
 ) -> None:
-    """Draw what `plot_energy` does into axes."""
+    """Draw the plot of `plot_energy` into axes."""
     times = recording.times[chosen_frames(recording, frames)]
     for part, color in zip(energies(recording, worlds, frames), COLORS):
         draw_worlds(axes, times, part.values, color, part.name)
@@ -125,11 +125,11 @@ def draw_worlds(
     """Draw a quantity of all worlds: as lines, or as median and bands of 90 % and of all.
 
     Args:
-        axes: Where.
+        axes: The axes.
         times: Shape (frames,) [s].
-        values: Shape (frames, worlds); what is not finite is left out.
+        values: Shape (frames, worlds); non-finite values are left out.
         color: Colour.
-        label: What the legend says.
+        label: Text of the legend.
     """
     if values.shape[1] <= MOST_LINES:
         for world in range(values.shape[1]):
@@ -189,7 +189,7 @@ def _panels(
 
 
 def _in_lines(name: str) -> str:
-    """Break a name that is wider than its panel behind underscores, slashes and spaces."""
+    """Break a name that is wider than its panel after underscores, slashes and spaces."""
     lines = [""]
     for part in re.split(r"(?<=[_/ ])", name):
         if lines[-1] and len(lines[-1]) + len(part) > _TITLE:

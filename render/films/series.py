@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 MOST_FRAMES = 2000
-"""Frames that a series has at most, unless it is told which."""
+"""Largest number of frames of a series, unless frames are given."""
 
 _BLOCK = 64
 _QUATERNION = [("quaternion x", ""), ("quaternion y", ""), ("quaternion z", ""), ("quaternion w", "")]
@@ -36,8 +36,8 @@ class Series:
     """A quantity of many worlds over time.
 
     Attributes:
-        name: What it is of.
-        quantity: What it is.
+        name: Name of the element.
+        quantity: Name of the quantity.
         unit: SI unit, "" for none.
         values: Shape (frames, worlds).
     """
@@ -54,7 +54,7 @@ class Series:
 
 
 def chosen_frames(recording: Recording, frames: slice | Sequence[int] | None) -> np.ndarray:
-    """Return numbers of frames; None for all, or as many as `MOST_FRAMES` spread evenly."""
+    """Return indices of frames; None for all, or for `MOST_FRAMES` of them spread evenly."""
     numbers = np.arange(len(recording))
     if not len(numbers):
         raise RecordingError(f"{recording.path}: it has no frames")
@@ -70,7 +70,7 @@ def energies(
 ) -> list[Series]:
     """Return kinetic energy, potential energy in gravity, and their sum, of bodies and particles.
 
-    Springs, drives, elastic materials and armature are not in it. The potential is zero at the origin.
+    It excludes springs, drives, elastic materials and armature. The potential is zero at the origin.
 
     Args:
         recording: Holds positions and velocities.
@@ -78,7 +78,7 @@ def energies(
         frames: Frames; None for all, or 2000 spread evenly.
 
     Raises:
-        RecordingError: It does not hold them.
+        RecordingError: It does not contain them.
     """
     model, numbers = recording.model, chosen_frames(recording, frames)
     chosen = check_worlds(model, worlds)
@@ -115,7 +115,7 @@ def joint_series(
         velocities: Whether to return velocities.
 
     Raises:
-        RecordingError: It does not hold them, a joint is not there, or worlds have different joints.
+        RecordingError: It does not contain them, a joint does not exist, or worlds have different joints.
     """
     model = recording.model
     chosen = check_worlds(model, worlds)
@@ -124,7 +124,7 @@ def joint_series(
     for world, layout in zip(chosen, alike):
         if layout != alike[0]:
             raise RecordingError(
-                f"worlds {chosen[0]} and {world} have different joints: choose worlds that are alike"
+                f"worlds {chosen[0]} and {world} have different joints: choose worlds with equal joints"
             )
     known = Counter(entry[0] for entry in layouts[0])
     for name in joints or ():
@@ -139,7 +139,7 @@ def joint_series(
 
 
 def _similar(name: str, known: Counter[str]) -> str:
-    """Return a question after the name of no joint.
+    """Return a suggestion for an unknown name of a joint.
 
     Args:
         name: The name.
@@ -155,16 +155,16 @@ def contact_series(
     worlds: Iterable[int] | None = None,
     frames: slice | Sequence[int] | None = None,
 ) -> list[Series]:
-    """Return the contact force on bodies, and first its upward part, summed over all bodies.
+    """Return the contact forces on bodies, after their total upward component.
 
     Args:
-        recording: One that was made with `Recorder(..., solver=solver)`.
-        bodies: Names of bodies, as in `Model.body_key`; None for all that something touches.
+        recording: A recording made with `Recorder(..., solver=solver)`.
+        bodies: Names of bodies, as in `Model.body_key`; None for all that touch something.
         worlds: Worlds of the recording, with the same bodies; None for all.
         frames: Frames; None for all, or 2000 spread evenly.
 
     Raises:
-        RecordingError: It holds no contact forces, a body is not there, or worlds have different bodies.
+        RecordingError: It contains no contact forces, a body does not exist, or worlds have different bodies.
     """
     if "body_contact_f" not in recording.fields:
         raise RecordingError(f"{recording.path}: no contact forces; record with Recorder(..., solver=solver)")
@@ -175,7 +175,7 @@ def contact_series(
     for number, mine in zip(chosen, names):
         if mine != names[0]:
             raise RecordingError(
-                f"worlds {chosen[0]} and {number} have different bodies: choose worlds that are alike"
+                f"worlds {chosen[0]} and {number} have different bodies: choose worlds with equal bodies"
             )
     for name in bodies or ():
         if name not in names[0]:

@@ -13,13 +13,13 @@ ENDINGS = (".mp4", ".mov", ".mkv", ".avi", ".gif")
 NO_LIBRARY = "videos need imageio and imageio-ffmpeg: pip install 'newtonsim[video]'"
 
 _LEAST_DELAY = 2
-"""Shortest time that a picture of a GIF is shown [1/100 s]; players lengthen what is shorter."""
+"""Shortest time that a picture of a GIF is shown [1/100 s]; players lengthen shorter ones."""
 
 
 class VideoWriter:
     """Writes pictures of one size to a video.
 
-    MP4 files are H.264, whose sides are even: the last row or column is doubled where they are odd. GIF files
+    MP4 files are H.264, which needs even sides: the last row or column is doubled if a side is odd. GIF files
     show each picture for a whole number of 1/100 s, and are held in memory until `close`.
 
     Attributes:
@@ -31,7 +31,7 @@ class VideoWriter:
         fps: Pictures per second.
 
     Raises:
-        NewtonsimError: The ending is another one, the rate is not positive, or imageio is not installed.
+        NewtonsimError: The ending is unknown, the rate is not positive, or imageio is not installed.
         OSError: The file cannot be written there.
     """
 
@@ -77,7 +77,7 @@ class VideoWriter:
             self._writer.append_data(np.pad(picture, [*odd, (0, 0)], mode="edge"))
 
     def close(self) -> None:
-        """Finish the file; more calls do nothing."""
+        """Finish the file; further calls do nothing."""
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.close()
@@ -108,7 +108,7 @@ def check_video_name(path: str) -> str:
     """Return the ending of the name of a video.
 
     Raises:
-        NewtonsimError: It is none that can be written.
+        NewtonsimError: It cannot be written.
     """
     ending = os.path.splitext(path)[1].lower()
     if ending not in ENDINGS:

@@ -1,13 +1,13 @@
 """The file format of recordings: blocks with checksums, and floats packed without loss.
 
-A file is a signature and then blocks, each a kind, a checksum and a length before its bytes. Blocks are only
-ever appended, so that a file whose writer was killed is good up to its last whole block. An index at the end
-says where chunks of frames are; without it they are found by walking from block to block.
+A file is a signature followed by blocks, each with a kind, a checksum and a length before its bytes. Blocks
+are only ever appended, so that a file whose writer was killed is valid up to its last whole block. An index
+at the end says where chunks of frames are; without it they are found by walking from block to block.
 
-Floats are read as integers, which follow smooth motion as closely as the floats do. Differences of
-order 0 to 3 along time leave what a polynomial through the last frames does not foretell (Lorenzo prediction:
-Ibarria et al. 2003, "Out-of-core compression and decompression of large n-dimensional scalar fields"), and
-sorting the bytes by significance gathers the zeros in front for zlib.
+Floats are read as integers, which vary as smoothly as the floats do. Differences of order 0 to 3 along time
+leave what a polynomial through the last frames does not predict (Lorenzo prediction: Ibarria et al. 2003,
+"Out-of-core compression and decompression of large n-dimensional scalar fields"), and sorting the bytes by
+significance gathers the zeros in front for zlib.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def pack_floats(values: np.ndarray) -> tuple[int, bytes]:
 
 
 def unpack_floats(order: int, data: bytes, frames: int, width: int) -> np.ndarray:
-    """Return what `pack_floats` has packed, shape (frames, width), float32."""
+    """Return the floats that `pack_floats` packed, shape (frames, width), float32."""
     planes = np.frombuffer(zlib.decompress(data), np.uint8).reshape(4, -1)
     folded = np.ascontiguousarray(planes.T).view(np.uint32).reshape(width, frames)
     left = (folded >> 1) ^ (np.uint32(0) - (folded & np.uint32(1)))
@@ -127,7 +127,7 @@ class ChunkIndex:
         )
 
     def write(self, file: BinaryIO) -> None:
-        """Append the index and what tells where it starts."""
+        """Append the index and a pointer to its start."""
         memory = io.BytesIO()
         np.savez_compressed(memory, offset=self.offset, first=self.first, times=self.times)
         offset = write_block(file, INDEX, memory.getvalue())
@@ -145,7 +145,7 @@ class BlockReader:
         path: The file.
 
     Raises:
-        RecordingError: It is no recording.
+        RecordingError: It is not a recording.
     """
 
     def __init__(self, path: str | os.PathLike):
@@ -172,7 +172,7 @@ class BlockReader:
         """Return the bytes of the block at a place.
 
         Raises:
-            RecordingError: It is damaged or another one.
+            RecordingError: It is damaged or of another kind.
         """
         if self.file.closed:
             raise self.error("is closed")
@@ -192,7 +192,7 @@ class BlockReader:
             offset += _BLOCK.size + head[2]
 
     def index(self) -> ChunkIndex:
-        """Return the index, made anew if the file has none."""
+        """Return the index, rebuilt if the file has none."""
         if self.size >= _END.size:
             self.file.seek(self.size - _END.size)
             offset, end = _END.unpack(self.file.read(_END.size))
@@ -203,7 +203,7 @@ class BlockReader:
         return self._found_index()
 
     def _found_index(self) -> ChunkIndex:
-        """Find the chunks of a file whose writer did not come to its end."""
+        """Find the chunks of a file whose writer did not finish."""
         places = [offset for kind, offset in self.blocks() if kind == CHUNK]
         if places:
             try:  # the last one may be long enough and yet not written

@@ -13,7 +13,7 @@ Source = Mesh | Heightfield | SDF | None
 
 
 def plain_source(source: Source) -> dict | None:
-    """Return what `restored_source` makes an equal source of.
+    """Return the data from which `restored_source` makes an equal source.
 
     Raises:
         RecordingError: It is of another class.
@@ -32,7 +32,7 @@ def plain_source(source: Source) -> dict | None:
 
 
 def restored_source(plain: dict | None) -> Source:
-    """Make a source anew, with mass properties as they were."""
+    """Restore a source with its mass properties."""
     if plain is None:
         return None
     if plain["kind"] == "mesh":

@@ -1,4 +1,4 @@
-"""A model as bytes, and the same model made of them again, on any device."""
+"""A model as bytes, and the same model restored from them, on any device."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ _STARTS = {
 
 @dataclass(frozen=True)
 class _DeviceArray:
-    """What a Warp array holds."""
+    """The contents of a Warp array."""
 
     values: np.ndarray
     dtype: type
 
 
 def pack_model(model: Model, selection: WorldSelection) -> bytes:
-    """Return all that makes up some worlds of a model; files of textures go along.
+    """Return all that makes up some worlds of a model, including the files of textures.
 
     Args:
         model: The model.
@@ -99,7 +99,7 @@ def pack_model(model: Model, selection: WorldSelection) -> bytes:
 
 
 def unpack_model(data: bytes, device: wp.DeviceLike = None) -> Model:
-    """Make the model that `pack_model` has packed.
+    """Restore the model that `pack_model` packed.
 
     Args:
         data: The bytes.
@@ -123,7 +123,7 @@ def unpack_model(data: bytes, device: wp.DeviceLike = None) -> Model:
 
 
 def _on_host(value: Any) -> Any:
-    """Replace Warp arrays and structs of them by what they hold."""
+    """Replace Warp arrays and structs of them by their contents."""
     if isinstance(value, wp.array):
         return _DeviceArray(value.numpy().copy(), value.dtype)
     if isinstance(value, list) and value and isinstance(value[0], wp.array):
@@ -203,7 +203,7 @@ class _Selected:
         return _DeviceArray(values, value.dtype)
 
     def _select_worlds(self) -> None:
-        """Number the worlds anew; what a builder of one world alone makes is all in it but the ground."""
+        """Renumber the worlds; in a model of a single world, everything but the ground belongs to it."""
         held, worlds = self.held, self.selection.worlds
         held |= {"num_envs": len(worlds), "world_count": len(worlds)}
         if self.model.gravity_per_world:
@@ -287,14 +287,14 @@ class _Selected:
 
 
 class _Packer:
-    """Turns values into what JSON can hold, and arrays beside it."""
+    """Converts values to JSON, with arrays stored separately."""
 
     def __init__(self) -> None:
         self._arrays: list[np.ndarray] = []
         self._numbers: dict[int, int] = {}
 
     def packed(self, tree: dict) -> bytes:
-        """Return the bytes of a tree that `plain` has made, with the arrays."""
+        """Return the bytes of a tree from `plain`, with the arrays."""
         memory = io.BytesIO()
         text = np.frombuffer(json.dumps(tree).encode(), np.uint8)
         named = {f"array_{number}": array for number, array in enumerate(self._arrays)}
@@ -302,7 +302,7 @@ class _Packer:
         return memory.getvalue()
 
     def plain(self, value: Any) -> Any:
-        """Return a value in terms of JSON."""
+        """Return a value as JSON."""
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, np.generic):
@@ -323,7 +323,7 @@ class _Packer:
         raise RecordingError(f"a {type(value).__name__} in the model cannot be recorded: {value!r:.80}")
 
     def _add(self, array: np.ndarray) -> int:
-        """Keep an array once, such as an image that many meshes wear."""
+        """Store an array once, such as an image that many meshes use."""
         if id(array) not in self._numbers:
             self._numbers[id(array)] = len(self._arrays)
             self._arrays.append(array)
@@ -331,7 +331,7 @@ class _Packer:
 
 
 class _Unpacker:
-    """Turns back what `_Packer` has made."""
+    """Reverses what `_Packer` does."""
 
     def __init__(self, data: bytes, device: wp.Device):
         self.device = device

@@ -1,4 +1,4 @@
-"""Recordings of simulations: what `newtonsim.render.Recorder` writes."""
+"""The writer of recordings, `newtonsim.render.Recorder`."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _CHUNK_FRAMES = (8, 240)  # least and most frames of a chunk
 
 
 class Recorder:
-    """Writes states of a simulation to one file, which any viewer replays without the script.
+    """Writes states of a simulation to one file, which any viewer can replay without the script.
 
-    The file holds the model with its meshes and textures, and the states to the bit. It grows by chunks of
+    The file contains the model with its meshes and textures, and the exact states. It grows by chunks of
     up to 240 frames; if the process ends without `close`, all whole chunks can still be read. Read it with
     `newtonsim.render.Recording`.
 
@@ -52,16 +52,17 @@ class Recorder:
         frames: Number of frames so far.
 
     Args:
-        path: File to write, by custom with the ending .nsr; an existing one is replaced.
+        path: File to write, by convention with the ending .nsr; an existing one is replaced.
         model: Model of the states.
         worlds: Worlds to record; None for all.
         fields: Arrays of `State` to record; None for positions and velocities of all that the model has.
-            With joint_q and joint_qd alone, a replay computes the poses of the bodies from them.
+            With only joint_q and joint_qd, a replay computes the poses of the bodies from them.
         solver: Solver of the steps. Its contact forces are recorded too, as the force on each body.
 
     Raises:
         ModelError: There is no such world.
-        RecordingError: There is no such field, or the model or the solver has something that cannot be kept.
+        RecordingError: There is no such field, or the model or the solver has something that cannot be
+            stored.
         OSError: The file cannot be written.
 
     Example:
@@ -137,7 +138,7 @@ class Recorder:
             raise RecordingError(f"{self.path}: the recorder is closed")
         last = self._last_time()
         if not isinstance(time, (int, float, np.integer, np.floating)) or not np.isfinite(time):
-            raise RecordingError(f"{self.path}: time {time!r} is no finite number of seconds")
+            raise RecordingError(f"{self.path}: time {time!r} is not a finite number of seconds")
         if time < last:
             raise RecordingError(f"{self.path}: time {time:g} s is before {last:g} s, that of the last frame")
         self._model.check_state(state)
@@ -153,7 +154,7 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Write the frames that are still held in memory, as a chunk of their own."""
+        """Write the frames that are still in memory, as a separate chunk."""
         if self._held and self._file is not None:
             times = self._times[: self._held].copy()
             data = pack_chunk(times, [buffer[: self._held] for buffer in self._buffers])
@@ -161,7 +162,7 @@ class Recorder:
             self._held = 0
 
     def close(self) -> None:
-        """Write what is left, and the index; more calls do nothing."""
+        """Write the remaining frames and the index; further calls do nothing."""
         if self._file is None:
             return
         try:
@@ -191,7 +192,7 @@ def _checked_path(path: str | os.PathLike) -> str:
 
 
 def _checked_fields(model: Model, fields: Sequence[str] | None) -> list[ArraySpec]:
-    """Return what is known of the fields that the model has."""
+    """Return the specifications of the fields that the model has."""
     if fields is not None:
         if isinstance(fields, str):
             raise RecordingError(f"fields: expected a list of names, got {fields!r}")
@@ -199,14 +200,15 @@ def _checked_fields(model: Model, fields: Sequence[str] | None) -> list[ArraySpe
             if name not in _SPECS:
                 known = ", ".join(_SPECS)
                 raise RecordingError(
-                    f"fields: {name!r} is no array of a state{did_you_mean(name, _SPECS)}; there are {known}"
+                    f"fields: {name!r} is not an array of a state{did_you_mean(name, _SPECS)}; there "
+                    f"are {known}"
                 )
     names = DEFAULT_FIELDS if fields is None else tuple(dict.fromkeys(fields))
     return [_SPECS[name] for name in names if getattr(model, COUNTS[_SPECS[name].per])]
 
 
 class _ContactForces:
-    """Sums up what a solver knows of contacts, body by body.
+    """Sums the contact forces of a solver for each body.
 
     Args:
         model: The model.

@@ -1,4 +1,4 @@
-"""Recordings of simulations, read: frames at will, the model, and series over time."""
+"""The reader of recordings: any frame, the model, and series over time."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _CALLER = 4  # frames above the warning: _read_head, __init__, open
 
 
 class Recording:
-    """A file that `newtonsim.render.Recorder` has written; make one with `Recording.open`.
+    """A file that `newtonsim.render.Recorder` wrote; open one with `Recording.open`.
 
-    Frames are read when they are asked for, each with the at most 239 others of its chunk. Several threads
-    may read at once. A file whose writer did not come to its end, or that was cut off, holds all whole
-    chunks: `complete` is False then, and opening it warns.
+    Frames are read on demand, each with the other frames of its chunk, at most 239. Several threads may read
+    at once. If the writer did not finish, or the file was truncated, all whole chunks are readable:
+    `complete` is then False, and opening it warns.
 
     Attributes:
         path: The file.
-        complete: Whether the file has its end. Not so if its writer was killed or is still at work, or if the
-            file was cut off.
+        complete: Whether the file is complete. It is not if its writer was killed or is still running, or if
+            the file was truncated.
         times: Simulated time of each frame [s], ascending, shape (frames,).
-        worlds: Worlds of the original model that were recorded; those of `model` are numbered from 0 on.
-        fields: Shape of each recorded array in a frame, by name: arrays of `State`, and maybe
+        worlds: Worlds of the original model that were recorded; those of `model` are numbered from 0.
+        fields: Shape of each recorded array in a frame, by name: arrays of `State`, and, if recorded,
             "body_contact_f", the sum of the contact forces on each body [N] in world axes.
     """
 
@@ -71,10 +71,10 @@ class Recording:
 
         Args:
             path: The file.
-            device: Where the model and the states will live; None for Warp's default.
+            device: Device of the model and the states; None for Warp's default.
 
         Raises:
-            RecordingError: It is no recording, of a later version, or damaged.
+            RecordingError: It is not a recording, has a later version, or is damaged.
             OSError: There is no such file.
 
         Warns:
@@ -89,7 +89,7 @@ class Recording:
 
     @cached_property
     def model(self) -> Model:
-        """The model of the recorded worlds, made when first asked for; it can be simulated, too."""
+        """The model of the recorded worlds, created on first use; it can also be simulated."""
         with self._lock:
             data = self._reader.block(self._model_offset, MODEL)
         return unpack_model(data, self._device)
@@ -105,16 +105,17 @@ class Recording:
             RecordingError: The time is not a number.
         """
         if np.isnan(time):
-            raise RecordingError(f"{self.path}: time {time!r} is no time")
+            raise RecordingError(f"{self.path}: time {time!r} is not a number")
         return max(int(np.searchsorted(self.times, time, side="right")) - 1, 0)
 
     def load(self, index: int, state: State | None = None) -> State:
-        """Put a state to that of a frame, to the bit.
+        """Set a state to that of a frame, bit for bit.
 
-        Arrays that were not recorded stay, except that the motion of bodies follows from that of joints.
+        Arrays that were not recorded are unchanged, except that the motion of bodies is computed from that of
+        joints.
 
         Args:
-            index: Number of the frame; negative ones count from the end.
+            index: Index of the frame; negative ones count from the end.
             state: A state of `model`, or of another one with the same arrays; None for a new one.
 
         Returns:
@@ -123,7 +124,7 @@ class Recording:
         Raises:
             IndexError: There is no such frame.
             ModelError: The state has arrays of other lengths.
-            RecordingError: The file is damaged, or the number of the frame is none.
+            RecordingError: The file is damaged, or the index is not a whole number.
         """
         state = self.model.state() if state is None else state
         self.model.check_state(state)
@@ -139,7 +140,7 @@ class Recording:
 
         Args:
             field: One of `fields`.
-            index: Number of the frame; negative ones count from the end.
+            index: Index of the frame; negative ones count from the end.
         """
         chunk, row = self._place(index)
         with self._lock:
@@ -163,7 +164,7 @@ class Recording:
         return result.reshape(-1, *shape)
 
     def close(self) -> None:
-        """Close the file; models and states stay."""
+        """Close the file; models and states remain valid."""
         self._reader.close()
 
     def __enter__(self) -> Recording:
@@ -193,7 +194,7 @@ class Recording:
         self.complete = reader.complete
         if not self.complete:
             warnings.warn(
-                f"{self.path}: the file has no end, its writer was killed or is at work; "
+                f"{self.path}: the file is incomplete, its writer was killed or is still running; "
                 f"{len(self)} frames can be read",
                 IncompleteRecordingWarning,
                 stacklevel=_CALLER,
@@ -207,7 +208,7 @@ class Recording:
         return field
 
     def _place(self, index: int) -> tuple[int, int]:
-        """Return the chunk of a frame, and its row there."""
+        """Return the chunk of a frame, and its row in it."""
         count = len(self)
         if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
             raise RecordingError(f"{self.path}: frame {index!r}: expected a whole number")

@@ -1,4 +1,4 @@
-"""Recordings of all simulations that a program makes, without a change to the program."""
+"""Recordings of all simulations in a program, without changing the program."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ FRAMES_PER_SECOND = 60.0
 def record_simulators(
     folder: str | os.PathLike, name: str = "simulation", fps: float = FRAMES_PER_SECOND
 ) -> Iterator[list[pathlib.Path]]:
-    """Record every Simulator that steps in the meantime, each into files of its own.
+    """Record every Simulator that steps within the context, each into its own files.
 
-    A Simulator whose time goes back, as after `Simulator.reset`, begins another file.
+    A Simulator whose time goes back, as after `Simulator.reset`, starts another file.
 
     Args:
-        folder: Where the files NAME-1.nsr, NAME-2.nsr, ... go, in the order of their first steps; it is made.
+        folder: Where the files NAME-1.nsr, NAME-2.nsr, ... go, in the order of their first steps; it is
+            created.
         name: First part of the names of the files.
         fps: Frames per simulated second; no more than one for each step.
 

@@ -1,4 +1,4 @@
-"""Some worlds of a model: which rows of its arrays they are, and what becomes of indices."""
+"""Some worlds of a model: their rows of its arrays, and the renumbering of indices."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MEMBERS = {
     "tet": ("tet_indices", "particle"),
     "contact_pair": ("contact_pair_shapes", "shape"),
 }
-"""Array of what each element of a kind is made of, and what that is."""
+"""Array with the members of each element of a kind, and the kind of the members."""
 
 
 class WorldSelection:
     """The elements of chosen worlds, with those of the global world.
 
     Attributes:
-        worlds: Numbers of the worlds, ascending.
+        worlds: Indices of the worlds, ascending.
         rows: Chosen elements of each kind of `newtonsim.scene.arrays.COUNTS`, ascending.
 
     Args:
@@ -54,15 +54,15 @@ class WorldSelection:
         self._choose_tendons()
 
     def renumber(self, kind: str, old: np.ndarray) -> np.ndarray:
-        """Return the numbers that elements have among the chosen ones; negative numbers stay.
+        """Return the indices of elements among the chosen ones; negative ones are unchanged.
 
-        Where an element is not chosen this is the number of the next that is, which is right for starts.
+        For an element that is not chosen, this is the index of the next that is, which is right for starts.
         """
         old = np.asarray(old)
         return np.where(old < 0, old, np.searchsorted(self.rows[kind], old)).astype(old.dtype)
 
     def has(self, kind: str, numbers: np.ndarray) -> np.ndarray:
-        """Tell which elements are chosen; negative numbers are."""
+        """Tell which elements are chosen; negative indices are."""
         return (numbers < 0) | np.isin(numbers, self.rows[kind])
 
     def _array(self, name: str) -> np.ndarray:
@@ -83,7 +83,7 @@ class WorldSelection:
         return np.flatnonzero(self.has(of, self._array(name)).reshape(-1, self._array(name).shape[-1]).all(1))
 
     def _parts(self, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-        """Return the numbers start .. start + count of each element, one after the other."""
+        """Return the concatenated ranges start .. start + count of the elements."""
         spans = [np.arange(start, start + count) for start, count in zip(starts.tolist(), counts.tolist())]
         return np.concatenate([np.zeros(0, np.int64), *spans])
 

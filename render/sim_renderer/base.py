@@ -1,4 +1,4 @@
-"""Renderers that are filled from a Model and follow its States: into a USD file, or into a window."""
+"""Renderers that draw a Model and its States: into a USD file, or into a window."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class StateRenderer(ABC):
-    """What the renderers share: they draw states of one model, with contacts where these are wanted.
+    """Base of the renderers: they draw states of one model, with contacts if requested.
 
     Attributes:
         model: The model.
@@ -60,7 +60,7 @@ class StateRenderer(ABC):
     def render_contacts(
         self, state: State, contacts: Contacts | None = None, contact_point_radius: float | None = None
     ) -> None:
-        """Draw contacts: where each of the two shapes is touched, and the normal.
+        """Draw contacts: the contact point of each of the two shapes, and the normal.
 
         Args:
             state: State that the contacts belong to.
@@ -91,8 +91,8 @@ class SimRendererUsd(StateRenderer, UsdRenderer):
     """Writes the states of a model as time samples of a USD stage.
 
     It is a `warp.render.UsdRenderer`, whose `render_box`, `render_line_strip` and so on add to the stage.
-    The model lies below the default prim: `world_0/...`, and in `common` what belongs to all worlds.
-    Lengths are true whatever the scaling: a scaling of 100 makes a stage in centimetres.
+    The model is below the default prim: `world_0/...`, and `common` for what belongs to all worlds. Lengths
+    are correct whatever the scaling: a scaling of 100 makes a stage in centimetres.
 
     Attributes:
         stage: The stage.
@@ -112,7 +112,7 @@ class SimRendererUsd(StateRenderer, UsdRenderer):
         **render_kwargs: Further arguments of `warp.render.UsdRenderer`.
 
     Raises:
-        ModelError: An argument cannot be.
+        ModelError: An argument is invalid.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class SimRendererUsd(StateRenderer, UsdRenderer):
         self.scene = UsdScene(stage, "/root", model, layout, show_joints)
 
     def begin_frame(self, time: float) -> None:
-        """Choose the frame that what follows belongs to.
+        """Choose the frame to which the following calls belong.
 
         Args:
             time: Simulated time [s].
@@ -151,7 +151,7 @@ class SimRendererUsd(StateRenderer, UsdRenderer):
         self.scene.extend_range(self.time)
 
     def save(self) -> None:
-        """Write the file; a stage that was given is saved as it was made.
+        """Write the file; a given stage is saved in its own format.
 
         Raises:
             OSError: The file cannot be written.
@@ -177,7 +177,7 @@ def checked_view(
     """Return the letter of the up axis, scaling and frames per second.
 
     Raises:
-        ModelError: One of them cannot be; the message names it.
+        ModelError: One of them is invalid; the message names it.
     """
     axis = model.up_axis if up_axis is None else up_axis
     letter = "XYZ"[axis] if isinstance(axis, int) and 0 <= axis <= 2 else str(axis).upper()

@@ -23,12 +23,12 @@ def corner_vertices(points: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarr
 
 
 def pack(points: np.ndarray, normals: np.ndarray) -> np.ndarray:
-    """Return vertices (n, 8) as warp.render has them: position, normal, texture coordinates of zero."""
+    """Return vertices (n, 8) in the layout of warp.render: position, normal, texture coordinates of zero."""
     return np.concatenate([points, normals, np.zeros((len(points), 2))], axis=1).astype(np.float32)
 
 
 class MovingMesh:
-    """Triangles of OpenGL whose vertices the host writes anew for each picture.
+    """OpenGL triangles whose vertices the host rewrites for each picture.
 
     Attributes:
         instance: Number of the instance in the renderer.
@@ -36,7 +36,7 @@ class MovingMesh:
     Args:
         renderer: Where to draw.
         name: Name of the instance.
-        form: What makes the triangles.
+        form: Computes the triangles.
         color: Red, green, blue, 0..1.
     """
 
@@ -56,7 +56,7 @@ class MovingMesh:
         )
 
     def write(self, vertices: np.ndarray) -> None:
-        """Replace the vertices (n, 8); where there are fewer than before, nothing is seen."""
+        """Replace the vertices (n, 8); if there are fewer than before, the rest is invisible."""
         self._vertices[: len(vertices)] = vertices
         self._vertices[len(vertices) :] = 0.0
         self._buffer.map(dtype=wp.float32, shape=self._vertices.shape).assign(self._vertices)
@@ -89,7 +89,7 @@ class Balls:
     """Balls about points.
 
     Args:
-        count: Most balls.
+        count: Largest number of balls.
     """
 
     def __init__(self, count: int):
@@ -112,7 +112,7 @@ class Tubes:
     """Tubes around lines, open at their ends.
 
     Args:
-        count: Most lines.
+        count: Largest number of lines.
     """
 
     def __init__(self, count: int):
@@ -127,7 +127,7 @@ class Tubes:
         self._circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
     def vertices(self, ends: np.ndarray, radius: float) -> np.ndarray:
-        """Return the vertices for ends (n, 2, 3) and a radius [m]; lines without length are not seen."""
+        """Return the vertices for ends (n, 2, 3) and a radius [m]; lines of zero length are invisible."""
         along = ends[:, 1] - ends[:, 0]
         length = np.linalg.norm(along, axis=1, keepdims=True)
         along = np.divide(along, length, out=np.zeros_like(along), where=length > 0.0)

@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from newtonsim.scene.state import State
 
 _PAGE = 64
-"""Contacts that are drawn as one mesh."""
+"""Number of contacts that are drawn as one mesh."""
 
 _DIRECTION = np.array([0.55, 0.45, 1.0])
-"""From the scene to the camera, if none is given, in the axes of the camera (y up)."""
+"""Default direction from the scene to the camera, in the axes of the camera (y up)."""
 
 
 _open: set[SimRendererOpenGL] = set()
@@ -63,8 +63,8 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
     """Draws the states of a model with OpenGL.
 
     It is a `warp.render.OpenGLRenderer`, whose `render_box`, `setup_tiled_rendering`, `get_pixels` and so on
-    can be used too. As there, `camera_pos` and `camera_front` have their y axis up, and lengths multiplied by
-    the scaling; `look_at` takes places in the world. Without camera arguments the whole scene is in view.
+    can also be used. As there, `camera_pos` and `camera_front` have their y axis up, and lengths multiplied
+    by the scaling; `look_at` takes points in the world. Without camera arguments the whole scene is in view.
 
     Attributes:
         show_particles: Whether to draw particles that are not part of a surface or soft body.
@@ -81,11 +81,11 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         show_joints: Whether to draw anchors and axes of joints.
         worlds: Worlds to draw; None for all.
         spacing: Distance of neighbouring worlds on a grid [m]; 0 leaves them where they are.
-        headless: Whether to draw without a window; None to do so where there is no display.
+        headless: Whether to draw without a window; None to do so if there is no display.
         **render_kwargs: Further arguments of `warp.render.OpenGLRenderer`: `screen_width`, `camera_pos`, ...
 
     Raises:
-        ModelError: An argument cannot be.
+        ModelError: An argument is invalid.
         RendererUnavailableError: This machine cannot draw with OpenGL.
     """
 
@@ -142,14 +142,14 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
             self.frame_worlds()
 
     def look_at(self, eye: npt.ArrayLike, target: npt.ArrayLike) -> None:
-        """Put the camera somewhere, its picture upright.
+        """Place the camera, with its picture upright.
 
         Args:
-            eye: Where the camera is [m], shape (3,).
-            target: What is in the middle of the picture [m], shape (3,).
+            eye: Position of the camera [m], shape (3,).
+            target: Point in the middle of the picture [m], shape (3,).
 
         Raises:
-            ModelError: The two are no points, or the same.
+            ModelError: They are not points, or coincide.
         """
         eye, target = as_vector(eye, 3, "eye"), as_vector(target, 3, "target")
         front = self._in_camera_axes(target - eye)
@@ -163,7 +163,8 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         self.update_view_matrix(cam_pos=self._scaling * self._in_camera_axes(eye), cam_front=front)
 
     def frame_worlds(self, worlds: Iterable[int] | None = None) -> None:
-        """Put the camera where it sees all of some worlds, as they are in the model, without endless planes.
+        """Place the camera so that it sees all of some worlds, as they are in the model, without infinite
+        planes.
 
         Args:
             worlds: The worlds; None for all that are drawn.
@@ -184,7 +185,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         self._camera_is_free = free
 
     def tile_worlds(self, worlds: Iterable[int] | None = None, columns: int | None = None) -> None:
-        """Draw each world in a tile of its own, in rows from the upper left; the camera moves in all alike.
+        """Draw each world in its own tile, in rows from the upper left; the camera moves equally in all.
 
         Args:
             worlds: Worlds to draw; None for all that the renderer has.
@@ -237,7 +238,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         return self._pixels((self.screen_height, self.screen_width), False, mode)
 
     def tile_pictures(self, mode: str = "rgb") -> np.ndarray:
-        """Return the pictures of the tiles, likewise with the tiles first.
+        """Return the pictures of the tiles, as `picture` does, with the tiles as first axis.
 
         Raises:
             ModelError: There is no such mode, or there are no tiles.
@@ -247,7 +248,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         return self._pixels((self.num_tiles, self.tile_height, self.tile_width), True, mode)
 
     def save_picture(self, path: str | os.PathLike) -> None:
-        """Write the picture of the last `end_frame` to a file, PNG, JPEG or what else Pillow writes."""
+        """Write the picture of the last `end_frame` to a file, PNG, JPEG or any format of Pillow."""
         from PIL import Image
 
         Image.fromarray(self.picture()).save(path)
@@ -265,7 +266,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         _open.discard(self)
 
     def update(self) -> None:
-        """Draw, and hear what the user does; nothing once the renderer is closed."""
+        """Draw, and process user input; does nothing once the renderer is closed."""
         if self in _open:
             OpenGLRenderer.update(self)
 
@@ -273,8 +274,8 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         """Move the shapes with the bodies.
 
         Args:
-            body_tf: Poses of the bodies, transform, shape (bodies,); None for those of last time, which the
-                shapes need when others have been added.
+            body_tf: Poses of the bodies, transform, shape (bodies,); None for the last ones, which the shapes
+                need after others were added.
         """
         if body_tf is not None:
             self._body_q = body_tf
@@ -283,7 +284,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
     def update_view_matrix(
         self, cam_pos: Any = None, cam_front: Any = None, cam_up: Any = None, stiffness: float = 1.0
     ) -> None:
-        """Move the camera, in all tiles alike; see `warp.render.OpenGLRenderer`."""
+        """Move the camera, equally in all tiles; see `warp.render.OpenGLRenderer`."""
         OpenGLRenderer.update_view_matrix(self, cam_pos, cam_front, cam_up, stiffness)
         for tile, offset in enumerate(self._tile_offsets):
             place = np.array(self.camera_pos) + self._scaling * self._in_camera_axes(offset)
@@ -301,12 +302,12 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
     def compute_model_matrix(camera_axis: int, scaling: float) -> np.ndarray:
         """Return the matrix that turns the up axis of the world to y, column by column (16,).
 
-        That of Warp turns x up and z up the other way round, to which it fits the camera but not the light.
+        Warp's own matrix swaps the cases of x up and z up, and adapts the camera to that, but not the light.
         """
         return OpenGLRenderer.compute_model_matrix((2, 1, 0)[camera_axis], scaling)
 
     def update_model_matrix(self, model_matrix: Any = None) -> None:
-        """Hand the matrix to the shaders."""
+        """Pass the matrix to the shaders."""
         OpenGLRenderer.update_model_matrix(self, model_matrix)
         # the sky is there before the world is turned
         self._sky_shader["inv_model"] = tuple(np.eye(4).reshape(-1))
@@ -319,7 +320,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         return np.roll(np.asarray(vector, dtype=np.float64), self._camera_axis - 1)
 
     def _bounds(self, worlds: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the corners (3,) of a box about worlds [m], without endless planes."""
+        """Return the corners (3,) of a box about worlds [m], without infinite planes."""
         model, table = self.model, self._table
         reach = model.shape_collision_radius.numpy() if model.shape_count else np.zeros(0)
         shown = table.visible & np.isin(table.world, [-1, *worlds]) & (reach < 1.0e3)
@@ -394,7 +395,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         self._instances_of[world].append(instance)
 
     def _template(self, kind: int, scale: np.ndarray, source: Any) -> int | None:
-        """Return the triangles of a geometry, made once; None if it has none."""
+        """Return the triangles of a geometry, created once; None if it has none."""
         key = (kind, id(source), *scale.tolist())
         if key not in self._templates:
             self._templates[key] = self._make_template(kind, scale, source)
@@ -526,7 +527,7 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
                 lines.write(self._lines.vertices(ends, 0.5 * radius))
 
     def _new_page(self, world: int, number: int) -> tuple[MovingMesh, MovingMesh]:
-        """Make room for contacts of a world."""
+        """Allocate a mesh for more contacts of a world."""
         page = (
             self._add_moving(world, f"contacts_{number}", self._dots, CONTACT_COLOR),
             self._add_moving(world, f"normals_{number}", self._lines, NORMAL_COLOR),

@@ -1,4 +1,4 @@
-"""Starting OpenGL: with a window where there is a display, else without one through EGL."""
+"""Starting OpenGL: with a window if there is a display, otherwise without one through EGL."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def start_opengl(headless: bool | None) -> bool:
     """Start pyglet with or without a window; the first call decides for the process.
 
     Args:
-        headless: Whether to draw without a window; None to do so where there is no display.
+        headless: Whether to draw without a window; None to do so if there is no display.
 
     Returns:
         Whether windows are invisible.
@@ -45,7 +45,7 @@ def start_opengl(headless: bool | None) -> bool:
     elif pyglet.options["headless"] and not headless:
         raise RendererUnavailableError(
             "pyglet draws without windows in this process, since its first renderer was headless; "
-            "make the one with a window first"
+            "create the one with a window first"
         )
     if pyglet.options["headless"] and ctypes.util.find_library("EGL") is None:
         raise RendererUnavailableError(
@@ -70,7 +70,7 @@ def _open_context() -> None:
             f"{display!r} does not answer"
         ) from error
     if tuple(version[:2]) < _LEAST_VERSION:
-        raise RendererUnavailableError(f"OpenGL 3.3 is needed, and this machine has {version}")
+        raise RendererUnavailableError(f"OpenGL 3.3 is required, but this machine has {version}")
 
 
 class GLBuffer(wp.RegisteredGLBuffer):

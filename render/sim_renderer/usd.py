@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 GROUND_HALF_SIZE = 50.0  # an infinite plane is drawn this far from its origin [m]
 _SOFT_NAMES = ("surface", "springs", "particles", "muscles")
 _WHOLE = 1.0e-3
-"""Times this close to a whole frame, in frames, are that frame: sums of time steps are not exact."""
+"""Times this close to a whole frame, in frames, are rounded to it, since sums of time steps are not exact."""
 
 
 class UsdAnimation:
@@ -74,7 +74,7 @@ class UsdAnimation:
         """Add a frame.
 
         Args:
-            state: What is recorded.
+            state: The state to record.
             time: Simulated time [s].
 
         Raises:
@@ -91,15 +91,15 @@ class UsdAnimation:
 class UsdScene:
     """The prims of a model below a path of a stage, and their time samples.
 
-    Every world is an Xform with one Xform a body, named after its key; a number follows where the world has
-    that name already, so that a body has the same name in all copies of a world. Shapes and joint axes hang
-    below their bodies as UsdGeom primitives, so only the bodies carry time samples. Cloth, soft bodies and
-    loose particles are a mesh, a set of lines and a set of points in each world, whose positions carry the
-    samples.
+    Every world is an Xform with one Xform per body, named after its key; a number is appended if the name is
+    taken within the world, so that a body has the same name in all copies of a world. Shapes and joint axes
+    are below their bodies as UsdGeom primitives, so only the bodies carry time samples. Cloth, soft bodies
+    and loose particles are a mesh, a set of lines and a set of points in each world, whose positions carry
+    the samples.
 
     Args:
         stage: The stage.
-        root: Path of the prim below which everything lies.
+        root: Path of the prim below which everything is created.
         model: The model.
         layout: Worlds to draw, and where.
         show_joints: Whether to draw the axes of joints.
@@ -161,7 +161,7 @@ class UsdScene:
         lines.GetCurveVertexCountsAttr().Set(_integers(np.full(len(ends), 2)), frame)
 
     def extend_range(self, frame: float) -> None:
-        """Let the stage play up to a frame, from the first one written."""
+        """Extend the playback range of the stage from the first frame written to a frame."""
         if self._first_frame is None:
             self._first_frame = self._last_frame = frame
         self._first_frame, self._last_frame = min(self._first_frame, frame), max(self._last_frame, frame)
@@ -331,7 +331,7 @@ def checked_path(path: str | os.PathLike) -> str:
 
     path = os.fspath(path)
     if not Sdf.FileFormat.FindByExtension(os.path.splitext(path)[1].lstrip(".")):
-        raise ModelError(f"{path}: the name of a USD file ends in .usd, .usda or .usdc")
+        raise ModelError(f"{path}: the name of a USD file must end in .usd, .usda or .usdc")
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise ModelError(f"{path}: there is no folder {os.path.dirname(path)}")
     return path
@@ -383,7 +383,7 @@ def prim_name(key: str) -> str:
 
 
 def plane_corners(scale: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the corners (4, 3) and the face (1, 4) of a plane with normal y; endless ones are cut off."""
+    """Return the corners (4, 3) and the face (1, 4) of a plane with normal y; infinite ones are cut off."""
     x, z = (float(size) / 2.0 if size > 0.0 else GROUND_HALF_SIZE for size in scale[:2])
     return np.array([[-x, 0, -z], [-x, 0, z], [x, 0, z], [x, 0, -z]]), np.array([[0, 1, 2, 3]])
 
@@ -431,7 +431,7 @@ def _integers(values: npt.ArrayLike) -> Any:
 
 
 def _mesh_arrays(points: npt.ArrayLike, faces: np.ndarray) -> tuple:
-    """Return points, corners of faces and corners a face as arrays of USD."""
+    """Return points, corners of faces and corners per face as arrays of USD."""
     return _vectors(points), _integers(faces), _integers(np.full(len(faces), faces.shape[1]))
 
 

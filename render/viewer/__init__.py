@@ -1,4 +1,4 @@
-"""The viewer in the web browser: a simulation, a recording or the states of one's own loop, live."""
+"""The viewer in the web browser: a simulation, a recording or the states of the user's own loop, live."""
 
 from newtonsim.render.viewer.viewer import Viewer
 

@@ -1,4 +1,4 @@
-"""Shapes in the browser: equal ones together, so that thousands cost little."""
+"""Shapes in the browser: equal ones are instanced, so that thousands cost little."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UPSIDE_DOWN = np.array([1.0, 0.0, 0.0, 0.0])
 
 @dataclass(frozen=True)
 class _Part:
-    """A piece of a shape: triangles that others may have too, its pose in the shape and its scale."""
+    """A part of a shape: triangles that others may share, its pose in the shape and its scale."""
 
     key: Any
     triangles: geometry.Triangles
@@ -44,9 +44,9 @@ class Batch:
     Attributes:
         handle: The node in the browser's scene.
         shape: Shape of each instance, shape (n,).
-        body: Its body, -1 if it stands still, shape (n,).
+        body: Its body, -1 if it is static, shape (n,).
         local: Pose in the body, shape (n, 7).
-        offset: Where its world is put, shape (n, 3).
+        offset: Offset of its world, shape (n, 3).
     """
 
     handle: viser.BatchedMeshHandle
@@ -74,7 +74,7 @@ class Batch:
 
 
 class ShapeLayer:
-    """Shapes of a model of which one kind is shown, such as visuals.
+    """A layer of one kind of shapes of a model, such as visuals.
 
     Attributes:
         batches: What is in the scene.
@@ -84,7 +84,7 @@ class ShapeLayer:
         name: Name of the layer in the scene.
         table: The shapes.
         chosen: Shapes of the layer, bool, shape (shapes,).
-        wireframe: Whether edges are shown only.
+        wireframe: Whether only edges are shown.
         color: One colour for all (3,), or one a shape (shapes, 3); None for that of the shapes.
         opacity: Factor of the shapes' opacity.
     """
@@ -107,13 +107,13 @@ class ShapeLayer:
         self.batches: list[Batch] = []
 
     def clear(self) -> None:
-        """Take the layer out of the scene."""
+        """Remove the layer from the scene."""
         for batch in self.batches:
             batch.handle.remove()
         self.batches = []
 
     def build(self, layout: Layout, frame: Frame) -> None:
-        """Put the shapes of shown worlds into the scene."""
+        """Add the shapes of shown worlds to the scene."""
         self.clear()
         table, rows = self._table, {}
         for i in np.flatnonzero(self._chosen & ((table.world < 0) | layout.shown(table.world))):
@@ -158,7 +158,7 @@ class ShapeLayer:
         return Batch(handle, shape, body, local, place)
 
     def _origins(self, shape: int, layout: Layout) -> np.ndarray:
-        """Where a shape is put: in its world, or in all of them."""
+        """Return where a shape is placed: in its world, or in all of them."""
         world = self._table.world[shape : shape + 1]
         return layout.origins if world[0] < 0 else layout.offset(world)
 
@@ -173,7 +173,7 @@ class ShapeLayer:
 
 
 def is_endless(table: ShapeTable) -> np.ndarray:
-    """Return which shapes are planes without borders, bool, shape (shapes,)."""
+    """Return which shapes are infinite planes, bool, shape (shapes,)."""
     return (table.kind == GeoType.PLANE) & ((table.scale[:, 0] <= 0.0) | (table.scale[:, 1] <= 0.0))
 
 

@@ -49,20 +49,20 @@ class ViewerCamera:
         self._position, self._target = np.array([3.0, 3.0, 3.0]), np.zeros(3)
 
     def look(self, position: npt.ArrayLike, target: npt.ArrayLike) -> None:
-        """Put the cameras somewhere.
+        """Place the cameras.
 
         Args:
             position: The eye (3,) [m].
             target: What to look at (3,) [m].
 
         Raises:
-            NewtonsimError: Not finite, or both are the same.
+            NewtonsimError: They are not finite, or coincide.
         """
         eye, aim = np.array(position, float), np.array(target, float)
         if eye.shape != (3,) or aim.shape != (3,) or not np.isfinite([eye, aim]).all():
             raise NewtonsimError(f"camera: expected two points, got {position!r} and {target!r}")
         if np.linalg.norm(eye - aim) < 1e-9:
-            raise NewtonsimError(f"camera: it cannot look at its own place {eye}")
+            raise NewtonsimError(f"camera: it cannot look at its own position {eye}")
         self._position, self._target = eye, aim
         self._server.initial_camera.position = eye
         self._server.initial_camera.look_at = aim
@@ -87,7 +87,7 @@ class ViewerCamera:
 
     @property
     def view(self) -> View:
-        """The camera of the browser that connected first, or where one would start."""
+        """The camera of the browser that connected first, or the start pose of a camera."""
         for client in self._server.get_clients().values():
             camera = client.camera
             size = (int(camera.image_width), int(camera.image_height))
@@ -96,7 +96,7 @@ class ViewerCamera:
         return View(self._position, self._target, self._up, fov, (0, 0))
 
     def on_move(self, callback: Callable[[View], None]) -> None:
-        """Have a function called when the camera of a browser moves."""
+        """Register a function to be called when the camera of a browser moves."""
 
         def listen(client: viser.ClientHandle) -> None:
             @client.camera.on_update

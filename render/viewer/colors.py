@@ -1,8 +1,8 @@
 """Colours for the browser's lights.
 
-three.js multiplies light by linear colours, and maps what comes out by a film curve before it writes sRGB;
-viser passes colours of instances on as if they were linear. So they are sent such that a surface in good
-light is seen in the colour that was asked for.
+three.js multiplies light by linear colours, and maps the result by a film curve before it writes sRGB; viser
+passes colours of instances on as if they were linear. So colours are sent such that a well-lit surface
+appears in the requested colour.
 
 The film curve is the fit of the ACES output transform by Stephen Hill (in "Baking Lab", 2015), which three.js
 names `ACESFilmicToneMapping`; the encoding is IEC 61966-2-1 (sRGB).
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 _LIGHT = 1.3
-"""Radiance of a white surface that is to be seen as white; tops of bodies have more, their sides less."""
+"""Radiance of a white surface that appears white; tops of bodies have more, their sides less."""
 _EXPOSURE = 1.0 / 0.6
 _TO_FILM = np.array([[0.59719, 0.35458, 0.04823], [0.07600, 0.90834, 0.01566], [0.02840, 0.13383, 0.83777]])
 _FROM_FILM = np.array(
@@ -25,13 +25,14 @@ _BOTTOM = (0.983729, 0.4329510, 0.238081)
 
 
 def lit_colors(colors: npt.ArrayLike) -> np.ndarray:
-    """Return what to send for colours that shall be seen.
+    """Return the colours to send so that given colours are seen.
 
     Args:
         colors: sRGB in 0..1, shape (..., 3).
 
     Returns:
-        Colours of the instances, uint8, shape (..., 3). What the film curve cannot reach is the nearest.
+        Colours of the instances, uint8, shape (..., 3). Colours that the film curve cannot reach become the
+        nearest ones.
     """
     seen = np.clip(np.asarray(colors, float), 0.0, 1.0)
     linear = np.where(seen <= 0.04045, seen / 12.92, ((seen + 0.055) / 1.055) ** 2.4)

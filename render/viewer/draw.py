@@ -1,4 +1,4 @@
-"""What users draw into the scene themselves."""
+"""Drawings that users add to the scene."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Color = npt.ArrayLike
 
 
 class Draw:
-    """Lines, points and texts in world coordinates, each under a number.
+    """Lines, points and texts in world coordinates, each identified by a number.
 
     Each method returns the number; given one as `replace`, it changes that drawing, which flickers less than
-    removing and drawing anew. All may be called from any thread.
+    removing it and drawing again. All may be called from any thread.
 
     Args:
         server: The server.
@@ -53,7 +53,7 @@ class Draw:
         width: float = 2.0,
         replace: int | None = None,
     ) -> int:
-        """Draw lines with ends (n, 2, 3) [m], width in pixels; colours one for all, or one a line."""
+        """Draw lines with ends (n, 2, 3) [m], width in pixels; one colour for all, or one per line."""
         ends = _rows("ends", ends, 6).reshape(-1, 2, 3)
         colors = _colors(color, len(ends))
         colors = colors if colors.ndim == 1 else np.repeat(colors[:, None], 2, axis=1)
@@ -79,7 +79,7 @@ class Draw:
         size: float = 0.01,
         replace: int | None = None,
     ) -> int:
-        """Draw points (n, 3) [m] of a diameter [m]; colours one for all, or one a point."""
+        """Draw points (n, 3) [m] of a diameter [m]; one colour for all, or one per point."""
         points = _rows("points", points, 3)
         colors = _colors(color, len(points))
         with self._lock:
@@ -109,7 +109,7 @@ class Draw:
         Args:
             text: What to write.
             position: Where its lower left corner is.
-            height: Of the letters [m]; None for the same size at any distance.
+            height: Height of the letters [m]; None for the same size at any distance.
             replace: Drawing to change.
         """
         place = _rows("position", position, 3)[0]
@@ -127,7 +127,7 @@ class Draw:
     def picture(
         self, image: np.ndarray, pose: npt.ArrayLike, width: float, replace: int | None = None
     ) -> int:
-        """Put an image at a pose (7,) of its middle, with x to the right, y down and z away from who sees it.
+        """Put an image at a pose (7,) of its middle, with x to the right, y down and z away from the viewer.
 
         Args:
             image: Shape (rows, columns, 3 or 4), uint8; a fourth channel is its opacity.
@@ -154,7 +154,7 @@ class Draw:
         return number
 
     def attach(self, number: int, pose: npt.ArrayLike) -> None:
-        """Move a drawing to a pose (7,), quaternion xyzw; what was drawn is in this frame then.
+        """Move a drawing to a pose (7,), quaternion xyzw; its coordinates are then in this frame.
 
         Raises:
             NewtonsimError: There is no such drawing.
@@ -188,7 +188,7 @@ class Draw:
         return replace
 
     def _keep(self, number: int, handle: viser.SceneNodeHandle) -> None:
-        """Note the node of a drawing; viser replaces a node of the same name, others go."""
+        """Record the node of a drawing; viser replaces a node of the same name, other nodes are removed."""
         for old in self._handles.get(number, ()):
             if old.name != handle.name:
                 old.remove()

@@ -85,7 +85,7 @@ class Frame:
 
 
 def _put_back(rows: np.ndarray, place: np.ndarray) -> int:
-    """Put rows (n, m) that are not finite somewhere, and count them; browsers stumble over them."""
+    """Replace non-finite rows (n, m), which browsers cannot handle, and count them."""
     lost = ~np.isfinite(rows).all(axis=1)
     rows[lost] = place
     return int(lost.sum())

@@ -1,4 +1,4 @@
-"""Triangles of shapes for the browser, which smooths normals over shared vertices: sharp edges get two."""
+"""Triangles of shapes for the browser, which smooths normals over shared vertices; sharp edges get two."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SIDES = 24
 
 
 def split_creases(vertices: np.ndarray, triangles: np.ndarray) -> Triangles:
-    """Return the same surface with a vertex of its own for each smooth side of a sharp edge."""
+    """Return the same surface with a separate vertex for each smooth side of a sharp edge."""
     if not len(triangles):
         return vertices, triangles
     normals = np.round(crease_normals(vertices, triangles), 3)

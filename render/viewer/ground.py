@@ -1,4 +1,4 @@
-"""Endless planes, drawn as grids."""
+"""Infinite planes, drawn as grids."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     import viser
 
 _LIFT = 1.0e-3
-"""How far below its plane a grid lies, as a part of a cell: what rests on the plane would flicker."""
+"""Depth of a grid below its plane, as a fraction of a cell, so that bodies on it do not flicker."""
 
 
 _NEAR = 2.0
-"""Heights above the ground that are shown with it, as a part of the size of what is above."""
+"""Height above the ground up to which the ground is shown too, relative to the size of what is above."""
 
 
 def add_grounds(server: viser.ViserServer, table: ShapeTable, extent: float) -> list[viser.GridHandle]:
-    """Put the endless planes that stand still into the scene.
+    """Add the static infinite planes to the scene.
 
     Args:
         server: The server.
@@ -65,7 +65,7 @@ def add_grounds(server: viser.ViserServer, table: ShapeTable, extent: float) -> 
 
 
 def ground_below(table: ShapeTable, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """Return where a box (3,), (3,) [m] would land on endless planes that are near, shape (n, 3)."""
+    """Return where a box (3,), (3,) [m] would land on nearby infinite planes, shape (n, 3)."""
     planes = np.flatnonzero(is_endless(table) & (table.body < 0))
     centre, reach = 0.5 * (lower + upper), _NEAR * np.linalg.norm(upper - lower)
     pose = table.transform[planes]

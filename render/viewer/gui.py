@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _EDITING = ("space", "enter", "escape", "tab", "backspace", "delete", "insert")
 _MOVING = ("home", "end", "pageup", "pagedown", "arrowup", "arrowdown", "arrowleft", "arrowright")
 KEYS = (*string.ascii_uppercase, *string.digits, *_EDITING, *_MOVING)
-"""Keys that the browser can tell of."""
+"""Keys that the browser can report."""
 _SOME = ('"A"', '"7"', '"space"', '"enter"', '"arrowup"')
 
 
@@ -28,9 +28,9 @@ class Click:
     """A click into the scene.
 
     Attributes:
-        origin: Where the ray from the eye begins (3,) [m].
+        origin: Start of the ray from the eye (3,) [m].
         direction: Unit direction of the ray (3,).
-        place: Place in the picture, (0, 0) upper left, (1, 1) lower right.
+        place: Position in the picture, (0, 0) upper left, (1, 1) lower right.
         keys: Modifier keys that were held, such as "shift", or "".
     """
 
@@ -52,7 +52,7 @@ class Parameter:
 
     @property
     def value(self) -> Any:
-        """What the control shows; may be written."""
+        """The value that the control shows; may be assigned."""
         return self._handle.value
 
     @value.setter
@@ -60,7 +60,7 @@ class Parameter:
         self._handle.value = value
 
     def on_change(self, callback: Callable[[Any], None]) -> None:
-        """Have a function called with the value when a user has changed it."""
+        """Register a function to be called with the value when a user has changed it."""
 
         @self._handle.on_update
         def _(event: viser.GuiEvent) -> None:
@@ -68,7 +68,7 @@ class Parameter:
                 callback(self._handle.value)
 
     def remove(self) -> None:
-        """Take the control away."""
+        """Remove the control."""
         self._handle.remove()
 
 
@@ -86,11 +86,11 @@ class Button:
         handle.on_click(self._click)
 
     def on_click(self, callback: Callable[[], None]) -> None:
-        """Have a function called at every press."""
+        """Register a function to be called at every press."""
         self._callbacks.append(callback)
 
     def remove(self) -> None:
-        """Take the button away."""
+        """Remove the button."""
         self._handle.remove()
 
     def _click(self, event: viser.GuiEvent) -> None:
@@ -101,7 +101,7 @@ class Button:
 
 
 class UserGui:
-    """Sliders, buttons, keys and clicks of users, in a folder of their own.
+    """Sliders, buttons, keys and clicks of users, in a separate folder of the panel.
 
     Callbacks run in threads of the viewer.
 
@@ -160,7 +160,7 @@ class UserGui:
             return Button(self._server.gui.add_button(label))
 
     def on_key(self, key: str, callback: Callable[[str], None]) -> None:
-        """Have a function called with a key when it is pressed, and repeatedly while it is held.
+        """Register a function to be called with a key when it is pressed, and repeatedly while it is held.
 
         Args:
             key: "A".."Z", "0".."9", "space", "enter", "arrowup", "pagedown", ... in upper or lower case.
@@ -172,7 +172,7 @@ class UserGui:
         self._callbacks[self._watch(key)].append(callback)
 
     def watch_keys(self) -> None:
-        """Have `pressed_keys` told of all keys."""
+        """Make `pressed_keys` report all keys."""
         for key in KEYS:
             self._watch(key)
 
@@ -183,7 +183,7 @@ class UserGui:
         return pressed
 
     def on_input(self, callback: Callable[[PageKey | PagePointer], None], keys_fly: bool = True) -> None:
-        """Have a function called with every key and mouse button of the page, and with movements.
+        """Register a function to be called with every key and mouse button of the page, and with movements.
 
         Args:
             callback: Takes the event.
@@ -193,7 +193,7 @@ class UserGui:
             self._inputs.append(PageInput(self._server, callback, keys_fly))
 
     def on_click(self, callback: Callable[[Click], None]) -> None:
-        """Have a function called when the scene is clicked."""
+        """Register a function to be called when the scene is clicked."""
 
         def click(event: viser.SceneClickEvent) -> None:
             ray = np.array(event.ray_origin), np.array(event.ray_direction)

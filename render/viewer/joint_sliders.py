@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 _MOST = 100
 _FEW = 8
-"""Sliders that are unfolded at first, at most: they are above what can be shown."""
+"""Largest number of sliders that are unfolded at first, since they are above the other controls."""
 _STEP = 0.001
 _STEADY = 1.0
-"""Time for which a slider stays where a user has put it [s]."""
+"""Time for which a slider stays where a user put it [s]."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def joint_axes(model: Model, world: int) -> list[JointAxis]:
 
 
 class JointSliders:
-    """Sliders that bend the joints while time stands still, and set targets of drives while it goes on.
+    """Sliders that move the joints while paused, and set targets of drives while running.
 
     Args:
         server: The server.
@@ -98,7 +98,7 @@ class JointSliders:
         self._world, self._is_visible = -1, True
 
     def change_model(self, model: Model) -> None:
-        """Be about another model, with no sliders at first."""
+        """Switch to another model, with no sliders at first."""
         self.clear()
         self._model = model
         self._touched.clear()
@@ -137,7 +137,7 @@ class JointSliders:
         self._folder, self._sliders, self._world = None, [], -1
 
     def refresh(self, frame: Frame, playing: bool) -> None:
-        """Show positions, or targets of drives while time goes on."""
+        """Show positions, or targets of drives while running."""
         for axis, slider in self._sliders:
             if time.monotonic() - self._touched.get(axis.axis, -_STEADY) < _STEADY:
                 continue
@@ -155,7 +155,7 @@ class JointSliders:
             initial_value=float(np.clip(0.0, axis.lower, axis.upper)),
             hint="target of the drive while running, position while paused"
             if axis.is_driven
-            else "position while paused; there is no drive to a position",
+            else "position while paused; there is no position drive",
         )
 
         @slider.on_update

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 FIRST = 16
-"""Worlds that are shown at first, at most."""
+"""Largest number of worlds that are shown at first."""
 
 
 class Layout:
@@ -60,11 +60,11 @@ class Layout:
         self._offsets = world_grid(len(self.worlds), self.spacing, self._up)
 
     def shown(self, world: np.ndarray) -> np.ndarray:
-        """Return whether things of worlds (n,) are shown; those of the global world -1 are not."""
+        """Return whether worlds (n,) are shown; the global world -1 is not."""
         return (world >= 0) & (self._slot[world] >= 0)
 
     def offset(self, world: np.ndarray) -> np.ndarray:
-        """Return where shown worlds (n,) are put, shape (n, 3) [m]; zero for the global world -1."""
+        """Return the offsets of shown worlds (n,), shape (n, 3) [m]; zero for the global world -1."""
         if not len(self.worlds):
             return np.zeros((len(world), 3))
         return np.where((world >= 0)[:, None], self._offsets[self._slot[world]], 0.0)
@@ -94,7 +94,7 @@ def parse_worlds(text: str, count: int) -> list[int]:
 
 
 def format_worlds(worlds: np.ndarray, count: int) -> str:
-    """Write worlds as `parse_worlds` reads them."""
+    """Format worlds as `parse_worlds` reads them."""
     if len(worlds) == count:
         return "all"
     runs = np.split(worlds, np.flatnonzero(np.diff(worlds) != 1) + 1)

@@ -1,4 +1,4 @@
-"""What can be shown besides the shapes: frames, joints, centres of mass, contacts, names."""
+"""What can be shown in addition to shapes: frames, joints, centres of mass, contacts, names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Mark(ABC):
 
     Attributes:
         label: Its name on the page.
-        is_inside: Whether it lies within the bodies, so that solid shapes would hide it.
+        is_inside: Whether it is inside the bodies, so that solid shapes would hide it.
         is_on: Whether it is switched on.
 
     Args:
@@ -47,13 +47,13 @@ class Mark(ABC):
         self.is_on = False
 
     def clear(self) -> None:
-        """Take it out of the scene."""
+        """Remove it from the scene."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
 
     def build(self, layout: Layout, frame: Frame) -> None:
-        """Put it into the scene if it is switched on."""
+        """Add it to the scene if it is switched on."""
         self.clear()
         self._layout = layout
         if self.is_on:
@@ -66,7 +66,7 @@ class Mark(ABC):
             self._draw(frame)
 
     def _choose(self, layout: Layout) -> None:
-        """Note the bodies of shown worlds."""
+        """Record the bodies of shown worlds."""
         world = self._model.body_world.numpy() if self._model.body_count else np.zeros(0, int)
         self._bodies = np.flatnonzero(layout.shown(world))
         self._offset = layout.offset(world[self._bodies])
@@ -140,7 +140,7 @@ class JointAxes(Mark):
 
 
 class MassCentres(Mark):
-    """Balls at the centres of mass, of a volume like the masses."""
+    """Balls at the centres of mass, with volumes proportional to the masses."""
 
     label = "Centres of mass"
     is_inside = True
@@ -172,7 +172,7 @@ class MassCentres(Mark):
 
 
 class ContactMarks(Mark):
-    """Dots at the contacts, and arrows along their forces, or the normals where forces are not known."""
+    """Dots at the contacts, and arrows along their forces, or the normals if forces are not known."""
 
     label = "Contacts"
 
@@ -216,7 +216,7 @@ class ContactMarks(Mark):
 
 
 class BodyNames(Mark):
-    """Names at the centres of mass; of the first bodies only where there are very many."""
+    """Names at the centres of mass; only of the first bodies if there are very many."""
 
     label = "Names"
 

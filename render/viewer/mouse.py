@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from newtonsim.scene.state import State
 
 _FREQUENCY = 15.0
-"""Angular frequency of the spring with the mass of the whole tree on it [rad/s]."""
+"""Angular frequency of the spring loaded with the mass of the whole tree [rad/s]."""
 _STIFFEST, _THICKEST = 0.5, 0.8
 """Largest k dt²/m and c dt/m of the point that is held: the force is constant in a step, and with more the
 point would swing up."""
 
 
 class StateOwner(Protocol):
-    """Who makes the steps, as the mouse sees it: a playback."""
+    """The owner of the state, as the mouse sees it: a playback."""
 
     @property
     def playing(self) -> bool:
-        """Whether time goes on."""
+        """Whether it is running."""
         ...
 
     def post(self, change: Callable[[State, Control], None]) -> None:
-        """Have a change made to the state between two steps."""
+        """Schedule a change of the state between two steps."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Grab:
 
 
 class Mouse:
-    """A spring between the mouse and the body that it holds; while time stands still the body goes along.
+    """A spring between the mouse and the body that it holds; while paused, the body follows the mouse.
 
     Attributes:
         picked: Body that was clicked or dragged last, -1 for none.
@@ -85,7 +85,7 @@ class Mouse:
         self.on_pick: Callable[[], None] = lambda: None
 
     def change_model(self, model: Model) -> None:
-        """Let go, and pick from another model."""
+        """Release the body, and pick from another model."""
         self._model, self._trees, self._grab, self.picked = model, None, None, -1
 
     @property
@@ -95,7 +95,7 @@ class Mouse:
 
     @property
     def trees(self) -> Trees:
-        """The kinematic trees; made when first needed."""
+        """The kinematic trees, created on first use."""
         if self._trees is None:
             self._trees = Trees(self._model)
         return self._trees
@@ -136,7 +136,7 @@ class Mouse:
             playback.post(lambda state, control: self._carry(state, grab))
 
     def _carry(self, state: State, grab: Grab) -> None:
-        """Bring the point of the body to the mouse."""
+        """Move the point of the body to the mouse."""
         self.trees.pull(state, grab.body, grab.local, grab.target)
 
     @contextlib.contextmanager
@@ -189,7 +189,7 @@ class Mouse:
         return np.concatenate([np.cross(lever, force), force])
 
     def _held_mass(self, body: int, pose: np.ndarray, lever: np.ndarray) -> float:
-        """Least mass that the point shows to a force, were its body free [kg]; 0 of kinematic bodies."""
+        """Smallest effective mass of the point, if its body were free [kg]; 0 for kinematic bodies."""
         inverse_mass = row(self._model.body_inv_mass, body)
         if inverse_mass <= 0.0:
             return 0.0

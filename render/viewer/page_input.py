@@ -1,9 +1,9 @@
-"""Keys and mouse buttons of the page, with their releases, which viser does not tell of.
+"""Keys and mouse buttons of the page, with their releases, which viser does not report.
 
-A text field that nobody sees carries them: a script in the page writes what happened into it, and viser takes
-its text to the server. So there is no second connection to open or to forward. viser sends the last text of
-some 50 ms, hence the text is a list of the latest events with their numbers, and none is lost. In these
-50 ms it drops changes of other controls, so that keys and buttons that act on a control are left out.
+A hidden text field carries them: a script in the page writes events into it, and viser sends its text to the
+server. So there is no second connection to open or to forward. viser sends only the last text of some 50 ms,
+so the text is a list of the latest events with their numbers, and none is lost. In these 50 ms viser drops
+changes of other controls, so keys and buttons that act on a control are left out.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import viser
 
 _MARK = "newtonsim:"
-"""What the text of the field begins with, by which the script finds it."""
+"""Prefix of the text of the field, by which the script finds it."""
 _KEPT = 64
 
 _SCRIPT = """
@@ -85,7 +85,7 @@ class PageKey:
 
     Attributes:
         code: Its place on the keyboard, such as "KeyA" or "ArrowLeft", as in the browser's `event.code`.
-        key: What it writes, such as "a", or its name, as in `event.key`.
+        key: The character that it types, such as "a", or its name, as in `event.key`.
         down: Whether it went down.
     """
 
@@ -99,7 +99,7 @@ class PagePointer:
     """The mouse over the scene.
 
     Attributes:
-        x, y: Place in the page from its upper left corner [pixels].
+        x, y: Position in the page from its upper left corner [pixels].
         button: 0 left, 1 middle, 2 right; -1 for a movement.
         down: Whether the button went down.
     """
@@ -111,7 +111,7 @@ class PagePointer:
 
 
 class PageInput:
-    """Tells of keys and mouse buttons.
+    """Reports keys and mouse buttons.
 
     Args:
         server: The server.
@@ -153,7 +153,7 @@ class PageInput:
 
 
 def _event(kind: str, *words: object) -> PageKey | PagePointer:
-    """Return the event that the script has written."""
+    """Return the event that the script wrote."""
     if kind == "key":
         code, key, down = words
         return PageKey(str(code), str(key), bool(down))

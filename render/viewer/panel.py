@@ -26,15 +26,15 @@ _SPEEDS = {"0.1x": 0.1, "0.25x": 0.25, "0.5x": 0.5, "1x": 1.0, "2x": 2.0, "5x": 
 
 
 class Controlled(Protocol):
-    """What the panel controls; `Viewer` says more about each.
+    """What the panel controls; see `Viewer` for details.
 
     Attributes:
         model: The model.
         frame: What is shown.
-        playback: Who makes the steps, None for nobody.
+        playback: Owner of the steps, None if there is none.
         mouse: Picks bodies.
         scene: The shapes, and which of them are shown.
-        keys_taken: Whether the page has its keys, or is to have none.
+        keys_taken: Whether the page has its keys, or must have none.
     """
 
     model: Model
@@ -51,7 +51,7 @@ class Controlled(Protocol):
         """Show some of the worlds."""
 
     def spread_worlds(self, distance: float) -> None:
-        """Put the worlds apart [m]."""
+        """Set the distance between worlds [m]."""
 
     def show_shapes(self, visuals: str = "solid", colliders: str = "hidden") -> None:
         """Choose how shapes look."""
@@ -60,7 +60,7 @@ class Controlled(Protocol):
         """Show or hide a kind of marks."""
 
     def show_particles(self, visible: bool) -> None:
-        """Show or hide particles that belong to something."""
+        """Show or hide particles that are part of something."""
 
     def say(self, title: str, text: str) -> None:
         """Show a message."""
@@ -87,7 +87,7 @@ class Panel:
         self._strength = self._add_strength()
 
     def rebuild(self) -> None:
-        """Offer what there is in another scene."""
+        """Rebuild the controls for another scene."""
         for folder in self._folders:
             folder.remove()
         self._folders = []
@@ -96,14 +96,14 @@ class Panel:
         self.refresh_shown()
 
     def show(self, visible: bool) -> None:
-        """Show or hide all of it."""
+        """Show or hide the whole panel."""
         self._is_visible = visible
         for handle in (self._status, self._time, *self._folders):
             if handle is not None:
                 handle.visible = visible
 
     def refresh(self) -> None:
-        """Show the present state of things."""
+        """Show the current state."""
         viewer, playback = self._viewer, self._viewer.playback
         frame = viewer.frame
         words = [f"**{frame.time:.3f} s**"]
@@ -127,7 +127,7 @@ class Panel:
             self._picked.content = describe(self._viewer.model, self._viewer.frame, body)
 
     def add_time(self) -> None:
-        """Add what a playback needs, in place of what an earlier one had."""
+        """Add the controls of a playback, replacing those of an earlier one."""
         if self._time is not None:
             self._time.remove()
         playback = self._viewer.playback
@@ -193,7 +193,7 @@ class Panel:
             self._viewer.say("Worlds", str(error))
 
     def refresh_worlds(self) -> None:
-        """Show which worlds are shown."""
+        """Update the choice of shown worlds."""
         if self._worlds is not None:
             layout = self._viewer.scene.layout
             self._worlds.value = format_worlds(layout.worlds, self._viewer.model.world_count)
@@ -215,7 +215,7 @@ class Panel:
             self._gui.add_button("Look at all").on_click(lambda _: viewer.look_at_all())
 
     def refresh_shown(self) -> None:
-        """Show what is shown."""
+        """Update the choice of what is shown."""
         scene = self._viewer.scene
         self._visuals.value, self._colliders.value = scene.visuals, scene.colliders
         for label, box in self._marks.items():
@@ -242,7 +242,7 @@ class Panel:
 
 
 def _progress(playback: Playback) -> list[str]:
-    """Say whether time goes on, how fast, and what is wrong."""
+    """Return whether it is running, how fast, and what is wrong."""
     if playback.error is not None:
         return [f"stopped: {playback.error}"]
     words = ["playing" if playback.playing else "paused"]
@@ -252,7 +252,7 @@ def _progress(playback: Playback) -> list[str]:
 
 
 def _by_user(callback: Callable) -> Callable:
-    """Return a listener that passes on values that a user has chosen, not those that we set."""
+    """Return a listener that passes on values chosen by a user, but not those that we set."""
 
     def listen(event: viser.GuiEvent) -> None:
         if event.client is not None:
@@ -262,5 +262,5 @@ def _by_user(callback: Callable) -> Callable:
 
 
 def _speed_name(speed: float) -> str:
-    """Name of the nearest speed to choose."""
+    """Return the name of the nearest available speed."""
     return min(_SPEEDS, key=lambda name: abs(math.log(min(_SPEEDS[name], 1e3)) - math.log(min(speed, 1e3))))

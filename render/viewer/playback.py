@@ -1,4 +1,4 @@
-"""What makes the shown state change: a simulation, a recording, or the loop of the caller."""
+"""Sources of the shown state: a simulation, a recording, or the caller's loop."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from newtonsim.simulator import Simulator
 
 Change = Callable[["State", "Control | None"], None]
-"""Something to do to the state between two steps."""
+"""A change of the state between two steps."""
 
 Publish = Callable[["State", float, "Control | None"], None]
-"""Takes a state, its time [s] and the inputs to the browsers."""
+"""Sends a state, its time [s] and the inputs to the browsers."""
 
 _RATE_WINDOW = 1.0
 """Time over which the speed is measured [s]."""
 
 _LATEST = 0.1
-"""A simulation that lags by more than this does not catch up [s]."""
+"""A simulation that lags by more than this [s] does not catch up."""
 
 
 class Source(Protocol):
@@ -50,14 +50,14 @@ class Source(Protocol):
 
 
 class Playback(ABC):
-    """Owner of the state that is shown; its methods may be called from any thread.
+    """Owner of the shown state; its methods may be called from any thread.
 
     Attributes:
-        can_rewind: Whether there is a beginning to go back to.
+        can_rewind: Whether it can return to a beginning.
         times: Times of the frames of a recording [s], shape (n,); None for a simulation.
         error: What stopped it, or None.
-        trouble: Why what is shown is not that of the present time, "" if it is.
-        on_change: Called when it has begun or ceased to play.
+        trouble: Why the current frame cannot be shown, "" if it is shown.
+        on_change: Called when it starts or stops playing.
     """
 
     can_rewind = False
@@ -73,7 +73,7 @@ class Playback(ABC):
 
     @property
     def playing(self) -> bool:
-        """Whether time goes on."""
+        """Whether it is running."""
         return self._playing
 
     @playing.setter
@@ -102,13 +102,13 @@ class Playback(ABC):
         self.on_change()
 
     def post(self, change: Change) -> None:
-        """Have something done to the state between two steps; it is shown afterwards."""
+        """Schedule a change of the state between two steps; the state is shown afterwards."""
         self._changes.append(change)
         self._wake()
 
     def rewind(self) -> None:
         """Go back to the beginning."""
-        raise NewtonsimError("there is no beginning to go back to")
+        raise NewtonsimError("there is no beginning to return to")
 
     def seek(self, index: int) -> None:
         """Go to a frame of a recording."""
@@ -120,14 +120,14 @@ class Playback(ABC):
 
     @property
     def measured_speed(self) -> float:
-        """Simulated time over real time in the last second; not a number while it is not known."""
+        """Simulated time over real time in the last second; NaN while unknown."""
         marks = list(self._marks)
         if len(marks) < 2 or marks[-1][0] == marks[0][0]:
             return math.nan
         return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
 
     def _mark(self, simulated: float) -> None:
-        """Note how far the simulation is, for `measured_speed`."""
+        """Record the progress of the simulation, for `measured_speed`."""
         now = time.perf_counter()
         if self._marks and simulated < self._marks[-1][1]:
             self._marks.clear()
@@ -136,7 +136,7 @@ class Playback(ABC):
             self._marks.popleft()
 
     def _make_changes(self, state: State, control: Control | None) -> bool:
-        """Do what was asked for; returns whether that was anything."""
+        """Apply scheduled changes; return whether there were any."""
         any_change = bool(self._changes)
         while self._changes:
             self._changes.popleft()(state, control)
@@ -144,7 +144,7 @@ class Playback(ABC):
 
     @abstractmethod
     def _wake(self) -> None:
-        """Let waiting threads look again."""
+        """Wake waiting threads."""
 
 
 class CallerLoop(Playback):
@@ -156,7 +156,7 @@ class CallerLoop(Playback):
         self._closed = False
 
     def pass_by(self, state: State, seconds: float, control: Control | None, publish: Publish) -> None:
-        """Do what the browser asked for; while it is paused, wait here.
+        """Apply the browser's changes; wait here while paused.
 
         Args:
             state: Is changed.
@@ -175,7 +175,7 @@ class CallerLoop(Playback):
         self._steps = max(0, self._steps - 1)
 
     def close(self) -> None:
-        """Let a waiting caller go on."""
+        """Release a waiting caller."""
         self._closed = True
         self._wake()
 
@@ -184,11 +184,11 @@ class CallerLoop(Playback):
 
 
 class ThreadedPlayback(Playback):
-    """A thread that goes on in real time and shows a frame now and then.
+    """A thread that runs in real time and shows frames at a limited rate.
 
     Args:
         publish: Shows a state.
-        rate: Most frames in a second [1/s].
+        rate: Largest number of frames per second [1/s].
     """
 
     def __init__(self, publish: Publish, rate: float):
@@ -240,7 +240,7 @@ class ThreadedPlayback(Playback):
             self.on_change()
 
     def _go_on(self, began: float) -> bool:
-        """Do what is due; returns whether something has changed."""
+        """Do what is due; return whether something changed."""
         changed = self._change()
         if self._steps and not self._playing:
             self._steps -= 1
@@ -252,7 +252,7 @@ class ThreadedPlayback(Playback):
         return changed
 
     def _due(self, now: float, simulated: float) -> float:
-        """How much simulated time is due [s]."""
+        """Return how much simulated time is due [s]."""
         if math.isinf(self._speed):
             return math.inf
         if self._anchor is None:
@@ -270,24 +270,24 @@ class ThreadedPlayback(Playback):
 
     @abstractmethod
     def _change(self) -> bool:
-        """Do what was asked for; returns whether that was anything."""
+        """Apply scheduled changes; return whether there were any."""
 
     @abstractmethod
     def _advance(self, began: float) -> bool:
-        """Go on by what is due; returns whether something has changed."""
+        """Advance by what is due; return whether something changed."""
 
     @abstractmethod
     def _step_once(self) -> None:
-        """Go on by one step."""
+        """Advance by one step."""
 
 
 class SimulationPlayback(ThreadedPlayback):
     """Steps a simulator.
 
     Args:
-        simulator: The simulator; its present state is the beginning.
+        simulator: The simulator; its current state is the beginning.
         publish: Shows a state.
-        rate: Most frames in a second [1/s].
+        rate: Largest number of frames per second [1/s].
         mouse: Force of the mouse, which acts while a body is dragged.
         before_step: Called with the simulator before each of its steps, such as a policy that writes to its
             `control`.
@@ -310,7 +310,7 @@ class SimulationPlayback(ThreadedPlayback):
         self._cost = 0.0
 
     def rewind(self) -> None:
-        """Put the simulation back to the state and inputs that it had at first."""
+        """Reset the simulation to its first state and inputs."""
         self.post(lambda state, control: self._restart())
 
     def _restart(self) -> None:
@@ -346,7 +346,7 @@ class SimulationPlayback(ThreadedPlayback):
 
     @property
     def _is_watched(self) -> bool:
-        """Whether something must be done between any two steps."""
+        """Whether something must be done between all steps."""
         return self._mouse.holds or self._before is not None
 
     def _step(self, n: int) -> None:
@@ -360,12 +360,12 @@ class SimulationPlayback(ThreadedPlayback):
 
 
 class RecordingPlayback(ThreadedPlayback):
-    """Shows the frames of a recording; the last one stays where some cannot be read.
+    """Shows the frames of a recording; a frame that cannot be read leaves the last one.
 
     Args:
         source: The recording.
         publish: Shows a state.
-        rate: Most frames in a second [1/s].
+        rate: Largest number of frames per second [1/s].
     """
 
     can_rewind = True
@@ -387,7 +387,7 @@ class RecordingPlayback(ThreadedPlayback):
         """Go to a frame.
 
         Raises:
-            NewtonsimError: There is none of this number.
+            NewtonsimError: There is no such frame.
         """
         if not 0 <= index < len(self.times):
             raise NewtonsimError(f"frame: expected 0..{len(self.times) - 1}, got {index}")

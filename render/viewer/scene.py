@@ -34,19 +34,19 @@ class Scene:
 
     Attributes:
         layout: Which worlds are shown, and where.
-        soft: Particles and what they make up.
-        marks: What can be switched on besides, by label.
-        visuals: How shapes that are meant to be seen are shown, one of `VISUAL_STYLES`.
-        colliders: How those that collide are, one of `COLLIDER_STYLES`.
-        collider_color: Of wireframes, RGB in 0..1 (3,), or one a shape of the model (shapes, 3).
+        soft: Particles and their elements.
+        marks: Marks that can be switched on, by label.
+        visuals: Style of visual shapes, one of `VISUAL_STYLES`.
+        colliders: Style of colliding shapes, one of `COLLIDER_STYLES`.
+        collider_color: Colour of wireframes, RGB in 0..1 (3,), or one per shape of the model (shapes, 3).
 
     Args:
         server: The server.
         model: The model.
-        frame: Poses at first.
+        frame: Initial poses.
         mouse: Listens to clicks and drags on bodies.
-        appearance: Shapes to show in place of those of the model, on its bodies; None for its own.
-        before: Scene that this one comes in place of; it shows the same as far as there is such a thing.
+        appearance: Shapes to show instead of those of the model, on its bodies; None for its own.
+        before: Scene that this one replaces, whose settings it takes over as far as they apply.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Scene:
         return self._table is not None or self._appearance is not None
 
     def change_appearance(self, appearance: ShapeTable, frame: Frame) -> None:
-        """Show other shapes in place of those of the model."""
+        """Show other shapes instead of those of the model."""
         for handle in self._grounds:
             handle.remove()
         self._appearance = appearance
@@ -96,7 +96,7 @@ class Scene:
         self._build_shapes(frame)
 
     def clear(self) -> None:
-        """Take everything out of the scene."""
+        """Remove everything from the scene."""
         for handle in self._grounds:
             handle.remove()
         for layer in (self._visuals, self._collider_layer, self.soft, *self.marks.values()):
@@ -107,7 +107,7 @@ class Scene:
         """Choose how shapes are shown.
 
         Raises:
-            NewtonsimError: There is no such way.
+            NewtonsimError: There is no such style.
         """
         for name, style, known in (
             ("visuals", visuals, VISUAL_STYLES),
@@ -119,12 +119,12 @@ class Scene:
         self._build_shapes(frame)
 
     def show_ground(self, visible: bool) -> None:
-        """Show or hide endless planes."""
+        """Show or hide infinite planes."""
         for handle in self._grounds:
             handle.visible = visible
 
     def show_mark(self, label: str, visible: bool, frame: Frame) -> None:
-        """Switch a mark on or off; shapes are see-through while there are marks within them."""
+        """Switch a mark on or off; shapes are transparent while there are marks inside them."""
         before = self._has_marks_inside
         self.marks[label].is_on = visible
         self.marks[label].build(self.layout, frame)
@@ -137,7 +137,7 @@ class Scene:
         self.soft.build(self.layout, frame)
 
     def build(self, frame: Frame) -> None:
-        """Put everything into the scene anew, after other worlds were chosen."""
+        """Rebuild the scene after other worlds were chosen."""
         self._build_shapes(frame)
         self.soft.build(self.layout, frame)
         for mark in self.marks.values():
@@ -153,7 +153,8 @@ class Scene:
             mark.move(frame)
 
     def bounds(self, frame: Frame) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper corner of what can move, or of all if nothing can, and of the ground near below.
+        """Return the box about what can move, or about everything if nothing can, and about the ground just
+        below.
 
         Returns:
             Corners (3,), (3,) [m].
@@ -176,7 +177,7 @@ class Scene:
         return box.min(axis=0), box.max(axis=0)
 
     def _take_over(self, before: Scene) -> None:
-        """Show what another scene has shown."""
+        """Take over the settings of another scene."""
         before.clear()
         self.visuals, self.colliders = before.visuals, before.colliders
         self.soft.every_particle = before.soft.every_particle
@@ -216,5 +217,5 @@ class Scene:
 
 
 def _is_drawn(table: ShapeTable) -> np.ndarray:
-    """Return which shapes are surfaces with an end, bool, shape (shapes,)."""
+    """Return which shapes are finite surfaces, bool, shape (shapes,)."""
     return ~is_endless(table) & (table.kind != GeoType.NONE)

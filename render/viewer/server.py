@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import viser
 
 _TRIES = 20
-"""Ports that are tried one after the other."""
+"""Number of ports that are tried."""
 
 
 def start_server(host: str, port: int, label: str, effects: bool) -> viser.ViserServer:
@@ -24,10 +24,10 @@ def start_server(host: str, port: int, label: str, effects: bool) -> viser.Viser
         host: Address to listen on.
         port: First port to try; 0 for any free one.
         label: Title of the panel.
-        effects: Whether lights cast shadows and the surroundings are reflected.
+        effects: Whether there are shadows and reflections.
 
     Raises:
-        NewtonsimError: viser is missing, or no port can be had at this address.
+        NewtonsimError: viser is missing, or no port is available at this address.
     """
     try:
         import viser
@@ -48,10 +48,10 @@ def start_server(host: str, port: int, label: str, effects: bool) -> viser.Viser
 
 
 def find_port(host: str, port: int) -> int:
-    """Return the first free port from one on.
+    """Return the first free port, starting from a given one.
 
     Raises:
-        NewtonsimError: There is none near, or the address is not one of this machine.
+        NewtonsimError: There is no free port nearby, or the address is not one of this machine.
     """
     if not 0 <= port <= 65535:
         raise NewtonsimError(f"port: expected a number from 0 to 65535, got {port}")
@@ -60,7 +60,7 @@ def find_port(host: str, port: int) -> int:
         try:
             _try_port(host, candidate)
         except socket.gaierror as error:
-            raise NewtonsimError(f"host: {host!r} is no address: {error}") from error
+            raise NewtonsimError(f"host: {host!r} is not an address: {error}") from error
         except OSError as error:
             failure = error
         else:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class SoftLayer:
-    """What particles make up: surfaces as meshes, springs as lines, the others as points; and muscles.
+    """The elements of particles: surfaces as meshes, springs as lines, others as points; and muscles.
 
     Args:
         server: The server.
@@ -44,14 +44,14 @@ class SoftLayer:
         return not len(self._parts.world)
 
     def clear(self) -> None:
-        """Take the layer out of the scene."""
+        """Remove the layer from the scene."""
         for handle in (self._mesh, self._lines, self._points, self._tendons):
             if handle is not None:
                 handle.remove()
         self._mesh = self._lines = self._points = self._tendons = None
 
     def build(self, layout: Layout, frame: Frame) -> None:
-        """Put the particles of shown worlds into the scene."""
+        """Add the particles of shown worlds to the scene."""
         self.clear()
         self._build_muscles(layout, frame)
         if self.is_empty:

@@ -1,4 +1,4 @@
-"""Which bodies hang together, and moving them while time stands still."""
+"""Kinematic trees, and how they are moved while the simulation is paused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 8
 _DAMPING = 0.05
-"""Damping of the inverse kinematics, as a part of the extent of the chain."""
+"""Damping of the inverse kinematics, relative to the extent of the chain."""
 
 
 class Trees:
@@ -48,16 +48,16 @@ class Trees:
         self.mass = np.bincount(self.root, mass, count)[self.root] if count else mass
 
     def pull(self, state: State, body: int, local: np.ndarray, target: np.ndarray) -> None:
-        """Bring a point of a body to a target as far as its tree allows.
+        """Move a point of a body to a target as far as its tree allows.
 
         Trees with a free root are moved as a whole, others bend by damped least squares (Buss, "Introduction
-        to inverse kinematics", 2004), and bodies without joints are moved alone. Velocities stay.
+        to inverse kinematics", 2004), and bodies without joints are moved alone. Velocities are unchanged.
 
         Args:
             state: Changed in place.
             body: The body.
             local: The point in the body's frame [m].
-            target: Where to bring it [m].
+            target: Target of the point [m].
         """
         joint = self._joint_of[self.root[body]]
         if joint < 0:
@@ -97,7 +97,7 @@ class Trees:
             self.place(state, q)
 
     def _chain(self, body: int) -> np.ndarray:
-        """Hinges and slides between the world and a body."""
+        """Return the hinges and slides between the world and a body."""
         found, kinds = [], self._model.joint_type.numpy()
         while body >= 0 and self._joint_of[body] >= 0:
             joint = self._joint_of[body]
@@ -109,7 +109,7 @@ class Trees:
     def _jacobian(
         self, state: State, chain: np.ndarray, axis: np.ndarray, point: np.ndarray
     ) -> tuple[np.ndarray, float]:
-        """Velocity of a point by joint velocity (3, n), and the longest lever."""
+        """Return the Jacobian of a point (3, n), and the longest lever arm."""
         model = self._model
         frame = model.joint_X_p.numpy()[chain].astype(float)
         parent = model.joint_parent.numpy()[chain]
@@ -122,7 +122,7 @@ class Trees:
         return columns.T, float(np.linalg.norm(lever, axis=1).max())
 
     def place(self, state: State, joint_q: np.ndarray) -> None:
-        """Write joint coordinates, and the body poses that follow."""
+        """Write joint coordinates, and the resulting body poses."""
         state.joint_q.assign(joint_q.astype(np.float32))
         alone = self._joint_of < 0
         poses_alone = state.body_q.numpy()[alone].copy()

@@ -43,15 +43,14 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 _REFRESH = 0.2
-"""Time between two updates of texts and sliders [s]."""
+"""Time between updates of texts and sliders [s]."""
 
 
 class Viewer:
     """Shows a model in web browsers.
 
     It serves a page at `url`, to any number of browsers. What is shown comes from a simulation (`run`), a
-    recording (`replay`) or the caller's own loop (`update`). Browsers that are slow skip frames, and hold up
-    nothing.
+    recording (`replay`) or the caller's own loop (`update`). Slow browsers skip frames, and hold nothing up.
 
     Attributes:
         model: The model.
@@ -61,17 +60,17 @@ class Viewer:
         mouse: What is picked and dragged.
         scene: What is in the scene.
         frame: What is shown now, on the host.
-        playback: What makes it change, None at first.
+        playback: Source of its changes, None at first.
 
     Args:
         model: The model.
         host: Address to listen on; by default only this machine can connect.
         port: Port to listen on, or the next one that is free; 0 for any.
-        rate: Most frames in a second [1/s].
+        rate: Largest number of frames per second [1/s].
         effects: Whether there are shadows and reflections, which cost browsers without a GPU much time.
         title: Title of the page.
         hotkeys: Whether space plays and pauses, and N makes a step.
-        state: What to show at first, at which the camera looks; None for the initial state of the model.
+        state: State to show at first, which the camera frames; None for the initial state of the model.
 
     Raises:
         NewtonsimError: viser is missing, or no port is free.
@@ -151,7 +150,7 @@ class Viewer:
         """Step a simulator in real time in a thread, which owns it until the viewer is closed.
 
         Args:
-            simulator: Of this model. Its present state is what "Restart" goes back to.
+            simulator: Simulator of this model. "Restart" returns to its current state.
             before_step: Called with it before each step, such as a policy that writes to its `control`.
             paused: Whether to wait until "Play" is pressed.
         """
@@ -200,7 +199,7 @@ class Viewer:
 
         Raises:
             NewtonsimError: The viewer runs a simulation or a recording itself.
-            ModelError: State, control or contacts are those of another model.
+            ModelError: State, control or contacts belong to another model.
         """
         if not isinstance(state, State):
             raise NewtonsimError(f"update: expected a State, got {state!r}")
@@ -237,7 +236,7 @@ class Viewer:
         self.mouse.add_forces(state, dt)
 
     def follow(self, playback: Playback, paused: bool) -> None:
-        """Let something else change what is shown, which `run`, `replay` and `update` do by themselves.
+        """Set the source of what is shown, which `run`, `replay` and `update` do themselves.
 
         Args:
             playback: Owner of the state.
@@ -256,7 +255,7 @@ class Viewer:
             playback.start()
 
     def publisher(self, solver: object) -> Callable[[State, float, Control | None], None]:
-        """Return what shows a state, with the contacts of a solver if it has them."""
+        """Return a function that shows a state, with the contacts of a solver if it has them."""
 
         def publish(state: State, time: float, control: Control | None) -> None:
             contacts, forces = getattr(solver, "contacts", None), None
@@ -277,19 +276,19 @@ class Viewer:
                 self.refresh()
 
     def refresh(self) -> None:
-        """Bring texts and sliders up to date."""
+        """Update texts and sliders."""
         with self._lock:
             self._refreshed_at = clock.perf_counter()
             self._panel.refresh()
             self._sliders.refresh(self.frame, self._is_playing)
 
     def change_model(self, model: Model, state: State, appearance: ShapeTable | None = None) -> None:
-        """Show another model from now on, with the camera and what is drawn by users as they are.
+        """Show another model from now on, and keep the camera and the users' drawings.
 
         Args:
             model: The model.
             state: Its state.
-            appearance: Shapes to show in place of those of the model, on its bodies; None for its own.
+            appearance: Shapes to show instead of those of the model, on its bodies; None for its own.
 
         Raises:
             ModelError: It is the state of another model.
@@ -307,12 +306,12 @@ class Viewer:
             self.refresh()
 
     def change_appearance(self, appearance: ShapeTable) -> None:
-        """Show other shapes in place of those of the model."""
+        """Show other shapes instead of those of the model."""
         with self._lock:
             self.scene.change_appearance(appearance, self.frame)
 
     def color_colliders(self, color: npt.ArrayLike) -> None:
-        """Colour the wireframes of colliders, RGB in 0..1 (3,), or one a shape of the model (shapes, 3)."""
+        """Colour the wireframes of colliders, RGB in 0..1 (3,), or one per shape of the model (shapes, 3)."""
         with self._lock:
             self.scene.collider_color = np.asarray(color, float)
             self.scene.show_shapes(self.scene.visuals, self.scene.colliders, self.frame)
@@ -327,13 +326,13 @@ class Viewer:
         self._server.scene.set_background_image(np.broadcast_to(pixel, (2, 2, 3)).copy(), format="png")
 
     def show_controls(self, visible: bool) -> None:
-        """Show or hide the controls of the page, but for those of users."""
+        """Show or hide the controls of the page, except those of users."""
         with self._lock:
             self._panel.show(visible)
             self._sliders.show_all(visible)
 
     def look_at_all(self) -> None:
-        """Move the cameras so that all that is shown is in the picture."""
+        """Move the cameras so that everything shown is in view."""
         with self._lock:
             self.camera.frame(*self.scene.bounds(self.frame))
 
@@ -358,14 +357,14 @@ class Viewer:
             self.scene.build(self.frame)
 
     def show_shapes(self, visuals: str = "solid", colliders: str = "hidden") -> None:
-        """Choose how shapes that are meant to be seen, and those that collide, are shown.
+        """Choose how visual and colliding shapes are shown.
 
         Args:
             visuals: "solid", "see-through" or "hidden".
             colliders: "hidden", "wireframe" or "solid".
 
         Raises:
-            NewtonsimError: There is no such way.
+            NewtonsimError: There is no such style.
         """
         with self._lock:
             self.scene.show_shapes(visuals, colliders, self.frame)
@@ -441,7 +440,7 @@ class Viewer:
     def _contacts(
         self, state: State, contacts: Contacts | None, forces: wp.array | None
     ) -> ContactPoints | None:
-        """Copy contacts if they are shown; those that nobody found are looked for."""
+        """Copy contacts if they are shown, and find them if nobody has."""
         if not self.scene.marks["Contacts"].is_on or state.body_q is None:
             return None
         if contacts is None:
@@ -456,7 +455,7 @@ class Viewer:
 
 
 def _forces(solver: object) -> wp.array | None:
-    """Contact forces of a solver that knows them."""
+    """Return the contact forces of a solver that has them."""
     try:
         return solver.contact_forces()
     except (AttributeError, RuntimeError):

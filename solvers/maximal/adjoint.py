@@ -122,7 +122,7 @@ class BodyAdjoint:
     Gradients with respect to masses and inertias arrive at `body_mass` and `body_inertia`, as if
     `body_inv_mass` and `body_inv_inertia` followed. There is none with respect to `joint_axis`, whose part in
     the directions that a joint holds is not differentiated. Models with armature are refused: rotors keep
-    rates from step to step that are no part of the state. What breaks redundant rows of a loop in different
+    rates from step to step that are not part of the state. What breaks redundant rows of a loop in different
     ways has no converged step; the gradient is then that of a compromise.
 
     Sources: Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15 (implicit functions); Ryckaert,
@@ -226,7 +226,7 @@ class BodyAdjoint:
             warnings.warn(
                 f"{solver}: sweeps ended {part:.0%} of what joints and contacts do away from the "
                 f"converged step (world {world}); the gradient is that of the converged step, and may be "
-                "wrong by as much: take more iterations and constraints.velocity_sweeps, or substeps",
+                "wrong by as much: use more iterations and constraints.velocity_sweeps, or more substeps",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -385,7 +385,7 @@ class BodySweeps(Revised):
             self._warned = True
             warnings.warn(
                 f"{limited} times impulses would have turned a body by over a quarter turn in a substep; "
-                "the angular velocity was cut: take shorter steps or more sweeps, or weaker drives",
+                "the angular velocity was limited: use shorter steps, more sweeps, or weaker drives",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -34,7 +34,7 @@ def warn_of_stiff_drives(mj_model: mujoco.MjModel, dt: float) -> None:
         names = ", ".join(repr(mj_model.joint(int(joint)).name) for joint in worst)
         warnings.warn(
             f"MuJoCoSolver: the damping of {int((ratio > 2.0).sum())} drives ({names}) is up to "
-            f"{ratio.max() / 2.0:.3g} times what this integrator is stable with at dt={dt:g}: take "
+            f"{ratio.max() / 2.0:.3g} times what this integrator is stable with at dt={dt:g}: use "
             "integrator='implicitfast' or a smaller step",
             UserWarning,
             stacklevel=4,
@@ -42,7 +42,7 @@ def warn_of_stiff_drives(mj_model: mujoco.MjModel, dt: float) -> None:
 
 
 def warn_of_unstable_worlds(datas: list[mujoco.MjData], known: set[int]) -> None:
-    """Warn of worlds in which MuJoCo met huge values, or none at all; `known` are told already."""
+    """Warn of worlds in which MuJoCo met huge values, or NaN; `known` were reported before."""
     import mujoco
 
     kinds = [int(getattr(mujoco.mjtWarning, f"mjWARN_BADQ{letters}")) for letters in ("POS", "VEL", "ACC")]
@@ -51,7 +51,7 @@ def warn_of_unstable_worlds(datas: list[mujoco.MjData], known: set[int]) -> None
     known.update(new)
     if new:
         warnings.warn(
-            f"MuJoCoSolver: values that are huge or no numbers in worlds {new}: take a smaller step or "
+            f"MuJoCoSolver: huge values or NaN in worlds {new}: use a smaller step or "
             "integrator='implicitfast'",
             UserWarning,
             stacklevel=4,

@@ -79,7 +79,7 @@ def conversion_of(model: Model, thing: object) -> Conversion:
     found = found or _of_models.get(id(getattr(thing, "model", None)))
     if found is None or found.model is not model:
         raise ModelError(
-            f"{type(thing).__name__}: it was not made from this model by MuJoCoSolver.convert_to_mjc"
+            f"{type(thing).__name__}: it was not created from this model by MuJoCoSolver.convert_to_mjc"
         )
     return found
 
@@ -95,7 +95,9 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     for kind in _ELEMENTS:
         count = getattr(model, f"{kind}_count")
         if count:
-            raise ModelError(f"MuJoCoSolver does not move elements of kind '{kind}', the model has {count}")
+            raise ModelError(
+                f"MuJoCoSolver does not move elements of kind '{kind}', but the model has {count}"
+            )
     host = HostModel(model)
     chosen = select(host, options.separate_envs_to_worlds)
     spec = mujoco.MjSpec()
@@ -121,7 +123,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     try:
         mj_model = spec.compile()
     except ValueError as error:
-        raise ModelError(f"MuJoCo does not take the model: {error}") from error
+        raise ModelError(f"MuJoCo does not accept the model: {error}") from error
     view = _view(model, chosen, trees, constraints, mj_model)
     _place_tendons(view, tendons, model)
     conversion = Conversion(model, chosen, spec, mj_model, view, *_shape_places(model, chosen, geoms))

@@ -45,7 +45,7 @@ class ContactBits:
         self._ground_bit = 1 << len(kinds) if odd and use_groups and self._ground >= 0 else 0
         if len(kinds) + bool(self._ground_bit) > _MOST_BITS:
             raise ModelError(
-                f"there are {len(kinds)} groups of shapes, and MuJoCo distinguishes at most {_MOST_BITS}"
+                f"there are {len(kinds)} groups of shapes, but MuJoCo distinguishes at most {_MOST_BITS}"
             )
 
     def of(self, shape: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Options of the conversion to MuJoCo, with the numbers that make sense."""
+"""Options of the conversion to MuJoCo, with their valid ranges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 _WHOLE = {"iterations": 1, "ls_iterations": 1, "nefc_per_env": 1, "ncon_per_env": 1, "disableflags": 0}
-"""Options that are whole numbers, with the least that each may be."""
+"""Options that are whole numbers, with the smallest valid value of each."""
 
 _POSITIVE = ("impratio", "timestep", "joint_limit_threshold")
 _NOT_NEGATIVE = ("tolerance", "ls_tolerance", "default_joint_damping")
@@ -22,38 +22,39 @@ _CONDIMS = (1, 3, 4, 6)
 
 @dataclass
 class MujocoOptions:
-    """What a conversion may be told, see `MuJoCoSolver.convert_to_mjc`.
+    """Options of a conversion, see `MuJoCoSolver.convert_to_mjc`.
 
     Attributes:
-        separate_envs_to_worlds: Whether each world becomes a world of MuJoCo's; if not, one holds them all.
+        separate_envs_to_worlds: Whether each world becomes a world of MuJoCo's; if not, one contains them
+            all.
         iterations: Iterations of the constraint solver.
         ls_iterations: Iterations of its line search.
-        nefc_per_env: Room for constraint rows of each world of mujoco_warp.
-        ncon_per_env: Room for contacts, likewise; None to leave it to mujoco_warp.
-        solver: "cg", "newton" or "pgs" (MuJoCo only), or MuJoCo's number of it.
-        integrator: "euler", "rk4", "implicit" or "implicitfast", or MuJoCo's number of it.
+        nefc_per_env: Capacity for constraint rows of each world of mujoco_warp.
+        ncon_per_env: Capacity for contacts of each world; None to leave it to mujoco_warp.
+        solver: "cg", "newton" or "pgs" (MuJoCo only), or MuJoCo's number for it.
+        integrator: "euler", "rk4", "implicit" or "implicitfast", or MuJoCo's number for it.
         disableflags: Bits of MuJoCo's mjtDisableBit.
         impratio: Ratio of frictional to normal impedance.
         tolerance: Tolerance of the constraint solver.
         ls_tolerance: Tolerance of its line search.
-        timestep: Time step until the first step says its own [s].
+        timestep: Time step before the first step sets its own [s].
         cone: Friction cone: 0 or "pyramidal", 1 or "elliptic".
         is_sparse: Whether matrices are sparse; None to leave it to MuJoCo.
-        register_collision_groups: Whether collision groups, flags and filter pairs of the model count; if
-            not, all shapes touch but those of neighbours in the tree.
-        joint_limit_threshold: From this size on a joint limit is none [rad or m].
+        register_collision_groups: Whether collision groups, flags and filter pairs of the model are used; if
+            not, all shapes collide except those of neighbours in the tree.
+        joint_limit_threshold: Size from which a joint limit is ignored [rad or m].
         default_joint_damping: Damping of joint axes for which the model has none [N m s/rad or N s/m].
         geom_solref: Time constant [s] and damping ratio of contacts.
         geom_solimp: Impedance of contacts.
         geom_friction: Factor on the shapes' coefficients of friction; torsional and rolling coefficients [m]
             of shapes that have none.
-        geom_condim: Dimensions of contacts: 1, 3, 4 or 6; 1 for shapes without friction, raised for
-            such with torsional or rolling friction.
+        geom_condim: Dimensions of contacts: 1, 3, 4 or 6; 1 for shapes without friction, higher for those
+            with torsional or rolling friction.
         default_actuator_args: Further attributes of every actuator, by their names in MjSpec.
         default_actuator_gear: Transmission ratio of drives; None for 1.
         actuator_gears: Transmission ratios by name of the joint.
         actuated_axes: Joint axes that become actuators; None for all.
-        skip_visual_only_geoms: Whether shapes that meet nothing are left out.
+        skip_visual_only_geoms: Whether shapes that collide with nothing are left out.
         add_axes: Whether the world's axes are drawn, as sites.
     """
 
@@ -91,11 +92,11 @@ class MujocoOptions:
             if value is None and name == "ncon_per_env":
                 continue
             if not _is(value, Integral) or value < least:
-                raise ValueError(f"{name}: expected a whole number from {least} on, got {value!r}")
+                raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
         for name in (*_POSITIVE, *_NOT_NEGATIVE):
             value = getattr(self, name)
             if not _is_number(value) or value < 0.0 or (value == 0.0 and name in _POSITIVE):
-                kind = "positive number" if name in _POSITIVE else "number not below 0"
+                kind = "positive number" if name in _POSITIVE else "number of at least 0"
                 raise ValueError(f"{name}: expected a {kind}, got {value!r}")
         for name, count in _LENGTHS.items():
             values = getattr(self, name)

@@ -146,7 +146,7 @@ class GeomWriter:
         if kind in simple:
             geom.type, geom.size = simple[kind]
             if kind == GeoType.PLANE and scale[:2].any():
-                raise ModelError(f"{host.label('shape', shape)}: MuJoCo's planes are endless, use a box")
+                raise ModelError(f"{host.label('shape', shape)}: MuJoCo's planes are infinite; use a box")
             along_y = kind in (GeoType.CAPSULE, GeoType.CYLINDER, GeoType.PLANE)
             return _turned(pose) if along_y else pose
         if kind == GeoType.HFIELD:

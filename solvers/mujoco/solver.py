@@ -41,25 +41,25 @@ _INSTALL = "pip install 'newtonsim[mujoco]'"
 
 
 class MuJoCoSolver(SolverBase):
-    """Steps a model by the MuJoCo physics engine, on the host or by mujoco_warp on the model's device.
+    """Steps a model with the MuJoCo physics engine, on the host or with mujoco_warp on the model's device.
 
     A step reads `joint_q`, `joint_qd` and `body_f` of the state (and the poses of bodies without joints),
     `joint_act` and `joint_f` of the control, and of the model `gravity` and `constraint_enabled`; it writes
-    joint coordinates and body poses that agree with each other. All else of the model is converted when the
-    solver is made: after a change of masses, gains, friction or shapes make a new one.
+    joint coordinates and body poses that agree with each other. The rest of the model is converted when the
+    solver is created: after a change of masses, gains, friction or shapes, create a new one.
 
-    Joints keep their names and are MuJoCo's: free, ball, hinge and slide joints, several of them where a
-    joint has several axes; drives are actuators named after their joints, with effort limits as force ranges;
-    loop joints, couplings and mimic joints are equalities, distances are limits of tendons. Collision groups
-    and filter pairs become contact bits, excluded bodies and explicit pairs. A body without joint is a mocap
-    body, which contacts take for one at rest: what it pushes lags behind by 2 solref[0] times its speed.
+    Joints keep their names and become MuJoCo's free, ball, hinge and slide joints, several of them if a joint
+    has several axes; drives are actuators named after their joints, with effort limits as force ranges; loop
+    joints, couplings and mimic joints are equalities, distances are limits of tendons. Collision groups and
+    filter pairs become contact bits, excluded bodies and explicit pairs. A body without joint is a mocap
+    body, which contacts treat as at rest: bodies that it pushes lag behind by 2 solref[0] times its speed.
 
-    MuJoCo finds the contacts itself, unless a step is given those of `collide`, of which it takes the ones
-    that overlap. Both are soft as MuJoCo's are, by `geom_solref` and `geom_solimp`; of a contact's two
-    coefficients of friction the larger one counts.
+    MuJoCo finds the contacts itself, unless a step is given those of `collide`, of which it uses the ones
+    that overlap. Both are soft as in MuJoCo, by `geom_solref` and `geom_solimp`; of a contact's two
+    coefficients of friction the larger one is used.
 
     With `use_mujoco=True` the step runs on the host, one MjData for each world, and cannot be captured into
-    a graph; a Simulator steps it all the same.
+    a graph; a Simulator can still step it.
 
     Not supported: gradients; restitution, ke, kd, kf and ka of materials; `joint_limit_ke`, `joint_limit_kd`,
     `joint_velocity_limit`, joint compliances and `joint_enabled`. Meshes collide as their convex hulls, cones
@@ -69,13 +69,14 @@ class MuJoCoSolver(SolverBase):
 
     Args:
         model: The model to simulate.
-        mjw_model: A model of mujoco_warp that `convert_to_mjc` made of `model`, or with `use_mujoco` one of
-            MuJoCo; None to convert.
+        mjw_model: A model of mujoco_warp that `convert_to_mjc` created from `model`, or with `use_mujoco` one
+            of MuJoCo; None to convert.
         mjw_data: Its data, likewise.
-        separate_envs_to_worlds: Whether each world becomes a world of MuJoCo's, for which they have to be
-            copies of each other at other places; if not, one of MuJoCo's worlds holds them all. None for
+        separate_envs_to_worlds: Whether each world becomes a world of MuJoCo's, for which they must be copies
+            of each other at different places; if not, one of MuJoCo's worlds contains them all. None for
             True.
-        nefc_per_env: Room for constraint rows of each world of mujoco_warp; a warning tells when it is short.
+        nefc_per_env: Capacity for constraint rows of each world of mujoco_warp; a warning says when it is too
+            small.
         ncon_per_env: Room for contacts, likewise; None to leave it to mujoco_warp.
         iterations: Iterations of the constraint solver.
         ls_iterations: Iterations of its line search.
@@ -88,20 +89,20 @@ class MuJoCoSolver(SolverBase):
         joint_damping: Damping of joint axes for which the model has none [N m s/rad or N s/m].
         default_actuator_gear: Transmission ratio of drives, as MuJoCo's `gear`; None for 1.
         actuator_gears: Transmission ratios by name of the joint.
-        update_data_every: The state is copied to MuJoCo before every so many steps; 0 for the first step
-            only. From 1 apart the step cannot be captured into a graph.
+        update_data_every: Number of steps between copies of the state to MuJoCo; 0 for a copy before the
+            first step only. With values other than 1 the step cannot be captured into a graph.
         save_to_mjcf: File name to write the converted model to; None for none.
         **options: Further fields of `MujocoOptions`, such as cone, tolerance, geom_solref.
 
     Attributes:
-        conversion: What became of the model's elements, see `solvers.mujoco.convert.Conversion`.
+        conversion: How the model's elements were converted, see `solvers.mujoco.convert.Conversion`.
         mj_model: MuJoCo's model of one of its worlds.
         mj_datas: MuJoCo's data of each world, if `use_mujoco`.
         mjw_model: mujoco_warp's model, None if `use_mujoco`.
         mjw_data: mujoco_warp's data, likewise.
 
     Raises:
-        ModelError: MuJoCo cannot do what the model holds.
+        ModelError: MuJoCo cannot represent the model.
         ImportError: mujoco, or mujoco_warp, is not installed.
     """
 
@@ -135,7 +136,7 @@ class MuJoCoSolver(SolverBase):
         if not isinstance(model, Model):
             raise TypeError(f"MuJoCoSolver: expected a Model, got {type(model).__name__}")
         if update_data_every < 0:
-            raise ValueError(f"update_data_every: expected a number not below 0, got {update_data_every}")
+            raise ValueError(f"update_data_every: expected a number of at least 0, got {update_data_every}")
         settings = MujocoOptions(
             separate_envs_to_worlds=True if separate_envs_to_worlds is None else separate_envs_to_worlds,
             nefc_per_env=nefc_per_env,
@@ -186,11 +187,11 @@ class MuJoCoSolver(SolverBase):
     def _convert(
         self, mjw_model: object | None, mjw_data: object | None, settings: MujocoOptions
     ) -> Conversion:
-        """Convert the model, or find the conversion that made what was given."""
+        """Convert the model, or find the conversion of a given one."""
         if mjw_model is None and mjw_data is None:
             return convert(self.model, settings)
         if mjw_model is None or mjw_data is None:
-            raise ValueError("mjw_model and mjw_data: give both or none of them")
+            raise ValueError("mjw_model and mjw_data: give both or neither")
         conversion = conversion_of(self.model, mjw_model)
         if conversion_of(self.model, mjw_data) is not conversion:
             raise ModelError("mjw_data: it does not belong to mjw_model")
@@ -227,7 +228,7 @@ class MuJoCoSolver(SolverBase):
 
         Raises:
             ValueError: The model is not the solver's, or the integrator takes no contacts from outside.
-            NotDifferentiableError: A tape records what asks for gradients.
+            NotDifferentiableError: A tape records a step with gradients.
         """
         self.check_model(model)
         control = self.check_step(model, state_in, state_out, control, self._default_control, contacts, dt)
@@ -274,14 +275,14 @@ class MuJoCoSolver(SolverBase):
         """Gravity of each of MuJoCo's worlds, shape (rows, 3).
 
         Raises:
-            ModelError: Worlds differ in it, and are one to MuJoCo.
+            ModelError: It differs between worlds that are one world to MuJoCo.
         """
         self._check_gravity()
         return np.broadcast_to(self.model.gravity, (self.conversion.rows, 3))
 
     def _check_gravity(self) -> None:
         if self.model.gravity_per_world and self.conversion.rows < self.model.world_count:
-            raise ModelError("gravity: worlds that MuJoCo steps as one cannot differ in it")
+            raise ModelError("gravity: it cannot differ between worlds that MuJoCo steps as one")
 
     def _step_warp(
         self,
@@ -302,7 +303,7 @@ class MuJoCoSolver(SolverBase):
         self._read(state_in, state_out, dt)
 
     def _write(self, state: State, control: Control, contacts: Contacts | None, writes: bool) -> None:
-        """Launch what brings state, inputs and contacts to MuJoCo."""
+        """Launch kernels that copy state, inputs and contacts to MuJoCo."""
         launch = self._transfer.launcher()
         data = self._host if self.use_mujoco else self.mjw_data
         if writes:
@@ -314,7 +315,7 @@ class MuJoCoSolver(SolverBase):
             self._given[0].write(launch, contacts, state)
 
     def _read(self, state_in: State, state_out: State, dt: float) -> None:
-        """Launch what brings coordinates back, and poses and velocities of the bodies at the end."""
+        """Launch kernels that copy coordinates back, and compute the poses and velocities of the bodies."""
         model, launch = self.model, self._transfer.launcher()
         self._transfer.read_state(launch, self._host if self.use_mujoco else self.mjw_data, state_out)
         if not model.body_count:
@@ -327,18 +328,20 @@ class MuJoCoSolver(SolverBase):
         )
 
     def _takes(self, contacts: Contacts | None) -> bool:
-        """Whether a step takes contacts from outside; makes room for them in MuJoCo's terms."""
+        """Return whether a step uses given contacts; allocate them in MuJoCo's form."""
         disabled = self.mj_model.opt.disableflags & int(_mujoco().mjtDisableBit.mjDSBL_CONTACT)
         if contacts is None or disabled or not self.mj_model.ngeom:
             return False
         if not takes_contacts(self.conversion):
-            raise ValueError("contacts: this integrator has MuJoCo find contacts within the step, pass None")
+            raise ValueError(
+                "contacts: with this integrator MuJoCo finds contacts within the step; pass None"
+            )
         if not self._given:
             self._given.append(GivenContacts(self.conversion, self.mjw_data))
         return True
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget what earlier steps left to start the constraint solver from.
+        """Clear the warm starts of the constraint solver.
 
         Args:
             state: Copied to MuJoCo before the next step in any case.
@@ -359,7 +362,7 @@ class MuJoCoSolver(SolverBase):
         self._forget(world_mask)
 
     def _forget(self, world_mask: wp.array | None) -> None:
-        """Forget what worlds would start the constraint solver from."""
+        """Clear the warm starts of worlds."""
         rows = self.conversion.rows
         mask = np.ones(rows, bool) if world_mask is None else world_mask.numpy()
         if rows == 1:
@@ -407,7 +410,7 @@ class MuJoCoSolver(SolverBase):
                 mujoco.mj_setState(self.mj_model, data, row, mujoco.mjtState.mjSTATE_INTEGRATION)
 
     def report(self) -> None:
-        """Warn once of each kind of room of mujoco_warp that was short; on the host of unstable worlds."""
+        """Warn once of each buffer of mujoco_warp that was too small; on the host of unstable worlds."""
         if self.mjw_data is None:
             warn_of_unstable_worlds(self.mj_datas, self._unstable)
             return
@@ -417,8 +420,8 @@ class MuJoCoSolver(SolverBase):
         self._overflow[0] |= found
         if short:
             warnings.warn(
-                f"MuJoCoSolver: mujoco_warp ran out of room for {', '.join(short)}, and left constraints "
-                "out: raise nefc_per_env and ncon_per_env",
+                f"MuJoCoSolver: mujoco_warp ran out of room for {', '.join(short)}, and dropped "
+                "constraints: raise nefc_per_env and ncon_per_env",
                 UserWarning,
                 stacklevel=3,
             )
@@ -452,8 +455,8 @@ class MuJoCoSolver(SolverBase):
         """Copy a state to data of MuJoCo or mujoco_warp, with its external forces.
 
         Args:
-            mj_data: MjData or mujoco_warp's Data that `convert_to_mjc` made of the model. MjData holds one
-                of MuJoCo's worlds; with several, it is the first that is copied.
+            mj_data: MjData or mujoco_warp's Data that `convert_to_mjc` made of the model. MjData has one of
+                MuJoCo's worlds; with several, the first is copied.
             model: The model.
             state: What to copy; None for the initial state of the model.
         """
@@ -480,13 +483,13 @@ class MuJoCoSolver(SolverBase):
             eval_fk: Whether poses and velocities of the bodies are evaluated as well.
 
         Raises:
-            ModelError: The data is not of this model, or holds one of several worlds.
+            ModelError: The data does not belong to this model, or has one of several worlds.
         """
         transfer = Transfer(conversion_of(model, mj_data))
         model.check_state(state)
         arrays = _arrays_of(transfer, mj_data)
         if isinstance(arrays, HostArrays) and transfer.conversion.rows > 1:
-            raise ModelError(f"mj_data: it holds one world, the model has {transfer.conversion.rows}")
+            raise ModelError(f"mj_data: it has one world, but the model has {transfer.conversion.rows}")
         transfer.read_state(transfer.launcher(), arrays, state)
         if eval_fk and model.joint_count:
             evaluate_fk(model, state.joint_q, state.joint_qd, None, state)
@@ -567,7 +570,7 @@ class MuJoCoSolver(SolverBase):
             Model and data of mujoco_warp, which hold all worlds, and of MuJoCo, which hold the first.
 
         Raises:
-            ModelError: MuJoCo cannot do what the model holds.
+            ModelError: MuJoCo cannot represent the model.
             ImportError: mujoco, or mujoco_warp, is not installed.
         """
         given = locals()
@@ -582,7 +585,7 @@ class MuJoCoSolver(SolverBase):
 
 
 _NO_ROOM = ("ITERATIONS", "LS_ITERATIONS", "CONTACT_MATCH", "TACTILE")
-"""Overflows of mujoco_warp that are about the accuracy of a result, or sensors, and leave nothing out."""
+"""Overflows of mujoco_warp that concern the accuracy of a result, or sensors, and drop nothing."""
 
 
 def _mujoco() -> Any:
@@ -626,7 +629,7 @@ def _to_warp(conversion: Conversion, settings: MujocoOptions, state: State | Non
         try:
             mjw_model = mujoco_warp.put_model(conversion.mj_model)
         except NotImplementedError as error:
-            raise ModelError(f"mujoco_warp does not take the model: {error}") from error
+            raise ModelError(f"mujoco_warp does not accept the model: {error}") from error
         mjw_model.opt.warn_overflow = 0
         mjw_model.opt.gravity = wp.zeros(conversion.rows, dtype=wp.vec3)
         mjw_data = mujoco_warp.put_data(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from newtonsim.geometry.transforms import (
     transform_multiply,
     transform_point,
 )
-from newtonsim.scene.arrays import COUNTS, SPECS
+from newtonsim.scene.arrays import COUNTS, SPECS, ArraySpec
 from newtonsim.scene.columns import INTEGER_TYPES, element_shape
 from newtonsim.scene.enums import ConstraintType, GeoType, JointType
 from newtonsim.scene.model import Model
@@ -38,26 +39,38 @@ class HostModel:
         model: The model.
     """
 
+    body_key: list[str]
+    joint_key: list[str]
+    constraint_key: list[str]
+    shape_key: list[str]
+    shape_color: list
+    shape_geo_src: list
+    tendon_key: list[str]
+    tendon_equality_key: list[str]
+
     def __init__(self, model: Model):
         self.model = model
         model.settle_shapes()
 
-    def __getattr__(self, name: str) -> np.ndarray | list:
+    def __getattr__(self, name: str) -> np.ndarray:
         spec = SPECS.get(name)
         if spec is None:
             raise AttributeError(name)
-        value = self._read(name)
-        if spec.dtype is None:
-            value = list(value)
-        elif value is None or not getattr(self.model, COUNTS[spec.per]):
-            value = np.zeros((0, *element_shape(spec)), np.int32 if spec.dtype in INTEGER_TYPES else float)
-        else:
-            value = np.array(value.numpy())
-            value = value.astype(np.float64) if value.dtype == np.float32 else value
+        value = self._on_host(spec)
         setattr(self, name, value)
         return value
 
-    def _read(self, name: str):
+    def _on_host(self, spec: ArraySpec) -> Any:
+        """Return a copy of an array; a list for what has no type on the device, declared above."""
+        value = self._read(spec.name)
+        if spec.dtype is None:
+            return list(value)
+        if value is None or not getattr(self.model, COUNTS[spec.per]):
+            return np.zeros((0, *element_shape(spec)), np.int32 if spec.dtype in INTEGER_TYPES else float)
+        array = np.array(value.numpy())
+        return array.astype(np.float64) if array.dtype == np.float32 else array
+
+    def _read(self, name: str) -> Any:
         for prefix, struct in _STRUCTS.items():
             if name.startswith(prefix) and name != "shape_geo_src":
                 return getattr(getattr(self.model, struct), name.removeprefix(prefix), None)
@@ -127,10 +140,12 @@ def select(host: HostModel, separate: bool) -> Selection:
     for kind in ("body", "joint"):
         outside = np.flatnonzero(getattr(host, f"{kind}_world") < 0)
         if len(outside):
-            raise ModelError(f"{host.label(kind, outside[0])}: it is in no world, and worlds are separate")
+            raise ModelError(
+                f"{host.label(kind, outside[0])}: it belongs to no world, but worlds are separate"
+            )
     row = constraint_rows(host)
     if (row < 0).any():
-        raise ModelError(f"{host.label('constraint', int(np.argmin(row)))}: it is in no world")
+        raise ModelError(f"{host.label('constraint', int(np.argmin(row)))}: it belongs to no world")
     worlds = _WorldComparison(host, row, model.world_count)
     worlds.check_arrays()
     worlds.check_filters()
@@ -183,7 +198,7 @@ class _WorldComparison:
             other = int(np.argmax(counts != counts[0]))
             raise ModelError(
                 f"world {other} has {counts[other]} elements of kind '{kind}', world 0 has {counts[0]}: "
-                "worlds that MuJoCo steps separately have to be copies of each other"
+                "worlds that MuJoCo steps separately must be copies of each other"
             )
         order = np.argsort(world, kind="stable")
         return order[np.count_nonzero(world < 0) :].reshape(self.rows, -1)
@@ -227,7 +242,7 @@ class _WorldComparison:
             if not same.all():
                 raise ModelError(
                     f"{name}: world {int(np.argmin(same))} differs from world 0, "
-                    "and worlds that MuJoCo steps separately have to be copies of each other"
+                    "and worlds that MuJoCo steps separately must be copies of each other"
                 )
 
     def check_filters(self) -> None:
@@ -246,7 +261,7 @@ class _WorldComparison:
         if different:
             raise ModelError(
                 f"shape_collision_filter_pairs: world {different[0]} differs from world 0, "
-                "and worlds that MuJoCo steps separately have to be copies of each other"
+                "and worlds that MuJoCo steps separately must be copies of each other"
             )
 
     def _first_of(self, kind: str) -> np.ndarray:
@@ -313,7 +328,7 @@ class _WorldComparison:
         if error.max() > _PLACE_TOLERANCE * reach:
             raise ModelError(
                 f"world {int(np.argmax(error))} is not world 0 moved as a whole, "
-                "and worlds that MuJoCo steps separately have to be copies of each other"
+                "and worlds that MuJoCo steps separately must be copies of each other"
             )
         gravity = np.broadcast_to(self.host.model.gravity, (self.rows, 3))
         turned = np.abs(quat_rotate(origin[:, 3:], gravity) - gravity).max(axis=1)
@@ -356,6 +371,6 @@ def _check_shared_shapes(host: HostModel, origin: np.ndarray) -> None:
         turned = np.abs(quat_rotate(origin[:, 3:], np.tile(normal, (len(origin), 1))) - normal).max()
         if not endless or max(along, turned) > _PLACE_TOLERANCE:
             raise ModelError(
-                f"{host.label('shape', shape)}: worlds stand at different places of it; "
-                "give each world its own, or pass separate_envs_to_worlds=False"
+                f"{host.label('shape', shape)}: worlds are at different places relative to it; give each "
+                "world its own, or pass separate_envs_to_worlds=False"
             )

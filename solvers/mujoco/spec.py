@@ -267,7 +267,7 @@ class BodyWriter:
             return
         if lower > upper:
             label = self.host.label("joint", joint)
-            raise ModelError(f"{label}: its lower limit {lower:g} is above its upper one {upper:g}")
+            raise ModelError(f"{label}: its lower limit {lower:g} is above its upper limit {upper:g}")
         room = 0.5 * _LOCKED if upper - lower < _LOCKED else 0.0
         element.range = [max(lower - room, -_ENDLESS), min(upper + room, _ENDLESS)]
 

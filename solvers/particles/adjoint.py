@@ -404,8 +404,8 @@ class ParticleAdjoint(ABC):
             world, part = found
             warnings.warn(
                 f"{solver}: {self.particles.iterations} iterations left {part:.0%} of the forces on "
-                f"particles without balance (world {world}); the gradient is that of the balanced step, and "
-                "may be wrong by as much: take more iterations or substeps",
+                f"particles without balance (world {world}); the gradient is that of the balanced step, "
+                "and may be wrong by as much: use more iterations or substeps",
                 RuntimeWarning,
                 stacklevel=4,
             )

@@ -289,7 +289,7 @@ class ParticleContacts:
         if dropped:
             self._warned = True
             warnings.warn(
-                f"{dropped} contacts of particles with shapes have been left out: a particle keeps the "
+                f"{dropped} contacts of particles with shapes were dropped: a particle keeps the "
                 f"{int(CONTACTS)} deepest, a triangle {int(FACE_CONTACTS)}",
                 BufferWarning,
                 stacklevel=2,

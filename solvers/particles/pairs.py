@@ -21,10 +21,10 @@ class ParticlePairs:
     """Contacts between the particles of a model, solved by extended position-based dynamics.
 
     All particles of a world meet each other, and those of the global world all. Particles that elements
-    connect into one body meet if `self_contact` says so of both, and if they are no neighbours: at rest, that
-    is in `Model.particle_q`, they are farther apart than 1.25 times the sum of their radii. A cloth whose
-    radii exceed half the distance of its particles is therefore at rest when it is flat, and still meets
-    itself when it folds.
+    connect into one body meet if `self_contact` says so for both, and unless they are neighbours: at rest,
+    that is in `Model.particle_q`, they are farther apart than 1.25 times the sum of their radii. A cloth
+    whose radii exceed half the distance of its particles is therefore at rest when it is flat, and still
+    meets itself when it folds.
 
     Args:
         model: The particles.
@@ -41,7 +41,9 @@ class ParticlePairs:
 
     def __init__(self, model: Model, room: int = 10):
         if room < 1:
-            raise ModelError(f"pairs of particles: room for {room} pairs a particle, expected at least 1")
+            raise ModelError(
+                f"pairs of particles: expected room for at least 1 pair per particle, got {room}"
+            )
         self.model, device, count = model, model.device, model.particle_count
         self.grid = ParticleGrid(model)
         body = connected_bodies(model)
@@ -148,7 +150,7 @@ class ParticlePairs:
         if dropped:
             self._warned = True
             warnings.warn(
-                f"{dropped} contacts between particles have been left out: there is room for "
+                f"{dropped} contacts between particles were dropped: there is room for "
                 f"{len(self.view.pair)} (ParticlePairs(room=...))",
                 BufferWarning,
                 stacklevel=2,

@@ -357,8 +357,9 @@ class SelfContact:
         dropped = int(self.search.dropped.numpy().sum())
         if dropped > self._reported:
             warnings.warn(
-                f"self-contact: {dropped - self._reported} pairs found no room, their particles were slowed "
-                "down; enlarge vertex_collision_buffer_pre_alloc and edge_collision_buffer_pre_alloc, or use "
+                f"self-contact: {dropped - self._reported} pairs did not fit into the buffers, and their "
+                "particles were slowed down; enlarge vertex_collision_buffer_pre_alloc and "
+                "edge_collision_buffer_pre_alloc, or use "
                 "a smaller margin",
                 stacklevel=2,
             )
@@ -415,7 +416,7 @@ class SelfContact:
         rooms = rooms + edge * mesh.edge_counts // 2
         first = np.concatenate(([0], np.cumsum(rooms)))
         if 4 * first[-1] >= 2**31:
-            raise ModelError(f"self-contact: {first[-1]} places for pairs are too many, use smaller buffers")
+            raise ModelError(f"self-contact: {first[-1]} places for pairs are too many; use smaller buffers")
         count, worlds = int(first[-1]), mesh.worlds
         self.starts["self_worker"] = self.workers * np.arange(worlds + 1)
         view.pair_first = wp.array(first, dtype=int, device=device)

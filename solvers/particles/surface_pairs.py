@@ -93,7 +93,7 @@ class SurfacePairs:
         if dropped:
             self.view.dropped.zero_()
             warnings.warn(
-                f"{dropped} contacts between soft surfaces have been left out: there is room for "
+                f"{dropped} contacts between soft surfaces were dropped: there is room for "
                 f"{particles_surface_pairs.NEAR} particles on each triangle",
                 BufferWarning,
                 stacklevel=2,

@@ -174,7 +174,7 @@ def warn_of_weak_triangles(model: Model) -> None:
         first = int(strong[0])
         warnings.warn(
             f"{len(strong)} of {len(edges)} bending edges are strong enough to turn triangles inside out, "
-            f"which sets free energy: folding edge {first} takes {folding[first]:.2g} J, flattening a "
+            f"which releases energy: folding edge {first} takes {folding[first]:.2g} J, flattening a "
             f"triangle beside it {beside[first]:.2g} J; lower edge_ke or raise tri_ke and tri_ka",
             stacklevel=4,
         )

@@ -41,15 +41,15 @@ class SemiImplicitSolver(LaunchedSolver):
     elastic elements, joints, muscles and contacts. Nothing but the states is kept for the backward pass,
     which computes each step's forces once more.
 
-    A step reads `particle_q`, `particle_qd`, `body_q` and `body_qd`, and keeps `joint_q` and `joint_qd` in
-    agreement with the bodies; of `joint_q` it reads how many turns a single angle has made. Call `eval_fk`
+    A step reads `particle_q`, `particle_qd`, `body_q` and `body_qd`, and keeps `joint_q` and `joint_qd`
+    consistent with the bodies; from `joint_q` it reads how many turns a single angle has made. Call `eval_fk`
     after writing joint coordinates.
 
     Forces are explicit, so a step is stable only if it is short for every spring and damper:
-    dt < 2 √(m/k) and dt < 2 m/d, with m the mass that moves, or the inertia that turns. For a net, k is the
-    sum over the springs of a particle. Damping and friction of particles in contact are limited to what stops
-    them within a step. Joints are held by springs that give way: an arm of 1 kg hangs 1 cm
-    low at the default `joint_attach_ke`.
+    dt < 2 √(m/k) and dt < 2 m/d, with m the moving mass, or the rotating inertia. For a net, k is the sum
+    over the springs of a particle. Damping and friction of particles in contact are limited to what stops
+    them within a step. Joints are held by compliant springs: an arm of 1 kg hangs 1 cm low at the default
+    `joint_attach_ke`.
 
     Particles: gravity, `particle_f`, springs, triangles with drag and lift, bending edges, tetrahedra;
     contact with shapes by `soft_contact_ke`, `_kd`, `_kf`, `_mu`, contact with each other by `particle_ke`,
@@ -60,7 +60,7 @@ class SemiImplicitSolver(LaunchedSolver):
     Ignored: `joint_armature`, restitution, torsional and rolling friction. Same bits in every run on a CPU;
     on a GPU contacts with bodies add up in any order.
 
-    Gradients of masses and inertias arrive at `particle_mass`, `body_mass` and `body_inertia`, not at their
+    Gradients of masses and inertias belong to `particle_mass`, `body_mass` and `body_inertia`, not at their
     inverses. The direction of a contact follows the features in contact between bodies, and the curvature of
     the shape between particles and shapes; gradients through contacts of bodies whose features have no rule
     (distance fields) raise `NotDifferentiableError`.
@@ -69,11 +69,12 @@ class SemiImplicitSolver(LaunchedSolver):
         model: The model to simulate.
         angular_damping: Rate at which angular momentum of bodies decays [1/s].
         friction_smoothing: Scale of the speed below which friction fades: 1 for 1 mm/s (1 mrad/s in joints).
-        joint_attach_ke: Stiffness of joints in what they hold [N/m]; turning is held at the same frequency.
-        joint_attach_kd: Damping of joints in what they hold [N s/m].
-        fade_depth: Depth beyond which damping of contacts [m] and of limits [m or rad] acts in full. What
-            touches moves by less in a step where gradients should be those of the impact: else they are those
-            of a force that jumps.
+        joint_attach_ke: Stiffness of joints in constrained directions [N/m]; rotations have the same
+            frequency.
+        joint_attach_kd: Damping of joints in constrained directions [N s/m].
+        fade_depth: Depth beyond which damping of contacts [m] and of limits [m or rad] acts in full. For
+            gradients of the impact itself, touching bodies must move by less in a step; otherwise gradients
+            are those of a force that jumps.
 
     Attributes:
         world_nonfinite: Worlds whose velocities became NaN or infinite, bool, shape (world_count,).
@@ -81,7 +82,7 @@ class SemiImplicitSolver(LaunchedSolver):
         starts: Kinds of index of its elements, see `Shard`.
 
     Raises:
-        ModelError: The model holds a muscle without meaning.
+        ModelError: The model has an invalid muscle.
         ValueError: An argument is out of range.
     """
 
@@ -172,7 +173,7 @@ class SemiImplicitSolver(LaunchedSolver):
         curved: bool,
         buffer: Contacts | None = None,
     ) -> Contacts:
-        """Find what touches at the start of a step: features that stay fixed in it.
+        """Find the contacts at the start of a step: features that stay fixed during the step.
 
         Args:
             launch: For the worlds.
@@ -205,7 +206,7 @@ class SemiImplicitSolver(LaunchedSolver):
         dt: float,
         features: FeatureView | None = None,
     ) -> None:
-        """All of a step that has a gradient: forces at its start, and motion.
+        """The part of a step that has a gradient: forces at its start, and motion.
 
         With the features of contacts between bodies the forces are the same, and have the right derivatives.
         """
@@ -269,7 +270,7 @@ class SemiImplicitSolver(LaunchedSolver):
             self.bodies.read_joints(launch, state_out)
 
     def report(self) -> None:
-        """Warn of contacts that there was no room for, and of worlds that became non-finite, once each.
+        """Warn of contacts that did not fit, and of worlds that became non-finite, once each.
 
         See `SolverBase.report`.
         """
@@ -303,5 +304,5 @@ class SemiImplicitSolver(LaunchedSolver):
 
 def _not_negative(name: str, value: float) -> float:
     if not (np.isfinite(value) and value >= 0.0):
-        raise ValueError(f"{name}: expected a number not below 0, got {value}")
+        raise ValueError(f"{name}: expected a number of at least 0, got {value}")
     return float(value)

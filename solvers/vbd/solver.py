@@ -30,47 +30,49 @@ class VBDSolver(SweepSolver[VBDParticles]):
     """Implicit solver for cloth and soft bodies, which keeps surfaces from passing through each other.
 
     A substep is one of implicit Euler: sweeps lower the sum of inertia and energies particle by particle
-    (`VBDParticles`). With few sweeps stiff material gives way more than it should, at any step it stays
-    stable. Rigid bodies, joints and their contacts move in the same sweeps by extended position-based
-    dynamics, and feel what particles do to them.
+    (`VBDParticles`). With few sweeps stiff material is too soft, but it is stable at any step. Rigid bodies,
+    joints and their contacts are solved in the same sweeps by extended position-based dynamics, and react to
+    particles.
 
     Contact of particles with shapes is a spring of `soft_contact_ke` with a damper `soft_contact_kd` and
-    friction, the mean of `soft_contact_mu` and that of the shape, smoothed below `friction_epsilon`: what
-    rests on a slope creeps at less than that speed. Particles do not meet each other, their triangles do with
-    `handle_self_contact`.
+    friction, the mean of `soft_contact_mu` and that of the shape, smoothed below `friction_epsilon`: objects
+    at rest on a slope creep at less than that speed. Particles do not collide with each other; their
+    triangles do with `handle_self_contact`.
 
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
     writes joint coordinates that agree with the poses.
 
     Tapes record steps of models that were finalized with `requires_grad=True`; bodies, and particles among
     them, have gradients as under XPBDSolver. The gradient is that of the converged step
-    (`solvers.particles.adjoint`), so it is as good as the sweeps have converged, and warm starts count for
-    nothing; `check_gradient` warns where they left more than 1 % of the forces on particles without balance.
+    (`solvers.particles.adjoint`), so its accuracy is that of the sweeps' convergence, and warm starts do not
+    matter; `check_gradient` warns where they left more than 1 % of the forces on particles unbalanced.
     `handle_self_contact` is refused.
 
-    Held particles go to where the user has put them: at once, or with `handle_self_contact` in the course of
-    the step and as far as nothing is penetrated; `particle_qd` of them is what others feel. Forces of the air
-    act if a triangle has drag or lift when the solver is made. Surface contacts that press hard on light
-    particles smooth their friction below more than `friction_epsilon`, as far as the sweeps can carry it.
-    `step` keeps surfaces apart if the solver was made with `handle_self_contact`. For one step this is chosen
-    by `simulate_one_step_no_self_contact` and `simulate_one_step_with_collisions_penetration_free`.
+    Held particles move to where the user has put them: at once, or with `handle_self_contact` in the course
+    of the step and as far as nothing is penetrated; others see their `particle_qd`. Aerodynamic forces act if
+    a triangle has drag or lift when the solver is created. Surface contacts that press hard on light
+    particles smooth their friction below a higher speed than `friction_epsilon`, as far as the sweeps
+    require. `step` keeps surfaces apart if the solver was created with `handle_self_contact`. To choose this
+    for a single step, call `simulate_one_step_no_self_contact` and
+    `simulate_one_step_with_collisions_penetration_free`.
 
     Source: Chen, Liu, Yang, Yuksel, "Vertex Block Descent", ACM TOG 43(4), 2024.
 
     Args:
         model: The model. Its colours (`ModelBuilder.color`) are used if no element, bending edges included,
-            has two particles of one colour; otherwise the solver makes own ones.
+            has two particles of one colour; otherwise the solver makes its own.
         iterations: Sweeps in each substep.
         handle_self_contact: Whether triangles collide, at the distance `soft_contact_radius`, found within
             `soft_contact_margin` of the model.
-        penetration_free_conservative_bound_relaxation: Part of a gap that either side may close in a sweep.
+        penetration_free_conservative_bound_relaxation: Fraction of a gap that either side may close in a
+            sweep.
         friction_epsilon: Speed above which friction is that of Coulomb [m/s].
-        body_particle_contact_buffer_pre_alloc: Of no effect: there is room for four contacts with shapes a
-            particle and two a triangle, and `report` tells when that was too little.
-        vertex_collision_buffer_pre_alloc: Room for triangles near each vertex, on average.
-        edge_collision_buffer_pre_alloc: Room for edges near each edge, on average.
-        triangle_collision_buffer_pre_alloc: Room for vertices near each triangle, on average.
-        edge_edge_parallel_epsilon: Squared sine of the angle below which edges are taken to be parallel.
+        body_particle_contact_buffer_pre_alloc: Has no effect: there is room for four contacts with shapes per
+            particle and two per triangle, and `report` says when that was too little.
+        vertex_collision_buffer_pre_alloc: Average capacity for triangles near each vertex.
+        edge_collision_buffer_pre_alloc: Average capacity for edges near each edge.
+        triangle_collision_buffer_pre_alloc: Average capacity for vertices near each triangle.
+        edge_edge_parallel_epsilon: Squared sine of the angle below which edges are treated as parallel.
         substeps: Substeps of each step.
         relaxation: Factor on the Newton steps of particles that touch nothing (`VBDParticles`): 1 for plain
             descent, up to 1.7 for stiff material; springs become unstable at 1.9.
@@ -78,12 +80,12 @@ class VBDSolver(SweepSolver[VBDParticles]):
 
     Attributes:
         world_nonfinite: Worlds whose particles or bodies became NaN or infinite, bool, shape (world_count,).
-        constraints: What moves rigid bodies, with its options; None without them.
+        constraints: The solver of rigid bodies, with its options; None without them.
         surfaces: Contact of triangles with each other; None without it.
 
     Raises:
-        ModelError: The model has something that the solver does not move.
-        TypeError: The model is none.
+        ModelError: The model has elements that the solver does not move.
+        TypeError: It is not a model.
         ValueError: An option is out of range.
     """
 
@@ -139,7 +141,7 @@ class VBDSolver(SweepSolver[VBDParticles]):
 
     @property
     def particles(self) -> VBDParticles:
-        """What moves the particles, for a solver that moves the bodies otherwise."""
+        """The solver of the particles, for a solver that moves the bodies in another way."""
         return self._parts_of(self.model).particles
 
     def _parts_of(self, model: Model) -> SweptModel[VBDParticles]:
@@ -209,7 +211,7 @@ class VBDSolver(SweepSolver[VBDParticles]):
             control: Inputs; None for those of the model.
 
         Raises:
-            ModelError: The solver was made without `handle_self_contact`.
+            ModelError: The solver was created without `handle_self_contact`.
         """
         for state in (state_in, state_out):
             model.check_state(state)
@@ -221,8 +223,8 @@ class VBDSolver(SweepSolver[VBDParticles]):
     def collision_detection_penetration_free(self, current_state: State, dt: float) -> SurfacePairs:
         """Find the pairs of triangles' corners and sides that can touch in a time; waits for the device.
 
-        A step detects for itself. Particles are taken to go straight on at `particle_qd`, for two mean edge
-        lengths at most.
+        A step does its own detection. Particles are assumed to continue straight at `particle_qd`, for at
+        most two mean edge lengths.
 
         Args:
             current_state: `particle_q` and `particle_qd` are read.
@@ -245,7 +247,7 @@ class VBDSolver(SweepSolver[VBDParticles]):
 
     def _surfaces(self) -> SelfContact:
         if self.surfaces is None:
-            raise ModelError("VBDSolver: make it with handle_self_contact=True for surfaces that collide")
+            raise ModelError("VBDSolver: create it with handle_self_contact=True for surfaces that collide")
         return self.surfaces
 
     def compute_force_element_adjacency(self, model: Model) -> ForceElementAdjacency:
@@ -255,12 +257,13 @@ class VBDSolver(SweepSolver[VBDParticles]):
             model: The model.
 
         Returns:
-            The lists. The solver itself goes over elements in an order of its own, by colour.
+            The lists. The solver itself processes elements in its own order, by colour.
         """
         return find_adjacency(model)
 
     def rebuild_bvh(self, state: State) -> None:
-        """Sort the triangles for self-contact anew, by their present positions; waits for the device.
+        """Rebuild the hierarchy of triangles for self-contact from their current positions; waits for the
+        device.
 
         Args:
             state: Its `particle_q` is read.

@@ -36,54 +36,56 @@ _RELAXATIONS = (
 class XPBDSolver(SweepSolver[XPBDParticles]):
     """Implicit solver in positions, for particles and their elements, and for rigid bodies among them.
 
-    A substep is an implicit Euler step that sweeps of Gauss-Seidel over elements, contacts and joints
-    approach: with few sweeps stiff material gives way more than it should, at any step it stays stable.
-    Joints of light bodies on long levers are an exception: with one sweep, or two at 1/30 s, they gain speed.
-    Implicit Euler takes energy out of fast oscillations; substeps keep more of it, and for the same number of
-    sweeps in all they converge better than iterations (Macklin et al., "Small steps in physics simulation",
-    SCA 2019). Soft bodies want substeps in which free fall from rest, g dt², is at most a tenth of their
-    cells: where it is as long as a cell, they collapse on the ground and may stay inverted. Momentum is kept
-    to rounding. Angular momentum is lost with the length of the substep, and friction between particles,
-    which have no spin, changes it.
+    A substep is an implicit Euler step, approached by Gauss-Seidel sweeps over elements, contacts and joints:
+    with few sweeps stiff material is too soft, but it is stable at any step. Joints of light bodies on long
+    levers are an exception: with one sweep, or two at 1/30 s, they gain speed. Implicit Euler dissipates
+    energy of fast oscillations; substeps keep more of it, and for the same total number of sweeps they
+    converge better than iterations (Macklin et al., "Small steps in physics simulation", SCA 2019). Soft
+    bodies need substeps in which free fall from rest, g dt², is at most a tenth of their cells: if it is as
+    long as a cell, they collapse on the ground and may stay inverted. Momentum is conserved up to rounding.
+    The loss of angular momentum grows with the length of the substep, and friction between particles, which
+    have no spin, changes it.
 
     A step reads `particle_q`, `particle_qd`, `particle_f`, `body_q`, `body_qd` and `body_f` of the state, and
     writes joint coordinates that agree with the poses.
 
     Tapes record steps of models that were finalized with `requires_grad=True`. Bodies have gradients through
-    joints, constraints and contacts (`BodyAdjoint`), and particles among them, too (`ParticlesAmongBodies`).
-    The gradient is that of the converged step (`solvers.particles.adjoint`), so it is as good as the sweeps
-    have converged, and warm starts count for nothing; `check_gradient` warns where they left more than 1 % of
-    the forces on particles without balance. Particles that touch each other, or bounce, have none: it becomes
-    NaN in their worlds, and `check_gradient` says why.
+    joints, constraints and contacts (`BodyAdjoint`), as have particles among them (`ParticlesAmongBodies`).
+    The gradient is that of the converged step (`solvers.particles.adjoint`), so its accuracy is that of the
+    sweeps' convergence, and warm starts do not matter; `check_gradient` warns where they left more than 1 %
+    of the forces on particles unbalanced. Particles that touch each other, or bounce, have no gradient: it
+    becomes NaN in their worlds, and `check_gradient` says why.
 
     Sources: Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics",
     MIG 2016; Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position
     based dynamics", SCA 2020.
 
     Args:
-        model: The model; None if one is given at each step only.
+        model: The model; None if one is given at each step.
         iterations: Sweeps over the constraints in each substep.
         soft_body_relaxation: Factor on the corrections of springs, triangles, bending edges and tetrahedra,
-            between 0 and 2. Above 1 it is successive over-relaxation, by which large meshes converge in a
+            between 0 and 2. Above 1 it is successive over-relaxation, with which large meshes converge in a
             fraction of the sweeps; 1.5 to 1.8 is safe for elements without contacts.
         soft_contact_relaxation: Factor on the corrections of contacts of particles.
-        joint_linear_relaxation: Factor on corrections of the directions that joints hold.
-        joint_angular_relaxation: Factor on corrections of rotations that joints hold; each joint is solved
-            as one, with the mean of its rows' factors.
+        joint_linear_relaxation: Factor on corrections of directions that joints constrain.
+        joint_angular_relaxation: Factor on corrections of rotations that joints constrain; each joint is
+            solved as a whole, with the mean of its rows' factors.
         rigid_contact_relaxation: Factor on corrections of contacts of bodies.
-        rigid_contact_con_weighting: Whether the points of a pair of shapes divide the correction of the first
-            sweep among them, see `BodySweeps`.
+        rigid_contact_con_weighting: Whether the points of a pair of shapes share the correction of the first
+            sweep, see `BodySweeps`.
         angular_damping: Rate at which angular velocities of bodies decay [1/s].
         enable_restitution: Whether contacts bounce.
         substeps: Substeps of each step.
-        warm_start: Part of the forces of the last substep that elements start from, between 0 and 1. From 0.5
-            to 0.9 few sweeps make material much stiffer, as long as steps are short; too much of it rocks.
-        particle_contact: Whether particles meet each other, see `ParticlePairs`. Where radii are larger than
-            the meshes of a fine cloth or soft body, folds are far apart and neighbours many: give particles
-            radii of about half their distance, or switch this off. Not to be changed later.
+        warm_start: Fraction of the forces of the last substep from which elements start, between 0 and 1.
+            With 0.5 to 0.9, few sweeps make material much stiffer if steps are short; higher values cause
+            oscillations.
+        particle_contact: Whether particles collide with each other, see `ParticlePairs`. If radii are larger
+            than the mesh size of a fine cloth or soft body, folds stay far apart and neighbours are many:
+            give particles radii of about half their distance, or switch this off. It must not be changed
+            later.
 
     Raises:
-        ModelError: The model has something that the solver does not move.
+        ModelError: The model has elements that the solver does not move.
         ValueError: An option is out of range.
     """
 
@@ -124,7 +126,7 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
 
     @property
     def particles(self) -> XPBDParticles:
-        """What moves the particles of the solver's model, for a solver that moves the bodies otherwise."""
+        """The solver of the model's particles, for a solver that moves the bodies in another way."""
         if self.model is None:
             raise ValueError("XPBDSolver was constructed without a model and has no particles")
         return self._parts_of(self.model).particles
@@ -139,7 +141,7 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
         return self._parts.values()
 
     def _parts_of(self, model: Model) -> SweptModel[XPBDParticles]:
-        """Return what moves a model, made when it is first seen, with the present options."""
+        """Return the parts that move a model, created on first use, with the current options."""
         if model not in self._parts:
             self._parts[model] = self._make_parts(model)
         parts = self._parts[model]
@@ -161,7 +163,7 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
 
     @property
     def constraints(self) -> BodySweeps | None:
-        """What moves the rigid bodies of the solver's model, with its options; None without them."""
+        """The solver of the model's rigid bodies, with its options; None without them."""
         if self.model is None:
             raise ValueError("XPBDSolver was constructed without a model and has no bodies")
         return self._parts_of(self.model).constraints
@@ -209,7 +211,8 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
             dt: Time step [s].
 
         Raises:
-            ModelError: A state is one of another model, or there is not one correction for each particle.
+            ModelError: A state is one of another model, or the number of corrections is not that of
+                particles.
         """
         model.check_state(state_in)
         model.check_state(state_out)
@@ -247,11 +250,11 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
             body_deltas: Impulses at the centres of mass times dt (angular [kg m²], linear [kg m]), world
                 axes, shape (body_count,), spatial_vector.
             dt: Time step [s].
-            rigid_contact_inv_weight: Numbers by which the impulses of each body are divided where they are
-                above 0, such as its contacts, shape (body_count,); None for 1.
+            rigid_contact_inv_weight: Numbers by which the impulses of each body are divided if they are above
+                0, such as its number of contacts, shape (body_count,); None for 1.
 
         Raises:
-            ModelError: A state is one of another model, or there is not one correction for each body.
+            ModelError: A state is one of another model, or the number of corrections is not that of bodies.
         """
         model.check_state(state_in)
         model.check_state(state_out)
@@ -289,4 +292,4 @@ def _check_options(solver: XPBDSolver) -> None:
     check_relaxations(solver, _RELAXATIONS)
     check_shares(solver, ("warm_start",))
     if not solver.angular_damping >= 0.0:
-        raise ValueError(f"angular_damping: expected a number from 0 on, got {solver.angular_damping}")
+        raise ValueError(f"angular_damping: expected a number of at least 0, got {solver.angular_damping}")

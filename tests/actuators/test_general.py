@@ -100,11 +100,11 @@ def test_what_has_no_law_is_refused():
     for actuators, message in (
         (
             '<motor joint="j"/><velocity name="v" joint="j"/>',
-            "actuator 'v': the joint 'j' has another one",
+            "actuator 'v': the joint 'j' already has one",
         ),
         (
             '<muscle name="m" joint="j" lengthrange="0 1"/>',
-            "actuator 'm': it is no actuator of one joint",
+            "actuator 'm': it is not an affine actuator of one joint",
         ),
     ):
         _, report = read(TEXT.format(dt=DT, actuators=actuators))

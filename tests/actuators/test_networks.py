@@ -205,7 +205,7 @@ def test_gradients_through_networks_agree_with_differences(kind: str):
     ("make", "message"),
     [
         (lambda: Network(network=mlp(5)), r"expected 2 inputs.*history=\[0\], got a network of 5"),
-        (lambda: Network(network=mlp(4), history=(0, -1)), "history: expected different numbers of steps"),
+        (lambda: Network(network=mlp(4), history=(0, -1)), "history: expected distinct numbers of steps"),
         (lambda: Network(network=mlp(4), history=(1, 1)), "history"),
         (lambda: Network(network=mlp(2, 3)), "expected one output, the effort, got 3"),
         (lambda: Network(network=3), "expected an Mlp or an Lstm, got a int"),

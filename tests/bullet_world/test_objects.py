@@ -158,10 +158,10 @@ def test_joints_that_mimic_others_follow(world, folder):
     assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.0, "b": 0.5, "c": 1.0})
     fingers.set_joint_state("a", 0.2)
     assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.2, "b": 0.3, "c": 0.6})
-    with pytest.warns(UserWarning, match="'b' of 'fingers' mimics 'a'.*asks for 0.4.*set to 0.4, and -0.3"):
+    with pytest.warns(UserWarning, match="'b' of 'fingers' mimics 'a'.*requires 0.4.*set to 0.4, but -0.3"):
         fingers.set_joint_states({"b": -0.3, "a": 0.1})
     assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.1, "b": 0.4, "c": 0.8})
-    with pytest.warns(UserWarning, match="'b' of 'fingers' mimics 'a'.*asks for 0.4.*set to 0.2"):
+    with pytest.warns(UserWarning, match="'b' of 'fingers' mimics 'a'.*requires 0.4.*set to 0.2"):
         fingers.set_joint_state("b", 0.2)
     assert fingers.get_complete_joint_state() == pytest.approx({"a": 0.1, "b": 0.2, "c": 0.4})
     fingers.reset()

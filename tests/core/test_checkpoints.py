@@ -281,7 +281,7 @@ def test_files_of_other_versions(tmp_path: Path, monkeypatch):
     with pytest.warns(UserWarning, match="may differ in the last bits"):
         run.restore(file)
     monkeypatch.setattr(checkpoint_file, "VERSION", 2)
-    with pytest.raises(CheckpointError, match="format version 1, and this program reads 2"):
+    with pytest.raises(CheckpointError, match="format version 1, but this program reads 2"):
         run.restore(file)
 
 

@@ -102,7 +102,7 @@ def test_no_gradient_is_compiled(wheel: pathlib.Path, tmp_path: pathlib.Path):
     ("change", "line"),
     [
         ({"fingerprint": "0"}, "it was built from other kernels, those of newtonsim 0.1.0"),
-        ({"warp": "1.18.0"}, f"it is for Warp 1.18.0, and this is {wp.__version__}"),
+        ({"warp": "1.18.0"}, f"it is for Warp 1.18.0, but this is {wp.__version__}"),
         ({"features": ["avx9"]}, "this CPU lacks avx9"),
         ({"machine": {"system": "Plan 9"}}, "it is for another machine"),
         (None, "its index cannot be read"),

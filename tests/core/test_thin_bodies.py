@@ -12,7 +12,7 @@ def body_with(add, mass: float = 1.0, com=None) -> newtonsim.Model:
     builder = newtonsim.ModelBuilder()
     body = builder.add_body(mass=mass, com=com, key="thin")
     add(builder, body)
-    with pytest.warns(UserWarning, match="'thin': given a mass but no inertia"):
+    with pytest.warns(UserWarning, match="'thin': mass without inertia"):
         return builder.finalize("cpu")
 
 
@@ -51,5 +51,7 @@ def test_the_mass_fills_what_has_a_volume(device):
 def test_without_shapes_it_is_refused(device):
     builder = newtonsim.ModelBuilder()
     builder.add_body(mass=1.0, key="point")
-    with pytest.raises(newtonsim.ModelError, match="'point': its inertia is not positive definite"):
+    with pytest.raises(
+        newtonsim.ModelError, match="'point': it has mass, but its inertia is not positive definite"
+    ):
         builder.finalize(device)

@@ -202,7 +202,7 @@ def test_gaps_close_to_a_part_of_themselves_each_sweep(device):
 def test_full_buffers_are_reported(device):
     sheets = Sheets(device, vertex_buffer=1, edge_buffer=1)
     sheets.find(layers(sheets, RADIUS))
-    with pytest.warns(UserWarning, match="pairs found no room"):
+    with pytest.warns(UserWarning, match="pairs did not fit"):
         sheets.contact.report()
     roomy = Sheets(device)
     roomy.find(layers(roomy, RADIUS))

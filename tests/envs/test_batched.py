@@ -331,7 +331,7 @@ def test_options_of_a_wrong_kind_are_named(name: str, option: str, value: object
 @pytest.mark.parametrize(
     ("size", "motors", "message"),
     [
-        (0, {}, "observation_size: expected a whole number from 1 on, got 0"),
+        (0, {}, "observation_size: expected a whole number of at least 1, got 0"),
         (4, {"axes": [2]}, "motors.axes: expected axes from 0 to 1, got 2"),
         (4, {"gears": []}, "motors: expected as many gears as axes"),
         (4, {"high": [1.0, 1.0]}, "motors: expected as many gears as axes, and as many high as low"),
@@ -390,7 +390,7 @@ def test_other_wrong_input_is_named():
         env.reset(options={"reset_mask": np.ones(2, bool)})
     with pytest.raises(NewtonsimError, match="reset_mask: expected booleans, got int64"):
         env.reset(options={"reset_mask": np.ones(4, int)})
-    with pytest.raises(NewtonsimError, match=r"only 'reset_mask', got \['mask'\]"):
+    with pytest.raises(NewtonsimError, match=r"option is 'reset_mask', got \['mask'\]"):
         env.reset(options={"mask": np.ones(4, bool)})
     with pytest.raises(NewtonsimError, match="seed: expected one or 4, got 2"):
         env.reset(seed=[1, 2])

@@ -173,8 +173,8 @@ def test_worlds_have_any_number_of_obstacles(device):
     np.testing.assert_array_equal(drawn(env, "bodies.present", "ball_*"), there)
     for wrong, message in (
         (Draw((0, 4), "count", select="ball_*"), "whole numbers .* from 0 to 3"),
-        (Draw((0, 1), select="ball_*"), "distribution='count' is that of bodies.present"),
-        (Draw((0, 1), "count", select="link_1"), "the tree of 'link_0' is there as a whole or not at all"),
+        (Draw((0, 1), select="ball_*"), "distribution='count' is for bodies.present"),
+        (Draw((0, 1), "count", select="link_1"), "the tree of 'link_0' must be present or absent as a whole"),
     ):
         with pytest.raises(NewtonsimError, match=message):
             BatchedEnv(Obstacles(), 2, device, randomise={"bodies.present": wrong})
@@ -271,11 +271,11 @@ def test_what_makes_no_sense_is_refused_before_the_first_step(device):
         ({"bodies.mass": Draw((0.0, 1.0), how="set")}, "mass.* could become 0 to 1, expected positive num"),
         ({"bodies.mass": Draw((1.0, 0.5), "normal")}, "bodies.mass.* could become -0.5 to 2.5"),
         ({"shapes.restitution": Draw((0.5, 1.5), how="set")}, "restitution.* expected numbers from 0 to 1"),
-        ({"shapes.restitution": (0.5, 1.5)}, "shapes.restitution: is 0, and factors leave it so"),
+        ({"shapes.restitution": (0.5, 1.5)}, "shapes.restitution: is 0, which no factor changes"),
         ({"joints.armature": (-1.0, 1.0)}, "joints.armature.* could become -0.01 to 0.01"),
-        ({"bodies.inertia": Draw((1.0, 2.0), how="add")}, "bodies.inertia: can be scaled only"),
+        ({"bodies.inertia": Draw((1.0, 2.0), how="add")}, "bodies.inertia: can only be scaled"),
         ({"bodies.com": Draw(((0.0, 0.0), (1.0, 1.0)))}, "com: range: expected numbers or 3 components"),
-        ({"bodies.mass": Draw((0.5, 2.0), select="leg_*")}, "no label is like 'leg_.*are link_0, link_1"),
+        ({"bodies.mass": Draw((0.5, 2.0), select="leg_*")}, "no label matches 'leg_.*are link_0, link_1"),
         ({"gravity": Draw((-10.0, -9.0), how="set")}, "gravity: range: expected vectors to set it to"),
         ({"joints.q": (0.5, 2.0)}, "joints.q: .*start of an episode"),
         ({"joints.X_p": (0.5, 2.0)}, "joints.X_p: cannot be drawn"),
@@ -286,9 +286,9 @@ def test_what_makes_no_sense_is_refused_before_the_first_step(device):
         ({"bodies.mass": {"range": (1.0, 2.0), "how": "adding"}}, "bodies.mass: how: expected one of"),
         ({"bodies.mass": (2.0, 1.0)}, r"bodies.mass: range: expected \(low, high\)"),
         ({"bodies.mass": {"range": (0.0, 1.0), "distribution": "log-uniform"}}, "expected positive numb"),
-        ({"bodies.mass": {"range": (1.0, -1.0), "distribution": "normal"}}, "standard deviation from 0 on"),
-        ({"bodies.mass": {"range": (1.0, 2.0), "seconds": 1.0}}, "seconds: goes with when='interval'"),
-        ({"bodies.mass": {"range": (1.0, 2.0), "when": "interval"}}, "seconds: goes with when='interval'"),
+        ({"bodies.mass": {"range": (1.0, -1.0), "distribution": "normal"}}, "deviation of at least 0"),
+        ({"bodies.mass": {"range": (1.0, 2.0), "seconds": 1.0}}, "seconds: used only with when='interval'"),
+        ({"bodies.mass": {"range": (1.0, 2.0), "when": "interval"}}, "used only with when='interval'"),
         ({"bodies.mass": (1.0, np.inf)}, "two finite numbers"),
         ({"delay": (0.1, 0.0)}, "delay: expected a range"),
         ({"noise": -1.0}, "noise: expected standard deviations"),

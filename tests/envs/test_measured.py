@@ -132,9 +132,9 @@ def test_checkpoints_hold_biases_and_readings_under_way(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: envs.Measured(JOINT, noise=-0.1), "noise: expected numbers from 0 on"),
+        (lambda: envs.Measured(JOINT, noise=-0.1), "noise: expected numbers of at least 0"),
         (lambda: envs.Measured(JOINT, bias=math.nan), "bias"),
-        (lambda: envs.Measured(JOINT, delay=-0.01), "delay: expected a time from 0 on"),
+        (lambda: envs.Measured(JOINT, delay=-0.01), "delay: expected a time of at least 0"),
         (lambda: envs.Measured(JOINT, delay=(0.02, 0.01)), "delay"),
         (
             lambda: bench(1, a=envs.Measured(JOINT, noise=(0.1, 0.1))),

@@ -59,15 +59,18 @@ def test_a_task_without_mistakes():
         ({"name": None}, "name: expected a name, got None"),
         ({"dt": None}, r"dt: expected the time of a solver step \[s\], greater than 0, got None"),
         ({"dt": 0.0}, "dt: expected the time of a solver step"),
-        ({"frame_skip": 0}, "frame_skip: expected a whole number from 1 on, got 0"),
-        ({"observation_size": None}, "observation_size: expected a whole number from 1 on, got None"),
-        ({"build": lambda self, builder: None}, "build: expected Motors back, got None; is there no return"),
-        ({"build": lambda self, builder: 3}, "build: expected Motors back, got 3$"),
+        ({"frame_skip": 0}, "frame_skip: expected a whole number of at least 1, got 0"),
+        ({"observation_size": None}, "observation_size: expected a whole number of at least 1, got None"),
+        (
+            {"build": lambda self, builder: None},
+            "build: .* Motors, got None; is a return statement missing",
+        ),
+        ({"build": lambda self, builder: 3}, "build: expected it to return Motors, got 3$"),
         (
             {"make_solver": lambda self, model: None},
-            "make_solver: expected SolverBase back, got None; is there no return",
+            "make_solver: expected it to return SolverBase, got None; is a return statement missing",
         ),
-        ({"sensors": lambda self: None}, "sensors: expected Mapping back, got None"),
+        ({"sensors": lambda self: None}, "sensors: expected it to return Mapping, got None"),
     ],
 )
 def test_what_a_task_lacks_is_named(mistake: dict, message: str):

@@ -33,9 +33,9 @@ def test_counterparts_exist():
 
 def test_the_warning_says_what_differs_and_comes_once():
     expected = (
-        "AntBulletEnv-v0 became newtonsim's Ant, with its own robot, reward and start; an observation of 105 "
-        "numbers instead of an observation of 28 numbers; 0.05 s for an action instead of 0.0165 s for an "
-        "action"
+        "AntBulletEnv-v0 is replaced by newtonsim's Ant, which has its own robot, reward and start; an "
+        "observation of 105 numbers instead of an observation of 28 numbers; 0.05 s for an action instead "
+        "of 0.0165 s for an action"
     )
     with pytest.warns(SubstitutedEnvironmentWarning) as caught:
         env = envs.make("AntBulletEnv-v0", 2, device="cpu")
@@ -48,7 +48,7 @@ def test_the_warning_says_what_differs_and_comes_once():
 
 
 def test_gymnasium_makes_them():
-    with pytest.warns(SubstitutedEnvironmentWarning, match="became newtonsim's CartPole,.*episodes of 500"):
+    with pytest.warns(SubstitutedEnvironmentWarning, match="replaced by .*CartPole,.*episodes of 500"):
         single = gymnasium.make("CartPoleBulletEnv-v1", device="cpu")
     assert single.spec.max_episode_steps == 500
     assert single.reset(seed=0)[0].shape == (4,)

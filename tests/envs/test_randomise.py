@@ -171,7 +171,7 @@ def test_pictures():
     single = gymnasium.make("newtonsim/CartPole-v0", device="cpu", render_mode="rgb_array")
     single.reset(seed=1)
     assert single.render().shape == (240, 320, 3)
-    with pytest.warns(UserWarning, match="no pictures without render_mode='rgb_array'"):
+    with pytest.warns(UserWarning, match="requires render_mode='rgb_array'"):
         assert envs.make("CartPole", 1, device="cpu").render() is None
     with pytest.raises(NewtonsimError, match="render_mode: expected 'rgb_array' or None, got 'human'"):
         envs.make("CartPole", render_mode="human")

@@ -127,7 +127,7 @@ def test_noise_of_rays_is_normal():
         (lambda: envs.Rays.lidar([0.0], 0), "azimuths"),
         (lambda: envs.Rays.lidar([0.0], 100, rate=10.0, dt=0.0123), "whole number of columns.*= 12.3"),
         (lambda: envs.Rays.grid([], [0.0]), "origins and directions"),
-        (lambda: envs.Rays(np.zeros((1, 3)), np.zeros((1, 3))), "with a length"),
+        (lambda: envs.Rays(np.zeros((1, 3)), np.zeros((1, 3))), "non-zero finite directions"),
         (
             lambda: yard(a=envs.RayCaster("boxx", RAYS["grid"])),
             "sensor 'a': there is no body 'boxx'; did you mean 'box'",

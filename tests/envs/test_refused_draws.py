@@ -74,7 +74,7 @@ def test_the_same_numbers_are_not_drawn_twice(factor: str, field: str):
 
 
 def test_strength_of_drives_is_refused_where_the_solver_took_over_the_model():
-    with pytest.raises(NewtonsimError, match=r"MuJoCoSolver has taken over the model.*strength"):
+    with pytest.raises(NewtonsimError, match=r"MuJoCoSolver copied the model.*strength"):
         envs.make("Velocity", 1, "cpu", make_solver=solver_of("mujoco"), randomise={"strength": (0.5, 0.9)})
     # thrusts and efforts are scaled before the solver gets them
     flight = {"events": {"in_air": {"spin": 0.0, "speed": 0.0, "tilt": 0.0, "offset": 0.0}}}

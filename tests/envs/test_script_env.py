@@ -136,9 +136,9 @@ def test_what_is_wrong_is_named(env):
         env.step(np.full((6, 1), np.nan))
     with pytest.raises(NewtonsimError, match="reset_mask: expected booleans"):
         env.reset(options={"reset_mask": [1, 0]})
-    with pytest.raises(NewtonsimError, match="options: there is only 'reset_mask'"):
+    with pytest.raises(NewtonsimError, match="options: the only option is 'reset_mask'"):
         env.reset(options={"mask": None})
-    with pytest.raises(NewtonsimError, match="num_envs: expected a whole number from 2 on, got 1"):
+    with pytest.raises(NewtonsimError, match="num_envs: expected a whole number of at least 2, got 1"):
         Hover(1)
     with pytest.raises(NewtonsimError, match="max_episode_steps"):
         Hover(2, max_episode_steps=-1)

@@ -353,13 +353,13 @@ def test_wrong_sensors_are_named():
         (envs.Imu("box", (0.0,) * 7), r"sensor 'a': pose: quaternion .* has no direction"),
         (envs.Imu("box", (0.0,) * 6), "sensor 'a': pose: expected 7 numbers"),
         (envs.Imu("box", (math.nan, *POSE[1:])), "sensor 'a': pose: expected finite numbers"),
-        (envs.Imu("box", noise=(-1.0, 0.0)), "sensor 'a': noise: expected numbers from 0 on"),
+        (envs.Imu("box", noise=(-1.0, 0.0)), "sensor 'a': noise: expected numbers of at least 0"),
         (envs.ContactSensor(["box"], -1.0), "sensor 'a': threshold: expected a force"),
         (envs.JointSensor(["root"]), "sensor 'a': joint 'root' has no angle or length"),
         (envs.JointSensor("root"), r"sensor 'a': expected a list, \['root'\], got 'root'"),
         (envs.ContactSensor("box"), r"sensor 'a': expected a list, \['box'\], got 'box'"),
         ("box", r"sensor 'a': expected a sensor such as Imu\('trunk'\), got 'box'"),
-        (envs.HeightScan("box", []), "sensor 'a': expected places x and y"),
+        (envs.HeightScan("box", []), "sensor 'a': expected positions x and y"),
         (envs.HeightScan("box", depth=0.0), "sensor 'a': depth: expected a length above 0"),
     ):
         with pytest.raises(NewtonsimError, match=message):

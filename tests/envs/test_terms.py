@@ -166,7 +166,7 @@ def test_a_term_of_ones_own_joins():
         ({"ends": {"low": "yes"}}, "ends: low: expected None"),
         ({"rewards": {"home": library.EVENTS["home"]()}}, "expected Reward, got Event"),
         ({"robot": "go3_like"}, "there is no 'go3_like'.*go2_like"),
-        ({"robot": "my.urdf"}, "base: which body"),
+        ({"robot": "my.urdf"}, "base: unknown for"),
         ({"feet": "*_foot"}, r"'\*_foot' matches no bodies"),
         ({"joints": "*_toe"}, r"'\*_toe' matches no joints"),
         (
@@ -189,12 +189,12 @@ def test_what_there_is_not_is_named(options: dict[str, Any], words: str):
         (
             "VelocityRough",
             {"observations": {"more": {"term": "sensor", "sensor": "below", "size": 2}}},
-            "more: it takes 2 readings of the sensor 'below', which has 1",
+            "more: it needs 2 readings of the sensor 'below', which has 1",
         ),
         (
             "VelocityRough",
             {"rewards": {"slip_feet": {"weight": -1.0, "sensor": "below"}}},
-            "slip_feet: it takes 16 readings of the sensor 'below', which has 1",
+            "slip_feet: it needs 16 readings of the sensor 'below', which has 1",
         ),
     ],
 )

@@ -203,7 +203,7 @@ def test_wrong_options_are_named():
     for options, message in (
         ({"kinds": ["hil"]}, "kinds: there is no 'hil'; did you mean 'hill'"),
         ({"kinds": []}, "kinds: expected some of rough"),
-        ({"levels": 0}, "levels: expected a whole number from 1 on, got 0"),
+        ({"levels": 0}, "levels: expected a whole number of at least 1, got 0"),
         ({"patch_size": 2.0}, "patch_size: expected at least 4 m, got 2.0"),
         ({"first_levels": 11}, r"first_levels: expected 1\.\.10, got 11"),
         (

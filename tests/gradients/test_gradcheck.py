@@ -156,7 +156,7 @@ def test_rounding_is_not_called_a_switch(device):
     )
     found = report["state.joint_q"]
     assert found.reliable.tolist() == [False, True]
-    assert "drowns the effect at all steps" in found.reasons[0]
+    assert "hides the effect at all steps" in found.reasons[0]
     assert "switch" not in found.reasons[0]
     assert "jump" not in found.reasons[0]
 

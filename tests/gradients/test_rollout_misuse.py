@@ -43,8 +43,8 @@ def add_one(losses: wp.array(dtype=float)):
         ({"clip": 0.0}, "clip"),
         ({"clip": "short"}, "clip"),
         ({"solver": None}, "solver: expected one such as .*got NoneType"),
-        ({"wrt": ("joint_qd",)}, "begin with .*; did you mean 'state.joint_qd'"),
-        ({"wrt": ("states.joint_q",)}, "begin with .*; did you mean 'state.joint_q'"),
+        ({"wrt": ("joint_qd",)}, "start with .*; did you mean 'state.joint_qd'"),
+        ({"wrt": ("states.joint_q",)}, "start with .*; did you mean 'state.joint_q'"),
         ({"wrt": ("state.q",)}, "there is no array 'state.q'; there are state.particle_q"),
         ({"wrt": ("state.joint_gd",)}, "did you mean 'state.joint_qd'"),
         ({"wrt": ("model.body_masses",)}, "did you mean 'model.body_mass'"),
@@ -52,7 +52,7 @@ def add_one(losses: wp.array(dtype=float)):
         ({"wrt": ("model.gravity",)}, "did you mean 'model.gravity_vec'"),
         ({"wrt": ("control.joint_acts",)}, "did you mean 'control.joint_act'"),
         ({"wrt": ("state.particle_q",)}, "model has none"),
-        ({"wrt": ("state.joint_q", "state.joint_q")}, "'state.joint_q' is there twice"),
+        ({"wrt": ("state.joint_q", "state.joint_q")}, "'state.joint_q' is listed twice"),
         ({"wrt": "state.joint_q"}, "string"),
         ({"wrt": None}, "wrt: expected a sequence of names, got NoneType"),
         ({"wrt": (3,)}, "wrt: .*got 3"),
@@ -99,7 +99,7 @@ def test_arrays_and_models_without_gradients(device):
         ({"seeds": wp.zeros(2, dtype=wp.float64, device="cpu")}, "seeds: .*got float64"),
         ({"state_seeds": {"joint_q": np.ones(3)}}, r"state_seeds: 'joint_q': .*\(2,\)"),
         ({"state_seeds": {"body_q": np.ones(2)}}, r"state_seeds: 'body_q': .*\(2, 7\)"),
-        ({"state_seeds": {"body_f": np.ones((2, 6))}}, "state_seeds: 'body_f' is none of"),
+        ({"state_seeds": {"body_f": np.ones((2, 6))}}, "state_seeds: 'body_f' is not one of"),
         ({"state_seeds": {"joint_qq": np.ones(2)}}, "did you mean 'joint_q'"),
         ({"state_seeds": [np.ones(2)]}, "state_seeds: expected a mapping"),
     ],
@@ -127,7 +127,7 @@ def called(device):
 def test_state_of_another_model(device):
     with pytest.raises(ModelError, match=r"expected \(2,\), got \(3,\)"):
         called(device)(scenes.sliders(3).finalize(device).state())
-    with pytest.raises(NewtonsimError, match="loss: give loss, running or state_seeds"):
+    with pytest.raises(NewtonsimError, match="loss: nothing to differentiate; give loss"):
         make(device, loss=None)(parts(device)[0].state())
 
 

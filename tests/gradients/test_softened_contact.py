@@ -201,5 +201,5 @@ def test_rollout_looks_ever_more_rarely_and_leaves_no_trace(device):
 def test_smoothing_that_cannot_push_is_refused(device):
     with pytest.raises(ValueError, match=r"max_push_speed: expected more than 0 with smoothing=0\.005"):
         FeatherstoneSolver(ball(device), **SOFT, max_push_speed=0.0)
-    with pytest.raises(ValueError, match="smoothing: expected a number not below 0, got -1"):
+    with pytest.raises(ValueError, match="smoothing: expected a number of at least 0, got -1"):
         FeatherstoneSolver(ball(device), smoothing=-1.0)

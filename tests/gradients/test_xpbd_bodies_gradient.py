@@ -298,6 +298,6 @@ def test_sweeps_that_stop_early_are_told(sweeps, device):
         rollout.backward({"body_qd": np.ones((*rollout.start.body_qd.shape, 6))})
     told = [str(w.message) for w in caught if "sweeps ended" in str(w.message)]
     assert bool(told) == (sweeps == 2)
-    assert all("world 1" in text and "take more iterations" in text for text in told)
+    assert all("world 1" in text and "use more iterations" in text for text in told)
     parts = [float(text.split("ended ")[1].split("%")[0]) for text in told]
     assert all(b >= 1.99 * a for a, b in pairwise(parts))

@@ -74,15 +74,15 @@ BROKEN_URDF = {
         3,
         "joint name='j'",
     ),
-    "unknown parent": (one_joint(parent="x"), "'x', which is not there", 3, "joint name='j'"),
-    "unknown child": (one_joint(child="x"), "'x', which is not there", 3, "joint name='j'"),
-    "self loop": (one_joint(child="a"), "with itself", 3, None),
+    "unknown parent": (one_joint(parent="x"), "'x', which does not exist", 3, "joint name='j'"),
+    "unknown child": (one_joint(child="x"), "'x', which does not exist", 3, "joint name='j'"),
+    "self loop": (one_joint(child="a"), "to itself", 3, None),
     "two roots": (urdf(), "several root links: 'a', 'b'", 2, None),
     "circle": (
         one_joint().replace(
             "</robot>", JOINT.format(kind="fixed", parent="b", child="a", more="") + "</robot>"
         ),
-        "a second joint has the name|circle",
+        "a second joint has the name|cycle",
         None,
         None,
     ),
@@ -94,7 +94,7 @@ BROKEN_URDF = {
             ),
             '<link name="a"/><link name="b"/><link name="c"/>',
         ),
-        "circle of joints",
+        "cycle of joints",
         2,
         None,
     ),
@@ -118,7 +118,7 @@ BROKEN_URDF = {
         3,
         None,
     ),
-    "zero axis": (one_joint(more='\n<axis xyz="0 0 0"/>'), "no length", 4, "axis"),
+    "zero axis": (one_joint(more='\n<axis xyz="0 0 0"/>'), "is zero", 4, "axis"),
     "nan": (one_joint(more='\n<axis xyz="0 nan 0"/>'), "'xyz' is not a finite number: 'nan'", 4, "axis"),
     "infinite": (one_joint(more='\n<axis xyz="0 inf 0"/>'), "not a finite number", 4, "axis"),
     "huge": (one_joint(more='\n<axis xyz="0 1e999 0"/>'), "too large", 4, "axis"),
@@ -126,7 +126,7 @@ BROKEN_URDF = {
     "garbage": (one_joint(more='\n<origin rpy="a b c"/>'), "'rpy' is not a finite number: 'a'", 4, "origin"),
     "two numbers": (one_joint(more='\n<origin xyz="1 2"/>'), "2 values, expected 3", 4, "origin"),
     "negative damping": (one_joint(more='\n<dynamics damping="-1"/>'), "must not be negative", 4, "dynamics"),
-    "self mimic": (one_joint(more='<mimic joint="j"/>'), "circle", 3, None),
+    "self mimic": (one_joint(more='<mimic joint="j"/>'), "cycle", 3, None),
     "ball mimic": (
         one_joint("spherical", more='<mimic joint="j"/>'),
         "one axis, but 'j' is spherical",
@@ -162,8 +162,8 @@ MENDED_URDF = {
         one_joint(more='\n<limit lower="1" upper="-1"/>'),
         "lower limit 1 is above the upper one -1",
     ),
-    "unknown mimic": (one_joint(more='<mimic joint="x"/>'), "'x' is not there to follow"),
-    "zero radius": (shape('<sphere radius="0"/>'), "sphere.*line 4.*without extent"),
+    "unknown mimic": (one_joint(more='<mimic joint="x"/>'), "'x' to follow does not exist"),
+    "zero radius": (shape('<sphere radius="0"/>'), "sphere.*line 4.*of zero size"),
     "four scales": (shape(f'<mesh filename="{CUBE}" scale="1 1 1 1"/>'), "mesh.*line 4.*4 values"),
     "negative inertia": (
         urdf(
@@ -306,7 +306,7 @@ BROKEN_MJCF = {
             '<geom type="mesh" mesh="m"/>',
             '<asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0 0 0 1" face="0 1 2 0 1 9"/></asset>',
         ),
-        "vertices that are not there",
+        "vertices that do not exist",
         1,
         None,
     ),
@@ -314,7 +314,7 @@ BROKEN_MJCF = {
         body(
             '<geom type="mesh" mesh="m"/>', '<asset><mesh name="m" vertex="0 0 0 1 0 0 0 1 0 1 1 0"/></asset>'
         ),
-        "no volume",
+        "span a volume",
         1,
         None,
     ),
@@ -454,7 +454,7 @@ def test_long_lists_of_numbers_are_read_fast_and_checked_all_the_same():
     count = 3_000_000
     text = '<mujoco><asset><mesh name="m" vertex="{}"/></asset><worldbody>'
     text += '<geom type="mesh" mesh="m"/></worldbody></mujoco>'
-    assert_refused(parse_mjcf, text.format("1 " * count), "no volume")
+    assert_refused(parse_mjcf, text.format("1 " * count), "span a volume")
     for word in ("nan", "1e400", "1e31", "1..", "١", "--1"):
         assert_refused(parse_mjcf, text.format("1 " * 200 + word), "not a finite number|too large")
 

@@ -90,7 +90,7 @@ def test_tree_depth_first_in_the_order_of_the_file():
     ("links", "joints", "result", "said"),
     [
         ("abc", "ab", ("a", ["b"]), "several root links: 'a', 'c'"),
-        ("abc", "bc cb", ("a", []), "link 'b' is part of a circle"),
+        ("abc", "bc cb", ("a", []), "link 'b' is part of a cycle"),
     ],
 )
 def test_links_that_the_root_does_not_reach(links, joints, result, said):

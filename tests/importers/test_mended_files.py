@@ -37,17 +37,17 @@ def read(parse, text, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         report = parse(text, builder, **{"ignore_inertial_definitions": False, **options})
-    told = [str(warning.message) for warning in caught if "faults that were mended" in str(warning.message)]
+    told = [str(warning.message) for warning in caught if "faults that were repaired" in str(warning.message)]
     return builder, report, told
 
 
 MENDED = {
-    "number with a comma": (arm(xyz="0 0 0.5,"), 4, "0.5,.*0.5 is taken"),
-    "number with a dot more": (arm(damping="0.1."), 5, "0.1..*0.1 is taken"),
+    "number with a comma": (arm(xyz="0 0 0.5,"), 4, "0.5,.*0.5 is used"),
+    "number with a dot more": (arm(damping="0.1."), 5, "0.1..*0.1 is used"),
     "surplus number": (arm(xyz="0 0 0.5 7"), 4, "4 values, expected 3.*surplus is left out"),
-    "substitution": (arm(xyz="$(optenv PLACE 0 0 0.5)"), 4, r"optenv.*default '0 0 0.5' is taken"),
-    "negative damping": (arm(damping="-0.0132"), 5, "must not be negative, got -0.0132; 0 is taken"),
-    "byte that XML forbids": (arm(head="<!-- \x01 -->"), 1, "invalid token.*by their tags alone"),
+    "substitution": (arm(xyz="$(optenv PLACE 0 0 0.5)"), 4, r"optenv.*default '0 0 0.5' is used"),
+    "negative damping": (arm(damping="-0.0132"), 5, "must not be negative, got -0.0132; 0 is used"),
+    "byte that XML forbids": (arm(head="<!-- \x01 -->"), 1, "invalid token.*by their tags only"),
     "missing mesh": (
         arm(more='<collision><geometry><mesh filename="no.stl"/></geometry></collision>' + SPHERE),
         8,
@@ -90,7 +90,7 @@ def test_every_root_link_is_held_as_the_first():
     builder, report, told = read(parse_urdf, text)
     assert [JointType(kind).name for kind in builder.joint_type] == ["FIXED", "REVOLUTE", "FIXED", "FIXED"]
     assert builder.articulation_key == ["arm", "other", "third"]
-    assert "several root links: 'base', 'other', 'third'; each is held as the first one is" in told[0]
+    assert "several root links: 'base', 'other', 'third'; each is attached as the first one is" in told[0]
     oracle = mujoco.MjModel.from_xml_string(text)
     assert oracle.nq == builder.finalize("cpu").joint_coord_count
     floating, _, _ = read(parse_urdf, text, floating=True)
@@ -108,7 +108,7 @@ def test_a_circle_beside_the_root_is_left_out():
     )
     builder, report, told = read(parse_urdf, arm().replace("</robot>", circle + "</robot>"))
     assert builder.body_count == 2
-    assert "what the root does not reach is left out" in told[0]
+    assert "links not connected to the root are left out" in told[0]
     assert "x" not in report.bodies
 
 
@@ -125,7 +125,7 @@ def test_mjcf_with_a_negative_number_that_mujoco_compiles(attribute):
     (entry,) = report.of_kind("mended")
     assert (entry.line, entry.message) == (
         2,
-        f"attribute '{attribute}' must not be negative, got -0.0132; 0 is taken",
+        f"attribute '{attribute}' must not be negative, got -0.0132; 0 is used",
     )
     assert len(told) == 1
     right, _, _ = read(parse_mjcf, MJCF.format(head="", joint=f'{attribute}="0"'))
@@ -136,9 +136,9 @@ def test_mjcf_with_a_negative_number_that_mujoco_compiles(attribute):
 
 
 OUT_OF_RANGE = {
-    'solimp="1.2 .9 .01"': ("is out of range: 1.2 0.9 0.01 0.5 2; 1 0.9 0.01 0.5 2 is taken", 1.0),
-    'solimp="-.1 .9 -.01 2 .5"': ("range: -0.1 0.9 -0.01 2 0.5; 0 0.9 0 1 1 is taken", 0.0),
-    'solref="-1 1"': ("two that are not; MuJoCo's default is taken", 0.9),
+    'solimp="1.2 .9 .01"': ("is out of range: 1.2 0.9 0.01 0.5 2; 1 0.9 0.01 0.5 2 is used", 1.0),
+    'solimp="-.1 .9 -.01 2 .5"': ("range: -0.1 0.9 -0.01 2 0.5; 0 0.9 0 1 1 is used", 0.0),
+    'solref="-1 1"': ("two that are not; MuJoCo's default is used", 0.9),
 }
 
 
@@ -174,7 +174,7 @@ def test_mjcf_that_is_not_well_formed(head, tmp_path):
     assert builder.body_mass[0] == pytest.approx(oracle.body_mass[1])
     (entry,) = report.of_kind("mended")
     assert (entry.path, entry.line) == (str(path), 1)
-    assert f"{path}: has faults that were mended" in told[0]
+    assert f"{path}: has faults that were repaired" in told[0]
     with pytest.raises(newtonsim.ImportFileError, match="not well-formed"):
         parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
 
@@ -234,7 +234,7 @@ def test_masses_that_the_default_leaves_out_are_told(parse):
     builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=True)
     assert builder.body_mass == pytest.approx([1000.0])
     (entry,) = report.of_kind("approximated")
-    assert "<inertial> with 5 kg is left out, and the geometry gives 1000 kg" in entry.message
+    assert "<inertial> with 5 kg is ignored, and the geometry gives 1000 kg" in entry.message
     assert "ignore_inertial_definitions" in entry.message
     builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=False)
     assert builder.body_mass == pytest.approx([5.0])

@@ -44,7 +44,7 @@ CASES = {
     "position and velocity": '<position joint="j" kp="20"/><velocity joint="j" kv="4" gear="2"/>',
     "velocity, motor and position": '<velocity joint="j" kv="4"/><motor joint="j" gear="3"/>'
     '<position joint="j" kp="20" kv="1" gear="-1"/>',
-    "zero range is no range": '<motor joint="j" ctrlrange="0 0"/>',
+    "zero range is not a range": '<motor joint="j" ctrlrange="0 0"/>',
     "general motor": '<general joint="j" gainprm="5"/>',
     "general servo": '<general joint="j" gainprm="5" biastype="affine" biasprm=".2 -7 -.5"/>',
     "general velocity": '<general joint="s" gainprm="5" biastype="affine" biasprm=".2 0 -2"/>',

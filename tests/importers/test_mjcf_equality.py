@@ -212,7 +212,7 @@ BROKEN = {
     "one site": ('<weld site1="tip"/>', "'site2' is missing"),
     "no anchor": ('<connect body1="left" body2="right"/>', "'anchor' is missing"),
     "no ends": ("<weld/>", "'body1' is missing"),
-    "ball": ('<joint joint1="c" joint2="a"/>', "'c' is no hinge and no slide"),
+    "ball": ('<joint joint1="c" joint2="a"/>', "'c' is neither a hinge nor a slide"),
     "itself": ('<joint joint1="a" joint2="a"/>', "cannot follow itself"),
     "coefficients": ('<joint joint1="a" polycoef="1 2 3 4 5 6"/>', "'polycoef' has 6 values"),
 }

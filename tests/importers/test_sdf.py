@@ -392,7 +392,7 @@ def test_a_model_that_includes_itself(tmp_path):
         (model(link("a") + link("b") + joint("bent")), "joint type 'bent'"),
         (model(link("a") + link("b") + joint("revolute")), "<axis> is missing"),
         (model(link("a") + joint("fixed")), "frame 'b' is not there"),
-        (model(link("a") + joint("fixed", child="a")), "with itself"),
+        (model(link("a") + joint("fixed", child="a")), "to itself"),
         (model(link("a", "<inertial><mass>-1</mass></inertial>")), "must not be negative"),
         (model('<frame name="f" attached_to="g"/><frame name="g" attached_to="f"/>'), None),
         (world("<include><uri>model://no_such_model</uri></include>"), "not found"),

@@ -236,7 +236,7 @@ BROKEN = {
     "b.msh": (MSH.format(version="2.2", nodes=NODES, rows="1 4 0 1 2 3 4"), "Elements.*node 3, which is not"),
     "c.msh": (MSH.format(version="2.2", nodes=NODES, rows="1 99 0 1 2 3 4"), "Elements.*type 99"),
     "d.msh": (MSH.format(version="2.2", nodes="1 0 0 0", rows=""), "Nodes.*announced"),
-    "e.msh": ("\x04\x00\x00\x00", "does not begin with"),
+    "e.msh": ("\x04\x00\x00\x00", "does not start with"),
     "f.msh": ("$MeshFormat\n2.2 0 8\n$EndMeshFormat\n", "Nodes.*no section"),
     "a.obj": ("v 0 0 0\nv 1 x 0\n", ":2: <v>.*v 1 x 0"),
     "b.obj": ("v 0 0 0\nf 1 2 3\n", r"polygon 0.*0, 1, 2.*outside 0..0"),

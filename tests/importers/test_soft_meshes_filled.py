@@ -105,9 +105,9 @@ class TestTetMesh:
         [
             (CORNERS, [], "has no tetrahedra"),
             (CORNERS, [[0, 1, 2, 3], [0, 1, 2, 4]], r"tetrahedron 1 has the corners \[0, 1, 2, 4\]"),
-            (CORNERS, [0, 1, 2], "whole rows of 4"),
+            (CORNERS, [0, 1, 2], "whole number of rows of 4"),
             (CORNERS * [1, np.nan, 1], [0, 1, 2, 3], "vertex 0 is not finite"),
-            ([["a", 0, 0]], [0, 0, 0, 0], "vertices are no numbers"),
+            ([["a", 0, 0]], [0, 0, 0, 0], "vertices are not numbers"),
         ],
     )
     def test_bad_input(self, vertices, tetrahedra, message: str):

@@ -160,7 +160,7 @@ def test_wrong_arguments(tmp_path):
     (tmp_path / "file").touch()
     for url, target, words in (
         ("http://host/dir/", None, "names a folder"),
-        ("http://host/a.usda", tmp_path / "file", "is no folder"),
+        ("http://host/a.usda", tmp_path / "file", "is not a folder"),
         ("http://host/a.usda", 5, "expected a path"),
     ):
         with pytest.raises(newtonsim.ModelError, match=words):

@@ -274,7 +274,7 @@ def test_one_warning_for_each_kind_with_a_count():
              f"rel physics:body1 = </{two}>\nfloat physics:breakForce = 5\n")
         for one, two in ("ab", "bc", "cd")
     )  # fmt: skip
-    with pytest.warns(newtonsim.UnsupportedElementWarning, match=r"</ja> \(3 times\): joints do not break"):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match=r"</ja> \(3 times\): joints cannot break"):
         parse_usd(stage_of(bodies + joints), newtonsim.ModelBuilder())
 
 
@@ -613,7 +613,7 @@ def test_a_stack_that_turns_about_two_points_is_told():
     text += stacked("tilt", "PhysicsRevoluteJoint", (1, 0, 0), 0.1, "")
     text += stacked("turn", "PhysicsRevoluteJoint", (0, 1, 0), 0.2, "")
     _, result = read(text)
-    assert "hold each other" in remarks(result, "unsupported", "/turn")[0]
+    assert "constrain each other" in remarks(result, "unsupported", "/turn")[0]
 
 
 def test_the_humanoid_of_mujocos_converter_has_all_its_joints():
@@ -646,7 +646,7 @@ def test_initial_velocities_of_axes():
         scene(j="float state:angular:physics:velocity = 90\nfloat state:angular:physics:position = 20\n")
     )
     assert builder.joint_qd[result["report"].joint_dofs["/j"]] == pytest.approx(np.pi / 2)
-    assert "stand at 0, not at 0.349" in remarks(result, "approximated", "/j")[0]
+    assert "are at 0, not at 0.349" in remarks(result, "approximated", "/j")[0]
 
 
 def test_bodies_without_gravity_are_carried():

@@ -451,7 +451,7 @@ def test_a_model_that_fits_a_card_is_not_spoken_of(recwarn):
 
 
 def test_a_model_that_needs_more_than_a_card_has_gets_smaller_teams_and_a_warning():
-    model = r"the model that begins with body 'trunk', 16 dofs a world"
+    model = r"the model that starts with body 'trunk', 16 dofs a world"
     with pytest.warns(SmallTeamWarning, match=rf"{model}.* 8 lanes for each world in place of 16.* most 8$"):
         assert limited_lanes(crawler(), 3, lanes=8) == {"tree": 8, "world": 8}
     with pytest.warns(SmallTeamWarning, match=r"launch has at most 47 threads$") as told:

@@ -174,7 +174,7 @@ def test_updates_do_not_depend_on_who_collects(name):
 @pytest.mark.parametrize("count", [0, 7])
 def test_shares_need_a_world_each(count):
     assert shares(7, 3) == [(0, 2), (2, 2), (4, 3)]
-    with pytest.raises(NewtonsimError, match="workers: expected from 1 to 6"):
+    with pytest.raises(NewtonsimError, match="workers: expected 1 to 6"):
         shares(6, count)
 
 
@@ -183,10 +183,10 @@ def test_shares_need_a_world_each(count):
     [
         ({"gama": 0.9}, "no setting 'gama'.*gamma"),
         ({"gamma": 1.5}, "gamma: expected a number up to 1, got 1.5"),
-        ({"num_envs": 2.5}, "num_envs: expected a value like"),
-        ({"learning_rate": 0.0}, "learning_rate: expected a value like"),
-        ({"hidden": 64}, "hidden: expected a value like"),
-        ({"hidden": ()}, "hidden: expected a value like"),
+        ({"num_envs": 2.5}, "num_envs: expected a value such as"),
+        ({"learning_rate": 0.0}, "learning_rate: expected a value such as"),
+        ({"hidden": 64}, "hidden: expected a value such as"),
+        ({"hidden": ()}, "hidden: expected a value such as"),
         ({"schedule": "linear"}, "schedule: expected 'adaptive' or 'fixed'"),
         ({"num_envs": 1, "steps": 1}, "mini_batches: expected at most the 1 samples"),
     ],

@@ -92,7 +92,7 @@ def test_a_folder_belongs_to_one_run(tmp_path):
     Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path, "cpu").close()
     other = Run("Reacher", settings_of("Reacher", {**SMALL, "gamma": 0.5}))
     with pytest.raises(
-        NewtonsimError, match=r"run\.json: the run there has settings\.gamma = 0\.99, not 0\.5"
+        NewtonsimError, match=r"run\.json: the run in this folder has settings\.gamma = 0\.99, not 0\.5"
     ):
         Training(other, tmp_path, "cpu")
 
@@ -115,7 +115,7 @@ def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path):
     Training(run, tmp_path, "cpu").close()
     (tmp_path / "checkpoint.pt").write_bytes(content)
     for read in (lambda: Training(run, tmp_path, "cpu"), lambda: write_policy(tmp_path)):
-        with pytest.raises(NewtonsimError, match=r"checkpoint\.pt: damaged, or no checkpoint; remove it"):
+        with pytest.raises(NewtonsimError, match=r"checkpoint\.pt: damaged, or not a checkpoint; remove it"):
             read()
 
 
@@ -128,7 +128,7 @@ def test_a_damaged_run_is_named(content: str, tmp_path):
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "run").touch()
-    with pytest.raises(NewtonsimError, match="run: expected a folder, it is a file"):
+    with pytest.raises(NewtonsimError, match="run: expected a folder, got a file"):
         Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path / "run", "cpu")
 
 
@@ -153,7 +153,7 @@ def test_wrong_options_are_named():
 
 
 def test_options_must_be_writable():
-    with pytest.raises(NewtonsimError, match="options: expected what JSON can hold"):
+    with pytest.raises(NewtonsimError, match="options: expected values that JSON can hold"):
         Run("Ant", settings_of("Ant"), {"healthy_z_range": np.array([0.2, 1.0])})
 
 
@@ -173,7 +173,7 @@ def test_the_command_survives_a_kill(tmp_path):
     assert "20 episodes" in play(tmp_path)  # from the checkpoint
     result = subprocess.run(command, capture_output=True, text=True, timeout=240)
     assert result.returncode == 0, result.stderr
-    assert "going on after" in result.stdout
+    assert "continuing after" in result.stdout
     iterations = math.ceil(20000 / 256)
     rows = rows_of(tmp_path)
     assert [int(row["iteration"]) for row in rows] == list(range(1, iterations + 1))

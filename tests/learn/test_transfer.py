@@ -86,7 +86,7 @@ def test_what_cannot_be_transferred_is_refused():
 
     with pytest.raises(NewtonsimError, match="engine: expected one of mujoco, got 'bullet'"):
         transfer(nothing, "Hover", engine="bullet")
-    with pytest.raises(NewtonsimError, match="Ant: it observes forces of contacts, which MuJoCoSolver"):
+    with pytest.raises(NewtonsimError, match="Ant: it observes contact forces, which MuJoCoSolver"):
         transfer(nothing, "Ant", seeds=(0,), episodes=1)
 
 

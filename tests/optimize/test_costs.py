@@ -201,7 +201,7 @@ def test_targets_can_move(device):
 @pytest.mark.parametrize(
     ("cost", "told"),
     [
-        (lambda: optimize.JointCost(position=-1.0), "position: expected weights not below 0, got -1"),
+        (lambda: optimize.JointCost(position=-1.0), "position: expected weights of at least 0, got -1"),
         (lambda: optimize.JointCost(final_velocity=math.nan), "final_velocity: expected finite numbers"),
         (lambda: optimize.ControlCost(math.inf), "weight: expected finite numbers, got inf"),
         (lambda: optimize.FrameCost("cart", (1.0, 2.0)), r"target: expected a position \(3,\) or a pose"),

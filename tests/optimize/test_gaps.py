@@ -211,7 +211,7 @@ def test_wrong_arguments_are_told():
         fddp.solve(states=3)
     with pytest.raises(NewtonsimError, match=r"states: joint_q: expected shape \(21, 1\), got \(20, 1\)"):
         fddp.solve(states=(np.zeros((20, 1)), np.zeros((21, 1))))
-    with pytest.raises(NewtonsimError, match="gap_tolerance: expected a number from 0 on, got -1"):
+    with pytest.raises(NewtonsimError, match="gap_tolerance: expected a number of at least 0, got -1"):
         fddp.solve(gap_tolerance=-1)
-    with pytest.raises(NewtonsimError, match="segment: expected a whole number from 1 on, got 0"):
+    with pytest.raises(NewtonsimError, match="segment: expected a whole number of at least 1, got 0"):
         optimize.MultipleShooting(cart_problem("cpu"), segment=0)

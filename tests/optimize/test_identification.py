@@ -126,7 +126,7 @@ def test_wrong_arguments_are_told():
         optimize.Parameter("body_mass", bounds=(5, 1))
     with pytest.raises(NewtonsimError, match=r"parameters: expected a list of at least one, got \[\]"):
         optimize.Identification(problem, [])
-    with pytest.raises(NewtonsimError, match="parameters: one is there twice"):
+    with pytest.raises(NewtonsimError, match="parameters: one is listed twice"):
         optimize.Identification(problem, [mass, optimize.Parameter("body_mass")])
     with pytest.raises(NewtonsimError, match=r"controls: expected shape \(2, 1\) or \(1,\), got \(3, 1\)"):
         optimize.Identification(problem, [mass], np.zeros((3, 1)))

@@ -233,7 +233,7 @@ def test_minimum_in_a_box():
 
 def test_wrong_arguments_are_told():
     ilqr = optimize.ILQR(cart_problem("cpu", horizon=2))
-    with pytest.raises(NewtonsimError, match="iterations: expected a whole number from 1 on, got 0"):
+    with pytest.raises(NewtonsimError, match="iterations: expected a whole number of at least 1, got 0"):
         ilqr.solve(iterations=0)
     with pytest.raises(NewtonsimError, match="controls: expected shape"):
         ilqr.solve(controls=[1.0, 2.0])

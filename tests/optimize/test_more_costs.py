@@ -138,7 +138,7 @@ def test_solvers_that_do_not_tell_forces_are_refused():
 @pytest.mark.parametrize(
     ("cost", "told"),
     [
-        (lambda: optimize.ControlRateCost(-1.0), "weight: expected weights not below 0, got -1"),
+        (lambda: optimize.ControlRateCost(-1.0), "weight: expected weights of at least 0, got -1"),
         (lambda: optimize.ContactForceCost("cart", [1.0, 2.0]), r"weight: expected shape \(\) or \(3,\)"),
         (lambda: optimize.TimeCost("cart", (0, 0, 0), 0.0), "radius: expected a positive number, got 0.0"),
         (lambda: optimize.TimeCost("cart", (0, 0, 0), 1.0, math.nan), "weight: expected finite numbers"),

@@ -77,9 +77,9 @@ def test_first_controls_and_starts_are_those_of_the_builder():
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"horizon": 0}, "horizon: expected a whole number from 1 on, got 0"),
-        ({"horizon": 2.5}, "horizon: expected a whole number from 1 on, got 2.5"),
-        ({"hold": -1}, "hold: expected a whole number from 1 on, got -1"),
+        ({"horizon": 0}, "horizon: expected a whole number of at least 1, got 0"),
+        ({"horizon": 2.5}, "horizon: expected a whole number of at least 1, got 2.5"),
+        ({"hold": -1}, "hold: expected a whole number of at least 1, got -1"),
         ({"dt": 0.0}, "dt: expected a positive number, got 0.0"),
         ({"dt": math.nan}, "dt: expected a positive number, got nan"),
         ({"costs": []}, r"costs: expected a list of at least one, got \[\]"),
@@ -89,7 +89,7 @@ def test_first_controls_and_starts_are_those_of_the_builder():
         ({"actuated": []}, r"actuated: expected indices or names of joints, got \[\]"),
         ({"actuated": [1]}, "actuated: expected indices below 1, got 1"),
         ({"actuated": ["rial"]}, "there is no joint 'rial'; did you mean 'rail'"),
-        ({"actuated": [0, "rail"]}, "actuated: a number is there twice"),
+        ({"actuated": [0, "rail"]}, "actuated: an axis is listed twice"),
         ({"bounds": (1.0, -1.0)}, "bounds: low 1 is above high -1 of control 0"),
         ({"bounds": 3.0}, r"bounds: expected \(low, high\), got 3.0"),
         ({"bounds": ([0, 0], 1)}, r"bounds: low: expected shape \(1,\) or \(\), got \(2,\)"),

@@ -135,7 +135,7 @@ def test_costs_that_are_nowhere_finite_are_told(device):
     assert str(result).startswith("not finite: the first guess costs nan, and nothing better after 1 it")
     for optimizer in (optimize.MPPI(problem, samples=8), optimize.ILQR(problem), optimize.FDDP(problem)):
         name = type(optimizer).__name__
-        with pytest.warns(RuntimeWarning, match=f"{name}: nothing that was tried from this state has a fin"):
+        with pytest.warns(RuntimeWarning, match=f"{name}: nothing tried from this state has a fin"):
             optimize.Controller(optimizer, 2)(problem.model.state())
 
 
@@ -184,7 +184,7 @@ def test_shift_moves_controls_on(device):
         ({"noise": -1.0}, "noise: expected positive numbers"),
         ({"noise": [1.0, 2.0]}, r"noise: expected shape \(\) or \(1,\), got \(2,\)"),
         ({"noise": math.nan}, "noise: expected finite numbers, got nan"),
-        ({"knots": 0}, "knots: expected a whole number from 1 on, got 0"),
+        ({"knots": 0}, "knots: expected a whole number of at least 1, got 0"),
         ({"knots": 21}, "knots: expected at most the horizon, 20, got 21"),
         ({"temperature": 0.0}, "temperature: expected a positive number, got 0.0"),
     ],
@@ -197,14 +197,14 @@ def test_wrong_options_are_told(options, told):
 def test_noise_without_bounds_has_to_be_given():
     with pytest.raises(NewtonsimError, match="noise: give a number, since control 0 has no bounds"):
         optimize.CEM(cart_problem("cpu", bounds=None))
-    with pytest.raises(NewtonsimError, match=r"elites: expected a share of at most 1, got 2\.0"):
+    with pytest.raises(NewtonsimError, match=r"elites: expected a fraction of at most 1, got 2\.0"):
         optimize.CEM(cart_problem("cpu"), elites=2.0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"iterations": 0}, "iterations: expected a whole number from 1 on, got 0"),
+        ({"iterations": 0}, "iterations: expected a whole number of at least 1, got 0"),
         ({"controls": np.zeros((3, 1))}, r"controls: expected shape \(20, 1\) or \(1,\), got \(3, 1\)"),
         ({"controls": [math.inf]}, "controls: expected finite numbers, got inf"),
         ({"start": ([0.0, 0.0], [0.0])}, r"start: joint_q: expected shape \(1,\), got \(2,\)"),

@@ -123,7 +123,7 @@ def test_what_policies_see():
 
 
 def test_wrong_arguments_are_told():
-    with pytest.raises(NewtonsimError, match="worlds: expected a whole number from 1 on, got 0"):
+    with pytest.raises(NewtonsimError, match="worlds: expected a whole number of at least 1, got 0"):
         optimize.SHAC(cart_problem(), worlds=0)
     with pytest.raises(NewtonsimError, match=r"discount: expected a number between 0 and 1, got 1\.5"):
         optimize.SHAC(cart_problem(), discount=1.5)
@@ -132,7 +132,7 @@ def test_wrong_arguments_are_told():
     with pytest.raises(NewtonsimError, match=r"starts: expected finite numbers of shapes"):
         optimize.SHAC(cart_problem(), starts=lambda n, rng: (np.zeros((n, 2)), np.zeros((n, 1))))
     for cost, told in (
-        (optimize.ControlRateCost(1.0), "a policy does not know the control before"),
+        (optimize.ControlRateCost(1.0), "a policy does not know the previous control"),
         (
             optimize.JointCost(1.0, joint_q=np.zeros((4, 1))),
             "JointCost: a policy needs references of one row",
@@ -144,5 +144,5 @@ def test_wrong_arguments_are_told():
     final = optimize.Problem(
         small.cart(), [optimize.JointCost(final_position=1.0)], 4, small.H, bounds=(-1, 1)
     )
-    with pytest.raises(NewtonsimError, match="costs: SHAC needs costs along the way"):
+    with pytest.raises(NewtonsimError, match="costs: SHAC needs running costs"):
         optimize.SHAC(final, worlds=2).train(1)

@@ -103,10 +103,12 @@ def test_the_search_turns_back_from_what_is_not_finite(device):
 
 def test_wrong_arguments_are_told():
     shooting = optimize.Shooting(cart_problem("cpu"))
-    with pytest.raises(NewtonsimError, match="iterations: expected a whole number from 1 on, got 0"):
+    with pytest.raises(NewtonsimError, match="iterations: expected a whole number of at least 1, got 0"):
         shooting.solve(iterations=0)
     for wrong in (-1.0, math.nan, "x"):
-        with pytest.raises(NewtonsimError, match=f"tolerance: expected a number from 0 on, got {wrong!r}"):
+        with pytest.raises(
+            NewtonsimError, match=f"tolerance: expected a number of at least 0, got {wrong!r}"
+        ):
             shooting.solve(tolerance=wrong)
     with pytest.raises(NewtonsimError, match="checkpoint: expected"):
         optimize.Shooting(cart_problem("cpu"), checkpoint="none")

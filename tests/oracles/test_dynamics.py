@@ -227,9 +227,9 @@ def test_wrong_arrays_are_refused(device: str):
     one = wp.zeros((1, n, n), dtype=float, device=device)
     vector = wp.zeros(n, dtype=float, device=device)
     for few in ((one,), (one, one), one):
-        with pytest.raises(NewtonsimError, match="out: expected 2 different arrays, got "):
+        with pytest.raises(NewtonsimError, match="out: expected 2 distinct arrays, got "):
             quantities.inverse_dynamics_derivatives(state, vector, out=few)
-    with pytest.raises(NewtonsimError, match="damping: expected a number not below 0, got -1"):
+    with pytest.raises(NewtonsimError, match="damping: expected a number of at least 0, got -1"):
         quantities.operational_inertia(state, damping=-1.0)
     with pytest.raises(NewtonsimError, match="model: expected a finalized Model, got ModelBuilder"):
         dynamics.Dynamics(newtonsim.ModelBuilder())

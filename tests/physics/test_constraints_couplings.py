@@ -234,9 +234,9 @@ def test_shapes_of_a_loop_pass_through_each_other_unless_asked(device: str):
 
 
 BAD = {
-    "itself": (lambda b: b.add_constraint_weld(0, 0), "connects body 0 with itself"),
-    "world": (lambda b: b.add_constraint_connect(-1, -1), "connects body -1 with itself"),
-    "type": (lambda b: b.add_loop_joint(JointType.FREE, 0, 1), "FREE closes no loop"),
+    "itself": (lambda b: b.add_constraint_weld(0, 0), "connects body 0 to itself"),
+    "world": (lambda b: b.add_constraint_connect(-1, -1), "connects body -1 to itself"),
+    "type": (lambda b: b.add_loop_joint(JointType.FREE, 0, 1), "FREE cannot close a loop"),
     "axes": (lambda b: b.add_loop_joint(JointType.REVOLUTE, 0, 1), "takes \\(linear, angular\\) axes"),
     "limits": (
         lambda b: b.add_loop_joint(
@@ -244,7 +244,7 @@ BAD = {
         ),
         "several angular axes",
     ),
-    "joint": (lambda b: b.add_constraint_coupling(7, 0), "7 is no joint"),
+    "joint": (lambda b: b.add_constraint_coupling(7, 0), "7 is not a joint"),
     "axis": (lambda b: b.add_constraint_coupling(0, 1, axis=1), "has no axis 1"),
     "same": (lambda b: b.add_constraint_coupling(0, 0), "coupled to itself"),
     "long": (lambda b: b.add_constraint_coupling(0, 1, range(6)), "1 to 5 coefficients"),
@@ -271,7 +271,7 @@ def test_unknown_options_are_refused():
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda b: b.constraint_child.__setitem__(0, 9), "constraint 'lock': child 9 is no body"),
+        (lambda b: b.constraint_child.__setitem__(0, 9), "constraint 'lock': child 9 is not a valid body"),
         (lambda b: b.constraint_type.__setitem__(0, 5), "constraint 'lock': its type"),
         (lambda b: b.constraint_distance_lower.__setitem__(0, 2.0), "least distance is above"),
         (lambda b: b.constraint_axis_dim.__setitem__(0, (0, 1)), "its axes do not follow"),

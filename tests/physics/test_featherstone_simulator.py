@@ -108,7 +108,7 @@ def test_wrong_arguments_are_refused(device):
         make(model).reset(np.array([True]))
     with pytest.raises(NewtonsimError, match="booleans"):
         make(model).reset(np.arange(3))
-    with pytest.raises(ValueError, match="not below 0"):
+    with pytest.raises(ValueError, match="of at least 0"):
         make(model).step(-1)
     other = falling_box(device)
     solver, state = newtonsim.FeatherstoneSolver(model), other.state()

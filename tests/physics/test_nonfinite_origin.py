@@ -65,7 +65,7 @@ def test_the_first_step_is_named_however_late_the_host_looks(late: int, device):
     broken(simulator, "joint_f", 8 + 1)  # the elbow of world 1: 8 degrees of freedom a world
     text = warning_of(simulator, late)
     # two steps of the solver in each of seven
-    assert re.search(r"finite \(NaN or infinite\): 1; it began in world 1, in step 15 of the solver", text)
+    assert re.search(r"finite \(NaN or infinite\): 1; it started in world 1, in step 15 of the solver", text)
     assert "with the tree of body 'upper', by its state, forces or inputs" in text
 
 
@@ -74,7 +74,7 @@ def test_the_joint_of_a_wrench_is_named(device):
     simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), DT)
     broken(simulator, "body_f", 6 * (3 + 1) + 5)  # body 1 of world 1 is the lower link
     text = warning_of(simulator)
-    assert "began in world 1, in step 1 of the solver, with the tree of body 'upper'" in text
+    assert "started in world 1, in step 1 of the solver, with the tree of body 'upper'" in text
     assert "by its state, forces or inputs at joint 'elbow'" in text
 
 
@@ -128,13 +128,13 @@ def test_the_row_that_broke_is_named(family: str | None, told: str, device):
 def test_a_world_that_was_reset_begins_anew(device):
     simulator = featherstone(device)
     broken(simulator, "joint_f", 0)
-    assert "began in world 0, in step 1 " in warning_of(simulator)
+    assert "started in world 0, in step 1 " in warning_of(simulator)
     broken(simulator, "joint_f", 0, 0.0)
     simulator.reset(np.array([True, False, False]))
     simulator.step(4)
     broken(simulator, "joint_f", 8 + 2)  # the ball of world 1
     text = warning_of(simulator)
-    assert "began in world 1, in step 11 of the solver, with the tree of body 'ball'" in text
+    assert "started in world 1, in step 11 of the solver, with the tree of body 'ball'" in text
 
 
 @pytest.mark.parametrize("kind", [newtonsim.XPBDSolver, newtonsim.SemiImplicitSolver])
@@ -143,7 +143,7 @@ def test_solvers_of_bodies_name_the_body(kind: type, device):
     simulator = newtonsim.Simulator(model, kind(model), DT)
     simulator.step(2)
     broken(simulator, "body_f", 6 * (3 + 2) + 4)  # the ball of world 1
-    assert "began in world 1, in step 3 of the solver, with body 'ball'; " in warning_of(simulator)
+    assert "started in world 1, in step 3 of the solver, with body 'ball'; " in warning_of(simulator)
 
 
 def test_particles_are_named(device):
@@ -153,4 +153,4 @@ def test_particles_are_named(device):
     model = builder.finalize(device)
     simulator = newtonsim.Simulator(model, newtonsim.XPBDSolver(model), DT)
     broken(simulator, "particle_f", 3 * 2)
-    assert "began in world 0, in step 1 of the solver, with particle 2; " in warning_of(simulator)
+    assert "started in world 0, in step 1 of the solver, with particle 2; " in warning_of(simulator)

@@ -201,7 +201,7 @@ def test_wrong_pairs_and_condims_name_the_shape():
         builder.finalize("cpu")
     builder.shape_condim[ball] = 0
     builder.add_contact_pair(ball, 7)
-    with pytest.raises(newtonsim.ModelError, match=r"contact pair 0: shapes 7 is no shape"):
+    with pytest.raises(newtonsim.ModelError, match=r"contact pair 0: shapes 7 is not a valid shape"):
         builder.finalize("cpu")
 
 

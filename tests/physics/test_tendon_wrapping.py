@@ -172,7 +172,7 @@ FILES = {
     "'cube' is neither": '<geom geom="cube"/><site site="s2"/>',
     "the geom 'none' is not defined": '<geom geom="none"/><site site="s2"/>',
     "the site 'none' is not defined": '<geom geom="ball" sidesite="none"/><site site="s2"/>',
-    "has to be between two sites": '<site site="s2"/><geom geom="ball"/>',
+    "must be between two sites": '<site site="s2"/><geom geom="ball"/>',
 }
 
 

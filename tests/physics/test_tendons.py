@@ -202,8 +202,8 @@ WRONG = {
     "fewer than two points": lambda b: b.add_tendon_spatial([(0, (0, 0, 0)), 2.0, (1, (0, 0, 0))]),
     "divisor -1": lambda b: b.add_tendon_spatial([(0, (0, 0, 0)), (1, (0, 0, 0)), -1.0]),
     "lower limit 1 is above upper limit 0": lambda b: b.add_tendon_fixed(AXES, limit_lower=1, limit_upper=0),
-    "axis 9 is no axis": lambda b: b.add_tendon_fixed([(9, 1.0)]),
-    "axis -1 is no axis": lambda b: b.add_tendon_fixed([(-1, 1.0)]),
+    "9 is not a valid axis": lambda b: b.add_tendon_fixed([(9, 1.0)]),
+    "-1 is not a joint axis": lambda b: b.add_tendon_fixed([(-1, 1.0)]),
     "up to five coefficients, got 6": lambda b: b.add_tendon_equality(
         b.add_tendon_fixed(AXES), coefficients=[0.0] * 6
     ),
@@ -225,7 +225,7 @@ def test_other_solvers_name_tendons(solver: type):
     builder.add_tendon_fixed(AXES, stiffness=1.0)
     model = builder.finalize("cpu")
     state = model.state()
-    with pytest.warns(newtonsim.UnsupportedElementWarning, match="leaves out tendons"):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="ignores tendons"):
         solver(model).step(model, state, state, None, None, 0.01)
 
 

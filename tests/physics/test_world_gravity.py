@@ -209,14 +209,16 @@ def test_what_is_not_per_world_is_refused(device: str):
     builder.replicate(scene(), 2, spacing=(0.0, 0.0, 0.0))
     builder.add_particle((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 1.0)
     shared = builder.finalize(device)
-    with pytest.raises(ModelError, match="gravity: worlds cannot differ in it, particle 0 belongs to none"):
+    with pytest.raises(
+        ModelError, match="gravity: cannot differ between worlds, since particle 0 belongs to none"
+    ):
         shared.gravity = DOWN[:2]
     shared.gravity = DOWN[0]
 
 
 def test_a_file_has_the_gravity_of_one_world(device: str, tmp_path):
     model = joined(device)
-    with pytest.raises(ModelError, match="gravity: worlds differ in it"):
+    with pytest.raises(ModelError, match="gravity: it differs between worlds"):
         export_mjcf(model, tmp_path / "all.xml")
     export_mjcf(model, tmp_path / "one.xml", world=1)
     read = ModelBuilder(up_vector=(0.0, 0.0, 1.0))

@@ -394,7 +394,7 @@ def test_wrong_requests(device):
         query.bodies(3)
     with pytest.raises(ModelError, match="whole numbers"):
         query.shapes(0.5)
-    with pytest.raises(ModelError, match="do not go together"):
+    with pytest.raises(ModelError, match="cannot be broadcast together"):
         query.closest(query.bodies([0, 1]), query.bodies([0, 1, 2]))
     with pytest.raises(ModelError, match="out"):
         query.closest(query.bodies(0), query.bodies(1), out=newtonsim.queries.ClosestPoints((3,)))

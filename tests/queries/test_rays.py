@@ -418,7 +418,7 @@ def test_directions_of_any_length(device):
         query.rays((0.0, 0.0, 0.0), (0.0, 1.0, 0.0), mask=-1)
     with pytest.raises(ModelError, match="ignored_body"):
         query.rays((0.0, 0.0, 0.0), (0.0, 1.0, 0.0), ignored_body=1)
-    with pytest.raises(ModelError, match="do not go together"):
+    with pytest.raises(ModelError, match="cannot be broadcast together"):
         query.rays(np.zeros((2, 3)), np.ones((3, 3)))
     hits = query.rays(wp.zeros(2, dtype=wp.vec3, device=device), wp.zeros(2, dtype=wp.vec3, device=device))
     assert not hits.hit.any()

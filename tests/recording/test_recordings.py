@@ -192,14 +192,14 @@ def test_other_files_are_refused(content, tmp_path):
 
 def test_wrong_input_is_refused_before_anything_is_written(tmp_path):
     model, path = everything(0).finalize("cpu"), tmp_path / "a.nsr"
-    with pytest.raises(RecordingError, match="'joint_w' is no array of a state; did you mean"):
+    with pytest.raises(RecordingError, match="'joint_w' is not an array of a state; did you mean"):
         Recorder(path, model, fields=["joint_w"])
     with pytest.raises(RecordingError, match="keeps no contact forces"):
         Recorder(path, model, solver=newtonsim.SemiImplicitSolver(robots("ant.xml").finalize("cpu")))
     assert not path.exists()
     recorder = Recorder(path, model)
     recorder.record(model.state(), 1.0)
-    for time, message in ((0.5, "before 1 s"), (np.nan, "no finite number"), ("t", "'t' is no finite")):
+    for time, message in ((0.5, "before 1 s"), (np.nan, "not a finite number"), ("t", "'t' is not a finite")):
         with pytest.raises(RecordingError, match=message):
             recorder.record(model.state(), time)
     with pytest.raises(newtonsim.ModelError, match="got a NoneType"):
@@ -219,7 +219,7 @@ def test_wrong_input_is_refused_before_anything_is_written(tmp_path):
     for index in ("a", 0.0, True):
         with pytest.raises(RecordingError, match="expected a whole number"):
             recording.load(index)
-    with pytest.raises(RecordingError, match="nan is no time"):
+    with pytest.raises(RecordingError, match="nan is not a number"):
         recording.at(np.nan)
     with pytest.raises(IndexError, match="frame 1 of 1"):
         recording.load(1)

@@ -232,7 +232,7 @@ def test_bad_arguments(tmp_path):
         "up_axis: expected X, Y or Z": {"up_axis": "W"},
         "scaling: expected a positive": {"scaling": 0.0},
         "fps: expected a positive": {"fps": -1},
-        "ends in .usd": {"path": tmp_path / "a.txt"},
+        "must end in .usd": {"path": tmp_path / "a.txt"},
         "there is no folder": {"path": tmp_path / "none" / "a.usd"},
         "world 3: the model has 1": {"worlds": [3]},
         "world 0 is listed twice": {"worlds": [0, 0]},

@@ -93,16 +93,45 @@ def test_self_collision_is_of_the_same_shapes_as_in_mujoco(name: str):
     engines = importlib.import_module("engines.robots")
     task = importlib.import_module("tasks.robots").load_task(name, 1, self_collision=True)
     peer = importlib.import_module("engines.mujoco_models").mujoco_model(task)
-    body, above = peer.body_weldid[peer.geom_bodyid], peer.body_weldid[peer.body_parentid]
-    touch = (peer.geom_contype[:, None] & peer.geom_conaffinity) != 0
-    apart = body[:, None] != body
-    near = (above[body][:, None] == body) | (above[body] == body[:, None])
-    apart &= ~near | (body[:, None] == 0) | (body == 0)
-    pairs = np.argwhere((touch | touch.T) & apart)
+    pairs = importlib.import_module("engines.mujoco_models").mujoco_pairs(peer)
     expected = {frozenset((peer.geom(a).name, peer.geom(b).name)) for a, b in pairs}
     ours = engines.NewtonsimRobots(task, threads=1).model
     found = {frozenset(ours.shape_key[s] for s in pair) for pair in ours.shape_contact_pairs.numpy()}
     assert found == expected
+
+
+@pytest.mark.parametrize("self_collision", [False, True])
+def test_unequal_work_has_no_ratio(self_collision: bool, capsys):
+    """MuJoCo tests 126 pairs of the humanoid's shapes; ours, by default, only the 17 with the ground."""
+    pytest.importorskip("mujoco")
+    engines, robots = importlib.import_module("engines.robots"), importlib.import_module("robots")
+    task = importlib.import_module("tasks.robots").load_task("humanoid", 2, self_collision=self_collision)
+    makers = [engines.NewtonsimRobots(task, threads=1), engines.MujocoRobots(task, 1, "EULER", "NEWTON")]
+    makers.append(engines.MujocoRobots(task, 1, "RK4", "NEWTON"))
+    for engine in makers:
+        engine.run(240, None)
+    unequal = robots.unequal_work({engine.name: engine for engine in makers})
+    assert unequal["newtonsim"] == []
+    assert unequal["MuJoCo EULER, NEWTON"] == ([] if self_collision else ["126 pairs against 17"])
+    assert "4 evaluations per step against 1" in unequal["MuJoCo RK4, NEWTON"]
+    same = {"robot": "humanoid", "motion": "settled", "worlds": 2, "spread": 0.0, "restless": 0.0}
+    same |= {"threads": 1, "microseconds": 1.0, "steps_per_second": 1.0e6}
+    robots.show([same | {"engine": name, "unequal": "; ".join(how)} for name, how in unequal.items()])
+    shown = capsys.readouterr().out
+    row = next(line for line in shown.splitlines() if line.startswith("MuJoCo EULER"))
+    assert ("1.00x" in row) == self_collision
+    assert ("no ratio to MuJoCo EULER, NEWTON, whose work differs: 126 pairs" in shown) != self_collision
+
+
+def test_work_differs_by_shapes_steps_and_stop():
+    work = importlib.import_module("tasks.work")
+    ball = work.Work(1, (("plane", ()), ("sphere", (0.1,))), 0.01, 1, work.CONVERGED)
+    assert (
+        ball.differences(work.Work(1, (("sphere", (0.10001,)), ("plane", ())), 0.01, 1, work.CONVERGED)) == []
+    )
+    other = work.Work(1, (("sphere", (0.2,)), ("plane", ())), 0.005, 1, "with 50 iterations")
+    assert len(ball.differences(other)) == 3
+    assert len(ball.differences(work.Work(None, None, 0.01, 1, work.CONVERGED))) == 1
 
 
 def test_the_made_up_humanoid_is_the_same_in_mujoco():

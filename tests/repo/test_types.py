@@ -27,7 +27,7 @@ from newtonsim.scene.arrays import (
 
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pyright"]
 
-MOST_UNCHECKED = 162
+MOST_UNCHECKED = 161
 """Files that are not checked yet; lower it when one leaves the list, and never raise it."""
 
 FACES = (

@@ -131,7 +131,7 @@ def test_command_line(monkeypatch, tmp_path, capsys):
     assert asked == {"count": 2, "address": "10.0.0.1:6379"}
     assert (tmp_path / "policy.onnx").exists()
     assert main([*command, "--ray-address", "10.0.0.1:6379"]) == 2
-    assert "--ray-address: it takes --ray-workers N" in capsys.readouterr().err
+    assert "--ray-address also requires --ray-workers N" in capsys.readouterr().err
 
 
 def test_errors_of_workers_are_those_of_one_process(cluster, tmp_path, capsys):
@@ -142,7 +142,7 @@ def test_errors_of_workers_are_those_of_one_process(cluster, tmp_path, capsys):
     assert capsys.readouterr().err.splitlines()[-1] == here
     assert "max_episode_steps" in here
     assert main([*command, "--folder", str(tmp_path / "few"), "--num-envs", "2", "--ray-workers", "3"]) == 2
-    assert "workers: expected from 1 to 2, a world for each, got 3" in capsys.readouterr().err
+    assert "workers: expected 1 to 2, at least one world for each, got 3" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_study_that_was_stopped_goes_on(tmp_path):
     )
     assert len(calls) == 5
     for other in ({"number": np.arange(10) + 1}, {"other": np.arange(10)}, {"number": np.arange(10.0)}):
-        with pytest.raises(NewtonsimError, match=r"study.db: made with other parameters"):
+        with pytest.raises(NewtonsimError, match=r"study.db: created with other parameters"):
             newtonsim.sweep(evaluate, other, batch=3, resume=path)
     with pytest.raises(NewtonsimError, match=r"study.db: expected batches of 2, found 3"):
         newtonsim.sweep(evaluate, NUMBERS, batch=2, resume=path)
@@ -239,5 +239,5 @@ def test_the_arm_of_the_document_is_identified(tmp_path):
 
 def test_without_ray_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(NewtonsimError, match=r"workers: they need Ray, pip install 'newtonsim\[ray\]'"):
+    with pytest.raises(NewtonsimError, match=r"workers: Ray is required: pip install 'newtonsim\[ray\]'"):
         newtonsim.sweep(sweep_studies.refuses_six, NUMBERS, workers=2)

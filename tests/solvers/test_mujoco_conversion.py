@@ -347,7 +347,7 @@ def test_misspelt_option_and_foreign_data():
     with pytest.raises(ModelError, match="cannot write"):
         MuJoCoSolver(model, use_mujoco=True, save_to_mjcf="/nowhere/at/all.xml")
     empty = mujoco.MjModel.from_xml_string("<mujoco/>")
-    with pytest.raises(ModelError, match="not made from this model"):
+    with pytest.raises(ModelError, match="not created from this model"):
         MuJoCoSolver.update_mjc_data(mujoco.MjData(empty), model)
 
 

@@ -87,7 +87,7 @@ def shift_one_wall(builder):
         (shift_one_wall, "world 1 is not world 0 moved"),
         (lambda b: b.add_builder(ModelBuilder()), "world 2 has 0 elements of kind 'body'"),
         (lambda b: b.shape_collision_filter_pairs.add((4, 6)), "filter_pairs: world 1"),
-        (lambda b: b.add_shape_box(-1, hx=1.0, hy=1.0, hz=0.1, key="table"), "'table': worlds stand at"),
+        (lambda b: b.add_shape_box(-1, hx=1.0, hy=1.0, hz=0.1, key="table"), "'table': worlds are at"),
     ],
 )
 def test_worlds_that_are_no_copies(change, message):
@@ -258,7 +258,7 @@ def check_static_methods(model, state, path: str) -> None:
     back = model.state()
     MuJoCoSolver.update_newton_state(model, back, mjw_data)
     np.testing.assert_allclose(back.body_q.numpy(), state.body_q.numpy(), atol=1e-5)
-    with pytest.raises(ModelError, match="one world, the model has 3"):
+    with pytest.raises(ModelError, match="one world, but the model has 3"):
         MuJoCoSolver.update_newton_state(model, back, mj_data)
     given = MuJoCoSolver(model, mjw_model=mjw_model, mjw_data=mjw_data)
     assert given.mjw_data is mjw_data

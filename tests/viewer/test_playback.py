@@ -140,7 +140,7 @@ def test_a_taken_port_gives_way_and_a_closed_one_is_free(simulator):
     ("arguments", "message"),
     [
         ({"port": 70000}, "0 to 65535, got 70000"),
-        ({"host": "no.such.host.invalid"}, "is no address"),
+        ({"host": "no.such.host.invalid"}, "is not an address"),
         ({"host": "203.0.113.7"}, "cannot listen on 203.0.113.7"),
         ({"rate": 0.0}, "above 0, got 0"),
     ],

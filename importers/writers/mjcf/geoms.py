@@ -58,7 +58,7 @@ class GeomWriter:
             kinds = kinds_of(table)
         if len(kinds.touch) > _MAX_KINDS:
             raise ModelError(
-                f"the shapes are of {len(kinds.touch)} kinds of contact, MJCF distinguishes {_MAX_KINDS}"
+                f"the shapes have {len(kinds.touch)} kinds of contact, but MJCF distinguishes {_MAX_KINDS}"
             )
         return kinds
 
@@ -146,7 +146,7 @@ class GeomWriter:
             return {"type": _ROUND[kind], "size": numbers(scale[:2])}, Z_TO_Y
         if kind == GeoType.PLANE:
             if scale[:2].any():
-                self.report.approximated(shape.key, "a plane with bounds becomes one without")
+                self.report.approximated(shape.key, "a bounded plane becomes infinite")
             return {"type": "plane", "size": numbers([*(0.5 * scale[:2]), 1.0])}, Z_TO_Y
         if kind == GeoType.HFIELD and scale[1] > 0.0:
             return self._field(shape)

@@ -118,7 +118,7 @@ class TendonWriter:
         mode = int(given["mode"])
         tag, gains = drive_attributes(mode, given["target_ke"], given["target_kd"], given["effort_limit"])
         if mode == JointMode.TARGET_POSITION and given["offset"] != 0.0:
-            self.report.approximated(name, f"ctrl is the control input less {given['offset']:g}")
+            self.report.approximated(name, f"ctrl is the control input minus {given['offset']:g}")
         element(section, tag, {"name": name, "tendon": name} | gains)
 
     def _write_equalities(self) -> None:

@@ -200,7 +200,7 @@ class _UrdfWriter:
         if joint.kind == JointType.DISTANCE:
             self.report.unsupported(joint.key, "a distance becomes a floating joint without limits")
         if joint.parent >= 0 or not np.array_equal(joint.q, [0.0] * 6 + [1.0]):
-            message = "a floating joint below the root starts where the reader puts it"
+            message = "a floating joint below the root starts where the reader places it"
             self.report.approximated(joint.key, message)
         return "floating"
 
@@ -238,7 +238,7 @@ class _UrdfWriter:
         follower, leader = (None if place is None else self.axes.get(place) for place in constraint.coupled)
         linear = constraint.kind == ConstraintType.COUPLING and not constraint.coefficients[2:].any()
         if not (linear and follower and leader and constraint.enabled):
-            self.report.unsupported(constraint.key, "a constraint that is no linear coupling of two joints")
+            self.report.unsupported(constraint.key, "a constraint other than a linear coupling of two joints")
             return None
         own = self.elements[follower[0]]
         if own.find("mimic") is not None:

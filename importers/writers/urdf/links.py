@@ -71,7 +71,7 @@ class ShapeWriter:
             visual = self._part(link, "visual", name, pose, tag, attributes)
             self._write_material(visual, shape)
         elif not shape.is_collider:
-            self.report.ignored(name, "a shape that neither collides nor is seen is left out")
+            self.report.ignored(name, "a shape that neither collides nor is visible is left out")
         if shape.is_collider:
             self._part(link, "collision", name, pose, tag, attributes)
 

@@ -18,11 +18,11 @@ class InvertedDoublePendulum(RobotTask):
     """Balance two poles, one on the other, by a force of up to 500 N on their cart.
 
     Observation (9): position of the cart [m], sines of both angles, cosines of both, velocities of cart and
-    angles cut off at ±10, and a zero, where gymnasium has the force of the cart's stops, which are out of
-    reach in episodes that go on. The reward is `healthy_reward` while the tip is above 1 m, less
-    0.01 x² + (z - 2)² of the tip [m] and 0.001 and 0.005 times the squared angular velocities. The episode
-    ends when the tip is at 1 m or below. It starts upright with uniform noise of `reset_noise_scale` on
-    coordinates and normal noise on velocities.
+    angles clipped to ±10, and a zero where gymnasium has the force of the cart's stops, which cannot be
+    reached within an episode. The reward is `healthy_reward` while the tip is above 1 m, minus 0.01 x² + (z -
+    2)² of the tip [m] and 0.001 and 0.005 times the squared angular velocities. The episode ends when the tip
+    is at 1 m or below. It starts upright with uniform noise of `reset_noise_scale` on coordinates and
+    Gaussian noise on velocities.
 
     Source: gymnasium's InvertedDoublePendulum-v5.
     """
@@ -52,9 +52,9 @@ class Reacher(RobotTask):
     """Bring the tip of an arm of two links to a target.
 
     Observation (10): cosines of both angles, sines of both, target x and y [m], angular velocities [rad/s],
-    and the vector from the target to the tip [m]. The reward is less the distance between them, and less the
+    and the vector from the target to the tip [m]. The reward is minus the distance between them, minus the
     squared actions. Episodes only end by time, after 50 steps. They start with a target anywhere in a disk of
-    0.2 m, and little noise on the arm.
+    radius 0.2 m, and a little noise on the arm.
 
     Source: gymnasium's Reacher-v5.
     """

@@ -23,8 +23,8 @@ class CartPole(Task):
     """Balance a pole on a cart that is pushed to the left or to the right with 10 N, every 0.02 s.
 
     Observation: position of the cart [m], its velocity, angle of the pole from upright [rad], its velocity.
-    Reward 1 in each step. The episode ends when the pole leans by more than 12° or the cart is more than
-    2.4 m away, and is truncated after 500 steps. It starts with all four within ±0.05.
+    The reward is 1 in each step. The episode ends when the pole leans by more than 12° or the cart is more
+    than 2.4 m away, and is truncated after 500 steps. It starts with all four within ±0.05.
 
     The numbers are those of gymnasium's CartPole-v1; the pole here has a radius of 2 cm, and its equation of
     motion is not integrated by explicit Euler.

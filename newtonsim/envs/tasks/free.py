@@ -12,22 +12,22 @@ from newtonsim.envs.tasks.robots import RobotTask
 from newtonsim.kernels.envs import free as envs_free
 
 _BLOCKS = {"cinert": 10, "cvel": 6, "cfrc_ext": 6}
-"""Numbers of each body in the blocks of an observation."""
+"""Number of values of each body in the blocks of an observation."""
 
 
 class Walker(RobotTask):
     """Base of robots on a free joint.
 
     The reward is `forward_reward_weight` times the speed along x [m/s], plus `healthy_reward` if the height
-    of the torso is within `healthy_z_range`, less `ctrl_cost_weight` times the sum of the squared actions,
-    less `contact_cost_weight` times the sum of the squared wrenches of contacts. With
-    `terminate_when_unhealthy` the episode ends otherwise. It starts at the pose of the file with noise of
+    of the torso is within `healthy_z_range`, minus `ctrl_cost_weight` times the sum of the squared actions,
+    minus `contact_cost_weight` times the sum of the squared contact wrenches. With `terminate_when_unhealthy`
+    the episode ends if the height is outside. It starts at the pose of the file with noise of
     `reset_noise_scale`.
 
-    An observation begins with height and quaternion wxyz of the torso, the angles, velocity of the torso's
-    origin in world axes, its angular velocity in its own axes, and velocities of the angles. Blocks follow,
-    body by body, each if its option says so: `include_cinert_in_observation` inertia about the robot's centre
-    of mass in world axes (xx, yy, zz, xy, xz, yz), mass times offset (3), mass;
+    An observation starts with height and quaternion wxyz of the torso, the angles, velocity of the torso's
+    origin in world axes, its angular velocity in its own axes, and velocities of the angles. Then follow
+    blocks of values for each body, each if its option is set: `include_cinert_in_observation` inertia about
+    the robot's centre of mass in world axes (xx, yy, zz, xy, xz, yz), mass times offset (3), mass;
     `include_cvel_in_observation` angular velocity (3) and velocity (3) of the body's point at the robot's
     centre of mass; `include_qfrc_actuator_in_observation` torque of each motor;
     `include_cfrc_ext_in_observation` torque (3) about the robot's centre of mass and force (3) of contacts.
@@ -96,8 +96,8 @@ class Walker(RobotTask):
 class Ant(Walker):
     """Walk forward on four legs; see `Walker` for reward, options and observation.
 
-    Observation (105): the torso, eight angles, all velocities, and the wrenches of contacts on 13 bodies, cut
-    off at ±1. Actions drive hips and ankles with up to 150 N m.
+    Observation (105): the torso, eight angles, all velocities, and the contact wrenches on 13 bodies, clipped
+    to ±1. Actions drive hips and ankles with up to 150 N m.
 
     Source: gymnasium's Ant-v5, after Schulman et al., "High-dimensional continuous control using generalized
     advantage estimation", 2015.

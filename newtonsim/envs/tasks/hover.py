@@ -1,4 +1,4 @@
-"""A drone that flies to a point and stays there, put together of terms."""
+"""A drone that flies to a point and stays there, composed of terms."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class Hover(TermTask):
     """Fly to a point and stay there: any robot with rotors.
 
     The point is within 0.5 m of 1.2 m above the origin; an episode starts within `offset` of it, tilted by up
-    to `tilt` [rad]. Actions within ±1 are the thrusts of the rotors from 0 to the greatest, 100 times a
+    to `tilt` [rad]. Actions within ±1 are the thrusts of the rotors from 0 to the largest, 100 times a
     second.
 
     Observations: "target" (from the base to the point, world axes), "axes" (rotation matrix), "velocity",
-    "spin" (axes of the base) and "actions". Rewards: "near_target", "be_upright"; less "spinning", "jerking".
+    "spin" (axes of the base) and "actions". Rewards: "near_target", "be_upright", minus "spinning",
+    "jerking".
     Ends: the base is "far" from the point (2 m) or "low" (0.05 m). The goal is reached within 5 cm.
     """
 

@@ -32,8 +32,9 @@ class ArmTask(Task):
 
     Position drives hold the arm. Actions within ±1 change the targets of its seven drives by up to
     `action_scale` [rad], 25 times a second, within the limits of the joints. Episodes only end by time. They
-    start near a pose with the hand in front and down, with uniform noise of `reset_noise_scale` [rad] on the
-    angles. "is_success" in the infos says whether flange or cube is within 0.05 m of the target.
+    start near a pose with the hand in front of the arm and pointing down, with uniform noise of
+    `reset_noise_scale` [rad] on the angles. "is_success" in the infos says whether the flange or the cube is
+    within 0.05 m of the target.
     """
 
     dt = 0.005
@@ -70,7 +71,7 @@ class ArmTask(Task):
         return Motors(list(range(self.actions)), ones, [-1.0] * self.actions, ones)
 
     def furnish(self, builder: ModelBuilder) -> None:
-        """Add what the task needs beside the arm."""
+        """Add what the task needs in addition to the arm."""
 
     def _add_marker(self, builder: ModelBuilder) -> None:
         """Add the ball that shows where the target is."""
@@ -101,8 +102,8 @@ class ArmReach(ArmTask):
 
     Observation (23): angles [rad] (7), their rates [rad/s] (7), position of the flange [m] (3), of the target
     (3), and the vector from the one to the other (3). The target is anywhere in a box of 0.4 m by 0.8 m by
-    0.5 m in front of the arm. The reward is less the distance, or with `reward_type="sparse"` -1 while it is
-    more than 0.05 m and 0 then. Episodes last for 50 actions, 2 s.
+    0.5 m in front of the arm. The reward is minus the distance, or with `reward_type="sparse"` -1 while the
+    distance exceeds 0.05 m and 0 otherwise. Episodes last for 50 actions, 2 s.
 
     Source: reward, time of an action and length are those of FetchReach of Plappert et al., "Multi-goal
     reinforcement learning: challenging robotics environments and request for research", 2018, with
@@ -133,8 +134,8 @@ class ArmReach(ArmTask):
 class ArmPick(ArmTask):
     """Pick up a cube from the table and bring it to a goal; see `ArmTask` for the first seven actions.
 
-    The eighth action says how far the two coupled fingers are to open, -1 for closed. The cube, 40 mm and
-    0.1 kg, starts anywhere within 0.2 m by 0.3 m, turned by up to 45°.
+    The eighth action sets the opening of the two coupled fingers, -1 for closed. The cube, 40 mm wide, 0.1
+    kg, starts anywhere within 0.2 m by 0.3 m, turned by up to 45°.
 
     Observation (41): angles of the arm [rad] (7), their rates (7), distance of a finger from the middle [m]
     and its rate, the point between the fingertips (3), the cube's place (3), quaternion xyzw (4), velocity
@@ -142,9 +143,9 @@ class ArmPick(ArmTask):
     cube to the goal (3).
 
     The reward is 1 - tanh(10 d) with d [m] from fingertips to cube, plus 0.25 if the cube is grasped; 2.25
-    once it is 0.04 m above the table, plus 1 - tanh(5 g) with g [m] from cube to goal. Grasped means that it
-    is within 15 mm of the fingertips and keeps them 2 mm or more from closing. Episodes last for 150 actions,
-    6 s.
+    once it is 0.04 m above the table, plus 1 - tanh(5 g) with g [m] from cube to goal. The cube is grasped if
+    it is within 15 mm of the fingertips and keeps them 2 mm or more from closing. Episodes last for 150
+    actions, 6 s.
 
     Source: the stages and their weights are those of Lift of Zhu et al., "robosuite: a modular simulation
     framework and benchmark for robot learning", 2020; goal and time of an action of FetchPickAndPlace, see
@@ -179,7 +180,7 @@ class ArmPick(ArmTask):
 
 
 def _add_gripper(builder: ModelBuilder, hand: int) -> None:
-    """Add a palm and two fingers that slide along x of the hand, the second as far as the first.
+    """Add a palm and two fingers that slide along x of the hand, the second coupled to the first.
 
     The fingers are 60 mm long; a drive closes them with up to 20 N.
     """

@@ -1,4 +1,4 @@
-"""Tasks that are observed through a camera."""
+"""Tasks observed through a camera."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from newtonsim.envs.tasks.cartpole import CartPole
 from newtonsim.envs.vision import PICTURE_OPTIONS, CameraSensor
 
 _DARK = (0.10, 0.12, 0.16, 1.0)
-"""Colour of what must stand out in grey pictures."""
+"""Colour of objects that must stand out in grey pictures."""
 
 
 _POLE_RADIUS = 0.05
-"""Of the pole in pictures [m], where that of the robot, 2 cm, is less than half a pixel."""
+"""Radius of the pole in pictures [m]; the robot's own, 2 cm, would be less than half a pixel."""
 
 
 class CartPoleVision(CartPole):
-    """`CartPole` seen by a camera that stands still and shows the whole track.
+    """`CartPole` seen by a fixed camera that shows the whole track.
 
     Observation: the last four pictures of 84 x 84 pixels in grey, the oldest first, so that velocities can be
-    told: (84, 84, 4) uint8; see `CameraSensor` for its options. All else is that of `CartPole`, which is
-    written to `buffers.view.obs` as well.
+        inferred: (84, 84, 4) uint8; see `CameraSensor` for its options. All else is as in `CartPole`, whose
+        observation is also written to `buffers.view.obs`.
     """
 
     name = "CartPoleVision"
@@ -49,8 +49,8 @@ class ReacherVision(Reacher):
     """`Reacher` seen by a camera above it, which shows all that the arm reaches.
 
     Observation: the last four pictures of 84 x 84 pixels in grey, the oldest first: (84, 84, 4) uint8; see
-    `CameraSensor` for its options. The target is dark. All else is that of `Reacher`, which is written to
-    `buffers.view.obs` as well.
+    `CameraSensor` for its options. The target is dark. All else is as in `Reacher`, whose observation is also
+    written to `buffers.view.obs`.
     """
 
     name = "ReacherVision"
@@ -75,6 +75,6 @@ def _picture_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shapes_of(builder: ModelBuilder, body: str) -> list[int]:
-    """Shapes of a body by its name."""
+    """Return the shapes of a body, given its name."""
     number = builder.body_key.index(body)
     return [shape for shape, owner in enumerate(builder.shape_body) if owner == number]

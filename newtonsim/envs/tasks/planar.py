@@ -16,9 +16,9 @@ class Runner(RobotTask):
     """Base of the planar runners.
 
     The reward is `forward_reward_weight` times the speed along x [m/s], plus `healthy_reward` if the robot is
-    healthy, less `ctrl_cost_weight` times the sum of the squared actions. Healthy is who has height, pitch,
-    and all further coordinates and velocities within bounds; with `terminate_when_unhealthy` the episode ends
-    otherwise. Fresh episodes begin at the pose of the file with noise of `reset_noise_scale`.
+    healthy, minus `ctrl_cost_weight` times the sum of the squared actions. A robot is healthy while its
+    height, pitch, and all other coordinates and velocities are within bounds; with `terminate_when_unhealthy`
+    the episode ends otherwise. Episodes start at the pose of the file with noise of `reset_noise_scale`.
     """
 
     memory_size = 1
@@ -69,7 +69,7 @@ class Hopper(Runner):
     """Hop forward on one leg; see `Runner` for reward and options.
 
     Observation (11): height and pitch of the torso, angles of thigh, knee and ankle, and the velocities of
-    these and of x, cut off at ±10. The episode ends when the height is below 0.7 m, the pitch beyond 0.2 rad,
+    these and of x, clipped to ±10. The episode ends when the height is below 0.7 m, the pitch beyond 0.2 rad,
     or another number beyond 100. Actions drive thigh, knee and ankle with up to 200 N m.
 
     Source: gymnasium's Hopper-v5, after Erez, Tassa and Todorov, "Infinite-horizon model predictive control
@@ -92,7 +92,7 @@ class Hopper(Runner):
 class Walker2d(Runner):
     """Walk forward on two legs in the plane; see `Runner` for reward and options.
 
-    Observation (17): height and pitch of the torso, six angles, and all velocities, cut off at ±10. The
+    Observation (17): height and pitch of the torso, six angles, and all velocities, clipped to ±10. The
     episode ends when the height leaves 0.8 to 2 m or the pitch is beyond 1 rad. Actions drive hips, knees and
     ankles with up to 100 N m.
 
@@ -115,7 +115,7 @@ class HalfCheetah(Runner):
     """Run as fast as possible on two sprung legs; see `Runner` for reward and options.
 
     Observation (17): height and pitch of the torso relative to the start, six angles, and all velocities. The
-    reward is the speed less 0.1 times the squared actions; episodes only end by time.
+    reward is the speed minus 0.1 times the squared actions; episodes only end by time.
 
     Source: gymnasium's HalfCheetah-v5, after Wawrzyński, "A cat-like robot real-time learning to run", 2009.
     """

@@ -15,23 +15,23 @@ _MAX_TILT = math.radians(60.0)
 
 
 class Quadruped(RobotTask):
-    """Walk on flat ground with a commanded velocity, by targets for twelve position drives.
+    """Walk on flat ground with a commanded velocity, by setting the targets of twelve position drives.
 
-    Each episode has a command: velocities forward and sideways [m/s] and of turning [rad/s], uniform within
-    `max_forward`, `max_sideways` and `max_turn` to both sides. Actions within ±1 shift the targets of the
+    Each episode has a command: forward and sideways velocity [m/s] and turning rate [rad/s], uniform within
+    plus and minus `max_forward`, `max_sideways` and `max_turn`. Actions within ±1 shift the targets of the
     drives from the home pose by up to `action_scale` [rad], 50 times a second.
 
     Observation (48), all in the axes of the trunk: its velocity [m/s] (3), angular velocity [rad/s] (3),
     direction of gravity (3); the command (3); angles from the home pose [rad] (12), their rates [rad/s] (12),
     the last actions (12).
 
-    The reward, times the step of 0.02 s, is exp(-error²/0.25) of the velocity, half of that of turning, less
-    2 times the squared vertical velocity, 0.05 times the squared rolling and pitching, 0.2 times the squared
-    sine of the tilt, and 0.01 times the squared changes of actions. The episode ends when the trunk is below
-    0.15 m or tilts by 60°, and is truncated after 20 s.
+    The reward, times the step of 0.02 s, is exp(-error²/0.25) of the velocity, plus half of the same of the
+    turning rate, minus 2 times the squared vertical velocity, 0.05 times the squared rolling and pitching,
+    0.2 times the squared sine of the tilt, and 0.01 times the squared changes of actions. The episode ends
+    when the trunk is below 0.15 m or tilts by 60°, and is truncated after 20 s.
 
     Source: the terms are those of Rudin et al., "Learning to walk in minutes using massively parallel deep
-    reinforcement learning", 2021, without those of torques, accelerations, collisions and air time.
+    reinforcement learning", 2021, without those for torques, accelerations, collisions and air time.
     """
 
     name = "Quadruped"

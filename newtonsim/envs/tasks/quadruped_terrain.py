@@ -23,20 +23,20 @@ class QuadrupedTerrain(Quadruped):
 
     The ground is one height field for all worlds: `levels` rows of square patches, from easy to hard, and a
     column for each of `kinds` (rough, hill, valley, stairs_down, stairs_up, blocks; see
-    `newtonsim.envs.terrain`). A world keeps the kind that it draws in its first episode, and begins that on
-    one of the first `first_levels` levels. An episode begins in the middle of a patch; when it is over, the
-    world moves up a level if the robot has come farther than half the side of a patch, and down if it has
-    come less than half as far as the command asked for in 20 s. From the highest level it goes on to any.
-    Without `curriculum` levels stay; `randomise={"terrain": (0, 1)}` draws them anew for each episode.
+    `newtonsim.envs.terrain`). A world keeps the kind that it draws in its first episode, which it starts on
+    one of the first `first_levels` levels. An episode starts in the middle of a patch; when it is over, the
+    world moves up a level if the robot has travelled farther than half the side of a patch, and down if it
+    has travelled less than half as far as commanded for 20 s. From the highest level it moves to a random
+    one. Without `curriculum` levels stay; `randomise={"terrain": (0, 1)}` draws them for each episode.
 
-    Commands have no turning but a heading, which the robot turns to at half the error per second; velocities
-    below 0.2 m/s stand for standing still.
+    Commands have a heading instead of a turning rate; the commanded rate is half the heading error per
+    second. Velocities below 0.2 m/s become zero.
 
-    Observation (235): that of `Quadruped`, and heights of the ground [m] on a grid of 17 x 11 points with
-    0.1 m between them, x by x, about the trunk and in its heading; 0 is the ground on which it would stand
-    upright, and they are cut off at ±1. `height_noise` is the standard deviation of noise on them [m].
+    Observation (235): that of `Quadruped`, and heights of the ground [m] on a grid of 17 x 11 points 0.1 m
+    apart, y varying fastest, about the trunk and in its heading; 0 is the ground on which it would stand
+    upright, and they are clipped to ±1. `height_noise` is the standard deviation of noise on them [m].
 
-    The reward is that of `Quadruped` without the term of the tilt. The episode ends when the trunk is less
+    The reward is that of `Quadruped` without the term for the tilt. The episode ends when the trunk is less
     than 0.15 m above the ground below it or tilts by 60°, and is truncated after 20 s.
 
     Source: curriculum, patches and height scan of Rudin et al., "Learning to walk in minutes using massively

@@ -21,12 +21,12 @@ _DRIVES = ("steer_left", "steer_right", "rear_left", "rear_right")
 
 
 class Racecar(RobotTask):
-    """Drive a car of one to ten to a ball of 1 m.
+    """Drive a car at scale 1:10 to a ball of 1 m.
 
     Observation (2): x and y of the ball in the frame of the car, x forward and y to the left [m]. Actions
     (2), 10 times a second: throttle, for up to `max_speed` [m/s] forward and backward, and steering, for up
     to `max_steer` [rad] to the left and to the right. With `discrete` there are nine: 3 t + s with t = 0, 1,
-    2 for backward, stop, forward, and s = 0, 1, 2 for right, straight, left. The reward is less the distance
+    2 for backward, stop, forward, and s = 0, 1, 2 for right, straight, left. The reward is minus the distance
     between the surfaces of chassis and ball [m]. Episodes end by time, after 10 s; they start with the ball 5
     to 7 m away in any direction.
 

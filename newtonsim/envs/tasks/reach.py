@@ -1,4 +1,4 @@
-"""Arms that bring their hand to a point, and a cube in it, put together of terms."""
+"""Arms that bring their hand, or a cube in it, to a point, composed of terms."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ _CUBE_HALF, _CUBE_MASS = 0.02, 0.1  # [m], [kg]
 
 
 class Reach(TermTask):
-    """Bring the hand to a point: any arm whose hand is named as its base.
+    """Bring the hand to a point: for any arm, with its hand given as the base.
 
-    The point is within `target_low` and `target_high` [m]; `tip` is what goes there, in the frame of the hand
-    [m]. Actions within ±1 move the targets of the drives on by up to `action_scale` [rad], 25 times a second.
+    The point is within `target_low` and `target_high` [m]; `tip` is the point that goes there, in the frame
+    of the hand [m]. Actions within ±1 move the targets of the drives by up to `action_scale` [rad], 25 times
+    a second.
 
     Observations: "angles", "rates", "target" (from the tip to the point), "actions". Rewards: "near_target",
-    "close" (the same, narrower); less "jerking" and "moving_joints". Episodes end by time, after 4 s. The
+    "close" (the same, narrower); minus "jerking" and "moving_joints". Episodes end by time, after 4 s. The
     goal is reached within 2 cm.
     """
 
@@ -88,8 +89,8 @@ class Reach(TermTask):
 class Lift(Reach):
     """Grasp a cube on the ground beside the arm, lift it, and bring it to a point.
 
-    Beside those of `Reach`, actions drive the fingers. Observations have "cube" (from the tip to the cube)
-    and "goal" (the point, from the origin), rewards "near_cube" and "bring_cube".
+    In addition to those of `Reach`, actions drive the fingers. Observations also have "cube" (from the tip to
+    the cube) and "goal" (the point, from the origin), rewards "near_cube" and "bring_cube".
     """
 
     name = "Lift"

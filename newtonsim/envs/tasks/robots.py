@@ -1,4 +1,4 @@
-"""What tasks of MJCF robots have in common."""
+"""Common base of tasks with MJCF robots."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RobotTask(Task):
         return Motors.of_report(report.actuators)
 
     def load(self, builder: ModelBuilder) -> ImportReport:
-        """Read the robot, and note whether its file has a ground of its own."""
+        """Read the robot, and record whether its file has its own ground."""
         path = self.options["xml"] or asset_path(self.asset)
         with warnings.catch_warnings():
             # cameras, lights and options of another engine's solver are of no concern here

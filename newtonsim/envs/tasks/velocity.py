@@ -1,4 +1,4 @@
-"""Legged robots that follow commanded velocities, on flat and on rough ground, put together of terms."""
+"""Legged robots that follow commanded velocities, on flat and on rough ground, composed of terms."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _SCAN_Y = np.linspace(-0.4, 0.4, 5).tolist()
 
 
 class Velocity(TermTask):
-    """Walk on flat ground with a commanded velocity: any legged robot whose base and feet are named.
+    """Walk on flat ground with a commanded velocity: for any legged robot, given its base and feet.
 
-    A command is velocities forward and sideways [m/s] and of turning [rad/s], within `max_forward`,
-    `max_sideways` and `max_turn` to both sides, drawn anew every `command_seconds`; `still` is the share of
-    commands to stand. Actions within ±1 shift the targets of the drives from home by up to `action_scale`, 50
-    times a second.
+    A command is a forward and sideways velocity [m/s] and a turning rate [rad/s], within plus and minus
+    `max_forward`, `max_sideways` and `max_turn`, drawn again every `command_seconds`; `still` is the fraction
+    of commands to stand. Actions within ±1 shift the targets of the drives from home by up to `action_scale`,
+    50 times a second.
 
     Observations: "velocity", "spin", "down" (3 each, axes of the base), "command" (3), "angles", "rates" and
     "actions" (one for each joint). Rewards: "stay_alive", "track_velocity", "track_turning",
-    "step_in_the_air" for long steps; less "vertical_speed", "rolling", "leaning", "jerking", "leaving_home",
+    "step_in_the_air" for long steps; minus "vertical_speed", "rolling", "leaning", "jerking", "leaving_home",
     "slip_feet". Ends: the base is "low" (`min_height` times its height at home) or "tilted" by 60°.
 
     Source: the terms are those of Rudin et al., "Learning to walk in minutes using massively parallel deep
@@ -62,11 +62,13 @@ class Velocity(TermTask):
         """See `Task.build`."""
         motors = super().build(builder)
         if not self.built.feet:
-            raise NewtonsimError(f"{self.name}: feet: which bodies of {self.robot.file} are they? Name them")
+            raise NewtonsimError(
+                f"{self.name}: feet: unknown for {self.robot.file}; give the names of the bodies"
+            )
         return motors
 
     def add_others(self, builder: ModelBuilder) -> None:
-        """See `TermTask.add_others`: nothing, but the height of the base is noted."""
+        """See `TermTask.add_others`: adds nothing, but records the height of the base."""
         self.standing = float(builder.joint_q[2])
 
     def observation_terms(self) -> dict[str, Observation]:
@@ -119,9 +121,10 @@ class Velocity(TermTask):
 class VelocityRough(Velocity):
     """`Velocity` on terrain that grows harder as the robot learns.
 
-    The ground is that of `QuadrupedTerrain`, with its curriculum. Observations have "heights" beside those of
-    flat ground: of the ground on a grid of 9 x 5 points about the base, in its heading, 0 being what it would
-    stand on, cut off at ±1 m. "leaning" costs nothing, and the end "low" is "near_ground".
+    The ground is that of `QuadrupedTerrain`, with its curriculum. In addition to those on flat ground,
+    observations have "heights": of the ground on a grid of 9 x 5 points about the base, in its heading,
+    relative to where it would stand, clipped to ±1 m. "leaning" costs nothing, and the end "low" is
+    "near_ground".
     """
 
     name = "VelocityRough"
@@ -182,10 +185,10 @@ class VelocityRough(Velocity):
 
 
 class GetUp(Velocity):
-    """Get up from any pose and stand: any legged robot whose base and feet are named.
+    """Get up from any pose and stand: for any legged robot, given its base and feet.
 
-    It falls to the ground in any orientation, the joints about home. Observations: "spin", "down", "angles",
-    "rates" and "actions". Rewards: "be_upright", "be_high"; less "leaving_home", "jerking", "moving_joints".
+    It falls to the ground in any orientation, its joints near home. Observations: "spin", "down", "angles",
+    "rates" and "actions". Rewards: "be_upright", "be_high"; minus "leaving_home", "jerking", "moving_joints".
     Episodes end by time, after 6 s.
     """
 

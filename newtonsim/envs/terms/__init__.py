@@ -1,7 +1,7 @@
-"""Tasks that are put together of terms: observations, rewards, ends and events by name.
+"""Tasks composed of terms: observations, rewards, ends and events by name.
 
-A task's terms are kernels with one thread per world, all in the recording of the step. To add or take away
-one is a line: `rewards={"slip_feet": -0.1, "leaning": None}`.
+A task's terms are kernels with one thread per world, all in the captured graph of the step. One line adds or
+removes terms: `rewards={"slip_feet": -0.1, "leaning": None}`.
 """
 
 from newtonsim.envs.terms import library as library

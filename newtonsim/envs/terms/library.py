@@ -88,7 +88,7 @@ REWARDS: dict[str, Callable[..., Reward]] = {
         kernel=goals.bring_body, bodies=body, numbers=(lifted, width, reached)
     ),
 }
-"""Rewards, which a weight multiplies and the time of a step; `step_in_the_air` counts when a foot lands."""
+"""Rewards, multiplied by a weight and the time of a step; `step_in_the_air` pays when a foot lands."""
 
 ENDS: dict[str, Callable[..., Ending]] = {
     "low": lambda height=0.15: Ending(kernel=ends.end_low, numbers=(height,)),
@@ -123,31 +123,31 @@ EVENTS: dict[str, Callable[..., Event]] = {
     "patch": lambda numbers: Event(kernel=events.start_on_patch, numbers=tuple(numbers), floats=True),
     "way": lambda: Event(kernel=events.note_way, when="step"),
 }
-"""Events, in whose order an episode starts: how the robot starts, what is commanded."""
+"""Events, which run in this order at the start of an episode: start of the robot, command."""
 
 
 def place_body(coord: int, low: Sequence[float], high: Sequence[float], height: float) -> Event:
-    """A free body, whose first coordinate within its world is given, starts in a rectangle (x, y) [m]."""
+    """Start a free body, given by its first coordinate in its world, in a rectangle (x, y) [m]."""
     return Event(kernel=events.place_body, numbers=(*low, *high, height, coord))
 
 
 def rewards_of(given: Mapping[str, Any]) -> dict[str, Reward]:
-    """Return rewards of the library by weights, or by arguments with "weight" and, if need be, "term"."""
+    """Return rewards of the library, given weights or arguments with "weight" and, if needed, "term"."""
     return changed(Reward, {}, given, REWARDS)
 
 
 def aim(scales: Sequence[float]) -> Action:
-    """Actions shift targets of drives from home by up to `scales` [rad or m]."""
+    """Return an action that shifts targets of drives from home by up to `scales` [rad or m]."""
     return Action(kernel=act.aim_joints, numbers=tuple(scales))
 
 
 def shift(scales: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> Action:
-    """Actions move targets of drives on, by up to `scales` a step [rad or m], within limits."""
+    """Return an action that moves targets of drives by up to `scales` per step [rad or m], within limits."""
     return Action(kernel=act.shift_joints, numbers=(*scales, *lower, *upper))
 
 
 def thrust(most: float, places: Sequence[Point], drags: Sequence[float]) -> Action:
-    """Actions are thrusts of rotors along z of the base, from 0 at -1 to `most` [N] at 1."""
+    """Return an action that sets rotor thrusts along z of the base, from 0 at -1 to `most` [N] at 1."""
     of_rotors = [number for place, drag in zip(places, drags) for number in (*place, drag)]
     return Action(kernel=act.spin_rotors, numbers=(most, *of_rotors), size=len(places))
 

@@ -1,4 +1,4 @@
-"""Robots that tasks of terms are about: a file, and which of its parts are base, feet and driven joints."""
+"""Robots for tasks composed of terms: a file, and which of its parts are base, feet and driven joints."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from newtonsim.scene.patterns import match_labels
 
 @dataclass(frozen=True)
 class Rotor:
-    """A rotor that lifts along z of the base.
+    """A rotor with thrust along z of the base.
 
     Attributes:
-        place: In the frame of the base [m].
-        drag: Torque about z for a thrust [m], positive counter-clockwise from above.
+        place: Position in the frame of the base [m].
+        drag: Torque about z per thrust [m], positive counter-clockwise from above.
     """
 
     place: tuple[float, float, float]
@@ -33,24 +33,24 @@ class Rotor:
 
 @dataclass(frozen=True)
 class Robot:
-    """A robot of a file.
+    """A robot from a file.
 
     Attributes:
         file: MJCF (.xml, .mjcf), URDF or USD.
-        base: Body that stands for the robot, by pattern: trunk, pelvis, hand of an arm.
+        base: Body that represents the robot, by pattern: trunk, pelvis, hand of an arm.
         feet: Bodies that walk, by patterns.
-        foot_point: Where a foot touches, in the frame of its body [m].
+        foot_point: Contact point of a foot, in the frame of its body [m].
         foot_height: Height of that point when it touches level ground [m].
         joints: Joints that actions drive, by patterns; they have one axis.
         home: Coordinates of the home pose by patterns of joints [rad or m]; others are as in the file.
         keyframe: Keyframe of an MJCF file that is the home pose.
-        height: Of the origin of a free base in the home pose [m]; None for that of the file.
+        height: Height of the origin of a free base in the home pose [m]; None for that of the file.
         floating: Whether the base of a URDF floats.
-        stiffness: Of the drives [N m/rad or N/m]; None for that of the file.
-        damping: Likewise [N m s/rad or N s/m].
-        action_scale: Shift of a drive's target from home at action 1 [rad or m], one or by patterns.
+        stiffness: Stiffness of the drives [N m/rad or N/m]; None for that of the file.
+        damping: Damping of the drives [N m s/rad or N s/m]; None for that of the file.
+        action_scale: Shift of a drive's target from home at action 1 [rad or m], one for all or by patterns.
         rotors: Rotors of a drone, instead of joints.
-        most_thrust: Of each rotor [N].
+        most_thrust: Largest thrust of each rotor [N].
     """
 
     file: str
@@ -75,14 +75,14 @@ class BuiltRobot:
 
     Args:
         robot: The robot.
-        builder: An empty builder, which gets it.
-        self_collisions: Whether its links touch each other.
+        builder: An empty builder, which receives it.
+        self_collisions: Whether its links collide with each other.
 
     Attributes:
         robot: The robot.
-        base: Number of the base.
-        floats: Whether the base is on the first joint, and that is a free one.
-        feet: Numbers of the feet.
+        base: Index of the base.
+        floats: Whether the base is on the first joint, and this is a free joint.
+        feet: Indices of the feet.
         joints: Names of the driven joints.
         axes: Axis of each.
         coords: Coordinate of each.
@@ -125,11 +125,11 @@ class BuiltRobot:
         self._set_drives()
 
     def bodies(self, patterns: Patterns) -> list[int]:
-        """Return the numbers of the bodies that patterns name."""
+        """Return the indices of the bodies that patterns name."""
         return match_labels(patterns, self._builder.body_key, "bodies")
 
     def places(self, names: list[str]) -> tuple[list[int], list[int], list[int]]:
-        """Return axes, coordinates and degrees of freedom of joints."""
+        """Return the axes, coordinates and degrees of freedom of joints."""
         found = [self._places[name] for name in names]
         return [p[0] for p in found], [p[1] for p in found], [p[2] for p in found]
 
@@ -138,7 +138,7 @@ class BuiltRobot:
         return [float(self._builder.joint_q[self._places[name][1]]) for name in names]
 
     def joints_like(self, patterns: Patterns) -> list[str]:
-        """Return the names of the joints of one axis that patterns name."""
+        """Return the names of the single-axis joints that patterns name."""
         return self._matching(patterns)
 
     def _matching(self, patterns: Patterns) -> list[str]:
@@ -159,7 +159,7 @@ class BuiltRobot:
             builder.joint_q[2] = float(robot.height)
 
     def _set_drives(self) -> None:
-        """Make drives for positions of the driven joints."""
+        """Give the driven joints position drives."""
         builder, robot = self._builder, self.robot
         for axis, home in zip(self.axes, self.home):
             builder.joint_axis_mode[axis] = JointMode.TARGET_POSITION

@@ -1,4 +1,4 @@
-"""A task that is put together of terms."""
+"""A task composed of terms."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
 _COMMAND = 3
-"""Numbers of a command, the first of the memory; the last two actions follow."""
+"""Size of a command, which comes first in the memory; the last two actions follow."""
 
 
 class TermTask(Task):
-    """Base of tasks that are put together of terms, on the robots of the zoo or any other one.
+    """Base of tasks composed of terms, for the robots of the zoo or any other one.
 
-    `action`, `observation_terms`, `reward_terms`, `end_terms` and `event_terms` say what there is. The
-    options `observations`, `rewards`, `ends` and `events` change that by name: None takes a term away, a
-    number is its weight, a dict has arguments of a term of `newtonsim.envs.terms.library`, and a `Term` joins
-    or replaces.
+    `action`, `observation_terms`, `reward_terms`, `end_terms` and `event_terms` return the terms. The options
+    `observations`, `rewards`, `ends` and `events` change them by name: None removes a term, a number is its
+    weight, a dict has arguments of a term of `newtonsim.envs.terms.library`, and a `Term` is added or
+    replaces one.
 
     The robot is one of `ZOO` by name, a `Robot`, or the path of a file; then the options `base`, `feet`,
-    `joints`, `home` and the like say what `Robot` has to know.
+    `joints`, `home` and so on set the fields of `Robot`.
 
     Attributes:
         built: The robot within a world; after `build`.
@@ -106,11 +106,11 @@ class TermTask(Task):
             if o[name] is not None:
                 fields[name] = tuple(o[name]) if isinstance(o[name], list) else o[name]
         if "base" not in fields:
-            raise NewtonsimError(f"{self.name}: base: which body of {given} is it? Give its name")
+            raise NewtonsimError(f"{self.name}: base: unknown for {given} is it? Give its name")
         return Robot(**fields)
 
     def action(self) -> Action:
-        """Return what actions do: by default they shift the targets of the drives from home."""
+        """Return what actions do; by default they shift the targets of the drives from home."""
         robot = self.built.robot
         if robot.rotors:
             return library.thrust(
@@ -120,22 +120,22 @@ class TermTask(Task):
 
     @abstractmethod
     def observation_terms(self) -> dict[str, Observation]:
-        """Return the observation, in its order."""
+        """Return the terms of the observation, in order."""
 
     @abstractmethod
     def reward_terms(self) -> dict[str, Reward]:
-        """Return the summands of the reward."""
+        """Return the terms of the reward."""
 
     @abstractmethod
     def event_terms(self) -> dict[str, Event]:
-        """Return what happens, in its order."""
+        """Return the events, in order."""
 
     def end_terms(self) -> dict[str, Ending]:
-        """Return why an episode is over; none by default."""
+        """Return the terms that end an episode; none by default."""
         return {}
 
     def add_others(self, builder: ModelBuilder) -> None:
-        """Add what a world has beside the robot."""
+        """Add what a world contains in addition to the robot."""
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
@@ -171,7 +171,7 @@ class TermTask(Task):
         }
 
     def _placed(self, terms: Mapping[str, Term]) -> list[_Placed]:
-        """Find what terms are about, and give them columns and memory."""
+        """Find the parts that terms refer to, and give the terms columns and memory."""
         found = []
         for name, term in terms.items():
             placed = _Placed(name, term, self.built)
@@ -189,7 +189,7 @@ class TermTask(Task):
         return found
 
     def _base_pose(self, env: EnvView) -> tuple[np.ndarray, Rotation]:
-        """Return places (num_envs, 3) [m] and orientations of the bases."""
+        """Return the positions (num_envs, 3) [m] and orientations of the bases."""
         from scipy.spatial.transform import Rotation
 
         poses = env.body_q.numpy()[self.built.base :: env.bodies]
@@ -223,7 +223,7 @@ class TermTask(Task):
         return (*self._events, *self._act, *self._seen, *self._rewards, *self._ends)
 
     def _view(self, placed: _Placed, model: Model, number: int) -> TermView:
-        """Return what the kernel of a term sees."""
+        """Return the view that the kernel of a term receives."""
         view, term, device = TermView(), placed.term, model.device
         view.weight, view.stream = term.weight, number
         view.base, view.column, view.note = placed.base, placed.column, placed.note
@@ -239,7 +239,7 @@ class TermTask(Task):
                 wanted = max(wanted, placed.count(term.size, self._actions))
             if wanted > columns.stop - columns.start:
                 raise NewtonsimError(
-                    f"{placed.name}: it takes {wanted} readings of the sensor {term.sensor!r}, which has "
+                    f"{placed.name}: it needs {wanted} readings of the sensor {term.sensor!r}, which has "
                     f"{columns.stop - columns.start}"
                 )
         for name in ("bodies", "axes", "coords", "dofs"):
@@ -250,7 +250,7 @@ class TermTask(Task):
 
 
 class _Placed:
-    """A term and where in a world it is.
+    """A term and its place in a world.
 
     Args:
         name: Its name.
@@ -271,7 +271,7 @@ class _Placed:
         self.home = built.home_of(joints)
 
     def count(self, number: int | str, actions: int) -> int:
-        """Return how many numbers "joints", "bodies", "actions" or a number itself are."""
+        """Return the number of "joints", "bodies" or "actions", or a given number itself."""
         if isinstance(number, str):
             return {PER_JOINT: len(self.axes), PER_BODY: len(self.bodies), PER_ACTION: actions}[number]
         return int(number)

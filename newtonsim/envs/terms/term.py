@@ -1,4 +1,4 @@
-"""What a term is: a kernel, its constants, and what of the robot it is about."""
+"""A term: a kernel, its constants, and the parts of the robot that it refers to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from newtonsim.errors import NewtonsimError, did_you_mean
 from newtonsim.runtime.arguments import Kernel
 
 PER_JOINT, PER_BODY, PER_ACTION = "joints", "bodies", "actions"
-"""Numbers of which a term has as many as it is about joints or bodies, or as the task has actions."""
+"""Sizes given as the number of a term's joints or bodies, or of the task's actions."""
 
 Patterns = str | tuple[str, ...]
 _Some = TypeVar("_Some", bound="Term")
@@ -25,18 +25,18 @@ class Term:
     Attributes:
         kernel: `(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool))`, one thread per world
             `first + wp.tid()`; see `newtonsim.kernels.envs.terms.views.TermView`.
-        weight: Factor on it.
+        weight: Factor on the term.
         numbers: Its constants, `TermView.numbers`.
-        base: Body that it takes for the base, by pattern; None for the robot's.
-        bodies: Bodies that it is about, by patterns; None for the robot's feet.
-        joints: Joints that it is about, by patterns; None for those that the robot drives.
-        sensor: Name of the sensor of the task whose readings it takes, `TermView.sensed`; None for none.
-        readings: Readings of the sensor that it takes for each of its bodies.
-        notes: Numbers that it remembers from step to step, `TermView.note`: how many, or "bodies" or "joints"
-            for one for each.
+        base: Body that it uses as the base, by pattern; None for the robot's.
+        bodies: Bodies that it refers to, by patterns; None for the robot's feet.
+        joints: Joints that it refers to, by patterns; None for the driven ones.
+        sensor: Name of the task's sensor whose readings it uses, `TermView.sensed`; None for none.
+        readings: Number of the sensor's readings that it uses for each of its bodies.
+        notes: Number of values that it remembers from step to step, `TermView.note`: a number, or "bodies" or
+            "joints" for one for each.
 
     Raises:
-        NewtonsimError: The weight is no finite number, or the kernel none.
+        NewtonsimError: The weight is not a finite number, or `kernel` is not a kernel.
     """
 
     kernel: Kernel
@@ -58,10 +58,10 @@ class Term:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation(Term):
-    """Numbers of the observation.
+    """A part of the observation.
 
     Attributes:
-        size: How many; or "joints" or "actions" for one for each.
+        size: Number of values; or "joints" or "actions" for one for each.
     """
 
     size: int | str = 1
@@ -69,12 +69,12 @@ class Observation(Term):
 
 @dataclass(frozen=True, kw_only=True)
 class Reward(Term):
-    """A summand of the reward: its kernel adds `env.control_dt * term.weight` times a value to it."""
+    """A part of the reward: its kernel adds `env.control_dt * term.weight` times a value to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ending(Term):
-    """A reason for which an episode is over: its kernel sets `env.terminated`."""
+    """A reason to end an episode: its kernel sets `env.terminated`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class Event(Term):
 
     Attributes:
         when: "start" of an episode, before each "step", or "both".
-        floats: Whether it places a free base, by the first coordinates and velocities of a world.
+        floats: Whether it places a free base, by setting the first coordinates and velocities of a world.
     """
 
     when: str = "start"
@@ -97,11 +97,11 @@ class Event(Term):
 
 @dataclass(frozen=True, kw_only=True)
 class Action(Term):
-    """From actions within ±1 to what drives the robot.
+    """Turns actions within ±1 into what drives the robot.
 
     Attributes:
-        size: How many actions there are; or "joints" for one for each.
-        names: What the actions are of, for readers.
+        size: Number of actions; or "joints" for one for each.
+        names: Names of the actions, for readers.
     """
 
     size: int | str = PER_JOINT
@@ -114,9 +114,9 @@ def changed(
     """Return terms after changes by name.
 
     Args:
-        kind: What they are.
+        kind: Kind of the terms.
         terms: The terms.
-        changes: None takes a term away, a number is its weight, a term replaces or joins; a dict changes
+        changes: None removes a term, a number is its weight, a term replaces one or is added; a dict changes
             fields, or arguments of a term of the library.
         known: Functions that make terms of the library, by name.
 

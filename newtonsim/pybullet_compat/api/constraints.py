@@ -100,7 +100,7 @@ def changeConstraint(
     gears["relativePositionTarget"] = relativePositionTarget
     for name, value in gears.items():
         if value is not None and client.given_worlds < client.num_worlds:
-            raise error(f"{name}: gears are the same in all worlds, expected no worlds.")
+            raise error(f"{name}: gears are the same in all worlds; do not pass worlds.")
     if jointChildPivot is not None or jointChildFrameOrientation is not None:
         move = _move_children if client.num_worlds > 1 or client.chooses else _move_child
         move(client, constraint, jointChildPivot, jointChildFrameOrientation)

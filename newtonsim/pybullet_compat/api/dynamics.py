@@ -158,7 +158,7 @@ def _check_sizes(given: dict[str, object], least: float, largest: float) -> None
         sizes = np.asarray(value, np.float64)
         finite(sizes, name)
         if (sizes > largest).any() or ((sizes > 0.0) & (sizes < least)).any():
-            raise error(f"{name} has to be 0 or from {least:g} to {largest:g}.")
+            raise error(f"{name} must be 0 or from {least:g} to {largest:g}.")
 
 
 def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray) -> None:
@@ -167,11 +167,11 @@ def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray
     moment = largest * float(_unit_inertia(body, place).max()) if largest > 0.0 else 0.0
     plane = any(shape.kind == Geom.PLANE for shape in body.links[place].collisions)
     if moment > LARGEST_INERTIA and not plane:
-        raise error(f"The moments of inertia have to be at most {LARGEST_INERTIA:g} kg m^2.")
+        raise error(f"The moments of inertia must be at most {LARGEST_INERTIA:g} kg m^2.")
     masses = body.mass[:, place].copy()
     _put(masses, client.chosen, mass)
     if place == 0 and len(set((masses > 0.0).tolist())) > 1:
-        raise error(f"mass: a base stands still, with mass 0, in all worlds or in none, got {mass}.")
+        raise error(f"mass: a base is static, with mass 0, in all worlds or in none, got {mass}.")
 
 
 def _is_meant(value: float | np.ndarray | None) -> bool:

@@ -163,7 +163,7 @@ def _for_worlds(function: Callable, client: Any, worlds: Worlds, arguments: tupl
     """
     name = function.__name__
     if not hasattr(client, "choosing"):
-        raise error(f"worlds: {name} can choose among worlds of this process alone.")
+        raise error(f"worlds: {name} can only choose among worlds of this process.")
     count = client.num_worlds
     chosen = chosen_worlds(worlds, count)
     if name in GETTERS:
@@ -211,7 +211,7 @@ def _set_gravity(generated: Callable) -> Callable:
             try:
                 vectors = np.asarray(args[0], np.float64)
             except (TypeError, ValueError):
-                raise error(f"gravX: expected {expected}, got something else than numbers.") from None
+                raise error(f"gravX: expected {expected}, got something other than numbers.") from None
             if vectors.shape[-1] != 3 or vectors.ndim > 2:
                 raise error(f"gravX: expected {expected}, got shape {vectors.shape}.")
             args = tuple(vectors.T)

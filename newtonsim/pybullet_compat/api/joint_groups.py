@@ -56,7 +56,7 @@ def joint_group(body: Body, indices: Sequence[int]) -> JointGroup | None:
     """Return joints as a group, None if one has not exactly one coordinate or occurs twice.
 
     Raises:
-        error: Indices are no sequence of indices of joints.
+        error: Indices are not a sequence of indices of joints.
     """
     key = ()
     try:
@@ -90,7 +90,7 @@ def is_empty(indices: Sequence[int]) -> bool:
     """Return whether a script names no joints: then nothing happens, whatever the body.
 
     Raises:
-        error: They are no sequence.
+        error: They are not a sequence.
     """
     try:
         return not len(indices)

@@ -238,7 +238,7 @@ def calculateMassMatrix(
         worlds.
 
     Raises:
-        error: The coordinates are no sequence.
+        error: The coordinates are not a sequence.
         SystemError: There is no such body, or a coordinate is no number.
     """
     name = "calculateMassMatrix"

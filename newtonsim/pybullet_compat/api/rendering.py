@@ -91,7 +91,7 @@ def getCameraImage(
         error: The size is negative, or the matrices make no picture.
     """
     if width < 0 or height < 0:
-        raise error(f"getCameraImage: {width} x {height} pixels cannot be.")
+        raise error(f"getCameraImage: {width} x {height} pixels are not possible.")
     pictures = client.part(Pictures)
     _set_light(pictures.light, "direction", _numbers(lightDirection, 3))
     _set_light(pictures.light, "color", _numbers(lightColor, 3))

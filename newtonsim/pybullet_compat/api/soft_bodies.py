@@ -111,7 +111,7 @@ def loadSoftBody(
     given = {name: float(value) for name, value in given.items() if value is not None}
     for name, value in given.items():
         if not 0.0 <= value < np.inf:
-            raise error(f"loadSoftBody: {name} must be a number not below 0, got {value}")
+            raise error(f"loadSoftBody: {name} must be a number of at least 0, got {value}")
     if not 0.0 < abs(scale) < np.inf:
         raise error(f"loadSoftBody: scale must be a number other than 0, got {scale}")
     material = Material(**{_FIELDS[name]: value for name, value in given.items()})

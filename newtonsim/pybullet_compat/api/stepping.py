@@ -67,7 +67,7 @@ def setTimeStep(client: Client, timeStep: float) -> None:
     """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
     finite(timeStep, "timeStep")
     if timeStep > LARGEST_TIME_STEP:
-        raise error(f"timeStep has to be at most {LARGEST_TIME_STEP:g} s.")
+        raise error(f"timeStep must be at most {LARGEST_TIME_STEP:g} s.")
     if not timeStep > 0.0 or timeStep == client.settings.time_step:
         return
     client.settings.time_step = float(timeStep)

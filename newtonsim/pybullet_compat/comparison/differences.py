@@ -41,7 +41,7 @@ class Difference:
         place: Place in the answer, such as `[0][2]`, empty for the answer itself.
         real: What PyBullet has there.
         ours: What this engine has there.
-        amount: How far apart they are; infinite where they are no numbers of one kind.
+        amount: How far apart they are; infinite where they are not numbers of one kind.
         allowed: How far apart they may be.
     """
 

@@ -108,7 +108,7 @@ class FeatherstoneEngine:
             return structure.content
         content = model_building.describe_world(client)
         client.call_hooks("build", content.builder)
-        if not client.soft_bodies:  # those are no part of a structure
+        if not client.soft_bodies:  # those are not part of a structure
             structure.content = content
         return content
 
@@ -354,7 +354,7 @@ class FeatherstoneEngine:
             error: There are surroundings.
         """
         if self.client.surroundings:
-            raise error("This world has surroundings: its shapes cannot be asked for or changed.")
+            raise error("This world has surroundings: its shapes cannot be queried or changed.")
 
     def take_settings(self) -> None:
         """Take gravity, times and options from the client."""

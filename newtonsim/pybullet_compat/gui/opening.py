@@ -48,7 +48,7 @@ def parse_window_options(options: str) -> WindowOptions:
     """Read words like `--width=1280 --port=8000 --host=0.0.0.0 --mp4=video.mp4`; others are left out.
 
     Raises:
-        error: A value is no number of its kind.
+        error: A value is not a number of its kind.
     """
     found = WindowOptions()
     given = dict(word.lstrip("-").partition("=")[::2] for word in shlex.split(options))

@@ -188,10 +188,10 @@ def system_error(function: str, cause: Exception) -> SystemError:
 
 
 def numbers(value: object, function: str) -> np.ndarray:
-    """Return an array of floats; what is no sequence becomes one without axes.
+    """Return an array of floats; what is not a sequence becomes one without axes.
 
     Raises:
-        SystemError: An item is no number.
+        SystemError: An item is not a number.
     """
     try:
         return np.asarray(value, dtype=np.float64)

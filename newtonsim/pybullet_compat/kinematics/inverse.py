@@ -145,7 +145,7 @@ def calculateInverseKinematics2(
 
     Raises:
         error: As there, or there are no targets, or more than links.
-        SystemError: A link index is no integer.
+        SystemError: A link index is not an integer.
     """
     name = "calculateInverseKinematics2"
     try:
@@ -181,8 +181,8 @@ def _links(indices: object, name: str) -> tuple[int, ...]:
     """Return link indices.
 
     Raises:
-        error: They are no sequence.
-        SystemError: One is no integer.
+        error: They are not a sequence.
+        SystemError: One is not an integer.
     """
     if not hasattr(indices, "__len__"):
         raise error(REACH_POSITION)

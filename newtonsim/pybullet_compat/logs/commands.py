@@ -112,7 +112,7 @@ def replay(client: Client, path: str) -> None:
         with open(path) as file:
             lines = file.read().splitlines()
         if not lines or json.loads(lines[0]) != HEADER:
-            raise ValueError("it is no log of commands")
+            raise ValueError("it is not a log of commands")
     except (OSError, ValueError) as failure:
         raise error(f"Cannot replay {path}: {failure}") from None
     for number, line in enumerate(lines[1:], 2):

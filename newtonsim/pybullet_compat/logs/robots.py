@@ -112,7 +112,7 @@ class MinitaurLogger(StepLogger):
         joints = {} if body is None else {link.joint_name: i for i, link in enumerate(body.links[1:])}
         missing = [name for name in _MINITAUR_MOTORS if name not in joints]
         if missing:
-            raise error(f"Body {uid} is no Minitaur: it has no joint '{missing[0]}'.")
+            raise error(f"Body {uid} is not a Minitaur: it has no joint '{missing[0]}'.")
         self._joints = [joints[name] for name in _MINITAUR_MOTORS]
         motors = [f"{column}{i}" for column in "qu" for i in range(len(_MINITAUR_MOTORS))]
         super().__init__(path, ["t", "r", "p", "y", *motors, "dx", "mo"], "I" + "f" * 20 + "B")

@@ -173,7 +173,7 @@ def getMeshData(
 
     Returns:
         Number of vertices, and the vertices: of soft bodies in the world, else in the inertial frame of the
-        link. (0, ()) for shapes that are no hulls.
+        link. (0, ()) for shapes that are not hulls.
 
     Raises:
         error: The body or the link does not exist.

@@ -59,7 +59,7 @@ def heights_of_list(data: Sequence[float], rows: int, columns: int) -> np.ndarra
     """Heights (rows, columns) of a list in which the rows run fastest.
 
     Raises:
-        ValueError: The list has another length, or something that is no number.
+        ValueError: The list has another length, or something that is not a number.
     """
     values = np.asarray(data, dtype=np.float64).reshape(-1)
     if rows < 1 or columns < 1 or values.size != rows * columns:

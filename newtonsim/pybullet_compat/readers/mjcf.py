@@ -245,7 +245,7 @@ class _MjcfReader:
     def _axis(self, node: Node) -> np.ndarray:
         axis = node.floats("axis", 3, (0.0, 0.0, 0.0), faults=self.faults)
         if not axis.any():
-            self.warn(node, "has no axis, it is x")
+            self.warn(node, "has no axis; x is used")
             axis = np.array([1.0, 0.0, 0.0])
         return axis
 

@@ -64,7 +64,7 @@ class MultiBodyReader:
         if not all(
             m == 0.0 or LEAST_MASS <= m <= LARGEST_MASS for m in (mass, *map(float, links["linkMasses"]))
         ):
-            raise ValueError(f"masses have to be 0, or from {LEAST_MASS:g} to {LARGEST_MASS:g} kg")
+            raise ValueError(f"masses must be 0, or from {LEAST_MASS:g} to {LARGEST_MASS:g} kg")
         root = self._link("link0", mass, collision, visual, base_frame)
         made = [self._child(number, links) for number in range(len(links["linkMasses"]))]
         parents = [int(parent) for parent in links["linkParentIndices"]]
@@ -123,7 +123,7 @@ class MultiBodyReader:
         if not self.flags & LoadFlag.USE_INERTIA_FROM_FILE:
             inertia = inertia_of_shapes(mass, shapes, frame, compound_margin=0.0)
             if inertia.max() > LARGEST_INERTIA and all(shape.kind != Geom.PLANE for shape in shapes):
-                raise ValueError(f"moments of inertia have to be at most {LARGEST_INERTIA:g} kg m^2")
+                raise ValueError(f"moments of inertia must be at most {LARGEST_INERTIA:g} kg m^2")
         margin = collision_margin(shapes, frame, compound_margin=0.0)
         return Link(
             name=name,

@@ -153,7 +153,7 @@ class Reader:
         if part is None:
             link.mass = 0.0 if link.name == "world" else 1.0
             if link.mass:
-                self.warn(node, "has no <inertial>, its mass is 1")
+                self.warn(node, "has no <inertial>; its mass is 1")
             return np.eye(3) * link.mass
         given = read_inertial(part, self.faults)
         if given.mass is None:
@@ -216,7 +216,7 @@ class Reader:
         values = shape.floats("scale", default=(1.0, 1.0, 1.0), faults=self.faults)
         if len(values) < 3:
             text = shape.text_of("scale")
-            self.warn(shape, f"scale={text!r} has fewer than three numbers, the first counts for all")
+            self.warn(shape, f"scale={text!r} has fewer than three numbers; the first is used for all")
             values = np.full(3, values[0] if len(values) else 0.0)
         return values[:3] * self.options.scale
 
@@ -343,7 +343,7 @@ class Reader:
         """Read a <joint>."""
         name, kind, parent, child = read_joint_ends(node)
         if kind == "floating":
-            self.warn(node, "a floating joint inside a robot is taken as fixed")
+            self.warn(node, "a floating joint inside a robot is treated as fixed")
         joint = Link(joint_name=name, joint_type=int(_JOINT_KINDS[kind]), joint_pose=self.pose(node))
         axis = self._axis(node, kind)
         joint.axis_length = float(np.linalg.norm(axis)) or 1.0

@@ -55,7 +55,7 @@ class TextureTable:
         """Give an id to the image of a file, read once as long as it does not change, or to `CHECKER`.
 
         Raises:
-            OSError: The file cannot be read or is no image.
+            OSError: The file cannot be read or is not an image.
             ValueError: It is too large.
         """
         key = (path, 0 if path == CHECKER else Path(path).stat().st_mtime_ns)

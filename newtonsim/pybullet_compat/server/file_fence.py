@@ -69,7 +69,7 @@ class FileFence:
         elif event in _READS:
             self._check(arguments[0], False)
         elif event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"):
-            raise PermissionError("this server starts no programs for its clients")
+            raise PermissionError("this server does not start programs for its clients")
 
     def _check(self, path: object, writes: bool) -> None:
         if not isinstance(path, (str, bytes, os.PathLike)):

@@ -124,7 +124,7 @@ class PhysicsServer:
         """
         path = protocol.socket_path(key)
         if protocol.listens(path):
-            raise OSError(errno.EADDRINUSE, f"there is a server with shared memory key {key} already")
+            raise OSError(errno.EADDRINUSE, f"there is already a server with shared memory key {key}")
         if os.path.exists(path):
             os.unlink(path)
         try:
@@ -156,7 +156,7 @@ class PhysicsServer:
                 os.unlink(path)
 
     def _answer_one(self) -> None:
-        """Receive one message and send the answer; what is no message gets an error."""
+        """Receive one message and send the answer; what is not a message gets an error."""
         frames = self._socket.recv_multipart()
         try:
             if len(frames) != 2:

@@ -39,7 +39,7 @@ _ERRORS = {
 
 
 class ProtocolError(ValueError):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 class Call(NamedTuple):
@@ -99,7 +99,7 @@ def socket_path(key: int) -> str:
     if hasattr(os, "getuid"):
         found = os.lstat(folder)
         if found.st_uid != user or found.st_mode & 0o077:
-            raise PermissionError(f"{folder} must be a folder of yours that nobody else can enter")
+            raise PermissionError(f"{folder} must be your own folder, which nobody else can access")
     return os.path.join(folder, f"{int(key)}.ipc")
 
 
@@ -247,7 +247,7 @@ def check_structure(data: bytes, elements: int = MAX_ELEMENTS, nesting: int = MA
         left[-1] -= 1
         count += 1
         if place >= size:
-            raise ProtocolError("no message: it is cut off")
+            raise ProtocolError("not a message: it is truncated")
         head = data[place]
         length, width, items = _HEADS[head]
         place += 1
@@ -259,9 +259,9 @@ def check_structure(data: bytes, elements: int = MAX_ELEMENTS, nesting: int = MA
         if items:
             left.append(items)
         if count + items > elements:
-            raise ProtocolError(f"no message: more than {elements} elements")
+            raise ProtocolError(f"not a message: more than {elements} elements")
         if len(left) > nesting + 1:
-            raise ProtocolError(f"no message: lists or dicts nested more than {nesting} deep")
+            raise ProtocolError(f"not a message: lists or dicts nested more than {nesting} deep")
 
 
 def _heads() -> list[tuple[int, int, int]]:
@@ -292,7 +292,7 @@ def _decode(data: bytes) -> object:
     try:
         return msgpack.unpackb(data, strict_map_key=False, ext_hook=_decode_other, **bounds)
     except Exception as failure:  # what garbage can raise is not bounded by the documentation
-        raise ProtocolError(f"no message: {type(failure).__name__}: {failure}") from failure
+        raise ProtocolError(f"not a message: {type(failure).__name__}: {failure}") from failure
 
 
 def _decode_other(code: int, data: bytes) -> np.ndarray:

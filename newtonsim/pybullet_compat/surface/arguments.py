@@ -49,7 +49,7 @@ def as_int(value: object, client: HasWorlds | None = None, name: str = "An argum
 
     Raises:
         error: It is an array in a client of several worlds.
-        TypeError: It is no integer; floats are none.
+        TypeError: It is not an integer; floats are none.
         OverflowError: It has more than 32 bits.
     """
     if client is not None and client.num_worlds > 1 and np.ndim(value):
@@ -74,7 +74,7 @@ def as_float(
         per_world: Whether worlds may have different values.
 
     Raises:
-        TypeError: It is no real number.
+        TypeError: It is not a real number.
         error: The array does not have one value per world, or something is not a number (NaN).
     """
     if client is not None and (client.num_worlds > 1 or client.chooses) and has_axes(value):
@@ -84,7 +84,7 @@ def as_float(
         try:
             array = np.asarray(value, dtype=np.float64)
         except (TypeError, ValueError):
-            raise error(f"{name}: expected {expected}, got something else than numbers.") from None
+            raise error(f"{name}: expected {expected}, got something other than numbers.") from None
         if not per_world or array.shape != (client.given_worlds,):
             raise error(f"{name}: expected {expected}, got shape {array.shape}.")
         if np.isnan(array).any():
@@ -108,7 +108,7 @@ def has_axes(value: object) -> bool:
 def finite(value: float | np.ndarray, name: str) -> None:
     """Raise `error` if a number, or one of them, is infinite."""
     if not np.isfinite(value).all():
-        raise error(f"{name} has to be finite.")
+        raise error(f"{name} must be finite.")
 
 
 def as_str(value: object, position: int) -> str:
@@ -157,7 +157,7 @@ def quat(value: Sequence[float], name: str) -> tuple[float, float, float, float]
 
 
 def _cannot_convert(value: object, size: int, name: str) -> error:
-    """Return the error of what is no vector; one for each world has its own."""
+    """Return the error of what is not a vector; one for each world has its own."""
     given = value.shape if isinstance(value, np.ndarray) else ()
     said = f" Its shape is ({size},), the same in all worlds, not {given}." if len(given) > 1 else ""
     return error(f"Cannot convert {name}.{said}")
@@ -197,7 +197,7 @@ def rows(value: object, size: int, client: HasWorlds, message: str, largest: flo
     Raises:
         error: It is something else.
     """
-    shape = f"something else than numbers in a {type(value).__name__}"
+    shape = f"something other than numbers in a {type(value).__name__}"
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
@@ -239,7 +239,7 @@ def floats(value: object, message: str) -> list[float]:
         message: Text of the error.
 
     Raises:
-        error: It is no sequence of numbers.
+        error: It is not a sequence of numbers.
     """
     try:
         return [float(item) for item in value]

@@ -276,7 +276,7 @@ def computeViewMatrixFromYawPitchRoll(
         physicsClientId: Not used.
 
     Raises:
-        error: The target is no vector, or the axis another one.
+        error: The target is not a vector, or the axis another one.
     """
     x, y, z = _three(cameraTargetPosition, "Cannot convert cameraTargetPosition.")
     yaw, pitch, roll = radians(yaw), radians(pitch), radians(roll)

@@ -444,7 +444,7 @@ class Client:
     def surround(self, links: Iterable[StandingLink]) -> None:
         """Let links of another client stand around the bodies of all worlds, never to move.
 
-        So they cost a step once, instead of once for each world. They are no bodies of this client. While
+        So they cost a step once, instead of once for each world. They are not bodies of this client. While
         there are any, it steps and tells positions and bounds, but queries of shapes, contact points and
         changes of surfaces raise `error`, and a camera does not see them.
         """

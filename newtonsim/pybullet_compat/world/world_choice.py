@@ -37,7 +37,7 @@ def chosen_worlds(worlds: Worlds, count: int) -> np.ndarray:
         found = np.atleast_1d(array) % count
         if len(np.unique(found)) == len(found):
             return found
-    which = f"different indices from 0 to {count - 1}" if count > 1 else "indices of the only world, 0"
+    which = f"distinct indices from 0 to {count - 1}" if count > 1 else "indices of the only world, 0"
     raise error(
         f"worlds: expected an index or {which}, or ({count},) booleans, got {array.dtype} of shape "
         f"{array.shape}."
