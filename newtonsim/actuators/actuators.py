@@ -152,8 +152,11 @@ class Actuators(Revised):
         """Do so for all worlds on a tape: with memory and controls of this step's own.
 
         Raises:
+            ModelError: State or control are of another model.
             NewtonsimError: The step is not that which the actuators were made for.
         """
+        self.model.check_state(state)
+        self.model.check_control(control)
         self._check_step(dt)
         groups = self.groups.values()
         driven = self.model.control(requires_grad=True)
