@@ -61,26 +61,30 @@ _OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=_PREAMBLE, extra_cuda_preamb
 
 _CHECK = """
 #if defined(__CUDACC__)
-#define PLACE int line = 0, const char* file = "", const char* kernel = ""
+#define HERE wp::Place()
 #else
-#define PLACE \\
-    int line = __builtin_LINE(), const char* file = __builtin_FILE(), \\
-    const char* kernel = __builtin_FUNCTION()
+#define HERE wp::Place{__builtin_LINE(), __builtin_FILE(), __builtin_FUNCTION()}
 extern "C" int fflush(void*);
 extern "C" void* fopen(const char*, const char*);
 extern "C" char* fgets(char*, int, void*);
 extern "C" int fclose(void*);
 #endif
 namespace wp {
+struct Place
+{
+    int line;
+    const char* file;
+    const char* kernel;
+};
 #if !defined(__CUDACC__)
-inline void print_source(const char* file, int line)
+inline void print_source(const Place& place)
 {
     char text[256] = {0};
-    void* source = fopen(file, "r");
+    void* source = fopen(place.file, "r");
     if (!source)
         return;
     // a line longer than the buffer counts once: it ends where its last part does
-    for (int at = 1; at <= line && fgets(text, sizeof(text), source);) {
+    for (int at = 1; at <= place.line && fgets(text, sizeof(text), source);) {
         for (int i = 0; text[i]; ++i)
             at += text[i] == '\\n';
     }
@@ -88,8 +92,7 @@ inline void print_source(const char* file, int line)
     printf("%s\\n", text);
 }
 #endif
-inline CUDA_CALLABLE void check_index(
-    int i, int size, int dimension, int line, const char* file, const char* kernel)
+inline CUDA_CALLABLE void check_index(int i, int size, int dimension, const Place& place)
 {
     if (i >= 0 && i < size)
         return;
@@ -97,8 +100,8 @@ inline CUDA_CALLABLE void check_index(
 #if defined(__CUDACC__)
     __trap();
 #else
-    printf("%s, line %d, in %s:\\n", file, line, kernel);
-    print_source(file, line);
+    printf("%s, line %d, in %s:\\n", place.file, place.line, place.kernel);
+    print_source(place);
     fflush(nullptr);
     __builtin_trap();
 #endif
@@ -140,12 +143,11 @@ def _checked_options(name: str) -> wp.ModuleBuildOptions:
 
     def checks(assertion: re.Match[str]) -> str:
         return " ".join(
-            f"check_index({i}, buf.shape[{d}], {d}, line, file, kernel);"
-            for i, d in _IN_BOUNDS.findall(assertion[1])
+            f"check_index({i}, buf.shape[{d}], {d}, place);" for i, d in _IN_BOUNDS.findall(assertion[1])
         )
 
     accesses = _ASSERTION.sub(checks, _PREAMBLE)
     accesses += "".join(_ATOMICS.replace("NAME", operation) for operation in ("add", "min", "max"))
-    accesses = _ADDRESS.sub(r"\1, line, file, kernel)", accesses)
-    code = _CHECK.replace('"FILE"', f'"{name}"') + _HEAD.sub(", PLACE)\n{", accesses)
+    accesses = _ADDRESS.sub(r"\1, place)", accesses)
+    code = _CHECK.replace('"FILE"', f'"{name}"') + _HEAD.sub(", Place place = HERE)\n{", accesses)
     return wp.ModuleBuildOptions(extra_cpu_preamble=code, extra_cuda_preamble=code)

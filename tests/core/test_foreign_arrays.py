@@ -177,7 +177,9 @@ class Large:
         else:
             yield {
                 "Actuators": self.actuators,
-                "ActuatedSolver": lambda: ActuatedSolver(newtonsim.FeatherstoneSolver(model), self.actuators()),
+                "ActuatedSolver": lambda: ActuatedSolver(
+                    newtonsim.FeatherstoneSolver(model), self.actuators()
+                ),
                 "Camera": lambda: render.Camera(model, 8, 8, pose=eye),
                 "Controller": lambda: optimize.Controller(optimize.CEM(self.problem)),
                 "Dynamics": lambda: dynamics.Dynamics(model),
