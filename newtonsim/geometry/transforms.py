@@ -84,7 +84,7 @@ def warp_vector(row: npt.ArrayLike) -> wp.vec3:
     return wp.vec3.from_buffer_copy(array("f", _numbers(row)))
 
 
-def _numbers(row: npt.ArrayLike) -> Sequence[float]:
+def _numbers(row: Any) -> Sequence[float]:
     """Return a row as Python's numbers, which `array` takes faster than NumPy's."""
     return row if isinstance(row, tuple) else np.asarray(row, np.float64).tolist()
 
