@@ -40,7 +40,7 @@ def _check_finite(scratch: ModelBuilder, report: ImportReport) -> None:
             values = getattr(scratch, name)
             if not values:
                 continue
-            rows = np.array([np.ravel(value) for value in values], dtype=np.float64)
+            rows = np.array(values, dtype=np.float64).reshape(len(values), -1)
             wrong = ~(np.abs(rows) < limit).all(axis=1)
             if wrong.any():
                 key = keys[int(np.argmax(wrong))]
@@ -196,7 +196,7 @@ def add_base(
 
 def check_moments(inertia: np.ndarray, node: Node) -> None:
     """Raise when an inertia (3, 3) of a file has a negative principal moment beyond rounding."""
-    size = np.abs(inertia).max()
+    size = max(map(abs, inertia.ravel().tolist()))
     if size > 0.0 and principal_moments(inertia / size)[0] < -1.0e-6:
         raise node.error("the inertia matrix has a negative principal moment")
 
@@ -229,7 +229,7 @@ def usable_mass(
         report.approximated(node, f"the body has no mass and receives {static_mass:g} kg")
         ball = ball_of(static_mass)
         return MassProps(ball.mass, props.com, ball.inertia + props.inertia)
-    moments = principal_moments(props.inertia).tolist()
+    moments = principal_moments(props.inertia)
     if not moments[0] > 1.0e-12 * moments[2]:
         report.approximated(
             node, "the body has mass but a singular inertia and receives that of a ball of water"

@@ -8,6 +8,9 @@ from contextvars import ContextVar
 from newtonsim.errors import LimitError
 from newtonsim.importers.files.limits import limits
 
+CHECK_EVERY = 64
+"""Elements, lines or cells between two looks at the clock."""
+
 _START: ContextVar[float | None] = ContextVar("start of reading", default=None)
 
 
@@ -22,6 +25,12 @@ def limited_time() -> Iterator[None]:
             _START.reset(token)
 
 
+def is_late() -> bool:
+    """Whether reading takes longer than `limits.seconds` already."""
+    start = _START.get()
+    return start is not None and time.monotonic() - start > limits.seconds
+
+
 def check_time(path: str | None = None, line: int | None = None, element: str | None = None) -> None:
     """Raise if reading takes too long already; call it wherever a file decides how often something is done.
 
@@ -33,6 +42,5 @@ def check_time(path: str | None = None, line: int | None = None, element: str | 
     Raises:
         LimitError: `limits.seconds` have passed since the outermost reader began.
     """
-    start = _START.get()
-    if start is not None and time.monotonic() - start > limits.seconds:
+    if is_late():
         raise LimitError(f"reading takes longer than the limit of {limits.seconds:g} s", path, line, element)

@@ -21,8 +21,8 @@ class Limits:
         mesh_bytes: Files of meshes, fields of heights and soft bodies; contents of a compressed one, too.
         triangles: Triangles of a mesh, cells of a soft body.
         heights: Samples of a field of heights.
-        seconds: Time [s] that reading takes, with all meshes; looked at between elements, prims, bodies and
-            meshes.
+        seconds: Time [s] that reading takes, with all meshes; looked at between elements, prims, bodies,
+            meshes, and cells of soft bodies.
     """
 
     text_bytes: int = 64 * 1024 * 1024

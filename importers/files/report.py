@@ -1,6 +1,7 @@
 """The result of an import: where elements went, and what was ignored or approximated."""
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -132,12 +133,12 @@ class ImportReport:
         """Return the remarks of one kind."""
         return [entry for entry in self.entries if entry.kind == kind]
 
-    def count(self, name: str, kind: str) -> None:
-        """Count one element of the file."""
+    def count(self, name: str, kind: str, times: int = 1) -> None:
+        """Count elements of the file."""
         counts = self.elements.get(name)
         if counts is None:
             counts = self.elements[name] = dict.fromkeys(ELEMENT_KINDS, 0)
-        counts[kind] += 1
+        counts[kind] += times
 
     def worst_by_element(self) -> dict[str, str]:
         """Return the worst remark about each element, by its name and, if it has one, its place."""
@@ -150,18 +151,21 @@ class ImportReport:
     def count_elements(self, root: Node) -> None:
         """Count all elements of an XML document; elements below a skipped one are skipped too."""
         worst = self.worst_by_element()
-        lines = {entry.line for entry in self.entries}
-        stack = [(child, "modelled") for child in reversed(root.children)]
+        places = {(entry.line, entry.element.split(" ")[0]) for entry in self.entries}
+        counted: Counter[tuple[str, str]] = Counter()
+        stack = [(root, "modelled")]
         while stack:
-            node, above = stack.pop()
-            kind = above
-            if above not in ("unsupported", "ignored"):
-                kind = "modelled"
-                if node.line in lines:
+            parent, above = stack.pop()
+            skipped = above in ("unsupported", "ignored")
+            for node in parent.children:
+                kind = above if skipped else "modelled"
+                if not skipped and (node.line, node.tag) in places:
                     kind = worst.get(_key(node.path, node.line, node.label), kind)
-            self.count(node.tag, kind)
-            if node.tag != "default":  # defaults count where they are used
-                stack.extend([(child, kind) for child in reversed(node.children)])
+                counted[node.tag, kind] += 1
+                if node.children and node.tag != "default":  # defaults count where they are used
+                    stack.append((node, kind))
+        for (name, kind), count in counted.items():
+            self.count(name, kind, count)
 
     def describe(self) -> str:
         """Return a readable summary."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree.ElementTree import ParseError
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.files.clock import CHECK_EVERY
 from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import Node, parse_xml, source_of
@@ -70,6 +71,8 @@ def _parse_tags(text: str, path: str | None) -> Node:
             count += 1
             if count > limits.elements or len(stack) >= limits.depth:
                 raise node.limit_error("too many elements, or nested too deep")
+            if count % CHECK_EVERY == 0:
+                node.check_time()
             if stack:
                 stack[-1].children.append(node)
             if token["empty"]:

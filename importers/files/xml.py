@@ -16,18 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from newtonsim.errors import ImportFileError, LimitError
-from newtonsim.importers.files.clock import check_time
+from newtonsim.importers.files.clock import CHECK_EVERY, check_time, is_late
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.limits import limits
 
 MAX_NUMBER = 1.0e30
 """Even the fifth power of a length, which an inertia needs, stays finite in double precision."""
 
-CHECK_EVERY = 64
-"""Elements between two looks at the clock."""
-
 _JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _NUMBER_AT_START = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
 _LONG_LIST = 64  # numbers from which on NumPy's reader pays
@@ -89,7 +86,8 @@ class Node:
 
     def check_time(self) -> None:
         """Raise a LimitError if reading takes too long already, see `clock.check_time`."""
-        check_time(self.path, self.line, self.label)
+        if is_late():  # labels take longer than the clock
+            check_time(self.path, self.line, self.label)
 
     # -- attributes ------------------------------------------------------------------------------------------
 
@@ -152,6 +150,8 @@ class Node:
         if text is None:
             return None if default is None else np.asarray(default, dtype=np.float64)
         words = text.split()
+        if len(words) == count <= _LONG_LIST:  # nothing to find fault with
+            return np.array([self._number(name, word, faults) for word in words])
         low = count if at_least is None else at_least
         if (count is not None and len(words) > count) or (low is not None and len(words) < low):
             expected = (
@@ -230,7 +230,7 @@ class Node:
 
     def _number(self, name: str, word: str, faults: Faults) -> "float":
         # float() also accepts 'nan', 'inf', '1_000' and other alphabets' digits, which no robot format has.
-        if not word.isascii() or not _NUMBER.match(word):
+        if not _NUMBER.match(word):
             start = _NUMBER_AT_START.match(word)
             value = float(start[1]) if start else 0.0
             fault = self.error(f"attribute '{name}' is not a finite number: {word[:80]!r}")
@@ -257,16 +257,20 @@ class _TreeTarget:
     def hear(self, expat: Any) -> None:
         """Take the elements from expat itself, without a detour through ElementTree for each."""
         self.expat = expat
+        expat.ordered_attributes = False  # a mapping at once
         expat.StartElementHandler, expat.EndElementHandler = self.begin, self.end
 
     def line(self) -> int:
         """Return the line that is being read."""
         return self.expat.CurrentLineNumber + self.first_line - 1
 
-    def begin(self, tag: str, attributes: list[str]) -> None:
-        """Open an element; expat writes names as `uri}name`, and attributes as one list."""
-        pairs = zip(map(_full_name, attributes[::2]), attributes[1::2])
-        node = Node(_full_name(tag), dict(pairs), self.path, self.line())
+    def begin(self, tag: str, attributes: dict[str, str]) -> None:
+        """Open an element; expat writes names as `uri}name`."""
+        if "}" in tag:
+            tag = "{" + tag
+        if "}" in "".join(attributes):
+            attributes = {"{" + name if "}" in name else name: text for name, text in attributes.items()}
+        node = Node(tag, attributes, self.path, self.expat.CurrentLineNumber + self.first_line - 1, [])
         self.count += 1
         if self.count > limits.elements:
             raise node.limit_error(f"more than {limits.elements} elements")
@@ -282,7 +286,8 @@ class _TreeTarget:
 
     def end(self, tag: str) -> None:
         node = self.stack.pop()
-        node.text = node.text.strip()
+        if node.text:
+            node.text = node.text.strip()
 
     def data(self, text: str) -> None:
         if self.stack and not text.isspace():
@@ -290,10 +295,6 @@ class _TreeTarget:
 
     def close(self) -> "Node | None":
         return self.root
-
-
-def _full_name(name: str) -> str:
-    return "{" + name if "}" in name else name
 
 
 def is_xml_text(source: object) -> bool:

@@ -50,12 +50,12 @@ class MassProps:
         )
 
 
-def principal_moments(inertia: np.ndarray) -> np.ndarray:
-    """Eigenvalues (3,) of an inertia (3, 3) in ascending order; of a diagonal one without a solver."""
+def principal_moments(inertia: np.ndarray) -> list[float]:
+    """Eigenvalues of an inertia (3, 3) in ascending order; of a diagonal one without a solver."""
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = inertia.tolist()
     if xy == xz == yx == yz == zx == zy == 0.0:
-        return np.array(sorted((xx, yy, zz)))
-    return np.linalg.eigvalsh(inertia)
+        return sorted((xx, yy, zz))
+    return np.linalg.eigvalsh(inertia).tolist()
 
 
 def combine(parts: list[MassProps]) -> MassProps:

@@ -67,7 +67,8 @@ def quat_from_rpy(rpy: np.ndarray) -> np.ndarray:
 
 def _unit(q: tuple[float, float, float, float]) -> np.ndarray:
     x, y, z, w = q
-    return np.array(q) / math.sqrt(x * x + y * y + z * z + w * w)
+    norm = math.sqrt(x * x + y * y + z * z + w * w)
+    return np.array((x / norm, y / norm, z / norm, w / norm))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,8 +80,8 @@ class Pose:
 
     @staticmethod
     def identity() -> "Pose":
-        """The transform that changes nothing."""
-        return Pose(np.zeros(3), IDENTITY_QUATERNION.copy())
+        """The transform that changes nothing, always the same; its arrays cannot be written."""
+        return _IDENTITY
 
     @staticmethod
     def of(xform: Sequence | np.ndarray | wp.transform | None, name: str = "xform") -> "Pose":
@@ -91,6 +92,8 @@ class Pose:
         return Pose(row[:3], row[3:])
 
     def __matmul__(self, other: "Pose") -> "Pose":
+        if self is _IDENTITY or other is _IDENTITY:
+            return other if self is _IDENTITY else self
         q = multiply_one(*self.q.tolist(), *other.q.tolist())
         return Pose(self.apply(other.p), _unit(q))
 
@@ -101,7 +104,11 @@ class Pose:
 
     def apply(self, point: np.ndarray) -> np.ndarray:
         """Transform a point (3,)."""
-        return self.p + rotate_one(*self.q.tolist(), *np.asarray(point, np.float64).tolist())
+        if self is _IDENTITY:
+            return np.asarray(point, np.float64)
+        px, py, pz = self.p.tolist()
+        x, y, z = rotate_one(*self.q.tolist(), *np.asarray(point, np.float64).tolist())
+        return np.array((px + x, py + y, pz + z))
 
     def scaled(self, scale: float) -> "Pose":
         """The same rotation with the position multiplied by `scale`."""
@@ -113,4 +120,13 @@ class Pose:
 
     def warp(self) -> wp.transform:
         """The transform as wp.transform."""
-        return warp_transform(self.row())
+        return warp_transform((*self.p.tolist(), *self.q.tolist()))
+
+
+def _constant(*numbers: float) -> np.ndarray:
+    array = np.array(numbers)
+    array.flags.writeable = False
+    return array
+
+
+_IDENTITY = Pose(_constant(0.0, 0.0, 0.0), _constant(*IDENTITY_QUATERNION))

@@ -159,7 +159,7 @@ class SceneBuilder:
 
     def _add_segment(self, number: int, segment: Segment, parent: int, child: int, local: Pose) -> None:
         builder, options = self.builder, self.options
-        anchor = Pose(segment.anchor, Pose.identity().q)
+        anchor = Pose(segment.anchor, Pose.identity().q) if any(segment.anchor.tolist()) else Pose.identity()
         frame = (options.xform @ local if parent < 0 else local) @ anchor
         coord, dof, axis = builder.joint_coord_count, builder.joint_dof_count, builder.joint_axis_count
         index = builder.add_joint(

@@ -21,6 +21,7 @@ from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_f
 
 MAX_INCLUDES = 256
 ORIENTATIONS = ("quat", "axisangle", "euler", "xyaxes", "zaxis")
+_PLACED = frozenset(("pos", *ORIENTATIONS))
 ACTUATOR_TAGS = (
     "general",
     "motor",
@@ -152,11 +153,14 @@ class Document:
         """Whether a range is in force; "auto": one other than "0 0" is given and autolimits is on."""
         value = node.bool(flag, "auto", {"auto": "auto"})
         if value == "auto":
-            return self.compiler.autolimits and bool(node.floats(range_name, 2, (0.0, 0.0)).any())
+            given = node.floats(range_name, 2)
+            return self.compiler.autolimits and given is not None and any(given.tolist())
         return bool(value)
 
     def pose_of(self, node: Node) -> Pose:
         """Pose from `pos` and whichever orientation attribute the element has."""
+        if _PLACED.isdisjoint(node.attrib):
+            return Pose.identity()
         return Pose(node.floats("pos", 3, (0.0, 0.0, 0.0)), self.orientation_of(node))
 
     def orientation_of(self, node: Node) -> np.ndarray:

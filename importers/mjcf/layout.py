@@ -17,6 +17,14 @@ from newtonsim.scene.enums import JointType
 SAME_ANCHOR = 1.0e-9
 """Anchors closer than this [m] are one."""
 
+_KINDS = {
+    (1, 0): JointType.PRISMATIC,
+    (0, 1): JointType.REVOLUTE,
+    (0, 2): JointType.UNIVERSAL,
+    (0, 3): JointType.COMPOUND,
+}
+"""Types of joints by their numbers of slides and hinges."""
+
 
 @dataclass(slots=True)
 class Segment:
@@ -41,14 +49,7 @@ class Segment:
         """Joint type with these axes."""
         if self.ball is not None:
             return JointType.BALL
-        count = (len(self.slides), len(self.hinges))
-        plain = {
-            (1, 0): JointType.PRISMATIC,
-            (0, 1): JointType.REVOLUTE,
-            (0, 2): JointType.UNIVERSAL,
-            (0, 3): JointType.COMPOUND,
-        }
-        return plain.get(count, JointType.D6)
+        return _KINDS.get((len(self.slides), len(self.hinges)), JointType.D6)
 
     def accepts(self, joint: Joint) -> bool:
         """Whether the joint can follow in this segment."""

@@ -1,5 +1,6 @@
 """MJCF text to records: bodies, joints, geoms, sites, contacts and keyframes. Nothing is built here."""
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -271,7 +272,7 @@ def _parse_joint(
 ) -> Joint:
     pos = frame.apply(node.floats("pos", 3, (0.0, 0.0, 0.0)))
     axis = node.floats("axis", 3, (0.0, 0.0, 1.0))
-    length = np.linalg.norm(axis)
+    length = math.sqrt(axis @ axis)
     if length < 1.0e-9:
         raise node.error("attribute 'axis' has no direction")
     joint = Joint(name, node, kind, pos, quat_rotate(frame.q, axis / length))
@@ -283,7 +284,9 @@ def _parse_joint(
         ("damping", "damping"),
         ("friction", "frictionloss"),
     ):
-        values = node.floats(attribute, default=(0.0,))
+        values = node.floats(attribute)
+        if values is None:
+            continue
         if len(values) == 0:
             raise node.error(f"attribute '{attribute}' is empty")
         setattr(joint, field, _not_negative(node, attribute, float(values[0]), document))
@@ -354,7 +357,8 @@ def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
         xx, yy, zz, xy, xz, yz = full
         inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     else:
-        inertia = np.diag(diagonal if diagonal is not None else np.zeros(3))
+        inertia = np.zeros((3, 3))
+        inertia.flat[::4] = 0.0 if diagonal is None else diagonal
     check_moments(inertia, node)
     return MassProps(mass, np.zeros(3), inertia).moved(pose)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.importers.files.clock import CHECK_EVERY, check_time
 from newtonsim.importers.files.limits import limits
 
 
@@ -171,6 +172,8 @@ def ragged_blocks(kinds: list[Kind], offsets: np.ndarray, nodes: np.ndarray) -> 
         raise ValueError(f"{len(kinds)} cells do not match the offsets and the {len(nodes)} nodes")
     blocks, start = [], 0
     for end in range(1, len(kinds) + 1):
+        if end % CHECK_EVERY == 0:
+            check_time()
         if end < len(kinds) and kinds[end] is kinds[start] and sizes[end] == sizes[start]:
             continue
         kind, size = kinds[start], int(sizes[start])
@@ -183,16 +186,14 @@ def ragged_blocks(kinds: list[Kind], offsets: np.ndarray, nodes: np.ndarray) -> 
 
 def _fans(nodes: np.ndarray) -> np.ndarray:
     """Cut polygons (m, k) into triangles about their first corner."""
-    fans = [nodes[:, [0, k, k + 1]] for k in range(1, nodes.shape[1] - 1)]
-    return np.stack(fans, axis=1).reshape(-1, 3) if fans else np.zeros((0, 3), np.int64)
+    k = np.arange(1, max(nodes.shape[1] - 1, 1))
+    return nodes[:, np.column_stack([0 * k, k, k + 1])].reshape(-1, 3)
 
 
 def _strips(nodes: np.ndarray) -> np.ndarray:
     """Cut strips (m, k) into triangles, every second one turned."""
-    parts = [
-        nodes[:, [k, k + 1, k + 2] if k % 2 == 0 else [k + 1, k, k + 2]] for k in range(nodes.shape[1] - 2)
-    ]
-    return np.stack(parts, axis=1).reshape(-1, 3) if parts else np.zeros((0, 3), np.int64)
+    k = np.arange(max(nodes.shape[1] - 2, 0))
+    return nodes[:, np.column_stack([k + k % 2, k + 1 - k % 2, k + 2])].reshape(-1, 3)
 
 
 _CUT = {

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.files.clock import CHECK_EVERY, check_time
 from newtonsim.importers.soft_meshes.cells import (
     LINE,
     QUAD,
@@ -188,6 +189,7 @@ def _nodes_4(source: _Text | _Binary) -> _Nodes:
     blocks, total, _, _ = source.take(4, "u8").tolist()
     tags, points = [np.zeros(0, np.int64)], [np.zeros((0, 3))]
     for _ in range(blocks):
+        check_time()
         dimension, _, parametric = source.take(3, "i4").tolist()
         count = int(source.take(1, "u8")[0])
         tags.append(source.take(count, "u8"))
@@ -206,7 +208,9 @@ def _elements_2(source: _Text | _Binary) -> list[tuple[Kind, np.ndarray]]:
     rows: dict[tuple[Kind, int], list[int]] = {}
     words = source.take(len(source.words) - source.at, "i4").tolist()
     at = 0
-    for _ in range(count):
+    for place in range(count):
+        if place % CHECK_EVERY == 0:
+            check_time()
         (kind, size), tags = _kind(words[at + 1]), words[at + 2]
         begin = at + 3 + tags
         at = begin + size
@@ -219,6 +223,7 @@ def _elements_2(source: _Text | _Binary) -> list[tuple[Kind, np.ndarray]]:
 def _elements_2_binary(source: _Binary, count: int) -> list[tuple[Kind, np.ndarray]]:
     blocks, done = [], 0
     while done < count:
+        check_time()
         number, follow, tags = source.take(3, "i4").tolist()
         kind, size = _kind(number)
         if follow < 1 or tags < 0:
@@ -233,6 +238,7 @@ def _elements_4(source: _Text | _Binary) -> list[tuple[Kind, np.ndarray]]:
     count, total, _, _ = source.take(4, "u8").tolist()
     blocks = []
     for _ in range(count):
+        check_time()
         kind, size = _kind(int(source.take(3, "i4")[2]))
         rows = int(source.take(1, "u8")[0])
         blocks.append((kind, source.take(rows * (1 + size), "u8").reshape(rows, 1 + size)[:, 1:]))

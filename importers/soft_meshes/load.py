@@ -10,6 +10,7 @@ import numpy as np
 from newtonsim.errors import ImportFileError
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.tetmesh import TetMesh
+from newtonsim.importers.files.clock import check_time, limited_time
 from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
 from newtonsim.importers.soft_meshes.cells import CellFile, gather
@@ -21,6 +22,7 @@ from newtonsim.importers.soft_meshes.vtu import read_vtu
 _READERS = {".vtk": read_vtk, ".vtu": read_vtu, ".msh": read_gmsh, ".obj": read_obj}
 
 
+@limited_time()
 def load_tet_mesh(path: str | Path, keep_unused: bool = False, scale: float = 1.0) -> TetMesh:
     """Read the tetrahedra of a file.
 
@@ -41,11 +43,12 @@ def load_tet_mesh(path: str | Path, keep_unused: bool = False, scale: float = 1.
     """
     file = read_cells(path)
     corners = file.tetrahedra()
-    file.warn_of_rest(3, stacklevel=2)
+    file.warn_of_rest(3, stacklevel=3)  # one is the clock
     points, corners = gather(file.points * scale, corners, keep_unused)
     return TetMesh(points, corners, name=Path(path).name)
 
 
+@limited_time()
 def load_cloth_mesh(
     path: str | Path, weld: float | None = None, keep_unused: bool = False, scale: float = 1.0
 ) -> Mesh:
@@ -71,7 +74,8 @@ def load_cloth_mesh(
     """
     file = read_cells(path)
     triangles = file.triangles()
-    file.warn_of_rest(2, stacklevel=2)
+    file.warn_of_rest(2, stacklevel=3)  # one is the clock
+    check_time(str(path))
     points = file.points * scale
     if weld is not None:
         triangles = weld_points(points, weld)[triangles]
@@ -83,6 +87,7 @@ def load_cloth_mesh(
     return Mesh(points, triangles.reshape(-1), compute_inertia=False, is_solid=False, name=Path(path).name)
 
 
+@limited_time()
 def read_cells(path: str | Path) -> CellFile:
     """Read all points and cells of a file, by the ending of its name.
 
@@ -96,12 +101,16 @@ def read_cells(path: str | Path) -> CellFile:
     if suffix not in _READERS:
         raise ImportFileError(f"cells are read from {', '.join(_READERS)} files, not {suffix!r}", str(path))
     data = read_bytes(Path(path), limits.mesh_bytes)
+    check_time(str(path))
     try:
         file = _READERS[suffix](data, str(path))
-    except ImportFileError:
+    except ImportFileError as error:
+        if error.path is None:
+            raise type(error)(error.message, str(path), error.line, error.element) from error
         raise
     except (ValueError, IndexError, OverflowError, KeyError, struct.error) as error:
         raise ImportFileError(f"the mesh cannot be read: {error}", str(path)) from error
+    check_time(str(path))
     file.check()
     return file
 

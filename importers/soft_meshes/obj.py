@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.files.clock import CHECK_EVERY, check_time
 from newtonsim.importers.soft_meshes.cells import LINE, POLYGON, VERTEX, CellFile, Kind, ragged_blocks
 
 _ELEMENTS = {"f": POLYGON, "l": LINE, "p": VERTEX}
@@ -16,6 +17,8 @@ def read_obj(data: bytes, path: str) -> CellFile:
     kinds: list[Kind] = []
     offsets, nodes = [0], []
     for number, words in _lines(data):
+        if number % CHECK_EVERY == 0:
+            check_time(path, number)
         try:
             if words[0] == "v":
                 points.append([float(words[k]) for k in (1, 2, 3)])

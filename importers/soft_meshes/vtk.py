@@ -10,6 +10,7 @@ import functools
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.files.clock import CHECK_EVERY, check_time
 from newtonsim.importers.soft_meshes.cells import (
     LINE,
     PIXEL,
@@ -153,6 +154,7 @@ def _read_sections(source: _Text | _Binary, version: int, path: str) -> CellFile
     points, blocks = np.zeros((0, 3)), []
     cells: tuple[np.ndarray, np.ndarray] | None = None
     while (word := source.word()) is not None:
+        check_time(path)
         name = word.upper()
         if name == "DATASET":
             kind = source.word()
@@ -201,6 +203,8 @@ def _rows(source: _Text | _Binary, version: int) -> tuple[np.ndarray, np.ndarray
     starts, place = np.empty(count, np.int64), 0
     lengths = row.tolist()
     for k in range(count):
+        if k % CHECK_EVERY == 0:
+            check_time()
         starts[k] = place
         if lengths[place] < 0:
             raise ValueError(f"cell {k} has {lengths[place]} nodes")

@@ -125,6 +125,7 @@ def read_vtu(data: bytes, path: str) -> CellFile:
     arrays = _Arrays(order, np.dtype(order + header), compressor, appended, is_raw)
     points, blocks, before = [np.zeros((0, 3))], [], 0
     for piece in (node for node in root.walk() if node.tag == "Piece"):
+        piece.check_time()
         points.append(arrays.read(_array(piece, "Points", None)).astype(np.float64).reshape(-1, 3))
         offsets, nodes, types = (
             arrays.read(_array(piece, "Cells", name)).astype(np.int64)

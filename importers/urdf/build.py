@@ -124,7 +124,7 @@ class RobotBuilder:
         for joint in self.robot.joints.values():
             if joint.kind in ("revolute", "continuous", "prismatic"):
                 lower, upper = self._limits(joint)
-                values[joint.name] = float(np.clip(0.0, lower, upper))
+                values[joint.name] = float(min(max(0.0, lower), upper))
         for joint in self.robot.joints.values():
             chain = [joint]
             while chain[-1].mimic is not None:
@@ -145,13 +145,13 @@ class RobotBuilder:
 
     def _place(self, joint: Joint) -> None:
         """Pose of the child link at the initial coordinates, and its rigid group."""
-        motion = Pose.identity()
+        pose = self.poses[joint.parent] @ joint.pose.scaled(self.options.scale)
         value = self.coordinates.get(joint.name, 0.0)
-        if joint.kind in ("revolute", "continuous"):
-            motion = Pose(np.zeros(3), quat_from_axis_angle(joint.axis, value))
-        elif joint.kind == "prismatic":
-            motion = Pose(joint.axis * value, Pose.identity().q)
-        self.poses[joint.child] = self.poses[joint.parent] @ joint.pose.scaled(self.options.scale) @ motion
+        if value != 0.0 and joint.kind in ("revolute", "continuous"):
+            pose = pose @ Pose(np.zeros(3), quat_from_axis_angle(joint.axis, value))
+        elif value != 0.0 and joint.kind == "prismatic":
+            pose = pose @ Pose(joint.axis * value, Pose.identity().q)
+        self.poses[joint.child] = pose
         self.tree[joint.child] = self.tree[joint.parent]
         if joint.kind == "fixed":
             self.weld[joint.child] = self.weld[joint.parent]
@@ -178,10 +178,11 @@ class RobotBuilder:
 
     def _mass(self, link: Link) -> MassProps:
         """Mass from the geometry or from <inertial>, each standing in where the other says nothing."""
-        options = self.options
-        defined = MassProps.zero()
-        if link.inertial is not None:
-            inertial, scale = link.inertial, options.scale
+        options, inertial = self.options, link.inertial
+        if inertial is None:
+            defined = MassProps.zero()
+        else:
+            scale = options.scale
             defined = MassProps(inertial.mass, inertial.com * scale, inertial.inertia * scale**2)
             if not options.ignore_inertial_definitions:
                 return defined

@@ -3,6 +3,7 @@
 Reference: http://wiki.ros.org/urdf/XML
 """
 
+import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -195,16 +196,19 @@ def _parse_link(
 
 def _parse_inertial(node: Node, report: ImportReport, faults: Faults) -> Inertial:
     given = read_inertial(node, faults)
-    pose, inertia = _pose(given.origin), np.zeros((3, 3))
-    if given.inertia is not None:
+    if given.inertia is None:
+        inertia = np.zeros((3, 3))
+    else:
         inertia = _without_negative_moments(given.inertia, node.find("inertia"), report)
-    props = MassProps(max(given.mass or 0.0, 0.0), np.zeros(3), inertia).moved(pose)
+    props = MassProps(max(given.mass or 0.0, 0.0), np.zeros(3), inertia)
+    if given.origin is not None:
+        props = props.moved(_pose(given.origin))
     return Inertial(props.mass, props.com, props.inertia)
 
 
 def _without_negative_moments(inertia: np.ndarray, node: Node, report: ImportReport) -> np.ndarray:
     """Raise negative principal moments, which published files have, to zero."""
-    least, _, largest = principal_moments(inertia).tolist()
+    least, _, largest = principal_moments(inertia)
     if least >= -1.0e-6 * max(largest, -least):
         return inertia
     moments, axes = np.linalg.eigh(inertia)
@@ -350,7 +354,7 @@ def _parse_joint(node: Node, report: ImportReport, faults: Faults) -> Joint:
     axis = _parse_axis(node, kind, faults)
     joint = Joint(name, kind, parent, child, node, _pose(read_origin(node, faults)), axis)
     _parse_limit(node, joint, report, faults)
-    joint.damping, joint.friction = np.maximum(read_dynamics(node, faults), 0.0).tolist()
+    joint.damping, joint.friction = (max(value, 0.0) for value in read_dynamics(node, faults))
     joint.mimic = read_mimic(node, faults)
     for part in node.children:
         if part.tag in _SILENT:
@@ -364,7 +368,7 @@ def _parse_axis(node: Node, kind: str, faults: Faults) -> np.ndarray:
     first = np.array([1.0, 0.0, 0.0])
     axis_node = node.find("axis")
     axis = first if axis_node is None else axis_node.floats("xyz", 3, first, faults=faults)
-    length = np.linalg.norm(axis)
+    length = math.sqrt(axis @ axis)
     if length < MIN_LENGTH:
         if kind not in ("fixed", "floating", "spherical"):
             faults.meet(axis_node.error("the joint axis is zero"), "the x axis is used")

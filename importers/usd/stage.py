@@ -18,8 +18,10 @@ from newtonsim.importers.files.resolve_url import is_url, resolve_usd_from_url
 from newtonsim.importers.geometry.pose import Pose
 
 if TYPE_CHECKING:
-    from pxr import Usd
+    from pxr import Sdf, Usd
 
+_RAISED = re.compile(r"Error in '.*?' at line \d+ in file \S+ : '(.*?)\s*'")
+"""What the library says, and where in its own sources, as it describes an error."""
 _PLACE = re.compile(r"(.+?):(\d+):(\d+): (.+)")
 
 
@@ -105,14 +107,39 @@ def _open_file(path: str) -> "Usd.Stage":
     if not Path(path).is_file():
         raise ImportFileError("is not a file" if Path(path).exists() else "file not found", path)
     try:
-        return Usd.Stage.Open(path)
+        layers = _open_layers(path)  # kept, so that the stage does not read them again
+        stage = Usd.Stage.Open(path)
+        del layers
+        return stage
     except Tf.ErrorException as error:
         raise _described(error, path) from error
     except (RuntimeError, UnicodeDecodeError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ImportFileError(
-            f"cannot be read as USD: {lines[-1][:300] if lines else error}", path
-        ) from error
+        what = _without_sources(lines[-1]) if lines else str(error)
+        raise ImportFileError(f"cannot be read as USD: {what[:300]}", path) from error
+
+
+def _open_layers(path: str) -> "dict[str, Sdf.Layer]":
+    """Open a layer and those that it is composed of, by identifier; none may be a pipe, which could not end.
+
+    Raises:
+        ImportFileError: One of them is no file.
+    """
+    from pxr import Sdf
+
+    known: dict[str, Sdf.Layer] = {}
+    todo = [path]
+    while todo:
+        layer = Sdf.Layer.FindOrOpen(todo.pop())
+        if layer is None or layer.identifier in known:
+            continue
+        known[layer.identifier] = layer
+        for name in layer.GetCompositionAssetDependencies():
+            found = layer.ComputeAbsolutePath(name)
+            if os.path.exists(found) and not os.path.isfile(found):
+                raise ImportFileError(f"{name!r} is no file", layer.realPath or path)
+            todo.append(found)
+    return known
 
 
 @contextmanager
@@ -140,13 +167,19 @@ def _text(part: object) -> str:
         return bytes(error.object).decode("utf-8", errors="replace")
 
 
+def _without_sources(word: str) -> str:
+    """What the library said, without where in its sources."""
+    raised = _RAISED.fullmatch(word)
+    return raised[1] if raised else word
+
+
 def _described(error: Any, path: str | None) -> ImportFileError:
     """What the library said, with file, line and column where it gave them, and without that it failed."""
-    words = [" ".join(_text(part).split()) for part in error.args or (error,)]
+    words = [_without_sources(" ".join(_text(part).split())) for part in error.args or (error,)]
     for word in words:
         if place := _PLACE.fullmatch(word):
             file, line, column, text = place.groups()
-            where = file if path is None or file != path else path
+            where = path if path is not None and os.path.abspath(path) == file else file
             return ImportFileError(f"column {column}: {text[:300]}", where, int(line))
     telling = [word for word in words if not word.startswith("Failed to open layer")] or words
     return ImportFileError(f"cannot be read as USD: {telling[0][:300]}", path)

@@ -152,8 +152,11 @@ class Actuators(Revised):
         """Launch all actuators for all worlds on a tape, with separate memory and controls for this step.
 
         Raises:
+            ModelError: State or control are of another model.
             NewtonsimError: The time step is not the one that the actuators were created for.
         """
+        self.model.check_state(state)
+        self.model.check_control(control)
         self._check_step(dt)
         groups = self.groups.values()
         driven = self.model.control(requires_grad=True)

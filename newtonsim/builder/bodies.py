@@ -10,11 +10,10 @@ from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.inertia import combine
 from newtonsim.geometry.transforms import (
-    as_transform,
     as_vector,
+    as_warp_transform,
     quat_matrix,
     transform_point,
-    warp_transform,
     warp_vector,
 )
 
@@ -52,7 +51,7 @@ class BodyMethods(BuilderLists):
         if mass < 0.0:
             raise ModelError(f"body '{key}': mass {mass} is negative")
         inertia = np.zeros((3, 3)) if I_m is None else as_vector(I_m, 9, f"body '{key}': I_m").reshape(3, 3)
-        self.body_q.append(warp_transform(as_transform(origin, f"body '{key}': origin")))
+        self.body_q.append(as_warp_transform(origin, f"body '{key}': origin"))
         self.body_qd.append(wp.spatial_vector())
         center = wp.vec3() if com is None else warp_vector(as_vector(com, 3, f"body '{key}': com"))
         self.body_com.append(center)

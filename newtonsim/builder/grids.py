@@ -9,6 +9,7 @@ from newtonsim.builder.particles import ParticleMethods
 from newtonsim.errors import ModelError
 from newtonsim.geometry.tetmesh import surface_triangles
 from newtonsim.geometry.transforms import pose, transform_point
+from newtonsim.scene.columns import check_count
 
 TETRAHEDRA_EVEN = np.array([[0, 1, 3, 4], [2, 3, 1, 6], [5, 4, 6, 1], [7, 6, 4, 3], [4, 1, 6, 3]])
 TETRAHEDRA_ODD = np.array([[1, 2, 0, 5], [3, 0, 2, 7], [4, 7, 5, 0], [6, 5, 7, 2], [5, 2, 7, 0]])
@@ -101,6 +102,7 @@ class GridMethods(ParticleMethods):
         """
         if min(dim_x, dim_y) < 1:
             raise ModelError(f"cloth grid: needs at least one cell each way, got {dim_x} x {dim_y}")
+        check_count("cloth grid", (dim_x + 1) * (dim_y + 1))
         columns = dim_x + 1
         x, y = np.tile(np.arange(columns), dim_y + 1), np.repeat(np.arange(dim_y + 1), columns)
         points = np.stack([x * cell_x, y * cell_y, np.zeros(len(x))], axis=1)
@@ -319,6 +321,7 @@ class GridMethods(ParticleMethods):
         """
         if min(dim_x, dim_y, dim_z) < 1:
             raise ModelError(f"soft grid: needs at least one cell each way, got {dim_x} x {dim_y} x {dim_z}")
+        check_count("soft grid", (dim_x + 1) * (dim_y + 1) * (dim_z + 1))
         columns, layer = dim_x + 1, (dim_x + 1) * (dim_y + 1)
         x, y, z = _lattice(dim_x + 1, dim_y + 1, dim_z + 1)
         points = np.stack([x * cell_x, y * cell_y, z * cell_z], axis=1)

@@ -12,10 +12,9 @@ from newtonsim.builder.axis import JointAxis
 from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
-    as_transform,
+    as_warp_transform,
     transform_inverse,
     transform_multiply,
-    warp_transform,
     warp_vector,
 )
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode, JointType
@@ -31,6 +30,14 @@ def names_element(name: str) -> Iterator[None]:
         yield
     except ModelError as error:
         raise ModelError(f"{name}: {error}") from error
+
+
+def _as_axes(axes: Sequence[JointAxis | npt.ArrayLike], key: str) -> list[JointAxis]:
+    made = [axis for axis in axes if isinstance(axis, JointAxis)]
+    if len(made) == len(axes):
+        return made
+    with names_element(f"joint '{key}'"):
+        return [axis if isinstance(axis, JointAxis) else JointAxis(axis) for axis in axes]
 
 
 class JointMethods(BuilderLists):
@@ -87,9 +94,7 @@ class JointMethods(BuilderLists):
             joint_type = JointType(joint_type)
         except ValueError as error:
             raise ModelError(f"joint '{key}': type {joint_type!r} is not a JointType") from error
-        with names_element(f"joint '{key}'"):
-            linear = [JointAxis(a) for a in linear_axes or ()]
-            angular = [JointAxis(a) for a in angular_axes or ()]
+        linear, angular = _as_axes(linear_axes or (), key), _as_axes(angular_axes or (), key)
         dim = (len(linear), len(angular))
         if problem := axes_problem(joint_type, dim):
             raise ModelError(f"joint '{key}': {problem}")
@@ -98,8 +103,8 @@ class JointMethods(BuilderLists):
         self.joint_type.append(int(joint_type))
         self.joint_parent.append(parent)
         self.joint_child.append(child)
-        self.joint_X_p.append(warp_transform(as_transform(parent_xform, f"joint '{key}': parent_xform")))
-        self.joint_X_c.append(warp_transform(as_transform(child_xform, f"joint '{key}': child_xform")))
+        self.joint_X_p.append(as_warp_transform(parent_xform, f"joint '{key}': parent_xform"))
+        self.joint_X_c.append(as_warp_transform(child_xform, f"joint '{key}': child_xform"))
         self.joint_axis_start.append(self.joint_axis_count)
         self.joint_axis_dim.append(dim)
         self.joint_linear_compliance.append(linear_compliance)
@@ -117,10 +122,11 @@ class JointMethods(BuilderLists):
         self.joint_qd_start.append(self.joint_dof_count)
         self._append_axes(linear + angular)
         self._append_coordinates(made_of, parent, child, coords, dofs)
-        own = [a.armature for a in linear + angular] or [None] * dofs
-        self.joint_armature.extend(armature if a is None else a for a in own)
-        self.joint_damping.extend([a.damping for a in linear + angular] or [0.0] * dofs)
-        self.joint_friction.extend([a.friction for a in linear + angular] or [0.0] * dofs)
+        axes = linear + angular
+        own = [a.armature for a in axes] or [None] * dofs
+        self.joint_armature.extend([armature if a is None else a for a in own])
+        self.joint_damping.extend([a.damping for a in axes] or [0.0] * dofs)
+        self.joint_friction.extend([a.friction for a in axes] or [0.0] * dofs)
         return index
 
     def _joint_key(self, key: str | None) -> str:

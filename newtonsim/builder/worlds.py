@@ -26,7 +26,7 @@ from newtonsim.geometry.transforms import (
     transform_point,
 )
 from newtonsim.scene.arrays import ArraySpec
-from newtonsim.scene.columns import Column, Tiles, to_array
+from newtonsim.scene.columns import Column, Tiles, check_count, to_array
 from newtonsim.scene.enums import JointType
 from newtonsim.scene.joint_types import is_floating
 
@@ -100,6 +100,7 @@ class WorldMethods(CompletionMethods):
         """
         if count < 0:
             raise ModelError(f"replicate: count {count} is negative")
+        check_count("replicate", count * max(1, *(len(column) for _, column in builder._lists())))
         if spacing is None:
             spacing = np.where(np.abs(self.up_vector) > 0.5, 0.0, 5.0)
         xforms = np.tile(as_transform(xform, "replicate: xform"), (count, 1))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from newtonsim.cli.scene import build_scene, load_robot, stand, vary_start
 from newtonsim.cli.start import default_file, device_name, load_kernels
+from newtonsim.regular_files import open_regular
 
 if TYPE_CHECKING:
     from newtonsim.render.viewer import Viewer
@@ -42,7 +43,7 @@ def is_recording(path: str | os.PathLike) -> bool:
     """Tell whether a file was written by `newtonsim.render.Recorder`."""
     from newtonsim.render.recordings.format import SIGNATURE
 
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         return file.read(len(SIGNATURE)) == SIGNATURE
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pathlib
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +15,10 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 
-from newtonsim.errors import NewtonsimError
-from newtonsim.pybullet_compat import DIRECT
+from newtonsim.errors import CheckpointError, NewtonsimError
+from newtonsim.pybullet_compat import DIRECT, error
 from newtonsim.pybullet_compat.bullet_client import BulletClient
+from newtonsim.scene.checkpoint_file import read_file, write_file
 
 
 class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
@@ -219,6 +223,67 @@ class ScriptEnv(gymnasium.vector.VectorEnv, ABC):
             self._begin(ended)
             obs = np.where(ended.reshape(-1, *[1] * (obs.ndim - 1)), self._observed(), obs)
         return obs, reward, terminated, truncated, infos
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Write all that the next step reads to a file, as a whole or not at all.
+
+        Bodies, the last step of the solver, episodes and random numbers belong to it, as with saveBullet.
+        What a script keeps in Python objects of its own does not, nor what it has changed in bodies since
+        `build`.
+
+        Args:
+            path: The file; one of that name is replaced.
+
+        Raises:
+            CheckpointError: It cannot be written.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            self.sim.saveBullet(f"{folder}/world")
+            world = np.frombuffer(pathlib.Path(folder, "world").read_bytes(), np.uint8)
+        facts = {**self._about(), "was_reset": self._was_reset, "random": self.np_random.bit_generator.state}
+        write_file(path, facts, {"world": world, **self._counts()})
+
+    def restore(self, path: str | os.PathLike) -> None:
+        """Go on from a file of `save`, in an environment that was made in the same way.
+
+        Args:
+            path: The file.
+
+        Raises:
+            CheckpointError: The file cannot be read or is damaged, or another environment wrote it; nothing
+                is changed then.
+        """
+        name, own = os.fspath(path), self._counts()
+        facts, arrays = read_file(name)
+        for key, value in self._about().items():
+            if facts.get(key) != value:
+                raise CheckpointError(
+                    f"{name}: of another environment: {key} was {facts.get(key)!r}, here {value!r}"
+                )
+        random = np.random.default_rng()
+        try:
+            random.bit_generator.state = facts["random"]
+            world = arrays["world"].tobytes()
+            if any(arrays[key].shape != now.shape for key, now in own.items()):
+                raise ValueError("episodes of another number of worlds")
+            with tempfile.TemporaryDirectory() as folder:
+                pathlib.Path(folder, "world").write_bytes(world)
+                self.sim.restoreState(fileName=f"{folder}/world")
+        except (KeyError, TypeError, ValueError, OverflowError, error) as wrong:
+            raise CheckpointError(f"{name}: this is no checkpoint of such an environment: {wrong}") from wrong
+        for key, now in own.items():
+            now[...] = arrays[key]
+        self._np_random, self._was_reset = random, bool(facts.get("was_reset"))
+
+    def _about(self) -> dict[str, Any]:
+        """What has to be the same where a checkpoint is restored."""
+        limit = self.max_episode_steps
+        return {"env": type(self).__name__, "num_envs": self.num_envs, "max_episode_steps": limit}
+
+    def _counts(self) -> dict[str, np.ndarray]:
+        """What is counted of episodes, in the arrays themselves."""
+        ended = {"ended_returns": self._ended[0], "ended_lengths": self._ended[1]}
+        return {"failures": self.failures, "lengths": self._lengths, "returns": self._returns, **ended}
 
     def render(self) -> None:
         """Return None: the script takes pictures by getCameraImage."""

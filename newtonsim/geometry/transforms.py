@@ -3,8 +3,9 @@
 Quaternions are xyzw; a transform is a row of seven numbers (position, quaternion).
 """
 
-import ctypes
 import math
+import struct
+from array import array
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,21 +15,20 @@ import warp as wp
 
 from newtonsim.errors import ModelError
 
-_SEVEN_FLOATS, _THREE_FLOATS = ctypes.c_float * 7, ctypes.c_float * 3
-
 IDENTITY_QUATERNION = np.array([0.0, 0.0, 0.0, 1.0])
-IDENTITY = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+_IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+IDENTITY = np.array(_IDENTITY)
 
 
 def as_vector(value: npt.ArrayLike, length: int, name: str) -> np.ndarray:
     """Read `length` numbers, or raise a ModelError that shows the value."""
     try:
-        array = np.asarray(value, dtype=np.float64).reshape(-1)
+        numbers = np.asarray(value, dtype=np.float64).reshape(-1)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{name}: expected {length} numbers, got {value!r}") from error
-    if array.shape != (length,):
+    if numbers.shape != (length,):
         raise ModelError(f"{name}: expected {length} numbers, got {value!r}")
-    return array
+    return numbers
 
 
 def as_quaternion(value: npt.ArrayLike | None, name: str) -> np.ndarray:
@@ -44,16 +44,28 @@ def as_quaternion(value: npt.ArrayLike | None, name: str) -> np.ndarray:
 
 def as_transform(value: Sequence | np.ndarray | wp.transform | None, name: str) -> np.ndarray:
     """Read seven numbers or a pair (position, quaternion) and normalise; None is the identity."""
+    return np.array(_transform_numbers(value, name))
+
+
+def as_warp_transform(value: Sequence | np.ndarray | wp.transform | None, name: str) -> wp.transform:
+    """Read what `as_transform` reads, as Warp's transform."""
+    return warp_transform(_transform_numbers(value, name))
+
+
+def _transform_numbers(value: Sequence | np.ndarray | wp.transform | None, name: str) -> tuple[float, ...]:
     if value is None:
-        return IDENTITY.copy()
-    if len(value) == 2:
+        return _IDENTITY
+    if isinstance(value, wp.transform):
+        px, py, pz, x, y, z, w = struct.unpack("7f", value)
+    elif len(value) == 2:
         pair: Any = value
-        return pose(pair[0], pair[1], name)
-    px, py, pz, x, y, z, w = as_vector(value, 7, name).tolist()
+        return tuple(pose(pair[0], pair[1], name).tolist())
+    else:
+        px, py, pz, x, y, z, w = as_vector(value, 7, name).tolist()
     norm = math.sqrt(x * x + y * y + z * z + w * w)
     if not norm > 1e-12:
         raise ModelError(f"{name}: quaternion {[x, y, z, w]} has no direction")
-    return np.array([px, py, pz, x / norm, y / norm, z / norm, w / norm])
+    return px, py, pz, x / norm, y / norm, z / norm, w / norm
 
 
 def pose(position: npt.ArrayLike | None, rotation: npt.ArrayLike | None, name: str) -> np.ndarray:
@@ -64,12 +76,17 @@ def pose(position: npt.ArrayLike | None, rotation: npt.ArrayLike | None, name: s
 
 def warp_transform(row: npt.ArrayLike) -> wp.transform:
     """Return a row (7,) as Warp's transform: byte by byte, five times faster than number by number."""
-    return wp.transform.from_buffer_copy(_SEVEN_FLOATS(*np.asarray(row, np.float64).tolist()))
+    return wp.transform.from_buffer_copy(array("f", _numbers(row)))
 
 
 def warp_vector(row: npt.ArrayLike) -> wp.vec3:
     """Return three numbers as Warp's vector, likewise."""
-    return wp.vec3.from_buffer_copy(_THREE_FLOATS(*np.asarray(row, np.float64).tolist()))
+    return wp.vec3.from_buffer_copy(array("f", _numbers(row)))
+
+
+def _numbers(row: Any) -> Sequence[float]:
+    """Return a row as Python's numbers, which `array` takes faster than NumPy's."""
+    return row if isinstance(row, tuple) else np.asarray(row, np.float64).tolist()
 
 
 def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from torch import nn
 
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.models import PolicySpaces
+from newtonsim.regular_files import open_regular
 
 _KEY = "newtonsim"
 
@@ -110,7 +111,7 @@ class PolicyFile:
         except ImportError as error:
             raise NewtonsimError("policies need onnxruntime: pip install 'newtonsim[learn]'") from error
         path = os.fspath(path)
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             data = file.read()
         wrong = onnxruntime.capi.onnxruntime_pybind11_state
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shlex
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,24 @@ _IN_PROCESS = (c.DIRECT, c.SHARED_MEMORY_SERVER, c.SHARED_MEMORY_GUI)
 _WINDOWS = (c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD)
 _SERVERS = (c.SHARED_MEMORY_SERVER, c.GUI_SERVER)
 _REMOTE = (c.SHARED_MEMORY, c.UDP, c.TCP)
+_BY_NETWORK = (c.UDP, c.TCP)
+_OWN_OPTIONS = (
+    "num_worlds",
+    "device",
+    "tls",
+    "host",
+    "port",
+    "width",
+    "height",
+    "effects",
+    "mp4",
+    "background_color_red",
+    "background_color_green",
+    "background_color_blue",
+)
+"""Options that mean something here; PyBullet has more, and leaves out what it does not know."""
+_ALIKE = 0.75
+"""How alike a word is to one of these that is this one misspelt, as `difflib` counts."""
 _GRAPHICS_SERVERS = (c.GRAPHICS_SERVER, c.GRAPHICS_SERVER_TCP, c.GRAPHICS_SERVER_MAIN_THREAD)
 
 
@@ -34,8 +53,9 @@ def connect(
 
     After the method come, by place, key and options, or host name, port and options. Options are words like
     `--num_worlds=4096 --device=cuda:0`; those of PyBullet's windows are accepted. GUI serves a page for web
-    browsers, at `--host=127.0.0.1 --port=8080` by default. `--tls` connects by TLS to a server that the
-    system trusts, `--tls=FILE` to one that the certificates of a file vouch for.
+    browsers, at `--host=127.0.0.1 --port=8080` by default. With TCP and UDP, `--tls` connects by TLS to a
+    server that the system trusts, `--tls=FILE` to one that the certificates of a file vouch for; there is no
+    other option, so that one that is misspelt does not lead to a connection without TLS.
 
     Args:
         method: DIRECT, GUI, SHARED_MEMORY, UDP, TCP, ...
@@ -49,8 +69,8 @@ def connect(
         The physicsClientId, -1 if no server answers.
 
     Raises:
-        error: The method is unknown, an option cannot be used, there are too many clients, or TLS was asked
-            for and cannot be had.
+        error: The method is unknown, an option is misspelt or cannot be used, there are too many clients, or
+            TLS was asked for and cannot be had.
     """
     method = as_int(method)
     if args and isinstance(args[0], str):
@@ -67,8 +87,14 @@ def connect(
         from newtonsim.pybullet_compat.server import remote
 
         port = DEFAULT_PORTS.get(method, -1) if port < 0 else port
-        client = remote.connect(method, hostName, port, key, _authority(options))
+        tls = None
+        if method in _BY_NETWORK:
+            tls = _authority(options)
+        else:
+            _check_names(options)
+        client = remote.connect(method, hostName, port, key, tls)
         return -1 if client is None else add(client, method)
+    _check_names(options)
     number = open_world(method, **parse_options(options))
     if method in _WINDOWS:
         _open_window(number, options)
@@ -88,9 +114,28 @@ def _words(options: str) -> list[str]:
 
 
 def _authority(options: str) -> str | None:
-    """File of certificates that `--tls=FILE` names, "" for `--tls` alone, None without it."""
-    words = (word.lstrip("-").partition("=") for word in _words(options))
-    return next((file for name, _, file in words if name == "tls"), None)
+    """File of certificates that `--tls=FILE` names, "" for `--tls` alone, None without it.
+
+    Raises:
+        error: There is another option, such as that one misspelt.
+    """
+    words = _words(options)
+    for word in words:
+        if word.partition("=")[0] != "--tls":
+            raise error(f"A connection has no option {word!r:.80}; there is --tls=FILE, and --tls.")
+    if len(words) > 1:
+        raise error(f"Option --tls is given {len(words)} times.")
+    return words[0].partition("=")[2] if words else None
+
+
+def _check_names(options: str) -> None:
+    """Raise if an option is one that is misspelt, or is `--tls`, where no network is used."""
+    for word in _words(options):
+        name = word.lstrip("-").partition("=")[0]
+        if name == "tls":
+            raise error("Option --tls is for connections by TCP and UDP.")
+        if name not in _OWN_OPTIONS and (meant := difflib.get_close_matches(name, _OWN_OPTIONS, 1, _ALIKE)):
+            raise error(f"There is no option {word!r:.80}; --{meant[0]} is meant?")
 
 
 def _open_window(number: int, options: str) -> None:

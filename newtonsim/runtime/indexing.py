@@ -13,6 +13,7 @@ Kernels of users are compiled as Warp does it, with our functions that they call
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import warp as wp
 
@@ -59,11 +60,39 @@ inline CUDA_CALLABLE void array_store(const array_t<T>& buf, int i, int j, int k
 _OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=_PREAMBLE, extra_cuda_preamble=_PREAMBLE)
 
 _CHECK = """
-#if !defined(__CUDACC__)
+#if defined(__CUDACC__)
+#define HERE wp::Place()
+#else
+#define HERE wp::Place{__builtin_LINE(), __builtin_FILE(), __builtin_FUNCTION()}
 extern "C" int fflush(void*);
+extern "C" void* fopen(const char*, const char*);
+extern "C" char* fgets(char*, int, void*);
+extern "C" int fclose(void*);
 #endif
 namespace wp {
-inline CUDA_CALLABLE void check_index(int i, int size, int dimension)
+struct Place
+{
+    int line;
+    const char* file;
+    const char* kernel;
+};
+#if !defined(__CUDACC__)
+inline void print_source(const Place& place)
+{
+    char text[256] = {0};
+    void* source = fopen(place.file, "r");
+    if (!source)
+        return;
+    // a line longer than the buffer counts once: it ends where its last part does
+    for (int at = 1; at <= place.line && fgets(text, sizeof(text), source);) {
+        for (int i = 0; text[i]; ++i)
+            at += text[i] == '\\n';
+    }
+    fclose(source);
+    printf("%s\\n", text);
+}
+#endif
+inline CUDA_CALLABLE void check_index(int i, int size, int dimension, const Place& place)
 {
     if (i >= 0 && i < size)
         return;
@@ -71,6 +100,8 @@ inline CUDA_CALLABLE void check_index(int i, int size, int dimension)
 #if defined(__CUDACC__)
     __trap();
 #else
+    printf("%s, line %d, in %s:\\n", place.file, place.line, place.kernel);
+    print_source(place);
     fflush(nullptr);
     __builtin_trap();
 #endif
@@ -91,6 +122,8 @@ template <typename T> inline CUDA_CALLABLE T atomic_NAME(const array_t<T>& buf, 
 """
 _ASSERTION = re.compile(r"assert\((.*)\);")
 _IN_BOUNDS = re.compile(r"(\w) < buf\.shape\[(\d)\]")
+_HEAD = re.compile(r"\)\n\{")
+_ADDRESS = re.compile(r"(address\(buf(?:, \w)+)\)")
 _plain: set[wp.Module] = set()
 
 
@@ -99,8 +132,10 @@ def index_plainly(module: wp.Module) -> None:
     if module not in _plain:
         _plain.add(module)
         if module.name.startswith(_PACKAGE):
-            options = _checked_options(module.name) if config.checks_indices else _OPTIONS
-            wp.set_module_options({"extra_build_options": options}, module=module)
+            options: dict[str, Any] = {"extra_build_options": _OPTIONS}
+            if config.checks_indices:  # lines of kernel files are those of what is compiled from them
+                options = {"extra_build_options": _checked_options(module.name), "lineinfo": True}
+            wp.set_module_options(options, module=module)
 
 
 def _checked_options(name: str) -> wp.ModuleBuildOptions:
@@ -108,9 +143,11 @@ def _checked_options(name: str) -> wp.ModuleBuildOptions:
 
     def checks(assertion: re.Match[str]) -> str:
         return " ".join(
-            f"check_index({i}, buf.shape[{d}], {d});" for i, d in _IN_BOUNDS.findall(assertion[1])
+            f"check_index({i}, buf.shape[{d}], {d}, place);" for i, d in _IN_BOUNDS.findall(assertion[1])
         )
 
-    code = _CHECK.replace("FILE", name) + _ASSERTION.sub(checks, _PREAMBLE)
-    code += "".join(_ATOMICS.replace("NAME", operation) for operation in ("add", "min", "max"))
+    accesses = _ASSERTION.sub(checks, _PREAMBLE)
+    accesses += "".join(_ATOMICS.replace("NAME", operation) for operation in ("add", "min", "max"))
+    accesses = _ADDRESS.sub(r"\1, place)", accesses)
+    code = _CHECK.replace('"FILE"', f'"{name}"') + _HEAD.sub(", Place place = HERE)\n{", accesses)
     return wp.ModuleBuildOptions(extra_cpu_preamble=code, extra_cuda_preamble=code)

@@ -8,6 +8,7 @@ bytes of the arrays, one after the other; and finally the SHA-256 of everything 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from newtonsim.errors import CheckpointError
+from newtonsim.regular_files import open_regular
 
 MAGIC = b"NSIMCKPT"
 VERSION = 1
@@ -66,6 +68,8 @@ def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -
     """
     part = None
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise OSError(errno.EINVAL, "is no regular file")  # a device would be replaced by one
         folder, name = os.path.split(os.path.abspath(path))
         descriptor, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
         with os.fdopen(descriptor, "wb") as file:
@@ -74,11 +78,12 @@ def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -
             os.fsync(file.fileno())
         os.chmod(part, 0o666 & ~_umask())
         os.replace(part, path)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a zero byte in the name
         if part is not None:
             with contextlib.suppress(OSError):
                 os.unlink(part)
-        raise CheckpointError(f"{os.fspath(path)}: cannot be written: {error.strerror or error}") from error
+        why = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{os.fspath(path)}: cannot be written: {why}") from error
 
 
 def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -92,7 +97,7 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.nda
     """
     path = os.fspath(path)
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             data = file.read()
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -32,6 +32,16 @@ _SHAPE_OF_TYPE = {
 _HOST_TYPE = {wp.int32: np.int32, wp.uint32: np.uint32, wp.uint8: np.uint8}
 
 
+MOST_ITEMS = 2**31 - 1
+"""How many items a list may have: kernels count with 32 bits."""
+
+
+def check_count(what: str, count: int) -> None:
+    """Raise ModelError if more is asked for than kernels can count, before there is an attempt to make it."""
+    if count > MOST_ITEMS:
+        raise ModelError(f"{what}: {count} items of a kind, expected at most {MOST_ITEMS}")
+
+
 def element_shape(spec: ArraySpec) -> tuple[int, ...]:
     """Return the shape of one list item."""
     if spec.columns:

@@ -306,8 +306,11 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
 
     @gravity.setter
     def gravity(self, value: npt.ArrayLike) -> None:
-        vector = np.array(value, np.float64)
         worlds = self.world_count
+        try:
+            vector = np.array(value, np.float64)
+        except (TypeError, ValueError):
+            vector = np.zeros(0)
         if vector.shape not in ((3,), (worlds, 3)) or not np.all(np.isfinite(vector)):
             raise ModelError(
                 f"gravity: expected 3 finite numbers, or shape ({worlds}, 3) with a row for each world, "

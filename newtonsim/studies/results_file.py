@@ -7,6 +7,7 @@ import io
 import os
 import pathlib
 import sqlite3
+import zipfile
 from types import TracebackType
 
 import numpy as np
@@ -73,11 +74,18 @@ class SweepFile:
             raise NewtonsimError(f"resume: {self._path}: created with other parameters; choose another file")
 
     def read(self) -> dict[int, Arrays]:
-        """Return the results of the batches that were finished."""
-        return {
-            number: dict(np.load(io.BytesIO(results), allow_pickle=False))
-            for number, results in self._base.execute("SELECT number, results FROM batches")
-        }
+        """Return the results of the batches that were finished.
+
+        Raises:
+            NewtonsimError: They are damaged.
+        """
+        try:
+            return {
+                int(number): dict(np.load(io.BytesIO(results), allow_pickle=False))
+                for number, results in self._base.execute("SELECT number, results FROM batches")
+            }
+        except (sqlite3.DatabaseError, zipfile.BadZipFile, ValueError, TypeError, EOFError) as error:
+            raise NewtonsimError(f"resume: {self._path}: results in it are damaged: {error}") from error
 
     def write(self, batch: int, results: Arrays) -> None:
         """Keep the results of a batch; after this call nothing loses them."""

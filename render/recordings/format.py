@@ -23,6 +23,7 @@ from typing import BinaryIO
 import numpy as np
 
 from newtonsim.errors import RecordingError
+from newtonsim.regular_files import open_regular
 
 VERSION = 1
 SIGNATURE = b"\x89NSR\r\n\x1a\n"
@@ -151,7 +152,7 @@ class BlockReader:
     def __init__(self, path: str | os.PathLike):
         self.path = os.fspath(path)
         self.complete = False
-        self.file = open(self.path, "rb")  # noqa: SIM115 - closed by close
+        self.file = open_regular(self.path)
         try:
             self.size = os.fstat(self.file.fileno()).st_size
             if self.file.read(len(SIGNATURE)) != SIGNATURE:

@@ -154,6 +154,9 @@ def test_indices_outside_arrays_end_the_process_with_kernel_and_index():
     assert "launched" in wrong.stdout
     assert where in wrong.stdout
     assert "survived" not in wrong.stdout
+    assert re.search(
+        r"steps.reset\.py, line \d+, in restore_particles\w*:\n +if .*mask\[world\[i\]\]", wrong.stdout
+    )
     assert 'File "<string>", line' in wrong.stderr  # who launched it
     assert run(OUTSIDE.format(world=0), NEWTONSIM_CHECKED="1").stdout.endswith("survived\n")
 

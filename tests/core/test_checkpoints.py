@@ -1,6 +1,7 @@
 """A run that is cut and goes on from a checkpoint is the same to the bit as one that never stopped."""
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import warp as wp
 import newtonsim
 from newtonsim import solvers
 from newtonsim.errors import CheckpointError
+from newtonsim.render import Recording
 from newtonsim.scene import checkpoint_file
 
 DT, STEPS = 1.0 / 200.0, 60
@@ -322,3 +324,20 @@ def test_models_and_states_are_copied_and_pickled(device, twin_of: Callable):
     assert np.array_equal(state.joint_q.numpy(), twin_state.joint_q.numpy())
     assert state.joint_q.numpy().reshape(3, 7)[:, 2].max() < 0.3
     assert twin.cached("one", lambda of: of) is twin
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_pipes_and_devices_are_neither_waited_for_nor_replaced(tmp_path: Path):
+    """A pipe has no end to wait for, and a file moved to the place of a device would replace it."""
+    pipe = tmp_path / "run.ckpt"
+    os.mkfifo(pipe)
+    run = simulator("featherstone", "cpu")
+    for call, text in ((run.restore, "cannot be read"), (run.save, "cannot be written")):
+        with pytest.raises(CheckpointError, match=f"{text}: is no regular file"):
+            call(pipe)
+    assert pipe.is_fifo()
+    for call in (run.restore, run.save):
+        with pytest.raises(CheckpointError, match="null byte"):
+            call("run\0.ckpt")
+    with pytest.raises(OSError, match="no regular file"):
+        Recording.open(pipe)

@@ -14,20 +14,26 @@ import warp as wp
 
 import newtonsim
 from newtonsim import ModelError, diff, dynamics, optimize, render, solvers
+from newtonsim.actuators import PD, ActuatedSolver, Actuators
+from newtonsim.render.viewer import Viewer
 
 pytestmark = pytest.mark.filterwarnings("ignore::newtonsim.OverlapWarning")  # of no matter here
 
-PACKAGES = (
-    "newtonsim",
-    "newtonsim.collision",
-    "newtonsim.diff",
-    "newtonsim.dynamics",
-    "newtonsim.optimize",
-    "newtonsim.render",
-    "newtonsim.render.camera",
-    "newtonsim.solvers",
-    "newtonsim.utils",
-)
+
+def packages() -> list[str]:
+    """Every package that says what it exports, and two that are documented without."""
+    found = ["newtonsim.collision", "newtonsim.render.camera"]
+    root = Path(__file__).parents[2]
+    for room in ("newtonsim", "solvers", "render", "importers"):
+        for file in sorted((root / room).rglob("__init__.py")):
+            parts = file.parent.relative_to(root).parts
+            name = ".".join(parts if room == "newtonsim" else ("newtonsim", *parts))
+            if getattr(importlib.import_module(name), "__all__", None):
+                found.append(name)
+    return found
+
+
+PACKAGES = packages()
 TAKES = re.compile(r"\b(State|Control|Controls|Contacts|Start)\b")
 MADE_BY_LIBRARY = {"RolloutResult.__init__", "StepForces.__init__"}
 """Records that hold what they are given."""
@@ -119,6 +125,7 @@ class Large:
             "time": 1.0,
             "index": 0,
             "iterations": 1,
+            "tape": wp.Tape(),
             "path": self.folder / "sheet.png",
             "values": {"state.joint_q": np.zeros(6)},
             "sigma": 0.1,
@@ -140,6 +147,9 @@ class Large:
             return self.small.contact()
         return [self.small.state()] if parameter == "states" else self.small.state()
 
+    def actuators(self) -> Actuators:
+        return Actuators(self.model, {"*": PD(stiffness=10.0, damping=1.0)}, 1e-3)
+
     @contextlib.contextmanager
     def owner(self, name: str) -> Iterator[Any]:
         """An object of a class."""
@@ -154,11 +164,22 @@ class Large:
         elif name == "Film":
             with render.Film(self.folder / "film.gif", model, width=32, height=32) as film:
                 yield film
+        elif name == "Viewer":
+            pytest.importorskip("viser")
+            viewer = Viewer(model, port=0)
+            try:
+                yield viewer
+            finally:
+                viewer.close()
         elif name == "Recorder":
             with render.Recorder(self.folder / "other.nsr", model) as recorder:
                 yield recorder
         else:
             yield {
+                "Actuators": self.actuators,
+                "ActuatedSolver": lambda: ActuatedSolver(
+                    newtonsim.FeatherstoneSolver(model), self.actuators()
+                ),
                 "Camera": lambda: render.Camera(model, 8, 8, pose=eye),
                 "Controller": lambda: optimize.Controller(optimize.CEM(self.problem)),
                 "Dynamics": lambda: dynamics.Dynamics(model),
@@ -201,6 +222,12 @@ def test_arrays_of_a_smaller_model_are_refused(door: str, large: Large):
             continue
         with _unless_missing(), large.owner(name) as owner, pytest.raises(ModelError, match="expected"):
             getattr(owner, method)(**arguments)
+
+
+def test_the_doors_are_found_by_themselves():
+    """In all packages that export something, those that came last among them."""
+    assert {"newtonsim.actuators", "newtonsim.fidelity", "newtonsim.envs.terms"} <= set(PACKAGES)
+    assert {"Viewer.update", "ActuatedSolver.step", "SHAC.__call__", "FDDP.solve"} <= set(doors())
 
 
 def _no_loss(state: newtonsim.State, losses: wp.array) -> None:

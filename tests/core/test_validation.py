@@ -242,3 +242,28 @@ MISSING = "cuda:99"
 def test_a_device_that_is_not_there_is_no_other(ask):
     with pytest.raises(DeviceError, match=rf"device: no device '{MISSING}'; there are cpu"):
         ask()
+
+
+def test_more_than_kernels_can_count_is_refused_before_it_is_made():
+    """They ended with a MemoryError of NumPy, or of the machine."""
+    robot = ModelBuilder()
+    robot.add_joint_free(robot.add_body(mass=1.0, I_m=np.eye(3)))
+    place = {"pos": (0.0, 0.0, 0.0), "rot": (0.0, 0.0, 0.0, 1.0), "vel": (0.0, 0.0, 0.0)}
+    plane = {"dim_x": 10**7, "dim_y": 10**7, "cell_x": 0.1, "cell_y": 0.1}
+    block = {**plane, "dim_z": 1, "cell_z": 0.1, "density": 1.0, "k_mu": 1.0, "k_lambda": 1.0, "k_damp": 0.0}
+    for call, text in (
+        (lambda b: b.replicate(robot, 10**12), "replicate: 7000000000000 items"),
+        (lambda b: b.add_cloth_grid(**place, **plane, mass=1.0), "cloth grid: 100000020000001 items"),
+        (lambda b: b.add_soft_grid(**place, **block), "soft grid: 200000040000002 items"),
+    ):
+        builder = ModelBuilder()
+        with pytest.raises(ModelError, match=text):
+            call(builder)
+        assert builder.body_count == builder.particle_count == 0
+
+
+def test_gravity_that_is_no_number_is_a_model_error(device):
+    model = ModelBuilder().finalize(device)
+    for wrong in ("down", [[1.0], [2.0, 3.0]], None, object()):
+        with pytest.raises(ModelError, match="gravity: expected 3 finite numbers"):
+            model.gravity = wrong

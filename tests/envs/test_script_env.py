@@ -7,9 +7,10 @@ from stable_baselines3 import PPO
 
 from newtonsim.adapters.stable_baselines3_env import Sb3Env
 from newtonsim.envs.script_env import ScriptEnv
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import CheckpointError, NewtonsimError
 from newtonsim.examples.learning import panda_reaches
 from newtonsim.pybullet_compat.stand_ins.pybullet_data import getDataPath
+from newtonsim.scene.checkpoint_file import read_file, write_file
 
 DT = 1.0 / 240.0
 
@@ -38,6 +39,68 @@ class Hover(ScriptEnv):
 
     def score(self, sim, obs):
         return obs[:, 0], obs[:, 0] < 0.0, obs[:, 0] > 0.08
+
+
+class Bounce(Hover):
+    """The same ball over ground that it hits, so that the solver remembers contacts."""
+
+    def build(self, sim):
+        super().build(sim)
+        sim.createMultiBody(
+            0.0, sim.createCollisionShape(sim.GEOM_BOX, halfExtents=[1, 1, 0.1]), -1, [0, 0, -0.2]
+        )
+
+    def score(self, sim, obs):
+        return obs[:, 0], obs[:, 0] < -1.0
+
+
+@pytest.mark.parametrize("kind", [Hover, Bounce])
+def test_a_run_that_was_cut_is_the_same_to_the_bit(kind, tmp_path):
+    """Episodes begin after the cut: the counts of steps and the random numbers go along."""
+    actions = np.random.default_rng(1).uniform(-1.0, 0.2, (30, 6, 1))
+
+    def results(env, first):
+        return [
+            b"".join(np.ascontiguousarray(part).tobytes() for part in env.step(a)[:4])
+            for a in actions[first:]
+        ]
+
+    run, fresh, used = (kind(6, device="cpu") for _ in range(3))
+    run.reset(seed=3)
+    for cut in range(8):
+        run.step(actions[cut])
+    run.save(tmp_path / "run.ckpt")
+    expected = results(run, 8)
+    ended = run.ended_episodes()
+    assert ended[1].any()
+    used.reset(seed=9)
+    used.step(actions[0])
+    for env in (fresh, used):
+        env.restore(tmp_path / "run.ckpt")
+        assert results(env, 8) == expected
+        assert np.array_equal(env.ended_episodes(), ended)
+    for env in (run, fresh, used):
+        env.close()
+
+
+def test_checkpoints_of_other_scripts_and_damaged_ones_change_nothing(env, tmp_path):
+    env.reset(seed=1)
+    env.save(tmp_path / "run.ckpt")
+    env.step(np.ones((6, 1)))
+    before = env.observe(env.sim)
+    facts, arrays = read_file(tmp_path / "run.ckpt")
+    write_file(tmp_path / "world", facts, {**arrays, "world": arrays["world"][:-1]})
+    write_file(tmp_path / "random", {**facts, "random": {"bit_generator": "no"}}, arrays)
+    write_file(tmp_path / "counts", facts, {**arrays, "lengths": arrays["lengths"][:2]})
+    (tmp_path / "cut").write_bytes((tmp_path / "run.ckpt").read_bytes()[:-5])
+    for name in ("world", "random", "counts", "cut", "none"):
+        with pytest.raises(CheckpointError, match=name):
+            env.restore(tmp_path / name)
+        assert np.array_equal(env.observe(env.sim), before)
+    other = Bounce(6, device="cpu")
+    with pytest.raises(CheckpointError, match="env was 'Hover', here 'Bounce'"):
+        other.restore(tmp_path / "run.ckpt")
+    other.close()
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 import trimesh
-from fuzz import mutation
+from fuzz import mutation, served
 
 import newtonsim
 import newtonsim.pybullet_compat as compat
@@ -302,6 +302,12 @@ def _message(data: bytes) -> None:
             decode(data)
 
 
+def _to_server(data: bytes) -> None:
+    kept: served.Served = _Kept.of("server", lambda: served.Served(pybullet_data.getDataPath()))  # type: ignore[assignment]
+    with bounded():
+        kept.check(data)
+
+
 def _exported(kind: str) -> bytes:
     return trimesh.creation.icosphere(subdivisions=1).export(file_type=kind)  # type: ignore[return-value]
 
@@ -387,4 +393,5 @@ TARGETS = {
     "recording": Target(lambda: [_Kept.of("recording", _recording_seed)], _recording),  # type: ignore[list-item]
     "calls": Target(lambda: [b"0"], _calls, _next_number),
     "message": Target(_message_seeds, _message),
+    "server": Target(lambda: served.seeds(CALLS), _to_server, served.damaged),
 }

@@ -6,7 +6,7 @@ import pytest
 from fuzz.targets import TARGETS
 
 CASES = {path.name: path for path in sorted((pathlib.Path(__file__).parent / "cases").iterdir())}
-COUNT = {"usd": 25, "calls": 4, "mjcf": 25, "message": 300, "checkpoint": 60}
+COUNT = {"usd": 25, "calls": 4, "mjcf": 25, "message": 300, "checkpoint": 60, "server": 30}
 """Cases of a target in every run of the tests, of 40 unless said; `python -m tests.fuzz` runs more."""
 
 

@@ -16,7 +16,16 @@ import pytest
 
 import newtonsim
 from newtonsim.errors import ImportFileError, LimitError
-from newtonsim.importers import Limits, limits, load_cloth_mesh, parse_mjcf, parse_sdf, parse_urdf, parse_usd
+from newtonsim.importers import (
+    Limits,
+    limits,
+    load_cloth_mesh,
+    load_tet_mesh,
+    parse_mjcf,
+    parse_sdf,
+    parse_urdf,
+    parse_usd,
+)
 from newtonsim.importers.files import clock
 from newtonsim.importers.files.faults import Forgive
 from newtonsim.importers.files.tolerant_xml import parse_tolerantly
@@ -172,6 +181,32 @@ def test_time_for_meshes_is_bounded_and_not_forgiven(strict: bool, tmp_path: Pat
     limits.seconds = -1.0
     with pytest.raises(LimitError, match=r"<mesh>.*longer than the limit of -1 s"):
         parse_urdf(robot(tmp_path / "cube.obj"), newtonsim.ModelBuilder(), strict=strict)
+
+
+SOFT = {
+    "vtk": "# vtk DataFile Version 2.0\nsquare\nASCII\nDATASET UNSTRUCTURED_GRID\nPOINTS 4 float\n"
+    "0 0 0 1 0 0 1 1 0 0 1 0\nCELLS 300 1200\n" + "3 0 1 2\n" * 300 + "CELL_TYPES 300\n" + "5 " * 300,
+    "msh": "$MeshFormat\n2.2 0 8\n$EndMeshFormat\n$Nodes\n3\n1 0 0 0\n2 1 0 0\n3 0 1 0\n$EndNodes\n"
+    "$Elements\n300\n" + "1 2 0 1 2 3\n" * 300 + "$EndElements\n",
+    "obj": CUBE + "f 1 3 4 2\n" * 300,
+}
+
+
+@pytest.mark.parametrize("kind", SOFT)
+def test_time_for_cells_is_bounded(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A clock that jumps at each look: a few looks are for the file, and one for 64 of its cells."""
+    file = tmp_path / f"many.{kind}"
+    file.write_text(SOFT[kind])
+    looks = iter(range(10**6))
+    monkeypatch.setattr(clock.time, "monotonic", lambda: float(next(looks)))
+    limits.seconds = 4.5
+    with pytest.raises(LimitError, match=rf"many\.{kind}.*reading takes longer than the limit of 4.5 s"):
+        load_cloth_mesh(file)
+    limits.seconds = 0.5
+    with pytest.raises(LimitError, match=rf"many\.{kind}.*reading takes longer"):
+        load_tet_mesh(file)
+    limits.seconds = 1e5
+    assert len(load_cloth_mesh(file).indices) > 0
 
 
 def test_the_clock_begins_anew_with_each_file_and_stops_after_it(tmp_path: Path):

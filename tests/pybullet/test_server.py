@@ -567,3 +567,42 @@ def test_files_that_are_no_certificates_are_named(tmp_path, capsys):
     files = [str(tmp_path / "c.pem"), str(tmp_path / "k.pem")]
     assert main(["pybullet-server", "--port", "0", "--tls", *files]) == 2
     assert "--tls" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("method", [compat.TCP, compat.UDP])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--tsl=a.pem",
+        "--TLS=a.pem",
+        "-tls=a.pem",
+        "tls",
+        "--tls a.pem",
+        "--tls =a.pem",
+        "--ssl",
+        "--num_worlds=4",
+    ],
+)
+def test_options_that_mean_tls_and_are_not_make_no_connection(method: int, options: str):
+    """They were left out, and a server without TLS was talked to in the clear."""
+    with pytest.raises(compat.error, match="A connection has no option"):
+        compat.connect(method, "localhost", 1, options)
+    with pytest.raises(compat.error, match="Option --tls is given 2 times"):
+        compat.connect(method, "localhost", 1, "--tls=a.pem --tls")
+
+
+@pytest.mark.parametrize("method", [compat.DIRECT, compat.SHARED_MEMORY, compat.SHARED_MEMORY_SERVER])
+def test_options_of_worlds_that_are_misspelt_are_named(method: int):
+    for options, text in (
+        ("--num_world=4", "--num_worlds is meant"),
+        ("--devise=cpu", "--device is meant"),
+        ("--tls=a.pem", "TCP and UDP"),
+        ("--tls", "TCP and UDP"),
+    ):
+        with pytest.raises(compat.error, match=text):
+            compat.connect(method, KEY + 7, options)
+
+
+def test_options_of_pybullet_that_mean_nothing_here_are_left_out():
+    options = "--opengl2 --minGraphicsUpdateTimeMs=0 --mp4fps=30 --width=100 --fps=60 --nogui"
+    compat.disconnect(compat.connect(compat.DIRECT, options=options))

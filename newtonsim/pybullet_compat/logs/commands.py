@@ -17,6 +17,7 @@ from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.surface.implementations import implementation
 from newtonsim.pybullet_compat.surface.signatures import SERVED
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.regular_files import open_regular
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.engine import Engine
@@ -109,8 +110,8 @@ def replay(client: Client, path: str) -> None:
         error: It cannot be read, or a call of it fails; the text names its line.
     """
     try:
-        with open(path) as file:
-            lines = file.read().splitlines()
+        with open_regular(path) as file:
+            lines = file.read().decode().splitlines()
         if not lines or json.loads(lines[0]) != HEADER:
             raise ValueError("it is not a log of commands")
     except (OSError, ValueError) as failure:

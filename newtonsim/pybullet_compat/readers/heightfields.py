@@ -7,15 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError
+from newtonsim.errors import ImportFileError, LimitError
 from newtonsim.geometry import Heightfield, Mesh
+from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.descriptions.description import Geometry
 from newtonsim.pybullet_compat.descriptions.kinds import Geom
-
-MAX_BYTES = 256 * 1024 * 1024
-MAX_CELLS = 16_000_000
 
 
 def heightfield_geometry(heights: np.ndarray, scale: Sequence[float], pose: Pose, file: str = "") -> Geometry:
@@ -33,8 +31,10 @@ def heightfield_geometry(heights: np.ndarray, scale: Sequence[float], pose: Pose
     Raises:
         ImportFileError: There are fewer than 2 x 2 heights, or some are not finite.
     """
-    if heights.ndim != 2 or min(heights.shape) < 2 or heights.size > MAX_CELLS:
-        raise ImportFileError(f"a height field needs 2 x 2 to {MAX_CELLS} heights, got {heights.shape}", file)
+    if heights.ndim != 2 or min(heights.shape) < 2:
+        raise ImportFileError(f"a height field needs at least 2 x 2 heights, got {heights.shape}", file)
+    if heights.size > limits.heights:
+        raise LimitError(f"{heights.size} heights are more than the limit of {limits.heights}", file)
     if not np.isfinite(heights).all():
         raise ImportFileError("a height of the height field is not finite", file)
     sx, sy, sz = (float(value) for value in scale)
@@ -83,6 +83,10 @@ def heights_of_file(path: str) -> np.ndarray:
         raise ImportFileError("height fields from images need Pillow (pip install pillow)", path) from error
     try:
         with Image.open(path) as image:
+            if image.width * image.height > limits.heights:
+                raise LimitError(
+                    f"{image.width} x {image.height} pixels are more than the limit of {limits.heights}", path
+                )
             pixels = np.asarray(image.convert("RGB"))[:, :, 0]
     except (OSError, ValueError, UnidentifiedImageError, Image.DecompressionBombError) as error:
         raise ImportFileError(f"the height field cannot be read: {error}", path) from error
@@ -90,7 +94,7 @@ def heights_of_file(path: str) -> np.ndarray:
 
 
 def _heights_of_text(path: str) -> np.ndarray:
-    text = read_bytes(Path(path), MAX_BYTES).decode("utf-8", errors="replace")
+    text = read_bytes(Path(path), limits.mesh_bytes).decode("utf-8", errors="replace")
     lines = [line.replace(",", " ").split() for line in text.splitlines()]
     try:
         return np.array([[float(word) for word in line] for line in lines if line])

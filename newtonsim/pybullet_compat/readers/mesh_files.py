@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError
+from newtonsim.errors import ImportFileError, LimitError
 from newtonsim.geometry import Mesh
+from newtonsim.importers.files.clock import check_time, limited_time
 from newtonsim.importers.files.limits import limits
 from newtonsim.importers.geometry.mesh_files import read_parts
 from newtonsim.importers.geometry.mesh_parts import MeshPart
@@ -51,6 +52,7 @@ class MeshFile:
         return Mesh(vertices, faces, compute_inertia=False, name=Path(self.path).name)
 
 
+@limited_time()
 def read_mesh_file(path: str, use_cache: bool = True) -> MeshFile:
     """Read a mesh.
 
@@ -68,7 +70,8 @@ def read_mesh_file(path: str, use_cache: bool = True) -> MeshFile:
 @lru_cache(maxsize=512)
 def _read(path: str, changed: int, size: int) -> MeshFile:
     if size > limits.mesh_bytes:
-        raise ImportFileError(f"the file is larger than the limit of {limits.mesh_bytes} bytes", path)
+        raise LimitError(f"the file is larger than the limit of {limits.mesh_bytes} bytes", path)
+    check_time(path)
     try:
         parts = read_parts(path, in_metres=False, tolerant=True)
     except ImportFileError:
@@ -78,7 +81,7 @@ def _read(path: str, changed: int, size: int) -> MeshFile:
     if not parts:
         raise ImportFileError("the mesh has no triangles", path)
     if sum(len(part.faces) for part in parts) > limits.triangles:
-        raise ImportFileError(f"the mesh has more than {limits.triangles} triangles", path)
+        raise LimitError(f"the mesh has more than {limits.triangles} triangles", path)
     for part in parts:
         if part.faces.min() < 0 or part.faces.max() >= len(part.vertices):
             raise ImportFileError("the mesh has triangles that refer to missing vertices", path)

@@ -9,11 +9,13 @@ inertias those of boxes. Actuators, sites, tendons, damping, armature and stiffn
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import radians
 
 import numpy as np
 
+from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.faults import Forgive
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
@@ -45,6 +47,7 @@ _SILENT_SECTIONS = {
 }
 
 
+@limited_time()
 def read_mjcf(path: str | os.PathLike, options: LoadOptions | None = None) -> list[BodyDescription]:
     """Read all bodies of a file.
 
@@ -63,7 +66,7 @@ def read_mjcf(path: str | os.PathLike, options: LoadOptions | None = None) -> li
     if root.tag != "mujoco":
         raise root.error("the root element of an MJCF file is <mujoco>")
     bodies = _MjcfReader(root, os.fspath(path), options, faults).read()
-    faults.warn(stacklevel=2)
+    faults.warn(stacklevel=3)  # one is the clock
     return bodies
 
 
@@ -144,7 +147,7 @@ class _MjcfReader:
     def _world_body(self, node: Node) -> BodyDescription:
         model = _Model(self.models)
         self.models += 1
-        self._body(node, model, None, None)
+        self._read_body(node, model)
         order, stack = [], list(reversed(model.below.get(model.root, [])))
         parents = {child: parent for parent, children in model.below.items() for child in children}
         while stack:
@@ -176,7 +179,21 @@ class _MjcfReader:
         self.unnamed += 1
         return self.unnamed - 1
 
-    def _body(self, node: Node, model: _Model, parent: int | None, inherited: str | None) -> None:
+    def _read_body(self, node: Node, model: _Model) -> None:
+        """Read a body and all below it; without recursion, since files nest as deep as their limit says."""
+        todo = [self._body(node, model, None, None)]
+        while todo:
+            below = next(todo[-1], None)
+            if below is None:
+                todo.pop()
+            else:
+                todo.append(self._body(*below))
+
+    def _body(
+        self, node: Node, model: _Model, parent: int | None, inherited: str | None
+    ) -> Iterator[tuple[Node, _Model, int, str | None]]:
+        """Read a body; what is yielded on the way, arguments for those below it, has to be read then."""
+        node.check_time()
         inherited = node.text_of("childclass") or inherited
         if not node.text_of("name"):
             self._number()
@@ -194,7 +211,7 @@ class _MjcfReader:
         self._dress(model.links[own], [geom for geom in geoms if geom is not None], node.find("inertial"))
         for part in node.children:
             if part.tag == "body":
-                self._body(part, model, own, inherited)
+                yield part, model, own, inherited
             elif part.tag not in ("joint", "freejoint", "geom", "inertial", "site", "camera", "light"):
                 self.warn(part, "is not read")
         if parent is None and not joints:

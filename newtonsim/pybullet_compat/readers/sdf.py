@@ -11,6 +11,7 @@ import os
 
 import numpy as np
 
+from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.faults import Faults, Forgive
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
@@ -33,6 +34,7 @@ _SHAPE_VALUES = {
 _INERTIA = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
+@limited_time()
 def read_sdf(path: str | os.PathLike, options: LoadOptions | None = None) -> list[BodyDescription]:
     """Read all models of a file.
 
@@ -54,11 +56,12 @@ def read_sdf(path: str | os.PathLike, options: LoadOptions | None = None) -> lis
     for node in world.findall("include"):
         faults.meet(node.error("is not read"))
     bodies = [_read_model(node, os.fspath(path), options, faults) for node in world.findall("model")]
-    faults.warn(stacklevel=2)
+    faults.warn(stacklevel=3)  # one is the clock
     return bodies
 
 
 def _read_model(node: Node, path: str, options: LoadOptions, faults: Forgive) -> BodyDescription:
+    node.check_time()
     if not node.text_of("name"):
         raise node.error("the model has no name")
     reader = Reader(path, options, faults=faults)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.urdf.elements import read_mimic, read_tree
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription, Link
@@ -38,6 +39,7 @@ _COLORS = (
 """For visuals without a material, with URDF_GOOGLEY_UNDEFINED_COLORS."""
 
 
+@limited_time()
 def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> BodyDescription:
     """Read a robot.
 
@@ -63,7 +65,7 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
         _known[key] = known
         while len(_known) > MOST_KNOWN:
             del _known[next(iter(_known))]
-    known.reader.faults.warn(stacklevel=2)
+    known.reader.faults.warn(stacklevel=3)  # one is the clock
     return known.body.placed(options.pose)
 
 
@@ -159,6 +161,7 @@ def assemble(root: Node, reader: Reader) -> BodyDescription:
 def _read_links(root: Node, reader: Reader) -> dict[str, Link]:
     links: dict[str, Link] = {}
     for node in root.findall("link"):
+        node.check_time()
         link = reader.link(node)
         if link.name in links:
             raise node.error(f"a second link has the name {link.name!r}")
@@ -171,6 +174,7 @@ def _read_links(root: Node, reader: Reader) -> dict[str, Link]:
 def _read_joints(root: Node, reader: Reader) -> dict[str, Joint]:
     joints: dict[str, Joint] = {}
     for node in root.findall("joint"):
+        node.check_time()
         joint = reader.joint(node)
         if joint.name in joints:
             raise node.error(f"a second joint has the name {joint.name!r}")
