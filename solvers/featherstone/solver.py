@@ -185,6 +185,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.adjoint = self._make_adjoint()
         # a list, since a replaced attribute would have graphs captured anew
         self._shared_starts: list[StartingImpulses] = []
+        self._chosen_worlds: list[Shard] = []
         self._particles: DeformableStage | FreeParticles = FreeParticles()
         if deformables is not None:
             self.deformables = deformables
@@ -539,10 +540,15 @@ class FeatherstoneSolver(LaunchedSolver):
 
     def _use_memory(self, step: FeatherstoneStep) -> None:
         step.starts = self._shared_starts[0] if self._shared_starts else None
+        step.worlds = self._chosen_worlds[0] if self._chosen_worlds else None
 
     def use_step_memory(self, memory: StartingImpulses | None) -> None:
         """See `SolverBase.use_step_memory`."""
         self._shared_starts[:] = [] if memory is None else [memory]
+
+    def use_worlds(self, worlds: Shard | None) -> None:
+        """See `SolverBase.use_worlds`."""
+        self._chosen_worlds[:] = [] if worlds is None else [worlds]
 
     def adjoints(self) -> tuple[object, ...]:
         """See `SolverBase.adjoints`."""

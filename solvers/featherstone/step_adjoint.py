@@ -83,6 +83,7 @@ class FeatherstoneAdjoint:
         self.error = SolutionError(model)
         self.switches = Switches(model)
         self._after: State | None = None
+        self._worlds = Shard(model)
         self._has_pairs = self.constraints.stage.pair_count > 0
         self._allocate_motions()
         self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
@@ -145,6 +146,7 @@ class FeatherstoneAdjoint:
 
     def run(self, step: FeatherstoneStep) -> None:
         """Add the step's contribution to the gradients of its inputs."""
+        self._worlds = step.worlds or Shard(self.model)
         launch = self._launcher(record_tape=False)
         if not step.repeated and self._after is not step.state_out:
             self.error.clear()
@@ -191,7 +193,7 @@ class FeatherstoneAdjoint:
         self.constraints.check()
 
     def _launcher(self, record_tape: bool) -> Launcher:
-        shard = Shard(self.model).with_starts(self.constraints.stage.starts)
+        shard = self._worlds.with_starts(self.constraints.stage.starts)
         return Launcher(self.model, record_tape=record_tape, shard=shard)
 
     def _recompute(self, launch: Launcher, step: FeatherstoneStep) -> None:
