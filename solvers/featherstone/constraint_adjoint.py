@@ -226,7 +226,9 @@ class ConstraintAdjoint:
         """
         self.to_energy(launch, L, gradient)
         if rounds is not None:
-            launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
+            # without rounds nothing has written what they leave
+            with launch.where_any(rounds.count):
+                launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
         self._to_multiplier(launch, L)
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:

@@ -166,7 +166,14 @@ class FeatherstoneAdjoint:
             self.impacts.write_outcome(launch, self.smooth.L, self.contact_terms.v_outcome)
             fill(self.contact_terms.v_outcome.grad)
         if self._pushes:
-            self._reverse_end(launch, step, pushing=True)
+            launch(
+                velocities_adjoint.mark_pushed,
+                "world",
+                reads=dict(world_state=self.constraints.stage.world_state),
+                writes=dict(mask=self.pushed),
+            )
+            with launch.where_any(self.pushed):
+                self._reverse_end(launch, step, pushing=True)
         self._reverse_end(launch, step, pushing=False)
         self.error.add(launch, self.constraints, self._rigid_contacts(), self.smooth)
         self.switches.add(launch, self.constraints, self._rigid_contacts(), step.dt)
@@ -377,12 +384,6 @@ class FeatherstoneAdjoint:
                 ),
                 writes=dict(v=self.v_end),
             )
-            launch(
-                velocities_adjoint.mark_pushed,
-                "world",
-                reads=dict(world_state=self.constraints.stage.world_state),
-                writes=dict(mask=self.pushed),
-            )
         else:
             copy(self.v_end, step.state_out.joint_qd)
         mask = self.pushed if pushing else None
@@ -391,16 +392,18 @@ class FeatherstoneAdjoint:
     def _reverse_free(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the velocity without constraints, which impacts with restitution see, back to the step."""
         terms, impacts, constraints = self.contact_terms, self.impacts, self.constraints
-        impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
-        rounds = range(impacts.number_of_rounds())
-        for r in rounds:
-            impacts.select(launch, r)
-            copy(constraints.multiplier, impacts.forces[r])
-            copy(self.v_end, impacts.velocities[r])
-            self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
-        constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
-        copy(self.v_end, self.smooth.v_free)
-        self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
+        with launch.where_any(impacts.rounds.count):
+            impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
+            for r in range(impacts.number_of_rounds()):
+                impacts.select(launch, r)
+                with launch.where_any(impacts.mask):
+                    copy(constraints.multiplier, impacts.forces[r])
+                    copy(self.v_end, impacts.velocities[r])
+                    self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
+        with launch.where_any(terms.rebounding):
+            constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
+            copy(self.v_end, self.smooth.v_free)
+            self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
 
     def _reverse_prediction(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the middle velocity, at which bias forces were taken, through the predicted one."""
