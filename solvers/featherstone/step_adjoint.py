@@ -506,11 +506,13 @@ class FeatherstoneAdjoint:
                     writes=dict(residual=self.residual),
                 )
             if impulse is not None:
-                self.constraints.add_masses(record)
-                self.constraints.add_dof_terms(record, state, control, dt, impulse)
+                with record.where_any(self.constraints.acting):
+                    self.constraints.add_masses(record)
+                    self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 self.constraints.add_tendon_terms(record, self.v_end, dt, impulse)
                 if self._has_contacts:
-                    self._record_contacts(record, step, impulse, pushing)
+                    with record.where_any(self.constraints.acting):
+                        self._record_contacts(record, step, impulse, pushing)
             predicted = mask is None and self.constraints.predicted is not None
             if self._has_pairs and (impulse is not None or predicted):
                 self._record_pairs(record, step, v_bias, pair_impulse)
