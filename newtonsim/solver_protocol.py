@@ -115,8 +115,12 @@ class LinearSteps(Protocol):
     def step(self, shard: Shard, state_in: State, state_out: State, control: Control, dt: float) -> None:
         """Make a step in some worlds, and linearise it, by launches only."""
 
-    def covers(self) -> bool:
-        """Whether A and B hold all that acted in the last step; raises NotDifferentiableError if none can."""
+    def not_covered(self) -> np.ndarray:
+        """Worlds in which something acted in the last step that A and B do not hold, int (n,).
+
+        Raises:
+            NotDifferentiableError: Something acted that has no derivative.
+        """
         ...
 
 
@@ -130,6 +134,9 @@ class DifferentiableSolver(Solver, Protocol):
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays through which earlier steps affect the bits of the next one; None if all of them may."""
         ...
+
+    def use_worlds(self, worlds: Shard | None) -> None:
+        """Let `step` and its backward passes handle some worlds until the next call; None for all."""
 
     def check_gradient(self) -> None:
         """Raise if backward passes met what has no gradient."""

@@ -255,6 +255,17 @@ class SolverBase(Revised, DifferentiableSolver):
         them before the step's backward pass.
         """
 
+    def use_worlds(self, worlds: Shard | None) -> None:
+        """Let `step`, and backward passes of steps that are recorded, handle some worlds from now on.
+
+        Args:
+            worlds: The worlds; None for all.
+
+        Raises:
+            NotImplementedError: The solver cannot.
+        """
+        raise NotImplementedError(f"{type(self).__name__} makes no steps of some worlds alone")
+
     def make_linear_model(self, inputs: str) -> LinearSteps | None:
         """Return what makes linear models of steps in closed form for the current solver; None if nothing
         does.

@@ -49,7 +49,7 @@ class LaunchedSolver(SolverBase):
         """
 
     def _use_memory(self, step: Step) -> None:
-        """Give a step the memory of the last `use_step_memory`; solvers without one have nothing to give."""
+        """Give a step what the last `use_step_memory` and `use_worlds` said; most solvers have neither."""
 
     @abstractmethod
     def _advance(self, shard: Shard, step: Step) -> None:
@@ -80,7 +80,7 @@ class LaunchedSolver(SolverBase):
         tape = active_tape()
         if tape is not None and self._wants_gradient(model, step):
             self._record(tape, model, step)
-        run = partial(self._advance, Shard(model), step)
+        run = partial(self._advance, step.worlds or Shard(model), step)
         load_once(self, run, model.device)
         run()
         if model.device.is_cpu:

@@ -53,6 +53,7 @@ class NonfiniteWorlds:
     Attributes:
         worlds: Whether each is non-finite, until it is reset, bool, shape (world_count,).
         any: 1 if there is one that `report` has not seen, shape (1,).
+        alarm: The same, to be read on the CPU; None on others.
     """
 
     def __init__(self, model: Model):
@@ -60,7 +61,7 @@ class NonfiniteWorlds:
         self.worlds = zeros(model.world_count, dtype=bool, device=model.device)
         self.any = zeros(1, dtype=int, device=model.device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any_view = memoryview(cast("np.ndarray", self.any.numpy())) if model.device.is_cpu else None
+        self.alarm = memoryview(cast("np.ndarray", self.any.numpy())) if model.device.is_cpu else None
         self._reported = np.zeros(model.world_count, dtype=bool)
 
         self._marks: dict[str, tuple[MarksView, wp.array]] = {}
@@ -107,14 +108,14 @@ class NonfiniteWorlds:
         Args:
             explain: Returns what the solver knows about how an element broke, to follow its name.
         """
-        found = self.any.numpy() if self._any_view is None else self._any_view
+        found = self.any.numpy() if self.alarm is None else self.alarm
         if not found[0]:
             return
         # an array operation would be recorded if a step is being captured
-        if self._any_view is None:
+        if self.alarm is None:
             self.any.zero_()
         else:
-            self._any_view[0] = 0
+            self.alarm[0] = 0
         now = self.worlds.numpy().copy()
         fresh = np.flatnonzero(now & ~self._reported)
         self._reported = now

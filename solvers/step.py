@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.arrays import CONTROL_ARRAYS, STATE_ARRAYS
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
@@ -27,6 +28,7 @@ class Step:
         control: Inputs.
         contacts: Contacts at the start; None to collide inside the step.
         dt: Time step [s].
+        worlds: Worlds that the step and its backward pass handle; None for all.
     """
 
     state_in: State
@@ -34,6 +36,7 @@ class Step:
     control: Control
     contacts: Contacts | None
     dt: float
+    worlds: Shard | None = field(default=None, kw_only=True)
 
     def arrays(
         self, model: Model, materials: Collection[str], without: Collection[str] = ()

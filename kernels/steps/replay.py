@@ -23,15 +23,31 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 def call_entry(entry: wp.uint64, bounds: wp.uint64, arguments: wp.uint64, adjoints: wp.uint64): ...
 
 
+@wp.func_native("""
+    const int* values = (const int*)mask;
+    for (wp::uint64 i = 0; i < length; ++i)
+        if (values[i]) return 1;
+    return 0;
+""")
+def is_any_set(mask: wp.uint64, length: wp.uint64) -> int: ...
+
+
 @wp.kernel
 def repeat_launches(table: wp.array2d(dtype=wp.uint64), count: int, repeats: int):
     """One thread in all: make the launches in the rows of a table (entry point, bounds, arguments, adjoints).
 
-    Adjoints are the arguments that receive gradients, 0 for a kernel that runs forward.
+    Adjoints are the arguments that receive gradients, 0 for a kernel that runs forward. A row without an
+    entry point is a condition (0, mask, its length, number of rows): so many rows after it are left out if
+    the mask, of integers, is zero everywhere.
     """
     for _ in range(repeats):
-        for i in range(count):
-            call_entry(table[i, 0], table[i, 1], table[i, 2], table[i, 3])
+        i = int(0)
+        while i < count:
+            if table[i, 0] != wp.uint64(0):
+                call_entry(table[i, 0], table[i, 1], table[i, 2], table[i, 3])
+            elif is_any_set(table[i, 1], table[i, 2]) == 0:
+                i += int(table[i, 3])
+            i += 1
 
 
 @wp.kernel

@@ -32,6 +32,7 @@ class Contacts:
         rigid_contact_max: Capacity, summed over all worlds.
         world_start: First place of each world, shape (world_count + 1,).
         world_count: Contacts of each world, shape (world_count,).
+        alarm: 1 if a pass found more than there was room for, to be read on the CPU; None on other devices.
         rigid_contact_shape0: Shape index, shape (rigid_contact_max,).
         rigid_contact_shape1: Other shape, shape (rigid_contact_max,).
         rigid_contact_point0: Feature of shape 0 in contact [m] in the frame of its body: a sphere's centre,
@@ -110,7 +111,7 @@ class Contacts:
         self.overflow.most_contacts = zeros(model.world_count, dtype=int, device=device)
         self.overflow.any = zeros(1, dtype=int, device=device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any = self.overflow.any.numpy().data if device.is_cpu else None
+        self.alarm = self.overflow.any.numpy().data if device.is_cpu else None
         if plan.sweep_entries is not None and plan.sweep_start is not None:
             self.sweep = plan.sweep_view()
             self.sweep_world = _owners(plan.sweep_start, device)
@@ -159,7 +160,7 @@ class Contacts:
         """
         if self._warned:
             return
-        missing = self.overflow.any.numpy() if self._any is None else self._any
+        missing = self.overflow.any.numpy() if self.alarm is None else self.alarm
         if missing[0] == 0:
             return
         self._warned = True

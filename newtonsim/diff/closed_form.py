@@ -53,10 +53,11 @@ class ClosedForm:
         self._shards = divide_among(model, threads)
         self._recordings = Recordings(model, SideBySide(min(threads, len(self._shards))))
 
-    def __call__(self, state: State, controls: Controls) -> tuple[np.ndarray, np.ndarray] | None:
+    def __call__(self, state: State, controls: Controls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return A (world_count, 2 n, 2 n) and B (world_count, 2 n, inputs) about a state.
 
-        None if something acted in one of the steps that the closed form does not cover.
+        The third array has the worlds in which something acted in one of the steps that the closed form does
+        not cover, (worlds,).
 
         Raises:
             ModelError: The state or the control does not fit the model.
@@ -69,13 +70,13 @@ class ClosedForm:
                 if getattr(state, name) is not None:
                     for end in self._ends:
                         wp.copy(getattr(end, name), getattr(state, name))
-        found = self._one_step(state, self._ends[0], control, forget=True)
+        A, B, lacking = self._one_step(state, self._ends[0], control, forget=True)
         for i in range(1, self._steps):
-            step = self._one_step(self._ends[1 - i % 2], self._ends[i % 2], control, forget=False)
-            if found is None or step is None:
-                return None
-            found = step[0] @ found[0], step[0] @ found[1] + step[1]
-        return found
+            by_state, by_inputs, more = self._one_step(
+                self._ends[1 - i % 2], self._ends[i % 2], control, forget=False
+            )
+            A, B, lacking = by_state @ A, by_state @ B + by_inputs, np.union1d(lacking, more)
+        return A, B, lacking
 
     def _control(self, controls: Controls) -> Control:
         if isinstance(controls, Control):
@@ -87,7 +88,7 @@ class ClosedForm:
 
     def _one_step(
         self, state: State, end: State, control: Control, forget: bool
-    ) -> tuple[np.ndarray, np.ndarray] | None:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Make a step and its linear model, as the solver's first step if it must forget earlier ones."""
         self._model.check_state(state)
         self._model.check_control(control)
@@ -98,9 +99,8 @@ class ClosedForm:
             tuple(arrays),
             *(partial(self._launch, shard, state, end, control, forget) for shard in self._shards),
         )
-        if not self._linear.covers():
-            return None
-        return self._linear.A.numpy().copy(), self._linear.B.numpy().copy()
+        lacking = self._linear.not_covered()
+        return self._linear.A.numpy().copy(), self._linear.B.numpy().copy(), lacking
 
     def _what_is_baked(self) -> tuple:
         """Return what a step must be recorded again for, apart from the model's revision."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -69,26 +70,28 @@ class Blocks:
         return q
 
 
-def coordinate_rates(model: Model, joint_q: np.ndarray) -> Blocks:
+def coordinate_rates(model: Model, joint_q: np.ndarray, joints: Sequence[int] | None = None) -> Blocks:
     """The matrix D with q̇ = D v, v = joint_qd, as `kernels.trees.joint_forces.integrate_joints` has it.
 
     Args:
         model: The model.
         joint_q: Coordinates, (joint_coord_count,).
+        joints: Joints that move; None for all. The matrix is zero for others.
     """
-    return _matrix(model, joint_q.astype(np.float64), invert=False)
+    return _matrix(model, joint_q.astype(np.float64), joints, invert=False)
 
 
-def rate_of_coordinates(model: Model, joint_q: np.ndarray) -> Blocks:
+def rate_of_coordinates(model: Model, joint_q: np.ndarray, joints: Sequence[int] | None = None) -> Blocks:
     """The inverse of `coordinate_rates` on what it can reach: v = D⁺ q̇."""
-    return _matrix(model, joint_q.astype(np.float64), invert=True)
+    return _matrix(model, joint_q.astype(np.float64), joints, invert=True)
 
 
-def _matrix(model: Model, q: np.ndarray, invert: bool) -> Blocks:
+def _matrix(model: Model, q: np.ndarray, joints: Sequence[int] | None, invert: bool) -> Blocks:
     q_start, qd_start = model.joint_q_start.numpy(), model.joint_qd_start.numpy()
     plain_q, plain_qd, blocks, quaternions = [], [], [], []
     types, parents, children = (getattr(model, f"joint_{n}").numpy() for n in ("type", "parent", "child"))
-    for joint, kind in enumerate(types):
+    for joint in range(len(types)) if joints is None else joints:
+        kind = types[joint]
         i, end, d = int(q_start[joint]), int(q_start[joint + 1]), int(qd_start[joint])
         if kind in FLOATING:
             frames = (model.joint_X_p.numpy()[joint], model.joint_X_c.numpy()[joint])

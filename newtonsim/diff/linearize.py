@@ -14,12 +14,16 @@ from newtonsim.diff.inputs import Controls, copy_controls
 from newtonsim.diff.rollout import Rollout, RolloutResult
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kinematics import eval_fk
+from newtonsim.runtime.shards import Shard, runs_of
 from newtonsim.scene.arrays import COUNTS
 from newtonsim.scene.state import State
 from newtonsim.solver_protocol import DifferentiableSolver
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
+
+_RECORDING = 1200
+"""Backward passes of a world that take as long as to record one anew, 0.1 s."""
 
 _INPUTS = {"joint_f": "dof", "joint_act": "axis"}
 _JOINT = ("joint_q", "joint_qd")
@@ -45,34 +49,34 @@ class Linearization(NamedTuple):
 class Linearizer:
     """Linear models of the same number of steps at many states; graphs are captured once.
 
-    Where a contact just touches or a joint is at its limit, derivatives from both sides differ, and so do the
-    methods. The adjoint is the linear model of one side: pressing contacts stay closed, and sticking ones
-    keep sticking. It holds for small motions within these contacts, and does not know that feet can be
-    lifted. The difference is the mean slope over ± `span`, in which contacts open and close. It depends on
-    `span`: the derivative of the velocity after a step of h with respect to the height of a resting box is 0
-    by the adjoint and -g h / (2 span) by the difference, since the box falls from above and stays from below.
-    Choose the adjoint for motions that keep their contacts, and the difference with a span of the size of the
-    expected motions for others.
+        Where a contact just touches or a joint is at its limit, derivatives from both sides differ, and so do the
+        methods. The adjoint is the linear model of one side: pressing contacts stay closed, and sticking ones
+        keep sticking. It holds for small motions within these contacts, and does not know that feet can be
+        lifted. The difference is the mean slope over ± `span`, in which contacts open and close. It depends on
+        `span`: the derivative of the velocity after a step of h with respect to the height of a resting box is 0
+        by the adjoint and -g h / (2 span) by the difference, since the box falls from above and stays from below.
+        Choose the adjoint for motions that keep their contacts, and the difference with a span of the size of the
+        expected motions for others.
 
-    Args:
-        model: A model whose worlds have equal numbers of degrees of freedom; finalized with
-            `requires_grad=True` if "adjoint" runs backward.
-        solver: A solver made for it.
-        dt: Time of a step [s].
-        steps: Number of steps, with the same inputs in all of them.
-        inputs: What u is: "joint_f" or "joint_act".
-        method: "adjoint" takes the derivative of each step, "difference" runs forward 2 (2 n + inputs) times;
-            both for all worlds at once. The derivative is exact up to rounding. FeatherstoneSolver has it in
-            closed form, all columns at once, see `LinearSteps`; otherwise the adjoint runs backward 2 n
-            times. The difference works with every solver and through contacts without a gradient, and is
-            accurate to three or four digits in float32. At resting contact they are different models, see
-            above.
-        span: Half width of differences, of angles [rad], positions [m] and velocities.
-        input_span: Half width of differences of inputs.
+        Args:
+            model: A model whose worlds have equal numbers of degrees of freedom; finalized with
+                `requires_grad=True` if "adjoint" runs backward.
+            solver: A solver made for it.
+            dt: Time of a step [s].
+            steps: Number of steps, with the same inputs in all of them.
+            inputs: What u is: "joint_f" or "joint_act".
+            method: "adjoint" takes the derivative of each step, "difference" runs forward 2 (2 n + inputs) times;
+                    both for all worlds at once. The derivative is exact up to rounding. FeatherstoneSolver has it in
+                closed form, all columns at once, see `LinearSteps`; in worlds where it has none, the adjoint
+                runs backward 2 n times. The difference works with every solver and through contacts without a
+                gradient, and is accurate to three or four digits in float32. At resting contact they are
+                different models, see above.
+            span: Half width of differences, of angles [rad], positions [m] and velocities.
+            input_span: Half width of differences of inputs.
 
-    Raises:
-        NewtonsimError: An argument is out of range, the model has no joints, or its worlds differ.
-        NotDifferentiableError: The solver has no gradient; use differences.
+        Raises:
+            NewtonsimError: An argument is out of range, the model has no joints, or its worlds differ.
+            NotDifferentiableError: The solver has no gradient; use differences.
     """
 
     def __init__(
@@ -103,6 +107,9 @@ class Linearizer:
         self._options = {"model": model, "solver": solver, "steps": steps, "dt": dt, "checkpoint": "tape"}
         self._rollout = Rollout(**self._options) if method == "difference" else None
         self._closed = self._closed_form(solver, steps, dt) if method == "adjoint" else None
+        # of all worlds, and of chosen ones, which are recorded anew when others are chosen
+        self._rollouts: dict[bool, Rollout] = {}
+        self._chosen: Shard | None = None
 
     def __call__(self, state: State, controls: Controls = None) -> Linearization:
         """Linearise about a state.
@@ -114,14 +121,27 @@ class Linearizer:
         Returns:
             A and B.
         """
-        if self._closed is not None:
-            found = self._closed(state, controls)
-            if found is not None:
-                return Linearization(*found)
-        start = self._start(state)
         if self.method == "difference":
-            return self._by_differences(start, controls)
-        return self._by_adjoint(start, controls)
+            return self._by_differences(self._start(state), controls)
+        if self._closed is None:
+            return self._by_adjoint(self._start(state), controls, None)
+        A, B, lacking = self._closed(state, controls)
+        if len(lacking):
+            worlds = self._worth_choosing(lacking)
+            adjoint = self._by_adjoint(self._start(state), controls, worlds)
+            A[lacking], B[lacking] = adjoint.A[lacking], adjoint.B[lacking]
+        return Linearization(A, B)
+
+    def _worth_choosing(self, lacking: np.ndarray) -> Shard | None:
+        """The worlds that the closed form lacks, unless all of them are done as soon; None for all."""
+        if 2 * self._dofs * (self._worlds - len(lacking)) < _RECORDING:
+            return None
+        mask = np.zeros(self._worlds, bool)
+        mask[lacking] = True
+        chosen = tuple(range(first, end) for first, end in runs_of(mask))
+        if self._chosen is None or self._chosen.worlds != chosen:
+            self._chosen = Shard(self.model, chosen)
+        return self._chosen
 
     def _closed_form(self, solver: DifferentiableSolver, steps: int, dt: float) -> ClosedForm | None:
         """Return the closed-form derivative of the solver's steps, None if there is none."""
@@ -152,11 +172,15 @@ class Linearizer:
         eval_fk(self.model, start.joint_q, start.joint_qd, None, start)
         return start
 
-    def _by_adjoint(self, start: State, controls: Controls) -> Linearization:
-        rollout, result = self._run(start, controls)
+    def _by_adjoint(self, start: State, controls: Controls, chosen: Shard | None) -> Linearization:
+        """A and B of chosen worlds, None for all; what stands for others has no meaning."""
+        rollout, result = self._run(start, controls, chosen)
         n, worlds = self._dofs, self._worlds
-        ends = rate_of_coordinates(self.model, result.state.joint_q.numpy())
-        begins = coordinate_rates(self.model, start.joint_q.numpy())
+        joints = None
+        if chosen is not None:
+            joints = [first + i for first, count in chosen.ranges("joint") for i in range(count)]
+        ends = rate_of_coordinates(self.model, result.state.joint_q.numpy(), joints)
+        begins = coordinate_rates(self.model, start.joint_q.numpy(), joints)
         A = np.zeros((worlds, 2 * n, 2 * n))
         B = np.zeros((worlds, 2 * n, self._input_count))
         for row in range(2 * n):
@@ -168,20 +192,23 @@ class Linearizer:
             B[:, row] = gradients[f"control.{self.inputs}"].numpy().reshape(worlds, -1)
         return Linearization(A, B)
 
-    def _run(self, start: State, controls: Controls) -> tuple[Rollout, RolloutResult]:
+    def _run(self, start: State, controls: Controls, chosen: Shard | None) -> tuple[Rollout, RolloutResult]:
         """Run forward once, with gradients with respect to what the solver reads: joints, bodies or both."""
         zero = {"joint_qd": wp.zeros(len(start.joint_qd), dtype=float, device=self.model.device)}
-        if self._rollout is not None:
-            return self._rollout, self._rollout(start, controls, state_seeds=zero)
+        rollout = self._rollouts.get(chosen is None)
+        if rollout is not None:
+            rollout.worlds = chosen
+            return rollout, rollout(start, controls, state_seeds=zero)
         for names in (_JOINT + _BODY, _JOINT, _BODY):
             wrt = [f"state.{name}" for name in names] + [f"control.{self.inputs}"]
             rollout = Rollout(wrt=wrt, warn=False, **self._options)
+            rollout.worlds = chosen
             try:
                 result = rollout(start, controls, state_seeds=zero)
             except NotDifferentiableError as error:
                 reason = error
                 continue
-            self._rollout = rollout
+            self._rollouts[chosen is None] = rollout
             return rollout, result
         raise reason
 

@@ -45,6 +45,7 @@ class Problem(Protocol):
         running: Loss of each step, None for none.
         places: Arrays to differentiate with respect to.
         strict: Whether a step without a gradient raises.
+        worlds: Worlds that steps handle; None for all.
         losses: Loss of each world, with gradient, shape (world_count,).
         inputs: Control of each step.
         segment: Steps from checkpoint to checkpoint; known before the first `Passes.prepare`.
@@ -58,6 +59,7 @@ class Problem(Protocol):
     running: RunningLoss | None
     places: tuple[Place, ...]
     strict: bool
+    worlds: Shard | None
     losses: wp.array
     inputs: ControlInputs
     segment: int
@@ -199,17 +201,21 @@ class Passes:
         materials = p.model.shape_materials
         arrays = () if materials is None else tuple(getattr(materials, n) for n in ("ke", "kd", "kf", "mu"))
         counts = (p.model.revision, p.solver.baked_revision(), p.inputs.sequences)
-        return counts + tuple(map(id, arrays))
+        return (*counts, p.worlds, *map(id, arrays))
 
     def _step_once(self) -> None:
         p, memory = self.problem, self._memory
         if memory is not None:
             p.solver.use_step_memory(memory)
+        if p.worlds is not None:
+            p.solver.use_worlds(p.worlds)
         try:
             p.solver.step(p.model, self.state_in, self.state_out, p.inputs.control, None, p.dt)
         finally:
             if memory is not None:
                 p.solver.use_step_memory(None)
+            if p.worlds is not None:
+                p.solver.use_worlds(None)
 
     def _running_loss(self) -> None:
         p = self.problem

@@ -21,6 +21,7 @@ from newtonsim.diff.trust import Trust
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.steps import rollouts
 from newtonsim.runtime import compilation
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.arrays import STATE_ARRAYS
 from newtonsim.scene.snapshot import bytes_of, find_arrays
 from newtonsim.scene.state import State
@@ -103,6 +104,7 @@ class Rollout:
 
     Attributes:
         segment: Steps from checkpoint to checkpoint.
+        worlds: Worlds that steps and their gradients handle, for solvers with `use_worlds`; None for all.
 
     Raises:
         NewtonsimError: An argument is out of range, or a name is unknown or not in the model.
@@ -132,6 +134,7 @@ class Rollout:
         self.steps, self.dt = int(steps), float(dt)
         self.loss, self.running = loss, running
         self.clip, self.strict, self.warn = clip, strict, warn
+        self.worlds: Shard | None = None
         self.places = tuple(find_place(name) for name in checks.check_names(wrt))
         if self.places and not model.requires_grad:
             name = self.places[0].name

@@ -25,8 +25,28 @@ _ENTRY = ctypes.CFUNCTYPE(None)
 """Type of the entry points. Naming their two pointers would cost a conversion of each at every call."""
 
 
-class _Launches(list[wp.Launch]):
-    """Launches with the structs that they were recorded with, whatever is written into these afterwards."""
+Condition = tuple[int, int, wp.array]
+"""Launches, as the first and the end, that are left out while a mask of integers is zero everywhere."""
+
+
+class Launches(list[wp.Launch]):
+    """Launches with the structs that they were recorded with, whatever is written into these afterwards.
+
+    Attributes:
+        conditions: On which some of them are made; any two are one within the other, or apart.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.conditions: list[Condition] = []
+
+    @contextlib.contextmanager
+    def where_any(self, mask: wp.array) -> Iterator[None]:
+        """Make what is appended meanwhile depend on a mask of integers: it is left out where all are zero."""
+        first = len(self)
+        yield
+        if len(self) > first:
+            self.conditions.append((first, len(self), mask))
 
     def append(self, launch: wp.Launch) -> None:
         launch.params = [
@@ -38,7 +58,7 @@ class _Launches(list[wp.Launch]):
 class _Collecting(threading.local):
     """Where the launches of a thread go; a default of the class is found faster than a missing attribute."""
 
-    launches: list[wp.Launch] | None = None
+    launches: Launches | None = None
     adopted: int = 0  # launches that Warp's capture holds as well
 
 
@@ -83,7 +103,7 @@ def collect(run: Callable[[], None]) -> Callable[[int], None]:
     return LaunchList(launches).__call__
 
 
-def collected() -> list[wp.Launch] | None:
+def collected() -> Launches | None:
     """Where the launches of this thread go instead of being made, None if it does not record."""
     return _collecting.launches
 
@@ -117,8 +137,8 @@ def _length(state: object) -> int:
 
 
 @contextlib.contextmanager
-def _collect() -> Iterator[list[wp.Launch]]:
-    _collecting.launches = launches = _Launches()
+def _collect() -> Iterator[Launches]:
+    _collecting.launches = launches = Launches()
     _collecting.adopted = 0
     try:
         yield launches
@@ -142,13 +162,15 @@ class LaunchList:
 
     Args:
         launches: Made by `wp.launch(..., record_cmd=True)`; what is changed in them later has no effect.
+            `Launches` may have conditions.
     """
 
     def __init__(self, launches: Sequence[wp.Launch]):
         self._kept = [(launch, _packed(launch), _packed_adjoints(launch)) for launch in launches]
         arguments = (a for launch in launches for a in (*launch.fwd_args, *(launch.adj_args or ())))
         self._arrays = _arrays_of(arguments)
-        rows = [_addresses(*kept) for kept in self._kept]
+        self._conditions = launches.conditions if isinstance(launches, Launches) else []
+        rows = _with_conditions([_addresses(*kept) for kept in self._kept], self._conditions)
         self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 4), dtype=wp.uint64, device="cpu")
         reads = dict(table=self._table, count=len(rows), repeats=0)
         self._caller = compilation.launch(repeat_launches, 1, reads=reads, device="cpu", record_cmd=True)
@@ -159,6 +181,27 @@ class LaunchList:
     def __call__(self, n: int) -> None:
         self._arguments.repeats = n
         self._call()
+
+
+_Row = tuple[int, int, int, int]
+
+
+def _with_conditions(launches: list[_Row], conditions: Sequence[Condition]) -> list[_Row]:
+    """Put a row for each condition before the rows of its launches, see `repeat_launches`."""
+    # of those that begin together, the widest first
+    waiting = sorted(conditions, key=lambda condition: (condition[0], -condition[1]))
+    rows: list[_Row] = []
+    placed: list[tuple[int, Condition]] = []
+    begins: list[int] = []
+    for i in range(len(launches) + 1):
+        begins.append(len(rows))
+        while waiting and waiting[0][0] == i:
+            placed.append((len(rows), waiting.pop(0)))
+            rows.append((0, 0, 0, 0))
+        rows += launches[i : i + 1]
+    for row, (_, end, mask) in placed:
+        rows[row] = (0, mask.ptr or 0, mask.size, begins[end] - row - 1)
+    return rows
 
 
 def _packed(launch: wp.Launch) -> ctypes.Structure:
@@ -192,9 +235,7 @@ def _entry(launch: wp.Launch) -> int:
     return ctypes.cast(hook, ctypes.c_void_p).value
 
 
-def _addresses(
-    launch: wp.Launch, packed: ctypes.Structure, adjoints: ctypes.Structure | None
-) -> tuple[int, int, int, int]:
+def _addresses(launch: wp.Launch, packed: ctypes.Structure, adjoints: ctypes.Structure | None) -> _Row:
     """Addresses of entry point, bounds, packed arguments and adjoints, which are 0 if there are none."""
     last = 0 if adjoints is None else ctypes.addressof(adjoints)
     return _entry(launch), ctypes.addressof(launch.bounds), ctypes.addressof(packed), last

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_
 from newtonsim.runtime.copies import fill
 from newtonsim.runtime.residents import resident_views
 from newtonsim.runtime.shards import Shard
+from newtonsim.runtime.tapes import Tape
 from newtonsim.runtime.teams import lanes_of, teams_from
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.levels import levels_of
@@ -205,6 +207,24 @@ class Launcher:
         for first, count in self.shard.ranges(kind):
             of_range, block_dim = [first, *inputs], compilation.block_dim(device)
             tape.record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
+
+    @contextlib.contextmanager
+    def where_any(self, mask: wp.array) -> Iterator[None]:
+        """Let recordings on the CPU leave out launches that do nothing while a mask is zero everywhere.
+
+        Those are the launches made within, and their way back on the tape of this launcher.
+
+        Args:
+            mask: Integers of any number; read when the recording runs, before these launches and before
+                their way back.
+        """
+        recorded, tape = capture.collected(), active_tape() if self.record_tape else None
+        with contextlib.ExitStack() as stack:
+            if recorded is not None:
+                stack.enter_context(recorded.where_any(mask))
+                if isinstance(tape, Tape):
+                    stack.enter_context(tape.where_any(mask))
+            yield
 
     def user_kernel(self, kernel: Kernel, kind: str, *arguments: object) -> None:
         """Launch a kernel that users write: known are the meaning and the order of its parameters, not names.

@@ -74,15 +74,20 @@ Ranges = tuple[tuple[int, int], ...]
 
 
 class Shard:
-    """Consecutive worlds of a model, or the whole model with what belongs to no world.
+    """Some worlds of a model, or the whole model with what belongs to no world.
 
     Args:
         model: The model.
-        worlds: The worlds; None for the whole model.
+        worlds: The worlds, one run of consecutive ones or several; None for the whole model.
         starts: Further kinds of index, as the first one of each world and the end of the last.
     """
 
-    def __init__(self, model: Model, worlds: range | None = None, starts: Mapping[str, Starts] | None = None):
+    def __init__(
+        self,
+        model: Model,
+        worlds: range | tuple[range, ...] | None = None,
+        starts: Mapping[str, Starts] | None = None,
+    ):
         self.model = model
         self.worlds = worlds
         self._starts = dict(starts or {})
@@ -127,22 +132,24 @@ class Shard:
             start, total = starts_of(self.model), total_of(self.model)
         if self.worlds is None:
             return [(0, total)]
-        own = (int(start[self.worlds.start]), int(start[self.worlds.stop]))
-        found = [(own[0], own[1] - own[0])]
+        runs = (self.worlds,) if isinstance(self.worlds, range) else self.worlds
+        own = [(int(start[run.start]), int(start[run.stop])) for run in runs]
+        found = [(first, end - first) for first, end in own]
         if kind == "shape":
-            found += _outside(_runs(self.model.shape_world.numpy() < 0), own)
+            found += _outside(runs_of(self.model.shape_world.numpy() < 0), own)
         return found
 
 
-def _runs(mask: np.ndarray) -> list[tuple[int, int]]:
+def runs_of(mask: np.ndarray) -> list[tuple[int, int]]:
     """Runs of true entries as (first, end)."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], mask.astype(np.int8), [0]))))
     return list(zip(edges[::2].tolist(), edges[1::2].tolist()))
 
 
-def _outside(runs: list[tuple[int, int]], own: tuple[int, int]) -> list[tuple[int, int]]:
-    """Ranges (first, count) of the runs that do not lie in `own`."""
-    return [(first, end - first) for first, end in runs if end <= own[0] or first >= own[1]]
+def _outside(runs: list[tuple[int, int]], own: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges (first, count) of the runs that do not lie in one of `own`."""
+    apart = [run for run in runs if all(run[1] <= o[0] or run[0] >= o[1] for o in own)]
+    return [(first, end - first) for first, end in apart]
 
 
 def divide(model: Model, shards: int) -> list[Shard]:

@@ -14,6 +14,7 @@ import warp as wp
 from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.adjoint import acting as acting_adjoint
 from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import impacts as impacts_adjoint
 from newtonsim.kernels.constraints.adjoint import modes as modes_adjoint
@@ -78,6 +79,7 @@ class ConstraintAdjoint:
         system: Linear systems of the islands.
         transposed: Those that are transposed, in the same memory.
         rows: What each row is, and its multiplier.
+        acting: Worlds in which one acts in the last `solve`, 0 for others, shape (world_count,).
         mass: Mass behind the first body of each chain [kg], of whose weight softened rows know; 0 without
             softening, and for other bodies; shape (body_count,).
     """
@@ -93,6 +95,7 @@ class ConstraintAdjoint:
         self.system = system_of(self.stage)
         self.transposed = transpose_of(self.system)
         self.rows = _row_adjoints(self.stage, device)
+        self.acting = zeros(model.world_count, dtype=int, device=device)
         self.predicted = featherstone_row_layout.pair_rows_of(model) if self.stage.predicts else None
         if self.predicted is not None:
             keep_on_device(device, self.predicted)
@@ -184,6 +187,12 @@ class ConstraintAdjoint:
                 ),
             )
         self._solve_rows(launch, stage.rows, contacts.view, self.impulses(pushing))
+        launch(
+            acting_adjoint.mark_acting,
+            "world",
+            reads=dict(rows=stage.rows, contacts=contacts.view, adj=self.rows),
+            writes=dict(acting=self.acting),
+        )
         if contacts.rigid_contact_max:
             no_rule = int(worlds_adjoint.UNSUPPORTED_CONTACT)
             propagated = int(worlds_adjoint.PROPAGATED_IMPACT)
@@ -226,7 +235,9 @@ class ConstraintAdjoint:
         """
         self.to_energy(launch, L, gradient)
         if rounds is not None:
-            launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
+            # without rounds nothing has written what they leave
+            with launch.where_any(rounds.count):
+                launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
         self._to_multiplier(launch, L)
 
     def solve_predicted(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:

@@ -183,25 +183,26 @@ class ContactAdjoint:
                     writes=dict(body_qd=written),
                 )
             else:
-                record(
-                    masked_dynamics.compute_masked_velocities,
-                    "tree",
-                    reads=dict(mask=mask, tree=v.tree, joint=v.joint, qd=joint_qd),
-                    writes=dict(kin=field.kin),
-                )
-                record(
-                    masked_dynamics.write_masked_velocities,
-                    "body",
-                    reads=dict(
-                        mask=mask,
-                        tree=v.tree,
-                        body=v.body,
-                        kin=field.kin,
-                        loose_qd=loose_qd,
-                        share=0.0 if name == "multiplier" else 1.0,
-                    ),
-                    writes=dict(body_qd=written),
-                )
+                with record.where_any(mask):
+                    record(
+                        masked_dynamics.compute_masked_velocities,
+                        "tree",
+                        reads=dict(mask=mask, tree=v.tree, joint=v.joint, qd=joint_qd),
+                        writes=dict(kin=field.kin),
+                    )
+                    record(
+                        masked_dynamics.write_masked_velocities,
+                        "body",
+                        reads=dict(
+                            mask=mask,
+                            tree=v.tree,
+                            body=v.body,
+                            kin=field.kin,
+                            loose_qd=loose_qd,
+                            share=0.0 if name == "multiplier" else 1.0,
+                        ),
+                        writes=dict(body_qd=written),
+                    )
         shape, materials = collision_plan_of(model).shape, model.shape_materials
         record.backward_only(
             contact_terms_adjoint.contact_lagrangian,

@@ -157,20 +157,18 @@ class LinearModel:
         self._balance(launch, step)
         self._solve(launch, step)
 
-    def covers(self) -> bool:
-        """Whether A and B hold all that acted in the last step.
+    def not_covered(self) -> np.ndarray:
+        """Worlds in which something acted in the last step that A and B do not hold, int (n,).
 
-        Else something did that the adjoint of the step has: rebounds, single bodies that are pushed out of
-        penetrations, limits of ball and distance joints, torsional and rolling friction.
+        The adjoint of the step has it: rebounds, single bodies that are pushed out of penetrations, limits of
+        ball and distance joints, torsional and rolling friction.
 
         Raises:
             NotDifferentiableError: A contact acted whose shapes have no gradient.
         """
         lacking = self._lacking.numpy()
-        if not lacking.any():
-            return True
         refuse_worlds(np.where(lacking & int(selection.NO_RULE), int(UNSUPPORTED_CONTACT), 0))
-        return False
+        return np.flatnonzero(lacking)
 
     def _predict(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """Changes of the velocity that a step predicts, at whose mean with the old one it takes forces."""

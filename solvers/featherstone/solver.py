@@ -183,8 +183,12 @@ class FeatherstoneSolver(LaunchedSolver):
         self.world_nonfinite = self.constraints.nonfinite.worlds
         self.default_control = model.control(clone_variables=False)
         self.adjoint = self._make_adjoint()
+        stage = self.constraints
+        alarms = (self.contacts.alarm, stage.unsolved.alarm, stage.nonfinite.alarm)
+        self._alarms = [alarm for alarm in alarms if alarm is not None]
         # a list, since a replaced attribute would have graphs captured anew
         self._shared_starts: list[StartingImpulses] = []
+        self._chosen_worlds: list[Shard] = []
         self._particles: DeformableStage | FreeParticles = FreeParticles()
         if deformables is not None:
             self.deformables = deformables
@@ -364,8 +368,12 @@ class FeatherstoneSolver(LaunchedSolver):
 
         See `SolverBase.report`.
         """
-        self.contacts.warn_of_overflow()
         self._particles.report()
+        alarms = self._alarms
+        # asked after every step of a single robot, of which the calls below would be a tenth
+        if alarms and not (alarms[0][0] or alarms[1][0] or alarms[2][0]):
+            return
+        self.contacts.warn_of_overflow()
         self.constraints.unsolved.report(self.contacts)
         self.constraints.nonfinite.report(lambda origin: explain(origin, self.smooth, self.constraints))
 
@@ -539,10 +547,15 @@ class FeatherstoneSolver(LaunchedSolver):
 
     def _use_memory(self, step: FeatherstoneStep) -> None:
         step.starts = self._shared_starts[0] if self._shared_starts else None
+        step.worlds = self._chosen_worlds[0] if self._chosen_worlds else None
 
     def use_step_memory(self, memory: StartingImpulses | None) -> None:
         """See `SolverBase.use_step_memory`."""
         self._shared_starts[:] = [] if memory is None else [memory]
+
+    def use_worlds(self, worlds: Shard | None) -> None:
+        """See `SolverBase.use_worlds`."""
+        self._chosen_worlds[:] = [] if worlds is None else [worlds]
 
     def adjoints(self) -> tuple[object, ...]:
         """See `SolverBase.adjoints`."""

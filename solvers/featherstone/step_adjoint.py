@@ -83,6 +83,7 @@ class FeatherstoneAdjoint:
         self.error = SolutionError(model)
         self.switches = Switches(model)
         self._after: State | None = None
+        self._worlds = Shard(model)
         self._has_pairs = self.constraints.stage.pair_count > 0
         self._allocate_motions()
         self.contact_terms = ContactAdjoint(model, self.poses) if self.contacts.rigid_contact_max else None
@@ -145,6 +146,7 @@ class FeatherstoneAdjoint:
 
     def run(self, step: FeatherstoneStep) -> None:
         """Add the step's contribution to the gradients of its inputs."""
+        self._worlds = step.worlds or Shard(self.model)
         launch = self._launcher(record_tape=False)
         if not step.repeated and self._after is not step.state_out:
             self.error.clear()
@@ -164,7 +166,14 @@ class FeatherstoneAdjoint:
             self.impacts.write_outcome(launch, self.smooth.L, self.contact_terms.v_outcome)
             fill(self.contact_terms.v_outcome.grad)
         if self._pushes:
-            self._reverse_end(launch, step, pushing=True)
+            launch(
+                velocities_adjoint.mark_pushed,
+                "world",
+                reads=dict(world_state=self.constraints.stage.world_state),
+                writes=dict(mask=self.pushed),
+            )
+            with launch.where_any(self.pushed):
+                self._reverse_end(launch, step, pushing=True)
         self._reverse_end(launch, step, pushing=False)
         self.error.add(launch, self.constraints, self._rigid_contacts(), self.smooth)
         self.switches.add(launch, self.constraints, self._rigid_contacts(), step.dt)
@@ -191,7 +200,7 @@ class FeatherstoneAdjoint:
         self.constraints.check()
 
     def _launcher(self, record_tape: bool) -> Launcher:
-        shard = Shard(self.model).with_starts(self.constraints.stage.starts)
+        shard = self._worlds.with_starts(self.constraints.stage.starts)
         return Launcher(self.model, record_tape=record_tape, shard=shard)
 
     def _recompute(self, launch: Launcher, step: FeatherstoneStep) -> None:
@@ -375,12 +384,6 @@ class FeatherstoneAdjoint:
                 ),
                 writes=dict(v=self.v_end),
             )
-            launch(
-                velocities_adjoint.mark_pushed,
-                "world",
-                reads=dict(world_state=self.constraints.stage.world_state),
-                writes=dict(mask=self.pushed),
-            )
         else:
             copy(self.v_end, step.state_out.joint_qd)
         mask = self.pushed if pushing else None
@@ -389,16 +392,18 @@ class FeatherstoneAdjoint:
     def _reverse_free(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the velocity without constraints, which impacts with restitution see, back to the step."""
         terms, impacts, constraints = self.contact_terms, self.impacts, self.constraints
-        impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
-        rounds = range(impacts.number_of_rounds())
-        for r in rounds:
-            impacts.select(launch, r)
-            copy(constraints.multiplier, impacts.forces[r])
-            copy(self.v_end, impacts.velocities[r])
-            self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
-        constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
-        copy(self.v_end, self.smooth.v_free)
-        self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
+        with launch.where_any(impacts.rounds.count):
+            impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
+            for r in range(impacts.number_of_rounds()):
+                impacts.select(launch, r)
+                with launch.where_any(impacts.mask):
+                    copy(constraints.multiplier, impacts.forces[r])
+                    copy(self.v_end, impacts.velocities[r])
+                    self._reverse_residual(launch, step, self.v_bias, None, None, mask=impacts.mask, impact=r)
+        with launch.where_any(terms.rebounding):
+            constraints.solve_free(launch, self.smooth.L, terms.v_free.grad, impacts.rounds)
+            copy(self.v_end, self.smooth.v_free)
+            self._reverse_residual(launch, step, self.v_bias, None, None, mask=terms.rebounding)
 
     def _reverse_prediction(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the middle velocity, at which bias forces were taken, through the predicted one."""
@@ -501,11 +506,13 @@ class FeatherstoneAdjoint:
                     writes=dict(residual=self.residual),
                 )
             if impulse is not None:
-                self.constraints.add_masses(record)
-                self.constraints.add_dof_terms(record, state, control, dt, impulse)
+                with record.where_any(self.constraints.acting):
+                    self.constraints.add_masses(record)
+                    self.constraints.add_dof_terms(record, state, control, dt, impulse)
                 self.constraints.add_tendon_terms(record, self.v_end, dt, impulse)
                 if self._has_contacts:
-                    self._record_contacts(record, step, impulse, pushing)
+                    with record.where_any(self.constraints.acting):
+                        self._record_contacts(record, step, impulse, pushing)
             predicted = mask is None and self.constraints.predicted is not None
             if self._has_pairs and (impulse is not None or predicted):
                 self._record_pairs(record, step, v_bias, pair_impulse)

@@ -23,6 +23,7 @@ class UnsolvedSteps:
 
     Attributes:
         view: Counts and largest residuals by world.
+        alarm: 1 if there is one, on the CPU; None on others.
     """
 
     def __init__(self, model: Model):
@@ -33,7 +34,7 @@ class UnsolvedSteps:
         self.view.worst = zeros(worlds, dtype=float, device=device)
         self.view.any = zeros(1, dtype=int, device=device)
         # on the CPU the array is read without a copy, which is cheap enough for every step
-        self._any = cast("np.ndarray", self.view.any.numpy()) if device.is_cpu else None
+        self.alarm = cast("np.ndarray", self.view.any.numpy()).data if device.is_cpu else None
         self._warned = False
 
     def report(self, contacts: Contacts) -> None:
@@ -42,7 +43,7 @@ class UnsolvedSteps:
         Args:
             contacts: Contacts of the last step.
         """
-        if self._warned or not (self.view.any.numpy() if self._any is None else self._any)[0]:
+        if self._warned or not (self.view.any.numpy() if self.alarm is None else self.alarm)[0]:
             return
         self._warned = True
         worst = self.view.worst.numpy()

@@ -150,6 +150,55 @@ def test_gradients_of_a_rollout_need_no_graph():
         assert isinstance(replay.__self__, LaunchList)
 
 
+def test_a_recording_leaves_out_what_a_mask_is_zero_for():
+    """One condition within another, each by its mask at the time; and the way back of what is left out."""
+    model = falling("cpu")
+    outer, inner = (wp.zeros(3, dtype=int, device="cpu") for _ in range(2))
+    start, *rates = (wp.zeros(18, dtype=float, device="cpu", requires_grad=True) for _ in range(5))
+    ends = [wp.full(18, float(k + 1), dtype=float, device="cpu", requires_grad=True) for k in range(4)]
+    slope = wp.full(18, 1.0, dtype=float, device="cpu")
+
+    def run() -> None:
+        launch = Launcher(model, record_tape=True)
+
+        def differ(k: int) -> None:
+            fill(ends[k].grad)
+            copy(rates[k].grad, slope)
+            reads = dict(end=ends[k], start=start, dt=1.0)
+            launch(joint_forces.difference_quotient, "dof", reads=reads, writes=dict(rate=rates[k]))
+
+        with Tape() as tape:
+            with launch.where_any(outer):
+                with launch.where_any(inner):
+                    differ(0)
+                differ(1)
+                with launch.where_any(inner):
+                    differ(2)
+            differ(3)
+        tape.backward()
+
+    run()
+    np.testing.assert_array_equal(rates[2].numpy(), 3.0, "without a recording all is done")
+    replay = capture_launches(run, model.device)
+    assert isinstance(replay.__self__, LaunchList)
+    for masks, made in (
+        ((0, 0), [3]),
+        ((0, 1), [3]),
+        ((1, 0), [1, 3]),
+        ((1, 1), [0, 1, 2, 3]),
+        ((0, 0), [3]),
+    ):
+        for mask, value in zip((outer, inner), masks):
+            mask.assign([0, 0, value])
+        for k in range(4):
+            rates[k].zero_()
+            ends[k].grad.zero_()
+        replay(1)
+        for k in range(4):
+            np.testing.assert_array_equal(rates[k].numpy(), (k + 1.0) if k in made else 0.0)
+            np.testing.assert_array_equal(ends[k].grad.numpy(), 1.0 if k in made else 0.0)
+
+
 @wp.kernel
 def count_up(by: float, target: wp.array(dtype=float)):
     i = wp.tid()

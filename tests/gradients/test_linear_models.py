@@ -3,6 +3,8 @@
 The general adjoint is another derivation, row by row in reverse; differences know neither.
 """
 
+import sys
+
 import numpy as np
 import pytest
 import warp as wp
@@ -301,21 +303,61 @@ def test_a_linearizer_sees_what_has_changed():
     np.testing.assert_array_equal(linearizer(other, force).A, fresh(other, force).A)
 
 
-def test_what_the_closed_form_does_not_cover_is_left_to_the_adjoint():
-    """A ball joint at its limit has a row between bodies; the same arm away from it has none that acts."""
+def arms_with_a_limit(worlds: int) -> newtonsim.Model:
+    """Arms that end in a ball joint, whose limit has a row between bodies: the closed form lacks it."""
+    arm = newtonsim.ModelBuilder(up_vector=UP)
+    upper = arm.add_body(mass=1.0, I_m=wp.diag(wp.vec3(0.01)), com=(0.0, 0.0, -0.2))
+    arm.add_joint_revolute(-1, upper, axis=(0.0, 1.0, 0.0))
+    lower = arm.add_body(mass=1.0, I_m=wp.diag(wp.vec3(0.01)), com=(0.0, 0.0, -0.2))
+    arm.add_joint_ball(upper, lower, parent_xform=wp.transform((0.0, 0.0, -0.4), wp.quat_identity()))
+    arm.joint_swing_limit = [0.0, 0.5]
     builder = newtonsim.ModelBuilder(up_vector=UP)
-    upper = builder.add_body(mass=1.0, I_m=wp.diag(wp.vec3(0.01)), com=(0.0, 0.0, -0.2))
-    builder.add_joint_revolute(-1, upper, axis=(0.0, 1.0, 0.0))
-    lower = builder.add_body(mass=1.0, I_m=wp.diag(wp.vec3(0.01)), com=(0.0, 0.0, -0.2))
-    builder.add_joint_ball(upper, lower, parent_xform=wp.transform((0.0, 0.0, -0.4), wp.quat_identity()))
-    builder.joint_swing_limit = [0.0, 0.5]
-    model = builder.finalize("cpu", requires_grad=True)
+    builder.replicate(arm, worlds)
+    return builder.finalize("cpu", requires_grad=True)
+
+
+def swung(angles: list[float]) -> np.ndarray:
+    """Coordinates of `arms_with_a_limit` whose ball joints swing by some angles; 0.5 is the limit."""
+    turns = [wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), angle) for angle in angles]
+    return np.array([[0.1, *turn] for turn in turns], np.float32).reshape(-1)
+
+
+def test_what_the_closed_form_does_not_cover_is_left_to_the_adjoint():
+    """A ball joint at its limit, and the same arm away from it."""
+    model = arms_with_a_limit(1)
     state = model.state()
     for angle in (0.3, 0.52):
-        turn = wp.quat_from_axis_angle(wp.vec3(0.0, 1.0, 0.0), angle)
-        state.joint_q.assign(np.array([0.1, *turn], np.float32))
+        state.joint_q.assign(swung([angle]))
         closed, general = both(model, state)
         assert off(closed.A, general.A) < 1e-4
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_only_worlds_that_the_closed_form_lacks_go_to_the_adjoint(
+    monkeypatch: pytest.MonkeyPatch, steps: int
+):
+    """The others keep every bit of their closed form, and other worlds at their limits are found anew."""
+    monkeypatch.setattr(sys.modules[diff.Linearizer.__module__], "_RECORDING", 0)
+    model = arms_with_a_limit(6)
+    solver, general = newtonsim.FeatherstoneSolver(model), General(model)
+    linearizer = diff.Linearizer(model, solver, DT, steps)
+    state = model.state()
+    for angles, lacking in (
+        ([0.3, 0.52, 0.2, 0.1, 0.53, 0.54], [range(1, 2), range(4, 6)]),
+        ([0.3, 0.52, 0.2, 0.1, 0.53, 0.51], [range(1, 2), range(4, 6)]),
+        ([0.52, 0.3, 0.2, 0.1, 0.3, 0.2], [range(0, 1)]),
+    ):
+        state.joint_q.assign(swung(angles))
+        found = linearizer(state)
+        expected = diff.linearize(model, general, state, None, DT, steps)
+        assert off(found.A, expected.A) < 1e-4
+        assert off(found.B, expected.B) < 1e-4
+        assert linearizer._chosen.worlds == tuple(lacking)
+        A, B, _ = linearizer._closed(state, None)
+        kept = [world for world in range(6) if not any(world in run for run in lacking)]
+        np.testing.assert_array_equal(found.A[kept], A[kept])
+        np.testing.assert_array_equal(found.B[kept], B[kept])
+        assert np.abs(A - expected.A).max() > 0.1, "the closed form lacks what acts"
 
 
 def test_contacts_without_a_rule_are_refused():
@@ -417,7 +459,7 @@ def test_an_arm_that_pushes_a_free_box(options):
     solver = newtonsim.FeatherstoneSolver(model, **options)
     linear = solver.make_linear_model("joint_f")
     linear.step(Shard(model), state, end, control, DT)
-    assert linear.covers()
+    assert not len(linear.not_covered())
     closed, general = both(model, state, control, **options)
     assert off_in_all(closed.A, general.A) < 1e-3
     assert off_in_all(closed.B, general.B) < 1e-3
