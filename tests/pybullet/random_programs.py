@@ -22,8 +22,6 @@ TOLERANCES = Tolerances(absolute=5.0e-3, relative=5.0e-2)
 """Metres, radians, newtons and their rates; forces and speeds of contacts are the roughest of them."""
 FILES = ("cube_small.urdf", "sphere_small.urdf", "r2d2.urdf", "kuka_iiwa/model.urdf", "cartpole.urdf")
 MODES = (pybullet.POSITION_CONTROL, pybullet.VELOCITY_CONTROL, pybullet.TORQUE_CONTROL)
-AT_LIMIT = -5
-"""In place of the type of a joint that is at its lower limit from the start."""
 GONE = 57
 """An id that nothing has."""
 
@@ -121,7 +119,7 @@ class Program:
         return int(self.rng.integers(-1, len(self.bodies.get(body, ()))))
 
     def joint(self, kinds=(pybullet.JOINT_REVOLUTE, pybullet.JOINT_PRISMATIC)) -> tuple[int, int]:
-        """A body and one of its joints of some kinds, not one at a limit; -1 as joint if there is none."""
+        """A body and one of its joints of some kinds; -1 as joint if there is none."""
         found = [
             (body, j) for body, types in self.bodies.items() for j, kind in enumerate(types) if kind in kinds
         ]
@@ -132,7 +130,7 @@ class Program:
         if isinstance(body, int) and body >= 0:
             count = self.p.getNumJoints(body, physicsClientId=self.client)
             infos = [self.p.getJointInfo(body, joint, physicsClientId=self.client) for joint in range(count)]
-            self.bodies[body] = [AT_LIMIT if info[8] == 0.0 < info[9] else info[2] for info in infos]
+            self.bodies[body] = [info[2] for info in infos]
 
     # -- what is made and removed ----------------------------------------------------------------------------
 

@@ -225,3 +225,49 @@ def test_damping_that_would_throw_a_joint_about_brings_it_to_rest():
         assert -0.1 < compat.getJointState(arm, 6, physicsClientId=client)[1] < 1.0
     assert abs(compat.getJointState(arm, 6, physicsClientId=client)[1]) < 1e-3
     compat.disconnect(client)
+
+
+@pytest.mark.parametrize(
+    ("start", "rate", "force"),
+    [(0.0, 1.1, 2.6), (-0.001, 1.0, 1000.0), (0.01, 0.0, 100.0), (-0.38, -1.0, 100.0), (-0.1, 1.0, 100.0)],
+)
+def test_motors_pull_in_vain_at_limits(run, start, rate, force):
+    """The gripper of the r2d2 slides between -0.38 and 0 m; beyond, it comes back against its motor."""
+    p = run.module
+    solved(p)
+    body = p.loadURDF("r2d2.urdf", [0, 0, 1], useFixedBase=True)
+    p.resetJointState(body, 8, start)
+    p.setJointMotorControl2(body, 8, p.VELOCITY_CONTROL, targetVelocity=rate, force=force)
+    for _ in range(3):
+        p.stepSimulation()
+        p.getJointState(body, 8)
+        p.getJointStates(body, [8, 8])
+        p.getJointStateMultiDof(body, 8)
+
+
+def test_limits_carry_what_motors_would_hold(run):
+    p = run.module
+    solved(p)
+    body = p.loadURDF("r2d2.urdf", [0, 0, 1])
+    p.resetBaseVelocity(body, [0, 0, 0], [1.0, 0.7, -0.2])  # it throws the gripper outwards
+    p.stepSimulation()
+    p.getJointState(body, 8)
+
+
+def test_restoring_leaves_the_torques_of_the_last_step(run):
+    p = run.module
+    solved(p)
+    arm = p.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    fresh = p.saveState()
+    p.setJointMotorControl2(arm, 1, p.POSITION_CONTROL, 0.5, force=7.0)
+    p.stepSimulation()
+    stepped = p.saveState()
+    for _ in range(4):
+        p.stepSimulation()
+    p.setJointMotorControl2(arm, 1, p.POSITION_CONTROL, 0.5, force=3.0)
+    p.stepSimulation()
+    for state in (stepped, fresh):
+        p.restoreState(state)
+        assert p.getJointStates(arm, range(7))[1][3] == 3.0
+    p.stepSimulation()
+    p.getJointStates(arm, range(7))

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.damping_stage import StartDamping
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
-from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits
+from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits, forces_at_limits
 from newtonsim.pybullet_compat.engine.sensors import joint_reactions
 from newtonsim.pybullet_compat.engine.slots import Slots
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
@@ -89,6 +89,8 @@ class FeatherstoneEngine:
         self._share_settings(bodies)
         self.limits = ViolatedLimits(self.model, self.solver.constraints)
         self.limits.take(settings)
+        self._inside = HostArray(self.limits.inside, self.worlds)
+        self._unread_sides = self._at_limits = False
         stages: list[StepStage] = [self.damping, self.limits]
         if self.model.joint_axis_count:
             stages.append(StartDamping(self.model, self.solver.smooth, self.solver.servos))
@@ -272,7 +274,7 @@ class FeatherstoneEngine:
         if body.sensors and self._has_forces:
             places = range(len(body.links))
             reactions = np.stack([self.joint_reaction(body, place) for place in places], axis=1)
-        return LastStep(self.applied(body).copy(), reactions)
+        return LastStep(self.motor_forces(body).copy(), reactions)
 
     # -- slots -----------------------------------------------------------------------------------------------
 
@@ -415,6 +417,25 @@ class FeatherstoneEngine:
             self._applied.pull()
         return self._applied_of[body.uid]
 
+    def motor_forces(self, body: Body) -> np.ndarray:
+        """Forces of the motors of a body as scripts are told them (W, nu) [N m or N]."""
+        applied = self.applied(body)
+        if self._unread_sides:
+            self._unread_sides = False
+            self._at_limits = self._inside.pull().max(initial=-np.inf) > -np.inf
+        if not self._at_limits or not self.steps or body in self.written:
+            return applied
+        if self.unread_coordinates:
+            self.read_coordinates()
+        dt = self.client.settings.solver_step
+        speeds = self._inside.host[:, self.columns[body.uid][1]] * self.solver.options.settings(dt).limit_rate
+        return forces_at_limits(body, speeds, applied, dt)
+
+    def settings_of_scripts(self) -> tuple[object, ...]:
+        """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
+        stages = self.damping, self.limits, self.solver.speed_limit, self.simulator.state.body_f
+        return self.model, self.solver.servos, *stages, *([self.pd] if self.pd is not None else [])
+
     def push_coordinates(self) -> None:
         """Send what the host has changed of coordinates, velocities and bases to the device."""
         if not self.written:
@@ -541,6 +562,7 @@ class FeatherstoneEngine:
         self.simulator.step(count)
         self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
+        self._unread_sides = True
         self._reactions = None
         if self.forces_set:
             self._force.clear()
