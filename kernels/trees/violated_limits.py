@@ -3,7 +3,7 @@
 Stage: start of a step
 Called by: newtonsim/pybullet_compat/engine/limit_stage.py
 Reads: TreeView, nominal_lower, nominal_upper, push, q
-Writes: lower, upper
+Writes: inside, lower, upper
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -43,13 +43,20 @@ def act_when_violated(
     q: wp.array(dtype=float),
     lower: wp.array(dtype=float),
     upper: wp.array(dtype=float),
+    inside: wp.array(dtype=wp.vec2),
 ):
-    """One thread per dof: limits of its axis in this step, which the solver restores by 1 / scale at once."""
+    """One thread per dof: limits of its axis in this step, which the solver restores by 1 / scale at once.
+
+    `inside` has how far inside of the joint's place the lower and the upper limit act, -inf for none.
+    """
     d = first + wp.tid()
     a = tree.dof_axis[d]
     if a < 0:
         return
     x = q[tree.dof_coord[d]]
     share = wp.vec2(push[0][0] * scale, push[0][1])
-    lower[a] = x + acting_limit(nominal_lower[a] - x, share)
-    upper[a] = x - acting_limit(x - nominal_upper[a], share)
+    below = acting_limit(nominal_lower[a] - x, share)
+    above = acting_limit(x - nominal_upper[a], share)
+    lower[a] = x + below
+    upper[a] = x - above
+    inside[d] = wp.vec2(below, above)

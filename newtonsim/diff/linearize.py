@@ -49,34 +49,34 @@ class Linearization(NamedTuple):
 class Linearizer:
     """Linear models of the same number of steps at many states; graphs are captured once.
 
-        Where a contact just touches or a joint is at its limit, derivatives from both sides differ, and so do the
-        methods. The adjoint is the linear model of one side: pressing contacts stay closed, and sticking ones
-        keep sticking. It holds for small motions within these contacts, and does not know that feet can be
-        lifted. The difference is the mean slope over ± `span`, in which contacts open and close. It depends on
-        `span`: the derivative of the velocity after a step of h with respect to the height of a resting box is 0
-        by the adjoint and -g h / (2 span) by the difference, since the box falls from above and stays from below.
-        Choose the adjoint for motions that keep their contacts, and the difference with a span of the size of the
-        expected motions for others.
+    Where a contact just touches or a joint is at its limit, derivatives from both sides differ, and so do the
+    methods. The adjoint is the linear model of one side: pressing contacts stay closed, and sticking ones
+    keep sticking. It holds for small motions within these contacts, and does not know that feet can be
+    lifted. The difference is the mean slope over ± `span`, in which contacts open and close. It depends on
+    `span`: the derivative of the velocity after a step of h with respect to the height of a resting box is 0
+    by the adjoint and -g h / (2 span) by the difference, since the box falls from above and stays from below.
+    Choose the adjoint for motions that keep their contacts, and the difference with a span of the size of the
+    expected motions for others.
 
-        Args:
-            model: A model whose worlds have equal numbers of degrees of freedom; finalized with
-                `requires_grad=True` if "adjoint" runs backward.
-            solver: A solver made for it.
-            dt: Time of a step [s].
-            steps: Number of steps, with the same inputs in all of them.
-            inputs: What u is: "joint_f" or "joint_act".
-            method: "adjoint" takes the derivative of each step, "difference" runs forward 2 (2 n + inputs) times;
-                    both for all worlds at once. The derivative is exact up to rounding. FeatherstoneSolver has it in
-                closed form, all columns at once, see `LinearSteps`; in worlds where it has none, the adjoint
-                runs backward 2 n times. The difference works with every solver and through contacts without a
-                gradient, and is accurate to three or four digits in float32. At resting contact they are
-                different models, see above.
-            span: Half width of differences, of angles [rad], positions [m] and velocities.
-            input_span: Half width of differences of inputs.
+    Args:
+        model: A model whose worlds have equal numbers of degrees of freedom; finalized with
+            `requires_grad=True` if "adjoint" runs backward.
+        solver: A solver made for it.
+        dt: Time of a step [s].
+        steps: Number of steps, with the same inputs in all of them.
+        inputs: What u is: "joint_f" or "joint_act".
+        method: "adjoint" takes the derivative of each step, "difference" runs forward 2 (2 n + inputs) times;
+            both for all worlds at once. The derivative is exact up to rounding. FeatherstoneSolver has it in
+            closed form, all columns at once, see `LinearSteps`; in worlds where it has none, the adjoint
+            runs backward 2 n times. The difference works with every solver and through contacts without a
+            gradient, and is accurate to three or four digits in float32. At resting contact they are
+            different models, see above.
+        span: Half width of differences, of angles [rad], positions [m] and velocities.
+        input_span: Half width of differences of inputs.
 
-        Raises:
-            NewtonsimError: An argument is out of range, the model has no joints, or its worlds differ.
-            NotDifferentiableError: The solver has no gradient; use differences.
+    Raises:
+        NewtonsimError: An argument is out of range, the model has no joints, or its worlds differ.
+        NotDifferentiableError: The solver has no gradient; use differences.
     """
 
     def __init__(

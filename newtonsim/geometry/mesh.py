@@ -16,6 +16,8 @@ from newtonsim.runtime.devices import find_device
 if TYPE_CHECKING:
     from newtonsim.geometry.hull import ConvexHull
 
+MOST_HULL_VERTICES = 64
+"""Vertices that a mesh's convex hull has at most unless told otherwise."""
 _EMPTY = 1.0e-9
 """Volume of a closed mesh, over its extent cubed, up to which it counts as a sheet."""
 
@@ -38,6 +40,7 @@ class Mesh:
         name: Name of the mesh in messages, or None.
         uvs: Texture coordinates of the triangles' corners, shape [m * 3, 2], float32, v up; None for none.
         texture: Image that they refer to, shape [height, width, 3 or 4], uint8, rows from the top; or None.
+        max_hull_vertices: Greatest number of vertices of its convex hull, see `newtonsim.geometry.hull`.
         mesh: The `wp.Mesh` of the last `finalize`, or None. Its points are the vertices that triangles use.
     """
 
@@ -50,8 +53,10 @@ class Mesh:
         name: str | None = None,
         uvs: npt.ArrayLike | None = None,
         texture: np.ndarray | None = None,
+        max_hull_vertices: int = MOST_HULL_VERTICES,
     ):
         self.name = name
+        self.max_hull_vertices = max_hull_vertices
         self.vertices = self._numbers(vertices, np.float32, "vertices").reshape(-1, 3)
         self.indices = self._numbers(indices, np.int32, "indices").reshape(-1)
         if len(self.indices) and (self.indices.min() < 0 or self.indices.max() >= len(self.vertices)):
@@ -148,7 +153,7 @@ class Mesh:
         scale = np.asarray(scale)
         key = tuple(scale.tolist())
         if key not in self._hulls:
-            self._hulls[key] = convex_hull(self.surface[0] * scale)
+            self._hulls[key] = convex_hull(self.surface[0] * scale, self.max_hull_vertices)
         return self._hulls[key]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,8 +7,9 @@ import warp as wp
 
 from newtonsim.kernels.trees import joint_forces, rnea, tree_advance, tree_smooth
 from newtonsim.kernels.trees.point_motion import BodyStateView
+from newtonsim.kernels.views.model import DriveView
 from newtonsim.runtime.inertia_factors import ArticulatedInertia, EliminatedInertia, inertia_factors
-from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.launcher import Launcher, ModelViews, Motion
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
 from newtonsim.scene.enums import JointType
@@ -33,6 +34,8 @@ class SmoothStage:
         qdd: Acceleration at which the balance of forces is taken, shape (joint_dof_count,): none; or where
             chains are long, that of free fall, which spares them forces that cancel but for rounding.
         falls: 1 for the trees in which it is that of free fall, shape (tree_count,).
+        acting_damping: Damping of joints that acts with the rates at the end of the step, shape
+            (joint_dof_count,); None for that of the model.
         factors: Factorises the joint-space inertia with the implicit terms.
         L: Its factors.
         v_predicted: Joint velocities with the bias force taken at the start of the step.
@@ -55,6 +58,7 @@ class SmoothStage:
         # loops read the accelerations of bodies that the balance of forces is taken at
         self._falls = isinstance(self.factors, ArticulatedInertia) and model.constraint_count == 0
         self.falls = put(_falling_trees(model, self._falls), dtype=int, device=device)
+        self.acting_damping: wp.array | None = None
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
         self.v_free = zeros(dofs, dtype=float, device=device)
@@ -98,7 +102,7 @@ class SmoothStage:
                 levels=v.levels,
                 joint=v.joint,
                 body=v.body,
-                drive=v.drive,
+                drive=self._drive(launch),
                 gravity=launch.model.gravity_vec,
                 given=state.body_f,
                 q=state.joint_q,
@@ -208,11 +212,24 @@ class SmoothStage:
             joint_forces.select_implicit_drives,
             "dof",
             reads=dict(
-                tree=v.tree, drive=v.drive, q=state.joint_q, qd=state.joint_qd, act=control.joint_act, dt=dt
+                tree=v.tree,
+                drive=self._drive(launch),
+                q=state.joint_q,
+                qd=state.joint_qd,
+                act=control.joint_act,
+                dt=dt,
             ),
             writes=dict(implicit=self.implicit, diagonal=self.diagonal),
         )
         self.factors.factorize(launch, self.motion.kin, self.diagonal)
+
+    def _drive(self, launch: Launcher) -> DriveView:
+        """Drives, springs and damping, as they act at the end of the step."""
+        if self.acting_damping is None:
+            return launch.views.drive
+        drive = ModelViews(launch.model).drive
+        drive.damping = self.acting_damping
+        return drive
 
     def _balance(
         self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float
@@ -224,7 +241,7 @@ class SmoothStage:
             levels=v.levels,
             joint=v.joint,
             body=v.body,
-            drive=v.drive,
+            drive=self._drive(launch),
             gravity=launch.model.gravity_vec,
             body_f=self.body_f,
             L=self.L,

@@ -7,7 +7,7 @@ import pytest
 import warp as wp
 
 from newtonsim.errors import ModelError
-from newtonsim.geometry import kept_hulls
+from newtonsim.geometry import Mesh, kept_hulls
 from newtonsim.geometry.hull import ConvexHull
 
 
@@ -51,9 +51,9 @@ def test_other_points_have_another_hull(cache: pathlib.Path):
 
 
 def test_a_changed_algorithm_makes_hulls_anew(cache: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    before = kept_hulls._path(SHAPES["cube"])
+    before = kept_hulls._path(SHAPES["cube"], 64)
     monkeypatch.setattr(kept_hulls, "_source", lambda: b"another")
-    assert kept_hulls._path(SHAPES["cube"]) != before
+    assert kept_hulls._path(SHAPES["cube"], 64) != before
 
 
 def test_a_broken_file_and_a_folder_that_is_none_do_no_harm(cache: pathlib.Path):
@@ -72,3 +72,14 @@ def test_what_is_no_hull_is_refused_as_before(cache: pathlib.Path):
     with pytest.raises(ModelError, match="no points"):
         kept_hulls.convex_hull(np.zeros((0, 3)))
     assert not (cache / "newtonsim_hulls").exists()
+
+
+def test_hulls_have_as_many_vertices_as_their_mesh_allows(cache: pathlib.Path):
+    points = np.random.default_rng(0).normal(size=(400, 3))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    triangles = np.arange(399).reshape(-1, 3)
+    counts = [
+        len(Mesh(points, triangles, False, **given).convex_hull().vertices)
+        for given in ({}, {"max_hull_vertices": 1000}, {"max_hull_vertices": 20}, {})
+    ]
+    assert counts == [64, 399, 20, 64]

@@ -6,6 +6,7 @@ pytest.importorskip("pybullet")
 
 import pybullet_data
 
+import newtonsim.pybullet_compat as compat
 from newtonsim.pybullet_compat.comparison.differences import Tolerances
 from newtonsim.pybullet_compat.comparison.lockstep import Lockstep
 
@@ -27,6 +28,11 @@ def run():
     p.setPhysicsEngineParameter(contactBreakingThreshold=BREAKING)
     p.disconnect(client)
     assert found.first is None, str(found.first)
+
+
+def solved(p) -> None:
+    """Have PyBullet solve for the forces: its 50 sweeps leave those of an arm 4 % from the solution."""
+    p.setPhysicsEngineParameter(numSolverIterations=500, solverResidualThreshold=0.0)
 
 
 def sphere(p, position, mass=1.0) -> int:
@@ -66,6 +72,7 @@ def test_a_constraint_of_a_link_with_itself_does_nothing(run):
 
 def test_the_last_step_is_known_after_bodies_come_and_go(run):
     p = run.module
+    solved(p)
     arm = p.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
     p.enableJointForceTorqueSensor(arm, 3)
     held = sphere(p, [3, 0, 1])
@@ -176,3 +183,91 @@ def test_contacts_that_were_looked_for_are_kept_when_a_body_comes(run):
     assert {point[1:3] for point in p.getContactPoints()} == {(0, ball)}
     p.performCollisionDetection()
     assert len({point[1:3] for point in p.getContactPoints()}) == 2
+
+
+@pytest.mark.parametrize("arm", ["kuka_iiwa/model.urdf", "franka_panda/panda.urdf"])
+def test_motors_hold_against_the_damping_of_their_joints(run, arm):
+    """The last link of the Kuka would be thrown about by its damping alone: 0.5 N m s, 240 times a second."""
+    p = run.module
+    solved(p)
+    body = p.loadURDF(arm, useFixedBase=True)
+    joints = [j for j in range(p.getNumJoints(body)) if p.getJointInfo(body, j)[2] == p.JOINT_REVOLUTE]
+    for joint in joints:
+        p.resetJointState(body, joint, -0.2, 0.4)
+        p.setJointMotorControl2(body, joint, p.POSITION_CONTROL, -0.5, force=87.0, positionGain=0.05)
+    for _ in range(4):
+        p.stepSimulation()
+        p.getJointStates(body, joints)
+
+
+def test_joints_without_motors_are_damped_by_the_rates_that_they_have(run):
+    p = run.module
+    body = p.loadURDF("franka_panda/panda.urdf", useFixedBase=True)
+    joints = range(6)
+    for joint in joints:
+        p.resetJointState(body, joint, -0.2, 0.4)
+        p.setJointMotorControl2(body, joint, p.VELOCITY_CONTROL, force=0.0)
+        p.changeDynamics(body, joint, jointDamping=0.03 * joint)
+    for _ in range(4):
+        p.stepSimulation()
+        p.getJointStates(body, joints)
+
+
+def test_damping_that_would_throw_a_joint_about_brings_it_to_rest():
+    """PyBullet's is at 100 rad/s after ten steps."""
+    client = compat.connect(compat.DIRECT)
+    compat.setAdditionalSearchPath(pybullet_data.getDataPath(), physicsClientId=client)
+    arm = compat.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True, physicsClientId=client)
+    compat.setJointMotorControl2(arm, 6, compat.VELOCITY_CONTROL, force=0.0, physicsClientId=client)
+    compat.resetJointState(arm, 6, 0.0, 1.0, physicsClientId=client)
+    for _ in range(20):
+        compat.stepSimulation(physicsClientId=client)
+        assert -0.1 < compat.getJointState(arm, 6, physicsClientId=client)[1] < 1.0
+    assert abs(compat.getJointState(arm, 6, physicsClientId=client)[1]) < 1e-3
+    compat.disconnect(client)
+
+
+@pytest.mark.parametrize(
+    ("start", "rate", "force"),
+    [(0.0, 1.1, 2.6), (-0.001, 1.0, 1000.0), (0.01, 0.0, 100.0), (-0.38, -1.0, 100.0), (-0.1, 1.0, 100.0)],
+)
+def test_motors_pull_in_vain_at_limits(run, start, rate, force):
+    """The gripper of the r2d2 slides between -0.38 and 0 m; beyond, it comes back against its motor."""
+    p = run.module
+    solved(p)
+    body = p.loadURDF("r2d2.urdf", [0, 0, 1], useFixedBase=True)
+    p.resetJointState(body, 8, start)
+    p.setJointMotorControl2(body, 8, p.VELOCITY_CONTROL, targetVelocity=rate, force=force)
+    for _ in range(3):
+        p.stepSimulation()
+        p.getJointState(body, 8)
+        p.getJointStates(body, [8, 8])
+        p.getJointStateMultiDof(body, 8)
+
+
+def test_limits_carry_what_motors_would_hold(run):
+    p = run.module
+    solved(p)
+    body = p.loadURDF("r2d2.urdf", [0, 0, 1])
+    p.resetBaseVelocity(body, [0, 0, 0], [1.0, 0.7, -0.2])  # it throws the gripper outwards
+    p.stepSimulation()
+    p.getJointState(body, 8)
+
+
+def test_restoring_leaves_the_torques_of_the_last_step(run):
+    p = run.module
+    solved(p)
+    arm = p.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    fresh = p.saveState()
+    p.setJointMotorControl2(arm, 1, p.POSITION_CONTROL, 0.5, force=7.0)
+    p.stepSimulation()
+    stepped = p.saveState()
+    for _ in range(4):
+        p.stepSimulation()
+    p.setJointMotorControl2(arm, 1, p.POSITION_CONTROL, 0.5, force=3.0)
+    p.stepSimulation()
+    for state in (stepped, fresh):
+        p.restoreState(state)
+        assert p.getJointStates(arm, range(7))[1][3] == 3.0
+    p.stepSimulation()
+    p.getJointStates(arm, range(7))

@@ -244,3 +244,22 @@ def test_rays_in_several_worlds():
     found = compat.getOverlappingObjects([-1, -1, 1.2], [1, 1, 2], physicsClientId=client)
     assert found == (None, ((ball, -1),))
     compat.disconnect(client)
+
+
+def test_rays_meet_all_of_a_hull(both):
+    """Links of the Kuka have hulls of 183 to 576 vertices; of two links that touch either may be met."""
+    arm = both.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)[0]
+    both.stepSimulation()  # until then PyBullet has boxes of other places
+    rng = np.random.default_rng(3)
+    starts = rng.normal(size=(600, 3))
+    starts = 2.0 * starts / np.linalg.norm(starts, axis=1, keepdims=True) + [0.0, 0.0, 0.6]
+    ends = starts + 2.0 * (rng.uniform([-0.15, -0.15, 0.0], [0.15, 0.15, 1.2], (600, 3)) - starts)
+    hits = [hit for hit in zip(*both.rayTestBatch(starts.tolist(), ends.tolist())) if hit[0][0] == arm]
+    same = [(real, ours) for real, ours in hits if real[:2] == ours[:2]]
+    assert len(hits) > 250
+    assert len(same) > 0.97 * len(hits)
+    turned = [np.abs(np.subtract(real[4], ours[4])).max() for real, ours in same]
+    away = [np.linalg.norm(np.subtract(real[3], ours[3])) for real, ours in same]
+    assert np.quantile(turned, [0.5, 0.95]) == pytest.approx(0.0, abs=0.02)
+    assert np.quantile(away, [0.5, 0.95]) == pytest.approx([0.0, 0.0], abs=3e-3)
+    assert np.median(away) < 2e-4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.engine.link_properties import differs
 from newtonsim.pybullet_compat.surface.arguments import quat, rows, vec3
@@ -18,6 +19,8 @@ from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.constraint_records import TYPES, Constraint
 
 FAILED = "createConstraint failed."
+PARALLEL = 1.0e-6
+"""Sine of the angle up to which an axis counts as parallel to another."""
 
 
 def createConstraint(
@@ -106,6 +109,8 @@ def changeConstraint(
         move(client, constraint, jointChildPivot, jointChildFrameOrientation)
     if maxForce is not None and np.any(np.asarray(maxForce) >= 0.0):
         constraint.max_force = _limit(client, constraint.max_force, maxForce)
+        impulse = np.asarray(maxForce) * client.settings.solver_step
+        constraint.max_impulse = _limit(client, constraint.max_impulse, impulse)
     if gearAuxLink is not None:
         constraint.gear_aux_link = int(gearAuxLink)
     gear = (constraint.gear_ratio, constraint.erp, constraint.relative_position)
@@ -117,7 +122,7 @@ def changeConstraint(
         constraint.relative_position = float(relativePositionTarget)
     if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
         client.structure_changed()
-    constraint.tell(client.engine)
+    constraint.tell(client.engine, client.settings)
 
 
 def _move_child(client: Client, constraint: Constraint, pivot, orientation) -> None:
@@ -210,9 +215,9 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     """Return the forces of a constraint in the last step, zero before the first one.
 
     Returns:
-        Force on the parent and moment about the anchor in world axes (6,) of fixed constraints; the opposite
-        force (3,) of point-to-point ones; two forces and three moments across the axis (5,) of prismatic
-        ones; the effort (1,) of gears. With several worlds an array (W, n).
+        Force on the parent in world axes and moment in those of its joint frame (6,) of fixed constraints;
+        the opposite force (3,) of point-to-point ones; two forces across the axis and moments about z, x and
+        y (5,) of prismatic ones; the effort (1,) of gears. With several worlds an array (W, n).
     """
     constraint = client.constraints.get(constraintUniqueId)
     if constraint is None:
@@ -224,11 +229,38 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     if wrench is not None:
         moment, force = wrench[:, :3], wrench[:, 3:]
         if constraint.kind == JOINT_FIXED:
-            forces = np.concatenate([-force, -moment], axis=1)
+            forces = np.concatenate([-force, _in_frame(client, constraint, -moment)], axis=1)
         elif constraint.kind == JOINT_POINT2POINT:
             forces = force
         elif constraint.kind == JOINT_GEAR:
-            forces = moment[:, :1]
+            forces = moment[:, :1] / constraint.gear_ratio
         else:
-            forces = np.concatenate([force[:, 1:], moment], axis=1)
+            across = np.einsum("wij,wj->wi", _across(client, constraint), -force)
+            moment = _in_frame(client, constraint, -moment)
+            forces = np.concatenate([across, moment[:, [2, 0, 1]]], axis=1)
     return tuple(forces[0].tolist()) if client.num_worlds == 1 else forces
+
+
+def _turn_of_parent(client: Client, constraint: Constraint) -> np.ndarray:
+    """Orientation of the parent (W, 4)."""
+    parent = client.bodies[constraint.parent_body]
+    client.read_poses(parent)
+    return parent.pose[:, constraint.parent_link + 1, 3:]
+
+
+def _in_frame(client: Client, constraint: Constraint, vector: np.ndarray) -> np.ndarray:
+    """A vector of world axes (W, 3) along those of the joint frame of the parent."""
+    turn = quat_multiply(_turn_of_parent(client, constraint), constraint.parent_frame.q)
+    return quat_rotate(quat_conjugate(turn), vector)
+
+
+def _across(client: Client, constraint: Constraint) -> np.ndarray:
+    """Two directions across the axis of a prismatic constraint (W, 2, 3): u x a and u, in world axes.
+
+    In the parent's frame u is the x axis without its part along the axis a, or the y axis if nothing is left.
+    """
+    axis = constraint.axis / max(float(np.linalg.norm(constraint.axis)), PARALLEL)
+    u = np.array([1.0, 0.0, 0.0]) - axis[0] * axis
+    u = u / np.linalg.norm(u) if np.linalg.norm(u) > PARALLEL else np.array([0.0, 1.0, 0.0])
+    turn = _turn_of_parent(client, constraint)
+    return np.stack([quat_rotate(turn, np.cross(u, axis)), quat_rotate(turn, u)], axis=1)

@@ -107,7 +107,7 @@ def getJointState(client: Client, bodyUniqueId: int, jointIndex: int) -> tuple:
             engine.read_coordinates()
         d = body.u_start[place]
         q, u = body.q.item(0, body.q_start[place]), body.u.item(0, d)
-        return q, u, NO_FORCE, engine.applied(body).item(0, d)
+        return q, u, NO_FORCE, engine.motor_forces(body).item(0, d)
     return _joint_states(client, body, (jointIndex,))[0]
 
 
@@ -124,7 +124,7 @@ def getJointStates(client: Client, bodyUniqueId: int, jointIndices: Sequence[int
         if engine.unread_coordinates:
             engine.read_coordinates()
         q, u = body.q[0, group.coords].tolist(), body.u[0, group.dofs].tolist()
-        return tuple(zip(q, u, repeat(NO_FORCE), engine.applied(body)[0, group.dofs].tolist()))
+        return tuple(zip(q, u, repeat(NO_FORCE), engine.motor_forces(body)[0, group.dofs].tolist()))
     return _joint_states(client, body, joint_list(body, jointIndices))
 
 

@@ -32,10 +32,8 @@ def saveState(client: Client) -> int:
     engine = client.ensure()
     engine.push()
     uid = saved.ids.take()
-    state = engine.simulator.state
-    memory = Snapshot(
-        engine.solver, state, skip=(engine.model, state.body_f)
-    )  # forces outlive a restored state
+    # motors, damping and forces outlive a restored state
+    memory = Snapshot(engine.solver, engine.simulator.state, skip=engine.settings_of_scripts())
     saved.states[uid] = SavedState(coordinates(client), engine, memory, soft_points(client))
     return uid
 

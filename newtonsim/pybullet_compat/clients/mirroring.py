@@ -23,6 +23,7 @@ from newtonsim.pybullet_compat.rendering.pictures import Pictures
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.constraint_records import FRAMES
 from newtonsim.pybullet_compat.world.driven_bodies import DrivenBodies
 from newtonsim.scene.snapshot import find_places
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.constraint_records import Constraint
     from newtonsim.pybullet_compat.world.engine import Engine
 
-FROM_RECORDS = {"constraint_max_force", "constraint_X_c"}
+FROM_RECORDS = {"constraint_max_force", *FRAMES}
 """Arrays of the model that are written from the records of the client whenever it mirrors another."""
 
 APPLIED = ("servos", "applied")
@@ -251,7 +252,7 @@ class Mirror:
             if pair[0][0] in client.bodies and pair[1][0] in client.bodies
         }
         for uid, constraint in client.constraints.items():
-            constraint.take(source.constraints[uid], client.engine)
+            constraint.take(source.constraints[uid], client.engine, client.settings)
         queries = client.known_part(SceneQueries)
         if queries is not None:
             queries.masks_changed()

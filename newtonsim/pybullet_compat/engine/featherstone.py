@@ -15,8 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from newtonsim.pybullet_compat.engine import link_properties, model_building
+from newtonsim.pybullet_compat.engine.damping_stage import StartDamping
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
-from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits
+from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits, forces_at_limits
 from newtonsim.pybullet_compat.engine.sensors import joint_reactions
 from newtonsim.pybullet_compat.engine.slots import Slots
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
@@ -27,7 +28,7 @@ from newtonsim.runtime import capture
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.model import Model
 from newtonsim.simulator import Simulator
-from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
+from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces, StepStage
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
@@ -70,7 +71,7 @@ class FeatherstoneEngine:
             servos=True,
             coriolis="start",
             speed_limit=100.0,
-            max_limit_speed=100.0,
+            max_limit_speed=1.0e4,
             limit_erp=1.0,  # `ViolatedLimits` says how fast
             friction_combine="product",
             restitution_combine="product",
@@ -88,7 +89,12 @@ class FeatherstoneEngine:
         self._share_settings(bodies)
         self.limits = ViolatedLimits(self.model, self.solver.constraints)
         self.limits.take(settings)
-        self.solver.before_step = (self.damping, self.limits)
+        self._inside = HostArray(self.limits.inside, self.worlds)
+        self._unread_sides = self._at_limits = False
+        stages: list[StepStage] = [self.damping, self.limits]
+        if self.model.joint_axis_count:
+            stages.append(StartDamping(self.model, self.solver.smooth, self.solver.servos))
+        self.solver.before_step = stages
         if any(body.pd is not None for body in bodies):
             self.use_pd()
         self._motion: Motion | None = None
@@ -173,7 +179,7 @@ class FeatherstoneEngine:
             link_properties.write_differences(self, body)
         for constraint in self.client.constraints.values():
             if constraint.differs:
-                constraint.tell(self)
+                constraint.tell(self, self.client.settings)
 
     def _lend(self, body: Body, record: object, arrays: dict[str, HostArray]) -> None:
         """Copy a body's settings into arrays of all bodies, and make them views of those."""
@@ -243,7 +249,8 @@ class FeatherstoneEngine:
         if not self._has_forces:
             return constraint.last_wrench
         wrenches = HostArray(self.solver.constraint_forces(), self.worlds).host
-        return wrenches[:, constraint.index].astype(np.float64)
+        wrench = wrenches[:, constraint.index].astype(np.float64)
+        return -wrench if constraint.turned else wrench
 
     def _give_back(self, body: Body) -> None:
         """Let a body have arrays of its own again, and keep the forces that wait for the next step."""
@@ -267,7 +274,7 @@ class FeatherstoneEngine:
         if body.sensors and self._has_forces:
             places = range(len(body.links))
             reactions = np.stack([self.joint_reaction(body, place) for place in places], axis=1)
-        return LastStep(self.applied(body).copy(), reactions)
+        return LastStep(self.motor_forces(body).copy(), reactions)
 
     # -- slots -----------------------------------------------------------------------------------------------
 
@@ -372,6 +379,7 @@ class FeatherstoneEngine:
         """Take what the settings ask of the solver."""
         self.client.settings.apply_options(self.solver.options)
         self.limits.take(self.client.settings)
+        self._tell_constraints()
 
     def time_step_changed(self) -> None:
         """Take time step and substeps from the settings."""
@@ -379,6 +387,12 @@ class FeatherstoneEngine:
         self.simulator.dt, self.simulator.substeps = settings.time_step, max(settings.substeps, 1)
         self.solver.servos.period = settings.time_step
         self.servos_written = True
+        self._tell_constraints()
+
+    def _tell_constraints(self) -> None:
+        """Hand over what constraints take from the settings."""
+        for constraint in self.client.constraints.values():
+            constraint.tell_times(self, self.client.settings)
 
     # -- state -----------------------------------------------------------------------------------------------
 
@@ -402,6 +416,25 @@ class FeatherstoneEngine:
             self._unread_applied = False
             self._applied.pull()
         return self._applied_of[body.uid]
+
+    def motor_forces(self, body: Body) -> np.ndarray:
+        """Forces of the motors of a body as scripts are told them (W, nu) [N m or N]."""
+        applied = self.applied(body)
+        if self._unread_sides:
+            self._unread_sides = False
+            self._at_limits = self._inside.pull().max(initial=-np.inf) > -np.inf
+        if not self._at_limits or not self.steps or body in self.written:
+            return applied
+        if self.unread_coordinates:
+            self.read_coordinates()
+        dt = self.client.settings.solver_step
+        speeds = self._inside.host[:, self.columns[body.uid][1]] * self.solver.options.settings(dt).limit_rate
+        return forces_at_limits(body, speeds, applied, dt)
+
+    def settings_of_scripts(self) -> tuple[object, ...]:
+        """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
+        stages = self.damping, self.limits, self.solver.speed_limit, self.simulator.state.body_f
+        return self.model, self.solver.servos, *stages, *([self.pd] if self.pd is not None else [])
 
     def push_coordinates(self) -> None:
         """Send what the host has changed of coordinates, velocities and bases to the device."""
@@ -529,6 +562,7 @@ class FeatherstoneEngine:
         self.simulator.step(count)
         self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
+        self._unread_sides = True
         self._reactions = None
         if self.forces_set:
             self._force.clear()

@@ -10,8 +10,10 @@ import warp as wp
 
 from newtonsim.kernels.trees.violated_limits import act_when_violated
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.solvers.featherstone.servos import ServoMode
 
 if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.settings import Settings
     from newtonsim.scene.model import Model
     from newtonsim.solvers.featherstone.constraints import ConstraintStage
@@ -21,6 +23,10 @@ DEFAULT_SHARE = 0.2
 """Share of the violation that one step removes, where the parameter erp does not say otherwise."""
 DEEPEST = 0.04
 """Violation from which on a joint is stopped and not pushed back [rad or m], with useSplitImpulse."""
+
+
+NOTICED = 1.0e-5
+"""Difference of rates from which on a motor does not do what it wants [rad/s or m/s]."""
 
 
 class ViolatedLimits:
@@ -37,6 +43,7 @@ class ViolatedLimits:
     Attributes:
         lower, upper: Limits that act in this step (axes,) [rad or m].
         push: Share that a step removes, and violation from which on none is (1,).
+        inside: How far inside of a joint's place its lower and upper limit act, -inf for none (dofs,).
     """
 
     def __init__(self, model: Model, constraints: ConstraintStage):
@@ -45,6 +52,7 @@ class ViolatedLimits:
         self.upper = wp.clone(model.joint_limit_upper, requires_grad=False)
         constraints.acting_limits = (self.lower, self.upper)
         self.push = wp.zeros(1, dtype=wp.vec2, device=model.device)
+        self.inside = wp.full(model.joint_dof_count, wp.vec2(-math.inf), dtype=wp.vec2, device=model.device)
 
     def take(self, settings: Settings) -> None:
         """Take the parameters of the physics engine that this depends on."""
@@ -66,5 +74,38 @@ class ViolatedLimits:
                 scale=1.0 / (rate * step.dt),
                 q=step.state.joint_q,
             ),
-            writes=dict(lower=self.lower, upper=self.upper),
+            writes=dict(lower=self.lower, upper=self.upper, inside=self.inside),
         )
+
+
+def forces_at_limits(body: Body, speeds: np.ndarray, applied: np.ndarray, dt: float) -> np.ndarray:
+    """Forces that motors report beside limits that act, as PyBullet's do: they do not give way to them.
+
+    A motor that wants to go on past its limit, or back faster than the limit pushes, pulls with all its force
+    in vain; one that wants what the limit does leaves it the work.
+
+    Args:
+        body: The body, after a step.
+        speeds: How fast lower and upper limits pushed back (W, velocities, 2) [rad/s or m/s]; -inf where they
+            did not act.
+        applied: Forces of motors that gave way to them (W, velocities) [N m or N].
+        dt: Time of the step [s].
+    """
+    servos, known = body.servos, applied.copy()
+    for place, count in enumerate(body.u_count):
+        d = body.u_start[place]
+        if not place or count != 1 or not np.isfinite(speeds[:, d]).any():
+            continue
+        end, rate = body.q[:, body.q_start[place]], body.u[:, d]
+        error = servos.target_q[:, body.q_start[place]] - (end - dt * rate)
+        target = servos.kp[:, d] * error / dt + servos.kd[:, d] * servos.target_qd[:, d]
+        target += (1.0 - servos.kd[:, d]) * rate
+        missing = np.clip(target, -servos.max_speed[:, d], servos.max_speed[:, d]) - rate
+        below, above = (np.abs(rate - sign * speeds[:, d, k]) < NOTICED for k, sign in ((0, 1.0), (1, -1.0)))
+        holds = (below | above) & (servos.mode[:, d] == ServoMode.VELOCITY)
+        helps = np.where(below, applied[:, d] > 0.0, applied[:, d] < 0.0)
+        spared = np.where(helps, 0.0, applied[:, d])
+        pulls = np.abs(missing) > NOTICED
+        forces = np.where(pulls, np.sign(missing) * servos.max_force[:, d], spared)
+        known[:, d] = np.where(holds, forces, applied[:, d])
+    return known

@@ -106,12 +106,12 @@ def _add_constraints(client: Client, content: WorldContent, with_room: bool) -> 
     """Add the constraints of a client, and with room as many disabled ones of each kind."""
     builder, slots = content.builder, content.constraint_slots
     for uid, constraint in client.constraints.items():
-        constraint.build(builder, client.bodies, client.settings.time_step)
+        constraint.build(builder, client.bodies, client.settings)
         slots.append(ConstraintSlot(_constraint_kind(client, constraint), constraint.index, uid))
     for slot in slots.copy() if with_room else ():
         if slot.kind is not None:
             spare = copy(client.constraints[slot.uid])
-            spare.build(builder, client.bodies, client.settings.time_step)
+            spare.build(builder, client.bodies, client.settings)
             builder.constraint_enabled[spare.index] = 0
             slots.append(ConstraintSlot(slot.kind, spare.index, NOBODY))
 

@@ -16,7 +16,7 @@ from newtonsim.pybullet_compat.engine import link_properties
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.model_building import filter_pairs, has_slots
 from newtonsim.pybullet_compat.world.body_kind import body_kind
-from newtonsim.pybullet_compat.world.constraint_records import ERROR_SHARE, Constraint
+from newtonsim.pybullet_compat.world.constraint_records import Constraint
 from newtonsim.pybullet_compat.world.engine import Engine
 from newtonsim.pybullet_compat.world.structure import NOBODY, BodySlot, ConstraintSlot
 from newtonsim.scene.enums import GeoType
@@ -224,15 +224,12 @@ class Slots:
         """Let a slot hold what a constraint says."""
         engine, client = self.engine, self.engine.client
         constraint.index = slot.index
-        parent, child = constraint.bodies(client.bodies)
+        first, second, *_ = constraint.ends(client.bodies)
         bodies = engine.model.body_count // engine.worlds * np.arange(engine.worlds)
-        engine.write("constraint_parent", slot.index, bodies + parent)
-        engine.write("constraint_child", slot.index, bodies + child if child >= 0 else -1)
-        engine.write("constraint_X_p", slot.index, constraint.parent_frame.row())
-        engine.write("constraint_X_c", slot.index, constraint.frame_rows())
-        engine.write("constraint_max_force", slot.index, constraint.max_force)
-        recovery = client.settings.time_step / ERROR_SHARE[constraint.kind]
-        engine.write("constraint_recovery_time", slot.index, recovery)
+        engine.write("constraint_parent", slot.index, bodies + first if first >= 0 else -1)
+        engine.write("constraint_child", slot.index, bodies + second if second >= 0 else -1)
+        constraint.tell(engine, client.settings)
+        constraint.tell_times(engine, client.settings)
         engine.write("constraint_enabled", slot.index, 1)
 
     def let_go(self, uid: int) -> bool:

@@ -15,6 +15,9 @@ from newtonsim.importers.files.limits import limits
 from newtonsim.importers.geometry.mesh_files import read_parts
 from newtonsim.importers.geometry.mesh_parts import MeshPart
 
+MOST_VERTICES = 1 << 30
+"""Vertices that the hull of a mesh may have: PyBullet leaves none out."""
+
 
 @dataclass(slots=True, eq=False)
 class MeshFile:
@@ -49,7 +52,8 @@ class MeshFile:
         vertices = np.concatenate([part.vertices for part in parts]) * scale
         if np.prod(scale) < 0.0:
             faces = faces[:, ::-1]
-        return Mesh(vertices, faces, compute_inertia=False, name=Path(self.path).name)
+        name = Path(self.path).name
+        return Mesh(vertices, faces, compute_inertia=False, name=name, max_hull_vertices=MOST_VERTICES)
 
 
 @limited_time()

@@ -18,7 +18,7 @@ from newtonsim.pybullet_compat.readers.heightfields import (
     heights_of_file,
     heights_of_list,
 )
-from newtonsim.pybullet_compat.readers.mesh_files import MeshFile, read_mesh_file
+from newtonsim.pybullet_compat.readers.mesh_files import MOST_VERTICES, MeshFile, read_mesh_file
 from newtonsim.pybullet_compat.readers.search import find
 from newtonsim.pybullet_compat.surface.arguments import LARGEST
 
@@ -177,7 +177,8 @@ def _mesh_of(points: np.ndarray, indices: object, scale: np.ndarray) -> Mesh:
     try:
         faces = _hull_faces(points) if indices is None else np.asarray(indices, dtype=np.int64).reshape(-1)
         faces = faces[: len(faces) - len(faces) % 3]
-        return Mesh(points, faces.reshape(-1, 3)[:, ::-1] if np.prod(scale) < 0.0 else faces, False)
+        faces = faces.reshape(-1, 3)[:, ::-1] if np.prod(scale) < 0.0 else faces
+        return Mesh(points, faces, False, max_hull_vertices=MOST_VERTICES)
     except (TypeError, OverflowError, ModelError) as error:
         raise ValueError(f"indices: {error}") from error
 

@@ -307,9 +307,10 @@ class Client:
 
     def applied(self, body: Body) -> np.ndarray | None:
         """Forces of the servos of a body in the last step (W, nu) [N m or N], None before an engine."""
-        known = self.next_engine if self.engine is None else self.engine
-        if known is not None:
-            return known.applied(body)
+        if self.engine is not None:
+            return self.engine.motor_forces(body)
+        if self.next_engine is not None:
+            return self.next_engine.applied(body)
         return None if body.last_step is None else body.last_step.applied
 
     def joint_reaction(self, body: Body, place: int) -> np.ndarray | None:

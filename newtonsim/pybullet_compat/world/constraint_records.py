@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newtonsim.builder import JointAxis, ModelBuilder
+from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.surface.constants import (
     JOINT_FIXED,
@@ -21,14 +22,20 @@ from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.pybullet_compat.world.settings import Settings
 
 TYPES = (JOINT_FIXED, JOINT_GEAR, JOINT_POINT2POINT, JOINT_PRISMATIC)
 DEFAULT_MAX_FORCE = 500.0
-ERROR_SHARE = {JOINT_FIXED: 0.2, JOINT_PRISMATIC: 0.2, JOINT_POINT2POINT: 0.08}
-"""Share of its error that a constraint removes in a step, as measured."""
+DEFAULT_MAX_IMPULSE = 500.0
+"""What holds a constraint that was given no greatest force [N s or N m s], as measured."""
+ERROR_SHARE = 0.2
+"""Share of its error that a constraint removes in a step, where the parameter erp does not say otherwise."""
 GEAR_SHARE = 0.2
 """The same of gears, times their erp."""
 NEVER = 1.0e30
+FRAMES = ("constraint_X_p", "constraint_X_c")
+"""Frames of a model's constraint in its first and in its second body."""
+UPRIGHT = np.array([0.0, 0.0, 0.0, 1.0])
 
 
 class ModelArrays(Protocol):
@@ -50,9 +57,12 @@ class Constraint:
         parent_frame, child_frame: Joint frames in the inertial frames, or in the world; of the child that of
             the first world.
         child_rows: Joint frames of the child (W, 7) where the worlds differ, None where they do not.
-        max_force: [N or N m]; an array (W,) where the worlds differ.
+        max_force: [N or N m] as reported; an array (W,) where the worlds differ.
+        max_impulse: Bound of one step of the solver along each axis [N s or N m s]: the greatest force times
+            the length that steps had when it was given, whatever they have later; an array (W,) likewise.
         gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
+        turned: Whether the engine has the child first, see `ends`.
         last_wrench: Moment and force in the last step (W, 6), if the engine of that step is gone.
     """
 
@@ -66,11 +76,13 @@ class Constraint:
     child_frame: Pose
     child_rows: np.ndarray | None = None
     max_force: float | np.ndarray = DEFAULT_MAX_FORCE
+    max_impulse: float | np.ndarray = DEFAULT_MAX_IMPULSE
     gear_ratio: float = 0.0
     gear_aux_link: int = 0
     relative_position: float = 0.0
     erp: float = 0.0
     index: int = -1
+    turned: bool = False
     last_wrench: np.ndarray | None = None
 
     @property
@@ -94,72 +106,124 @@ class Constraint:
         """Whether it holds a link to itself: it is kept and reported, and does nothing."""
         return (self.parent_body, self.parent_link) == (self.child_body, self.child_link)
 
-    def build(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
+    def limit(self, settings: Settings) -> float | np.ndarray:
+        """Force that has the greatest impulse in a step of the solver [N or N m], or one for each world.
+
+        A gear's acts on the parent; the engine has that on the child.
+        """
+        lever = abs(self.gear_ratio) if self.kind == JOINT_GEAR else 1.0
+        return lever * self.max_impulse / settings.solver_step
+
+    def recovery_time(self, settings: Settings) -> float:
+        """Time constant with which errors go away [s]."""
+        if self.kind == JOINT_GEAR:
+            return settings.solver_step / (GEAR_SHARE * self.erp) if self.erp else NEVER
+        share = settings.parameters.get("erp", ERROR_SHARE)
+        return settings.solver_step / share if share > 0.0 else NEVER
+
+    def build(self, builder: ModelBuilder, bodies: dict[int, Body], settings: Settings) -> None:
         """Add the constraint to the builder of a world, after all bodies.
 
         Args:
             builder: The builder.
             bodies: Bodies of the client by unique id.
-            time_step: Time of one stepSimulation [s].
+            settings: Settings of the client.
         """
         self.index = -1
         if self.is_void:
             return
         if self.kind == JOINT_GEAR:
-            self._build_gear(builder, bodies, time_step)
+            self._build_gear(builder, bodies, settings)
             return
-        parent, child = self.bodies(bodies)
+        first, second, *frames = self.ends(bodies)
         kind = JointType.FIXED
         linear: list[JointAxis | npt.ArrayLike] = []
         if self.kind == JOINT_POINT2POINT:
             kind = JointType.BALL
         elif self.kind == JOINT_PRISMATIC:
             kind, linear = JointType.PRISMATIC, [self.axis]
+            if not self.axis.any():  # it slides anywhere
+                kind, linear = JointType.D6, list(np.eye(3))
         self.index = builder.add_loop_joint(
             kind,
-            parent,
-            child,
-            self.parent_frame.row(),
-            self.child_frame.row(),
+            first,
+            second,
+            *(np.reshape(frame, (-1, 7))[0] for frame in frames),
             linear,
             [],
-            max_force=float(np.max(self.max_force)),
-            recovery_time=time_step / ERROR_SHARE[self.kind],
+            max_force=float(np.max(self.limit(settings))),
+            recovery_time=self.recovery_time(settings),
             collision_filter=False,
         )
 
-    def bodies(self, bodies: dict[int, Body]) -> tuple[int, int]:
-        """Return the bodies of a world of the engine that it holds, -1 for the world."""
-        parent = bodies[self.parent_body].first_row + self.parent_link + 1
-        child = -1
-        if self.child_body >= 0:
-            child = bodies[self.child_body].first_row + self.child_link + 1
-        return parent, child
+    def ends(self, bodies: dict[int, Body]) -> tuple[int, int, np.ndarray, np.ndarray]:
+        """Return the bodies of a world of the engine that it holds, -1 for the world, and their frames.
 
-    def take(self, other: Constraint, engine: ModelArrays | None) -> None:
+        The solver pushes both bodies where the second one is held, along axes of the first. PyBullet pushes
+        each where it is held, along the axes of the world. While a constraint is violated that is not the
+        same, unless what nothing moves comes first; `turned` says whether that is the child.
+        """
+        parent, child = self._row(bodies, self.parent_body, self.parent_link), -1
+        if self.child_body >= 0:
+            child = self._row(bodies, self.child_body, self.child_link)
+        stands = self.child_body < 0 or not bodies[self.child_body].moves(self.child_link + 1)
+        moves = bodies[self.parent_body].moves(self.parent_link + 1)
+        self.turned = self.kind in (JOINT_FIXED, JOINT_POINT2POINT) and stands and moves
+        return (child, parent, *self.frames()) if self.turned else (parent, child, *self.frames())
+
+    @staticmethod
+    def _row(bodies: dict[int, Body], body: int, link: int) -> int:
+        return bodies[body].first_row + link + 1
+
+    def frames(self) -> tuple[np.ndarray, np.ndarray]:
+        """Joint frames in the order that the engine has, (7,) or (W, 7); those of the world with its axes."""
+        parent, child = self.parent_frame.row(), self.frame_rows()
+        if not self.turned:
+            return parent, child
+        if self.child_body < 0:
+            back = quat_conjugate(child[..., 3:])
+            child = np.concatenate([child[..., :3], np.broadcast_to(UPRIGHT, back.shape)], axis=-1)
+            parent = np.broadcast_to(parent, child.shape)
+            parent = np.concatenate([parent[..., :3], quat_multiply(parent[..., 3:], back)], axis=-1)
+        return child, parent
+
+    def take(self, other: Constraint, engine: ModelArrays | None, settings: Settings) -> None:
         """Take what changeConstraint may have changed of another one, and tell an engine.
 
         Args:
             other: The same constraint in another client.
             engine: The engine, None without one.
+            settings: Settings of the engine's client.
         """
-        changed = bool(np.any(self.max_force != other.max_force)) or self.child_frame is not other.child_frame
-        self.child_frame, self.max_force = other.child_frame, other.max_force
+        changed = bool(np.any(self.max_impulse != other.max_impulse))
+        changed = changed or self.child_frame is not other.child_frame
+        self.child_frame, self.max_force, self.max_impulse = (
+            other.child_frame,
+            other.max_force,
+            other.max_impulse,
+        )
         self.child_rows = other.child_rows
         self.gear_ratio, self.gear_aux_link = other.gear_ratio, other.gear_aux_link
         self.relative_position, self.erp = other.relative_position, other.erp
         if changed:
-            self.tell(engine)
+            self.tell(engine, settings)
 
-    def tell(self, engine: ModelArrays | None) -> None:
+    def tell(self, engine: ModelArrays | None, settings: Settings) -> None:
         """Hand the greatest force and the child's frame to an engine that has the constraint."""
         if engine is None or self.index < 0:
             return
-        engine.write("constraint_max_force", self.index, self.max_force)
+        engine.write("constraint_max_force", self.index, self.limit(settings))
         if self.kind != JOINT_GEAR:
-            engine.write("constraint_X_c", self.index, self.frame_rows())
+            for name, frame in zip(FRAMES, self.frames()):
+                engine.write(name, self.index, frame)
 
-    def _build_gear(self, builder: ModelBuilder, bodies: dict[int, Body], time_step: float) -> None:
+    def tell_times(self, engine: ModelArrays, settings: Settings) -> None:
+        """Hand over what depends on the time of a step."""
+        if self.index >= 0:
+            engine.write("constraint_max_force", self.index, self.limit(settings))
+            engine.write("constraint_recovery_time", self.index, self.recovery_time(settings))
+
+    def _build_gear(self, builder: ModelBuilder, bodies: dict[int, Body], settings: Settings) -> None:
         """Couple the velocities of two joints: ratio v_parent + v_child = 0."""
         first, second = bodies[self.parent_body], bodies.get(self.child_body)
         if second is None or self.gear_ratio == 0.0:
@@ -177,8 +241,8 @@ class Constraint:
             joints[0],
             ratio,
             offset=positions[1] - ratio * positions[0],
-            max_force=float(np.max(self.max_force)),
-            recovery_time=time_step / (GEAR_SHARE * self.erp) if self.erp else NEVER,
+            max_force=float(np.max(self.limit(settings))),
+            recovery_time=self.recovery_time(settings),
         )
 
     def _geared(self, first: Body, second: Body) -> tuple[tuple[Body, int], tuple[Body, int]]:

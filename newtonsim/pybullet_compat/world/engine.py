@@ -163,6 +163,14 @@ class Engine(Protocol):
         """Forces of the servos of a body in the last step (W, nu) [N m or N]."""
         ...
 
+    def motor_forces(self, body: Body) -> np.ndarray:
+        """Forces of the motors of a body as scripts are told them (W, nu) [N m or N]."""
+        ...
+
+    def settings_of_scripts(self) -> tuple[object, ...]:
+        """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
+        ...
+
     def add_torque(self, body: Body, dof: int | slice | np.ndarray, torque: float | np.ndarray) -> None:
         """Add a force along velocity coordinates of a body, for the next step."""
 

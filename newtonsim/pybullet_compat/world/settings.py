@@ -43,6 +43,11 @@ class Settings:
     parameters: dict[str, float] = field(default_factory=dict)
     search_path: ClassVar[str] = ""
 
+    @property
+    def solver_step(self) -> float:
+        """Time of one step of the solver [s]."""
+        return self.time_step / max(self.substeps, 1)
+
     def apply_options(self, options: ConstraintOptions) -> None:
         """Hand over what was asked of the constraint solve; the rest keeps the solver's own values.
 

@@ -1,0 +1,155 @@
+"""Constraints that scripts create: how fast errors go away, how strong they are, the forces they report."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pybullet")
+
+import pybullet as p
+from pybullet_both import Both
+
+KINDS = (p.JOINT_POINT2POINT, p.JOINT_FIXED)
+ZERO = [0.0, 0.0, 0.0]
+
+
+@pytest.fixture
+def both():
+    """Two empty worlds without gravity, of which PyBullet's solves for the forces."""
+    found = Both(gravity=0.0)
+    found.setPhysicsEngineParameter(numSolverIterations=500, solverResidualThreshold=0.0)
+    yield found
+    found.close()
+
+
+def cube(both, position, mass=1.0, turn=(0.0, 0.0, 0.0, 1.0)) -> int:
+    """A cube of 0.2 m."""
+    shape = both.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1] * 3)[0]
+    return both.createMultiBody(mass, shape, -1, position, turn)[0]
+
+
+def speeds(both, body) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities (6,) of a body in both worlds."""
+    real, ours = (np.concatenate(answer) for answer in both.getBaseVelocity(body))
+    return real, ours
+
+
+def agree(both, bodies, uid=None, share=2e-3) -> None:
+    """Velocities of bodies and the forces of a constraint are the same but for a share of them."""
+    answers = [speeds(both, body) for body in bodies]
+    if uid is not None:
+        answers.append(tuple(map(np.array, both.getConstraintState(uid))))
+    for real, ours in answers:
+        assert np.abs(real - ours).max() <= share * np.abs(real).max() + 1e-3, f"{ours} is not {real}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("erp", [None, 0.5])
+@pytest.mark.parametrize("substeps", [0, 4])
+def test_a_step_removes_a_share_of_the_error(both, kind, erp, substeps):
+    """Of twins too, which go half of the way each."""
+    both.setPhysicsEngineParameter(numSubSteps=substeps)
+    if erp is not None:
+        both.setPhysicsEngineParameter(erp=erp)
+    alone, left, right = (cube(both, [x, 0.0, 0.0]) for x in (0.0, 2.0, 4.0))
+    both.createConstraint(alone, -1, -1, -1, kind, ZERO, ZERO, [0.01, 0.02, 0.03])
+    both.createConstraint(left, -1, right, -1, kind, ZERO, [1.0, 0.0, 0.0], [-1.001, 0.0, 0.0])
+    both.step()
+    agree(both, (alone, left, right), share=0.01)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(("given", "step", "later"), [(None, 1 / 240, None), (33.0, 1 / 100, 1 / 500)])
+def test_constraints_are_as_strong_as_they_were_made(both, kind, fixed, given, step, later):
+    """Each axis of the world has its limit: an impulse, which stays as the time of a step changes."""
+    both.setTimeStep(step)
+    target = [0.5, -0.03, 0.02]
+    body = cube(both, ZERO)
+    post = cube(both, [3.0, 1.0, 0.0], mass=0.0) if fixed else -1
+    at = np.array(target) - [3.0, 1.0, 0.0] if fixed else target
+    uid = both.createConstraint(body, -1, post, -1, kind, ZERO, [0.0, 0.0, 0.1], list(at))[0]
+    if given is not None:
+        both.changeConstraint(uid, maxForce=given)
+    if later is not None:
+        both.setTimeStep(later)
+    both.same("getConstraintInfo", uid)
+    both.step()
+    agree(both, [body], uid, share=0.01)
+
+
+def test_the_bound_of_a_constraint_is_an_impulse_in_each_substep(both):
+    both.setPhysicsEngineParameter(numSubSteps=4)
+    body = cube(both, ZERO)
+    uid = both.createConstraint(body, -1, -1, -1, p.JOINT_POINT2POINT, ZERO, ZERO, [50.0, -3.0, 0.2])[0]
+    both.changeConstraint(uid, maxForce=20.0)
+    both.step()
+    agree(both, [body], uid)
+    assert np.allclose(speeds(both, body)[1][:3], np.array([20.0, -20.0, 20.0]) / 240.0, rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pivot_far_away_drags_with_the_same_force_along_each_axis(both, kind):
+    turn = p.getQuaternionFromEuler([0.3, 0.5, 0.7])
+    body = cube(both, ZERO, turn=turn)
+    uid = both.createConstraint(
+        body, -1, -1, -1, kind, ZERO, [0.0, 0.02, 0.1], [3.0, 1.0, -2.0], childFrameOrientation=turn
+    )[0]
+    both.changeConstraint(uid, maxForce=10.0)
+    for k in range(4):
+        both.step()
+        agree(both, [body], uid, share=0.02)
+        both.changeConstraint(uid, [3.0, 1.0, -2.0 + 2.0 * k], turn, maxForce=10.0)
+
+
+@pytest.mark.parametrize("ratio", [-1.0, 2.0])
+@pytest.mark.parametrize("limit", [None, 2.0])
+def test_gears(both, ratio, limit):
+    shape = both.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1] * 3)[0]
+    body = both.createMultiBody(
+        0.0,
+        shape,
+        linkMasses=[1.0] * 2,
+        linkCollisionShapeIndices=[shape] * 2,
+        linkVisualShapeIndices=[-1] * 2,
+        linkPositions=[[0.0, 0.0, 0.5], [0.0, 0.0, -0.5]],
+        linkOrientations=[[0.0, 0.0, 0.0, 1.0]] * 2,
+        linkInertialFramePositions=[ZERO] * 2,
+        linkInertialFrameOrientations=[[0.0, 0.0, 0.0, 1.0]] * 2,
+        linkParentIndices=[0, 0],
+        linkJointTypes=[p.JOINT_REVOLUTE] * 2,
+        linkJointAxis=[[0.0, 0.0, 1.0]] * 2,
+    )[0]
+    both.setJointMotorControlArray(body, [0, 1], p.VELOCITY_CONTROL, forces=[0.0, 0.0])
+    uid = both.createConstraint(body, 0, body, 1, p.JOINT_GEAR, [0.0, 0.0, 1.0], ZERO, ZERO)[0]
+    both.changeConstraint(uid, gearRatio=ratio)
+    if limit is not None:
+        both.changeConstraint(uid, maxForce=limit)
+    both.setJointMotorControl2(body, 0, p.TORQUE_CONTROL, force=30.0)
+    both.step()
+    both.same("getJointStates", body, [0, 1], tolerance=1e-4)
+    both.same("getConstraintState", uid, tolerance=1e-4)
+
+
+@pytest.mark.parametrize("axis", [[1, 0, 0], [0, 1, 0], [0, 0, -1], [1, 1, 0], [1, 2, 3], [2, 0, 0], ZERO])
+def test_forces_across_a_slide(both, axis):
+    """What slides along no axis does not turn."""
+    body = cube(both, ZERO)
+    uid = both.createConstraint(body, -1, -1, -1, p.JOINT_PRISMATIC, axis, ZERO, ZERO)[0]
+    both.applyExternalForce(body, -1, [20.0, 30.0, 50.0], ZERO, p.WORLD_FRAME)
+    both.applyExternalTorque(body, -1, [1.0, 2.0, 3.0], p.WORLD_FRAME)
+    both.step()
+    agree(both, [body], uid)
+
+
+@pytest.mark.parametrize("kind", [p.JOINT_FIXED, p.JOINT_PRISMATIC])
+@pytest.mark.parametrize("two", [False, True])
+def test_moments_are_told_in_the_joint_frame_of_the_parent(both, kind, two):
+    turn, frame = (p.getQuaternionFromEuler(angles) for angles in ([0.3, 0.5, 0.7], [-0.4, 0.2, 0.9]))
+    body = cube(both, ZERO, turn=turn)
+    child = cube(both, ZERO, turn=(0.0, 0.0, 0.0, 1.0)) if two else -1
+    both.setCollisionFilterPair(body, child, -1, -1, 0)
+    there = p.multiplyTransforms(ZERO, turn, ZERO, frame)[1]
+    uid = both.createConstraint(body, -1, child, -1, kind, [1, 2, 3], ZERO, ZERO, frame, there)[0]
+    both.applyExternalTorque(body, -1, [1.0, 0.3, -0.2], p.WORLD_FRAME)
+    both.step()
+    agree(both, [body], uid)
