@@ -98,8 +98,9 @@ def parse_mjcf(
         ({'hinge': 0}, [0.0])
 
     solref, solimp, solmix, priority and condim of geoms, solreflimit, solimplimit and margin of hinges and
-    slides, and the parameters of pairs go into the arrays of the same names; where the file gives none,
-    limits and contacts are as rigid as the solver makes them, unless `mujoco_defaults` is given.
+    slides, solreffriction and solimpfriction of joints, solref and solimp of equalities and the parameters of
+    pairs go into the arrays of the same names; where the file gives none, these are as rigid as the solver
+    makes them, unless `mujoco_defaults` is given.
 
     Note:
         The interface that this function follows gives `floating` the default False, made for robots whose
@@ -162,10 +163,11 @@ def parse_mjcf(
             "mended" of the report say where.
         keyframe: Name or number of the keyframe to start in; None for the reference pose. All keyframes are
             in `builder.keyframes` in any case.
-        mujoco_defaults: Read what the file leaves out as MuJoCo does: solref and solimp of geoms, pairs and
-            limits of hinges and slides are its defaults, and friction is (1, 0.005, 0.0001), whatever
-            `contact_mu` says. Contacts and limits give way then as the file was tuned for; friction of two
-            geoms is MuJoCo's with `FeatherstoneSolver(model, friction_combine="max")`.
+        mujoco_defaults: Read what the file leaves out as MuJoCo does: solref and solimp of geoms, pairs,
+            equalities, dry friction and limits of hinges and slides are its defaults, friction of geoms is
+            (1, 0.005, 0.0001), whatever `contact_mu` says, and bodies without mass have their centre of mass
+            where MuJoCo has it. Contacts and the rest give way then as the file was tuned for; friction of
+            two geoms is MuJoCo's with `FeatherstoneSolver(model, friction_combine="max")`.
 
     Returns:
         What became of each body, joint and actuator, and what was ignored or approximated.

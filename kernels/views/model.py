@@ -4,7 +4,7 @@ Lengths: T trees, J joints, A joint axes, D degrees of freedom, B bodies, C coor
 N non-zero entries of the joint-space inertia (the sum of the depths of all degrees of freedom).
 
 Stage: all
-Used by: newtonsim/runtime/, newtonsim/scene/, solvers/, solvers/featherstone/sleep.py,
+Used by: newtonsim/runtime/, newtonsim/scene/, solvers/, solvers/featherstone/,
     kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/, kernels/constraints/,
     kernels/constraints/linear/, kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py,
     kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/, kernels/penalty/, kernels/steps/fields.py,

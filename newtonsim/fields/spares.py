@@ -209,8 +209,9 @@ class Spares:
                 check_changeable(self.model, FIELDS[f"shapes.{key}"], places.index["shape"])
 
     def _check_references(self, source: Model) -> None:
-        """Refuse parameters of limits and contacts which solvers look at only where they began with some."""
-        for names in (("joint_limit_solref",), ("shape_solref", "shape_priority", "shape_condim")):
+        """Refuse parameters of rows by reference which solvers look at only where they began with some."""
+        alone = ("joint_limit_solref", "joint_friction_solref")
+        for names in (*((name,) for name in alone), ("shape_solref", "shape_priority", "shape_condim")):
             given = [name for name in names if _any(source, name)]
             known = any(_any(self.model, name) for name in names)
             if names[0].startswith("shape"):
