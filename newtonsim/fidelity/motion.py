@@ -152,7 +152,7 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
     if report.gravcomp:
         solver.before_step = (GravityCompensation(model, report.gravcomp),)
     count = Counter(entry["key"] for entry in report.actuators)
-    whole = [one for one in report.actuators if one["law"] is not None and count[one["key"]] == 1]
+    whole = [one for one in report.actuators if count[one["key"]] == 1 and not _is_drive(one)]
     if whole:
         solver = ActuatedSolver(solver, Actuators(model, general_actuators(whole), dt=dt))
     simulator = Simulator(model, solver, dt=dt)
@@ -167,6 +167,15 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
             np.concatenate([q[:, :3], q[:, :3] + quat_rotate(q[:, 3:], oracle.model.body_ipos[1:])])
         )
     return np.array(places)
+
+
+def _is_drive(actuator: dict) -> bool:
+    """Whether an actuator is a motor or a servo, which is a drive and implicit, or has no law of its own."""
+    law = actuator["law"]
+    if law is None:
+        return True
+    varies = law["dynamics"] != "none" or any(law["gain"][1:])
+    return actuator["axis"] is not None and not varies
 
 
 def _give(simulator: Simulator, actuators: list[dict], whole: set[int], ctrl: np.ndarray) -> None:

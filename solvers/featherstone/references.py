@@ -147,14 +147,17 @@ def _loop_weights(model: Model, by_body: np.ndarray, by_turn: np.ndarray, by_dof
 
     Those of a coupling are the sum of the weights of both dofs, as inverse weight of shifts.
     """
-    ends = [model.constraint_parent.numpy(), model.constraint_child.numpy()]
-    shift, turn = (sum(np.append(weight, 0.0)[end] for end in ends) for weight in (by_body, by_turn))
-    dof_axis = topology_of(model).view.dof_axis.numpy()
+    parent: np.ndarray = model.constraint_parent.numpy()
+    child: np.ndarray = model.constraint_child.numpy()
+    weights = np.append(np.column_stack([by_body, by_turn]), [[0.0, 0.0]], axis=0)
+    shift, turn = (weights[parent] + weights[child]).T
+    dof_axis: np.ndarray = topology_of(model).view.dof_axis.numpy()
     by_axis = np.zeros(model.joint_axis_count + 1)
     by_axis[dof_axis[dof_axis >= 0]] = by_dof[dof_axis >= 0]
-    kind = model.constraint_type.numpy()
-    coupled = kind == ConstraintType.COUPLING
-    shift[coupled] = by_axis[model.constraint_coupled_axes.numpy()[coupled]].sum(axis=1)
+    kind: np.ndarray = model.constraint_type.numpy()
+    coupled: np.ndarray = kind == ConstraintType.COUPLING
+    axes: np.ndarray = model.constraint_coupled_axes.numpy()
+    shift[coupled] = by_axis[axes[coupled]].sum(axis=1)
     held = (model.constraint_axis_dim.numpy() == 0).all(axis=1) & (kind == ConstraintType.LOOP)
     return np.column_stack([shift, turn, held])
 

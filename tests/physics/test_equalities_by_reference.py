@@ -13,6 +13,7 @@ import pytest
 import newtonsim
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers.inverse_weights import inverse_weights
 
 SOFT = 'solref=".1 .7" solimp=".5 .9 .1 .5 2"'
 SCENE = """<mujoco><compiler angle="radian"/><option timestep="0.004"/>
@@ -93,6 +94,20 @@ def test_dry_friction_creeps_as_in_mujoco(kind: str, references: str):
         text = text.replace(' damping=".5"', "").replace(' damping="2"', "")
         text = text.replace(' damping="1" stiffness="20"', "")
     assert distance(text, references) < 1.0e-4
+
+
+def test_inverse_weights_are_those_of_mujoco():
+    """Of bodies, one of them without mass, for shifts and turns, and of degrees of freedom."""
+    hand = '<body name="hand" pos=".3 .1 .2"/></body></body>\n<body name="block"'
+    text = SCENE.format(joint="", equality="").replace('</body></body>\n<body name="block"', hand)
+    model = model_of(text, mujoco_defaults=True, ensure_nonstatic_links=False)
+    shifts, turns, dofs = inverse_weights(model)
+    mj = mujoco.MjModel.from_xml_string(text)
+    assert len(model.body_key) == mj.nbody - 1
+    for body, key in enumerate(model.body_key):
+        np.testing.assert_allclose([shifts[body], turns[body]], mj.body(key).invweight0, rtol=1.0e-4)
+    # a free joint turns first here, and shifts first there
+    np.testing.assert_allclose(dofs, mj.dof_invweight0[[0, 1, 2, 3, 7, 8, 9, 4, 5, 6]], rtol=1.0e-4)
 
 
 def test_a_model_without_parameters_is_as_rigid_as_it_was():
