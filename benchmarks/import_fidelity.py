@@ -373,8 +373,9 @@ ORACLE = """## Masses, inertia, forces, frames, motion
 
 `newtonsim info FILE --oracle` on every file that MuJoCo (MJCF) or pinocchio (URDF) opens: masses to 1e-5 and
 inertias to 1e-4, M(q) to 1e-4, bias forces to 1e-3, frames to 1e-5 m and 1e-4 rad in four random states, and
-for MJCF a second of motion without contacts to 1 mm at the file's time step, with semi-implicit Euler on both
-sides and a tenth of the largest controls.
+for MJCF a second of motion without contacts to 1 mm at the file's time step, under a tenth of the largest
+controls. Both sides solve the constraints together with implicit damping and springs: MuJoCo's integrator
+`discrete`, and `FeatherstoneSolver(coriolis="start", references="end")`.
 
 """
 
@@ -386,8 +387,8 @@ Why files differ or are refused:
 
 - **Of MJCF** contact and limit parameters (solref, solimp, priority, solmix, condim, margin, those of pairs)
   and fixed and spatial tendons with limits, springs, actuators and equalities are modelled, see
-  [contact.md](contact.md). The armature of tendons, softness of dry friction and of
-  the limits of ball joints are not.
+  [contact.md](contact.md), and so are the softness of equalities and of dry friction of joints. The armature
+  of tendons, softness of their dry friction and of the limits of ball joints are not.
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
   in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with
   a warning that names the element. The rest of such files agrees.

@@ -6,27 +6,37 @@ import numpy as np
 
 from newtonsim.dynamics import Dynamics
 from newtonsim.kinematics import reference_state
+from newtonsim.scene.enums import JointType
 from newtonsim.scene.model import Model
 
 
-def inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray]:
+def inverse_weights(model: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the inverse weights of bodies and dofs at zero joint coordinates.
 
     For a body it is the mean over the three directions of the velocity of its centre of mass per impulse
-    there [1/kg] (body_count,), for a dof its velocity per generalised impulse (joint_dof_count,).
+    there [1/kg] (body_count,), and that of its angular velocity per angular impulse [1/(kg m²)]
+    (body_count,); for a dof its velocity per generalised impulse, of the dofs of a ball joint their mean, and
+    of those of a free one the means of its turns and of its shifts (joint_dof_count,).
 
     Source: MuJoCo's documentation, "Computation", on the inverse weights body_invweight0 and dof_invweight0.
     """
     inverse, (block, local) = inverse_inertias(model)
-    J = Dynamics(model).jacobian(reference_state(model)).numpy().astype(np.float64)[:, 3:]
+    J = Dynamics(model).jacobian(reference_state(model)).numpy().astype(np.float64)
     start: np.ndarray = model.articulation_start.numpy()
     of_body = np.full(model.body_count, -1)
     child: np.ndarray = model.joint_child.numpy()
     of_body[child] = np.repeat(np.arange(len(start) - 1), np.diff(start))
     moved = np.flatnonzero(of_body >= 0)
-    by_body = np.zeros(model.body_count)
-    by_body[moved] = np.einsum("bij,bjk,bik->b", J[moved], inverse[of_body[moved]], J[moved]) / 3.0
-    return by_body, inverse[block, local, local]
+    by_body, by_turn = np.zeros(model.body_count), np.zeros(model.body_count)
+    for weights, part in ((by_body, J[moved, 3:]), (by_turn, J[moved, :3])):
+        weights[moved] = np.einsum("bij,bjk,bik->b", part, inverse[of_body[moved]], part) / 3.0
+    by_dof = inverse[block, local, local]
+    kinds, first = model.joint_type.numpy(), model.joint_qd_start.numpy()
+    for kind, offsets in ((JointType.BALL, (0,)), (JointType.FREE, (0, 3))):
+        for offset in offsets:
+            three = first[:-1][kinds == kind][:, None] + offset + np.arange(3)
+            by_dof[three] = by_dof[three].mean(axis=1, keepdims=True)
+    return by_body, by_turn, by_dof
 
 
 def inverse_inertias(model: Model) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:

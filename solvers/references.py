@@ -1,4 +1,4 @@
-"""Which models have limits and contacts by reference, and tendons, and what solvers without them say."""
+"""Which models have rows by reference, and tendons, and what solvers without them say."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from newtonsim.scene.model import Model
 def has_limit_references(model: Model) -> bool:
     """Return whether a limit of a joint axis has solref."""
     return bool(model.joint_axis_count and model.joint_limit_solref.numpy().any())
+
+
+def has_friction_references(model: Model) -> bool:
+    """Return whether the dry friction of a dof has solref."""
+    return bool(model.joint_dof_count and model.joint_friction_solref.numpy().any())
+
+
+def has_loop_references(model: Model) -> bool:
+    """Return whether a weld, a connected point or a coupling has solref."""
+    return bool(model.constraint_count and model.constraint_solref.numpy().any())
 
 
 def has_contact_parameters(model: Model) -> bool:
@@ -31,6 +41,10 @@ def warn_of_references(model: Model, solver: str) -> None:
     lost = []
     if has_limit_references(model):
         lost.append("joint_limit_solref, joint_limit_solimp and joint_limit_margin")
+    if has_friction_references(model):
+        lost.append("joint_friction_solref and joint_friction_solimp")
+    if has_loop_references(model):
+        lost.append("constraint_solref, constraint_solimp and constraint_torque_scale")
     if has_contact_parameters(model):
         lost.append("shape_solref, shape_solimp, shape_priority, shape_condim and contact pairs")
     if model.tendon_count:

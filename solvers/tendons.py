@@ -10,6 +10,7 @@ import warp as wp
 from newtonsim.builder.tendons import AXIS, ON_AXIS, ON_BODY, PULLEY, SIDE, WRAP
 from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints import pair_rows
+from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.tendons import forces, paths, rows
 from newtonsim.kernels.views.model import KinematicsView
@@ -373,14 +374,13 @@ class Tendons:
         view.equality_ref, view.equality_imp = model.tendon_equality_solref, model.tendon_equality_solimp
         return view
 
-    def build(self, launch: Launcher, L: wp.array, dt: float, warm_start: float) -> None:
+    def build(self, launch: Launcher, L: wp.array, s: ConstraintSettings) -> None:
         """Build the rows of tendons; needs `measure`.
 
         Args:
             launch: Launcher that knows `starts`.
             L: Factors of the joint-space inertia.
-            dt: Time step [s].
-            warm_start: Share of the last impulses to start from.
+            s: Settings of the constraint solve.
         """
         launch(
             rows.build_tendon_rows,
@@ -391,8 +391,9 @@ class Tendons:
                 rows=self.describe_rows(),
                 L=L,
                 depth=topology_of(self.model).max_depth,
-                dt=dt,
-                warm_start=warm_start,
+                dt=s.dt,
+                late=s.late,
+                warm_start=s.warm_start,
             ),
             writes=dict(pair=self.pair),
         )
@@ -411,7 +412,7 @@ class Tendons:
         launch: Launcher,
         lambda_: wp.array,
         v_end: wp.array,
-        dt: float,
+        s: ConstraintSettings,
         impulse: wp.array,
         mode: wp.array,
         multiplier: wp.array,
@@ -422,7 +423,7 @@ class Tendons:
             launch: Launcher whose launches are recorded.
             lambda_: Multipliers of the force balance, shape (joint_dof_count,).
             v_end: Velocities at the end.
-            dt: Time step [s].
+            s: Settings of the constraint solve.
             impulse: Impulses of the rows between bodies.
             mode: What each of these rows is.
             multiplier: Their multipliers.
@@ -439,7 +440,8 @@ class Tendons:
                 rows=self.describe_rows(),
                 lambda_=lambda_,
                 v_end=v_end,
-                dt=dt,
+                dt=s.dt,
+                late=s.late,
                 impulse=impulse,
                 mode=mode,
                 multiplier=multiplier,

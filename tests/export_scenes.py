@@ -89,6 +89,7 @@ def looped() -> newtonsim.ModelBuilder:
         frame = wp.transform((0.5 * number, 0.0, 0.0), wp.quat_identity())
         builder.add_joint_revolute(-1, body, frame, axis=(0.0, 1.0, 0.0), key=f"joint{number}")
     builder.add_constraint_connect(0, 1, (0.25, 0.0, 0.1), (-0.2, 0.0, 0.1), key="touch", recovery_time=0.05)
-    builder.add_constraint_weld(1, 2, wp.transform((0.5, 0.1, 0.0), wp.quat_identity()), key="glue")
+    pose, soft = wp.transform((0.5, 0.1, 0.0), wp.quat_identity()), (0.9, 0.95, 0.01, 0.5, 2.0)
+    builder.add_constraint_weld(1, 2, pose, key="glue", solref=(0.1, 0.5), solimp=soft, torque_scale=0.3)
     builder.add_constraint_coupling(3, 0, (0.1, 2.0, -0.5), key="gear", enabled=False)
     return builder

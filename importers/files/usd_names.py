@@ -32,6 +32,9 @@ REFERENCE_ATTRIBUTES = {
 }
 """Fields of limits by reference, their attributes, float[], and the numbers of each axis."""
 
+FRICTION_ATTRIBUTES = {"friction_solref": ("frictionSolref", 2), "friction_solimp": ("frictionSolimp", 5)}
+"""The same of dry friction by reference, and the numbers of each degree of freedom."""
+
 DOF_ATTRIBUTES = ("armature", "damping", "friction")
 """float[], one number for each degree of freedom."""
 

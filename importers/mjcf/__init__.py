@@ -98,8 +98,9 @@ def parse_mjcf(
         ({'hinge': 0}, [0.0])
 
     solref, solimp, solmix, priority and condim of geoms, solreflimit, solimplimit and margin of hinges and
-    slides, and the parameters of pairs go into the arrays of the same names; if the file gives none, limits
-    and contacts have the solver's own stiffness, unless `mujoco_defaults` is given.
+    slides, solreffriction and solimpfriction of joints, solref and solimp of equalities and the parameters of
+    pairs go into the arrays of the same names; if the file gives none, all of these have the solver's own
+    stiffness, unless `mujoco_defaults` is given.
 
     Note:
         The interface that this function follows gives `floating` the default False, made for robots whose
@@ -163,9 +164,10 @@ def parse_mjcf(
             entries of kind "mended" say where.
         keyframe: Name or number of the keyframe to start in; None for the reference pose. `builder.keyframes`
             always has all keyframes.
-        mujoco_defaults: Use MuJoCo's defaults for what the file omits: solref and solimp of geoms, pairs and
-            limits of hinges and slides are its defaults, and friction is (1, 0.005, 0.0001), whatever
-            `contact_mu` says. Contacts and limits then have the softness that the file was tuned for;
+        mujoco_defaults: Use MuJoCo's defaults for what the file omits: solref and solimp of geoms, pairs,
+            equalities, dry friction and limits of hinges and slides are its defaults, friction of geoms is
+            (1, 0.005, 0.0001), whatever `contact_mu` says, and bodies without mass have their centre of mass
+            where MuJoCo has it. Contacts and constraints then have the softness that the file was tuned for;
             friction of two geoms is MuJoCo's with `FeatherstoneSolver(model, friction_combine="max")`.
 
     Returns:

@@ -101,6 +101,10 @@ class SceneBuilder:
             props, body.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
         )
         local = body.pose
+        if props.mass == 0.0 and self.scene.weighs_as_mujoco:
+            # where MuJoCo has the inertial frame of a body for which nothing gives one; equalities of such a
+            # body yield by its inverse weight there
+            props = MassProps(0.0, local.p, props.inertia)
         pose = parent.pose @ local
         chain = segments([joint for joint in body.joints if joint.kind != "free"])
         above = parent.index
@@ -209,6 +213,9 @@ class SceneBuilder:
         count = self.builder.joint_dof_count - dof
         self.builder.joint_damping[dof:] = [joint.damping] * count
         self.builder.joint_friction[dof:] = [joint.friction] * count
+        if joint.dry is not None:
+            self.builder.joint_friction_solref[dof:] = [joint.dry.solref] * count
+            self.builder.joint_friction_solimp[dof:] = [joint.dry.solimp] * count
 
     def _add_rigid_joint(
         self, number: int, body: Body, index: int, pose: Pose, local: Pose, parent: Place
@@ -278,6 +285,8 @@ class SceneBuilder:
             limit_solref=None if limit is None else limit.solref,
             limit_solimp=SOLIMP if limit is None else limit.solimp,
             limit_margin=joint.margin,
+            friction_solref=None if joint.dry is None else joint.dry.solref,
+            friction_solimp=SOLIMP if joint.dry is None else joint.dry.solimp,
         )
 
     # -- actuators -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.document import Document
-from newtonsim.importers.mjcf.geoms import differs
+from newtonsim.importers.mjcf.geoms import solver_parameters
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
 from newtonsim.importers.mjcf.records import Equality, Scene
 from newtonsim.scene.enums import JointType
@@ -40,7 +40,7 @@ def parse_equalities(document: Document, scene: Scene, report: ImportReport) -> 
             equality = _parse_equality(node, names, scene.ignored_names)
             if equality is not None:
                 equality.active = equality.active and scene.equalities_enabled
-                _read_softness(node, equality, report)
+                equality.solver = solver_parameters(node, "solref", "solimp", document.faults)
                 scene.equalities.append(equality)
 
 
@@ -56,6 +56,7 @@ def _parse_equality(node: Node, names: dict[str, set[str]], ignored: set[str]) -
                 return None
             raise node.error(f"the {kind} {end!r} is not defined")
     equality = Equality(node, node.tag, kind, ends, node.bool("active", True))
+    equality.torque_scale = max(0.0, node.float("torquescale", 1.0))
     if node.tag == "joint":
         given = node.floats("polycoef", 5, (0.0, 1.0, 0.0, 0.0, 0.0), at_least=1)
         equality.coefficients[: len(given)] = given
@@ -70,17 +71,6 @@ def _parse_equality(node: Node, names: dict[str, set[str]], ignored: set[str]) -
     return equality
 
 
-def _read_softness(node: Node, equality: Equality, report: ImportReport) -> None:
-    """Take the time constant of solref; the softness of solref and solimp is not modelled."""
-    if differs(node, "solref"):
-        first, second = (*node.floats("solref"), 1.0)[:2]
-        # positive: time constant and damping ratio; negative: stiffness and damping per unit of mass
-        equality.recovery_time = float(first if first > 0.0 else second / min(first, -1.0e-9))
-        report.approximated(node, "solref sets how fast errors decay; under load the constraint is rigid")
-    if differs(node, "solimp"):
-        report.approximated(node, "solimp has no effect; under load the constraint is rigid")
-
-
 def add_equalities(
     scene: Scene, state: BuildState, options: MjcfOptions, builder: ModelBuilder, report: ImportReport
 ) -> None:
@@ -91,8 +81,9 @@ def add_equalities(
         common = {
             "key": equality.node.text_of("name") or f"{equality.kind}_{number}",
             "enabled": equality.active,
-            "recovery_time": max(0.0, equality.recovery_time),
         }
+        if equality.solver is not None:
+            common |= {"solref": equality.solver.solref, "solimp": equality.solver.solimp}
         if equality.kind == "joint":
             index = _add_coupling(equality, state, options, builder, common)
         else:
@@ -108,6 +99,7 @@ def add_equalities(
                 first[1].warp(),
                 second[1].warp(),
                 collision_filter=False,
+                torque_scale=equality.torque_scale,
                 **common,
             )
         report.constraints[common["key"]] = index
@@ -164,6 +156,8 @@ def _add_coupling(
         first = builder.joint_axis_start[place.index]
         axes.append((place.index, place.axis - first))
         sizes.append(options.scale if place.record.kind == "slide" else 1.0)
+    if equality.solver is not None:
+        common["solimp"] = equality.solver.scaled(sizes[0]).solimp
     if len(axes) == 1:
         coefficients = (equality.coefficients[0] * sizes[0],)
         return builder.add_constraint_coupling(axes[0][0], -1, coefficients, axes[0][1], **common)

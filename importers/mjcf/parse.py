@@ -18,7 +18,7 @@ from newtonsim.importers.mjcf.actuators import parse_actuators
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import parse_equalities
-from newtonsim.importers.mjcf.geoms import differs, parse_geom, solver_parameters
+from newtonsim.importers.mjcf.geoms import parse_geom, solver_parameters
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
 from newtonsim.importers.mjcf.tendons import parse_tendons
 
@@ -297,6 +297,7 @@ def _parse_joint(
     _read_range(node, joint, document, report)
     joint.limit = solver_parameters(node, "solreflimit", "solimplimit", document.faults)
     joint.margin = node.float("margin", 0.0)
+    joint.dry = solver_parameters(node, "solreffriction", "solimpfriction", document.faults)
     _check_joint_support(node, joint, report)
     return joint
 
@@ -337,9 +338,6 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
         report.unsupported(node, "springdamper")
     if joint.kind == "ball" and (joint.limit is not None or joint.margin != 0.0):
         report.unsupported(node, "solreflimit, solimplimit and margin of ball joints, whose limits are rigid")
-    for name in ("solreffriction", "solimpfriction"):
-        if differs(node, name):
-            report.unsupported(node, f"{name}; dry friction of joints is rigid")
     if node.bool("actuatorgravcomp", False):
         report.unsupported(node, "actuatorgravcomp")
 

@@ -112,6 +112,7 @@ class Joint:
     effort_limit: float = np.inf
     limit: SolverParameters | None = None
     margin: float = 0.0
+    dry: SolverParameters | None = None  # of its friction
 
 
 @dataclass(slots=True, eq=False)
@@ -170,7 +171,8 @@ class Equality:
         relative: Where the first body holds the weld's anchor, in its own frame, and the rotation of the
             second body there; None for where it is at the start.
         coefficients: Polynomial of a joint constraint (5,).
-        recovery_time: Time constant of errors [s], 0 for the solver's.
+        solver: How it yields, None for as rigid as the solver makes it.
+        torque_scale: Length [m] that a turn by a rad counts as in a weld.
     """
 
     node: Node
@@ -181,7 +183,8 @@ class Equality:
     anchor: np.ndarray = field(default_factory=lambda: np.zeros(3))
     relative: Pose | None = None
     coefficients: np.ndarray = field(default_factory=lambda: np.zeros(5))
-    recovery_time: float = 0.0
+    solver: SolverParameters | None = None
+    torque_scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +248,7 @@ class Scene:
     has_actuators: bool = False
     pairs: list[tuple[Node, str, str]] = field(default_factory=list)
     pair_solver: SolverParameters | None = None
+    weighs_as_mujoco: bool = False
     excludes: list[tuple[Node, str, str]] = field(default_factory=list)
     equalities: list[Equality] = field(default_factory=list)
     equalities_enabled: bool = True
@@ -258,16 +262,20 @@ class Scene:
 
 
 def assume_mujocos_defaults(scene: Scene) -> None:
-    """Give geoms, pairs, hinges and slides what MuJoCo assumes where the file says nothing, in place."""
-    scene.pair_solver = SolverParameters()
+    """Give geoms, pairs, joints and equalities what MuJoCo assumes where the file says nothing, in place."""
+    scene.pair_solver, scene.weighs_as_mujoco = SolverParameters(), True
     for body in scene.bodies:
         for joint in body.joints:
             if joint.kind in ("hinge", "slide") and joint.limit is None:
                 joint.limit = SolverParameters()
+            if joint.friction > 0.0 and joint.dry is None:
+                joint.dry = SolverParameters()
         for geom in body.geoms:
             geom.solver = geom.solver or SolverParameters()
             if geom.friction is None:
                 geom.friction = np.array(DEFAULT_FRICTION)
+    for equality in scene.equalities:
+        equality.solver = equality.solver or SolverParameters()
 
 
 def scale_scene(scene: Scene, scale: float) -> None:
@@ -297,7 +305,9 @@ def scale_scene(scene: Scene, scale: float) -> None:
             geom.solver = None if geom.solver is None else geom.solver.scaled(scale)
             assets.update({id(asset): asset for asset in (geom.mesh, geom.heights) if asset is not None})
     for equality in scene.equalities:
-        equality.anchor = equality.anchor * scale
+        equality.anchor, equality.torque_scale = equality.anchor * scale, equality.torque_scale * scale
+        if equality.solver is not None and equality.kind != "joint":
+            equality.solver = equality.solver.scaled(scale)
         if equality.relative is not None:
             equality.relative = equality.relative.scaled(scale)
     for asset in assets.values():

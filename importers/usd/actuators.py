@@ -14,7 +14,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.records import Content
 from newtonsim.importers.usd.stage import Units
-from newtonsim.importers.usd.vendors import parameters
+from newtonsim.importers.usd.vendors import Parameters, parameters
 from newtonsim.importers.usd.walk import Place
 from newtonsim.scene.enums import JointMode
 
@@ -191,10 +191,6 @@ class ActuatorReader:
 
     def _add_couplings(self, place: Place) -> None:
         element, schemas = place.element, place.element.schemas
-        if any(name.startswith("MjcEquality") for name in schemas) and parameters(
-            element, "mjc:solref", "mjc:solimp", 1.0
-        ):
-            self.report.unsupported(element, "'mjc:solref' and 'mjc:solimp' of equalities: they are rigid")
         if "NewtonMimicAPI" in schemas:
             unit = self._unit(element.label)
             numbers = [element.number(f"newton:mimicCoef{k}", float(k)) for k in (0, 1)]
@@ -209,7 +205,8 @@ class ActuatorReader:
                 self._couple(place, f"{prefix}:referenceJoint", [-offset, -gearing], True)
         if "MjcEqualityJointAPI" in schemas:
             numbers = [element.number(f"mjc:coef{k}", float(k == 1)) for k in range(_MOST)]
-            self._couple(place, "mjc:target", numbers, True, relative=True)
+            softness = parameters(element, "mjc:solref", "mjc:solimp", self._unit(element.label), self.report)
+            self._couple(place, "mjc:target", numbers, True, softness, relative=True)
 
     def _unit(self, label: str) -> float:
         if self._only_axis(label) is None:
@@ -217,7 +214,13 @@ class ActuatorReader:
         return _DEGREE if self._is_angular(label) else self.units.length
 
     def _couple(
-        self, place: Place, relation: str, numbers: list[float], enabled: bool, relative: bool = False
+        self,
+        place: Place,
+        relation: str,
+        numbers: list[float],
+        enabled: bool,
+        softness: Parameters | None = None,
+        relative: bool = False,
     ) -> None:
         """Make the coordinate of a joint a polynomial of that of another.
 
@@ -226,6 +229,7 @@ class ActuatorReader:
             relation: Relationship to the one that leads.
             numbers: Coefficients, the constant first.
             enabled: Whether it acts.
+            softness: Its solref and solimp, None for as rigid as the solver makes it.
             relative: Whether both coordinates count from where they are at the start.
         """
         element, report = place.element, self.report
@@ -242,8 +246,9 @@ class ActuatorReader:
             numbers = np.polynomial.Polynomial(numbers)(shift).coef.tolist() if targets else numbers[:1]
             numbers[0] += starts[0]
         key = f"{element.label}_mimic"
+        options = {} if softness is None else {"solref": softness[0], "solimp": softness[1]}
         report.constraints[key] = self.builder.add_constraint_coupling(
-            joints[0], joints[1] if targets else -1, numbers, *axes, key=key, enabled=enabled
+            joints[0], joints[1] if targets else -1, numbers, *axes, key=key, enabled=enabled, **options
         )
 
 

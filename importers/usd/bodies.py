@@ -46,7 +46,7 @@ class BodyReader:
         if body_place is not None and enabled and shapes:
             props = self._collider_mass(element, place, body_place.element, body, shapes, material.density)
         thickness = vendors.thickness(element, self.units, self.report)
-        fields = vendors.contact_fields(element, material.spin, self.units)
+        fields = vendors.contact_fields(element, material.spin, self.units, self.report)
         return Collider(place, shapes, material, enabled, props, thickness, fields)
 
     def _collider_mass(

@@ -31,6 +31,7 @@ from newtonsim.importers.usd.joints import JointReader
 from newtonsim.importers.usd.materials import Materials
 from newtonsim.importers.usd.records import AxisRecord, BodyRecord, Collider, Content, Geometry, JointRecord
 from newtonsim.importers.usd.scene import Defaults, Scenes
+from newtonsim.importers.usd.vendors import equality_options
 from newtonsim.importers.usd.walk import Place, Walker
 from newtonsim.scene.enums import JointMode, JointType
 
@@ -264,6 +265,8 @@ class StageBuilder:
         frames = [frame.warp() for frame in joint.frames]
         label = joint.element.label
         options = {"key": label, "enabled": joint.enabled, "collision_filter": not joint.collides}
+        if joint.kind in ("ball", "fixed"):
+            options |= equality_options(joint.element, self.readers.walker.view.units, report)
         options |= constraint_options(joint.element)
         if joint.kind == "distance":
             report.constraints[label] = builder.add_constraint_distance(

@@ -4,6 +4,8 @@ They are in SI units whatever those of the stage are. A joint that had to be tur
 its bodies carries it here, does without them.
 """
 
+from typing import Any
+
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
@@ -12,6 +14,7 @@ from newtonsim.importers.files.usd_names import (
     DOF_ATTRIBUTES,
     DRIVE_ATTRIBUTES,
     FLOATING_ATTRIBUTES,
+    FRICTION_ATTRIBUTES,
     NAMESPACE,
     PASSIVE_ATTRIBUTES,
     REFERENCE_ATTRIBUTES,
@@ -50,11 +53,8 @@ def read_exact(record: JointRecord) -> None:
         JointType[kind] if kind in _SEVERAL_AXES else None,
         axes,
         {name: v for name in DOF_ATTRIBUTES if len(v := _numbers(element, name, dofs))},
-        {
-            field: values.reshape(count, size)
-            for field, (name, size) in REFERENCE_ATTRIBUTES.items()
-            if len(values := _numbers(element, name, count * size))
-        },
+        _references(element, REFERENCE_ATTRIBUTES, count),
+        _references(element, FRICTION_ATTRIBUTES, dofs),
         _modes(element, count),
         _numbers(element, "q", coords),
         _numbers(element, "qd", dofs),
@@ -82,9 +82,10 @@ def write_exact(
         getattr(builder, f"joint_{name}")[dof:] = values.tolist()
     for name, values in exact.axes.items():
         getattr(builder, f"joint_{name}")[axis:] = values.tolist()
-    for name, rows in exact.references.items():
-        values = rows[:, 0].tolist() if rows.shape[1] == 1 else [tuple(row) for row in rows.tolist()]
-        getattr(builder, f"joint_{name}")[axis:] = values
+    for first, references in ((axis, exact.references), (dof, exact.dry)):
+        for name, rows in references.items():
+            values = rows[:, 0].tolist() if rows.shape[1] == 1 else [tuple(row) for row in rows.tolist()]
+            getattr(builder, f"joint_{name}")[first:] = values
     if exact.modes:
         builder.joint_axis_mode[axis:] = exact.modes
     if exact.kind is not None:
@@ -128,6 +129,15 @@ def _numbers(element: Element, name: str, count: int, endless: bool = False) -> 
     if np.isnan(values).any() or not (endless or np.isfinite(values).all()):
         raise element.error(f"attribute '{name}' is {values.tolist()}, expected finite numbers")
     return values
+
+
+def _references(element: Element, names: dict[str, tuple[str, int]], count: int) -> dict[str, np.ndarray]:
+    """Parameters of rows by reference by field, one row of numbers for each of `count` things."""
+    return {
+        field: values.reshape(count, size)
+        for field, (name, size) in names.items()
+        if len(values := _numbers(element, name, count * size))
+    }
 
 
 def _modes(element: Element, count: int) -> list[int]:
@@ -180,10 +190,14 @@ def add_couplings(content: Content, builder: ModelBuilder, report: ImportReport)
         )
 
 
-def constraint_options(element: Element) -> dict[str, float]:
-    """Largest force and time constant of a constraint, where the prim has them."""
+def constraint_options(element: Element) -> dict[str, Any]:
+    """Largest force, time constant, solref and solimp of a constraint, where the prim has them."""
     given = {
         "max_force": element.number(f"{NAMESPACE}:maxForce", least=0.0),
         "recovery_time": element.number(f"{NAMESPACE}:recoveryTime", least=0.0),
+        "torque_scale": element.number(f"{NAMESPACE}:torqueScale", least=0.0),
     }
+    for name, size in (("solref", 2), ("solimp", 5)):
+        values = _numbers(element, name, size)
+        given[name] = values.tolist() if len(values) else None
     return {name: value for name, value in given.items() if value is not None}

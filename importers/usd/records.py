@@ -172,6 +172,7 @@ class ExactJoint:
         axes: Values of each axis by field.
         dofs: Values of each degree of freedom by field.
         references: Parameters of the limits by reference, by field, one row for each axis.
+        dry: Those of dry friction, one row for each degree of freedom.
         modes: JointMode of each axis, or empty.
         q: Initial coordinates, or empty.
         qd: Initial velocities, or empty.
@@ -182,6 +183,7 @@ class ExactJoint:
     axes: dict[str, np.ndarray]
     dofs: dict[str, np.ndarray]
     references: dict[str, np.ndarray]
+    dry: dict[str, np.ndarray]
     modes: list[int]
     q: np.ndarray
     qd: np.ndarray

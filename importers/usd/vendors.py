@@ -86,7 +86,10 @@ class AxisNumbers:
             numbers.pop("limit_kd", None)
         numbers |= self._effort(element, angular)
         length = 1.0 if angular else self.units.length
-        found = parameters(element, "mjc:solreflimit", "mjc:solimplimit", length)
+        found = parameters(element, "mjc:solreffriction", "mjc:solimpfriction", 1.0, self.report)
+        if found is not None:
+            numbers |= {"friction_solref": found[0], "friction_solimp": found[1]}
+        found = parameters(element, "mjc:solreflimit", "mjc:solimplimit", length, self.report)
         if found is not None:
             margin = element.number("mjc:margin", 0.0, least=0.0) * length
             numbers |= {"limit_solref": found[0], "limit_solimp": found[1], "limit_margin": margin}
@@ -156,14 +159,19 @@ class AxisNumbers:
             )
 
 
-def parameters(element: Element, ref: str, imp: str, length: float) -> Parameters | None:
+def parameters(
+    element: Element, ref: str, imp: str, length: float, report: ImportReport
+) -> Parameters | None:
     """Read MuJoCo's solref and solimp; None unless they differ from those that hold anyway.
+
+    A solimp out of its range is brought into it, as MuJoCo does, and told.
 
     Args:
         element: The prim.
         ref: Name of the attribute with solref.
         imp: Name of that with solimp.
         length: Unit of its width [m or rad].
+        report: Receives what is brought into range.
     """
     found = []
     for name, usual in ((ref, SOLREF), (imp, SOLIMP)):
@@ -177,9 +185,34 @@ def parameters(element: Element, ref: str, imp: str, length: float) -> Parameter
     (first, second), (low, high, width, middle, power) = found
     if (first > 0.0) != (second > 0.0):
         raise element.error(f"attribute '{ref}': expected two positive numbers, or two that are not")
-    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
-    middle, power = min(max(middle, 1.0e-4), 0.9999), max(power, 1.0)
-    return (first, second), (low, high, max(width, 0.0) * length, middle, power)
+    inside = (*(min(max(share, 0.0), 1.0) for share in (low, high)), max(width, 0.0))
+    inside += (min(max(middle, 0.0), 1.0), max(power, 1.0))
+    if inside != (low, high, width, middle, power):
+        given, taken = (" ".join(f"{value:g}" for value in values) for values in (found[1], inside))
+        report.mended(element.error(f"attribute '{imp}' is out of range: {given}"), f"{taken} is taken")
+    low, high, width, middle, power = inside
+    # no impedance is wholly 0 or 1, and so no middle
+    return (first, second), (low, high, width * length, min(max(middle, 1.0e-4), 0.9999), power)
+
+
+def equality_options(element: Element, units: Units, report: ImportReport) -> dict[str, Any]:
+    """Arguments of a weld or of a point held together that MuJoCo's schema of equalities gives.
+
+    Args:
+        element: The joint.
+        units: Units of the stage.
+        report: Receives remarks.
+    """
+    options: dict[str, Any] = {}
+    if not any(name.startswith("MjcEquality") for name in element.schemas):
+        return options
+    found = parameters(element, "mjc:solref", "mjc:solimp", units.length, report)
+    if found is not None:
+        options["solref"], options["solimp"] = found
+    scale = element.number("mjc:torqueScale", least=0.0)
+    if scale is not None:
+        options["torque_scale"] = scale * units.length
+    return options
 
 
 # -- shapes --------------------------------------------------------------------------------------------------
@@ -203,16 +236,19 @@ def thickness(element: Element, units: Units, report: ImportReport) -> float | N
     return None
 
 
-def contact_fields(element: Element, spin: tuple[float | None, float | None], units: Units) -> dict[str, Any]:
+def contact_fields(
+    element: Element, spin: tuple[float | None, float | None], units: Units, report: ImportReport
+) -> dict[str, Any]:
     """Values of the builder's lists of shapes, without "shape_", that MuJoCo's schema of colliders gives.
 
     Args:
         element: The collider.
         spin: Torsional and rolling friction of its material, MuJoCo's [m].
         units: Units of the stage.
+        report: Receives remarks.
     """
     fields: dict[str, Any] = {}
-    found = parameters(element, "mjc:solref", "mjc:solimp", units.length)
+    found = parameters(element, "mjc:solref", "mjc:solimp", units.length, report)
     if found is not None:
         fields["solref"], fields["solimp"] = found
     condim, priority = (_whole(element, f"mjc:{name}") for name in ("condim", "priority"))

@@ -11,7 +11,6 @@ from numbers import Real
 
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.walk import Place
-from newtonsim.scene.arrays import SOLIMP, SOLREF
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,20 +371,12 @@ MUJOCO = (
         "MjcJointAPI",
         "modelled",
         "mjc:",
-        "armature damping frictionloss stiffness springref solreflimit solimplimit actuatorfrcrange:min"
-        " actuatorfrcrange:max actuatorfrclimited",
+        "armature damping frictionloss stiffness springref solreflimit solimplimit solreffriction"
+        " solimpfriction actuatorfrcrange:min actuatorfrcrange:max actuatorfrclimited",
         "of each axis",
     ),
     _entry("MjcJointAPI", "modelled", "mjc:", "ref", "report.joint_refs"),
     _entry("MjcJointAPI", "unsupported", "mjc:", "springdamper", "stiffness and damping count"),
-    _entry(
-        "MjcJointAPI",
-        "unsupported",
-        "mjc:",
-        "solreffriction solimpfriction",
-        "dry friction is rigid",
-        (*SOLREF, *SOLIMP),
-    ),
     _entry("MjcJointAPI", "unsupported", "mjc:", "actuatorgravcomp", "gravcomp is a passive force"),
     _entry(
         "(bodies)",
@@ -414,7 +405,7 @@ MUJOCO = (
     _entry(
         "MjcEqualityJointAPI", "modelled", "mjc:", "coef0 coef1 coef2 coef3 coef4", "coupling of two axes"
     ),
-    _entry("MjcEqualityWeldAPI", "ignored", "mjc:", "torqueScale", "welds are rigid", (1.0,)),
+    _entry("MjcEqualityWeldAPI", "modelled", "mjc:", "torqueScale", "counts with solref"),
     _entry(
         "MjcTendon",
         "unsupported",

@@ -43,6 +43,8 @@ class AxisRecord:
     limit_solref: np.ndarray
     limit_solimp: np.ndarray
     limit_margin: float
+    friction_solref: np.ndarray
+    friction_solimp: np.ndarray
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -73,6 +75,8 @@ class JointRecord:
     armature: np.ndarray
     damping: np.ndarray
     friction: np.ndarray
+    friction_solref: np.ndarray
+    friction_solimp: np.ndarray
     enabled: bool
     compliance: tuple[float, float]
     twist: tuple[float, float]
@@ -123,6 +127,9 @@ class ConstraintRecord:
     max_force: float
     recovery_time: float
     compliance: tuple[float, float]
+    solref: np.ndarray
+    solimp: np.ndarray
+    torque_scale: float
     is_mimic: bool
 
 

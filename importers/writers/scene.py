@@ -117,7 +117,8 @@ class _Reader:
     def _read_joints(self) -> None:
         names = ("type", "parent", "child", "X_p", "X_c", "axis_start", "axis_dim", "q_start", "qd_start")
         table = {name: self._array(f"joint_{name}") for name in names}
-        names = ("q", "qd", "armature", "damping", "friction", *_JOINT_NUMBERS)
+        names = ("q", "qd", "armature", "damping", "friction", "friction_solref", "friction_solimp")
+        names += _JOINT_NUMBERS
         table |= {name: self._array(f"joint_{name}").astype(np.float64) for name in names}
         names = ("axis", "axis_mode", "act", "limit_solref", "limit_solimp", *_AXIS_FIELDS)
         axes = {name: self._array(f"joint_{name}") for name in names}
@@ -151,6 +152,8 @@ class _Reader:
             armature=table["armature"][dofs],
             damping=table["damping"][dofs],
             friction=table["friction"][dofs],
+            friction_solref=table["friction_solref"][dofs],
+            friction_solimp=table["friction_solimp"][dofs],
             enabled=bool(number["enabled"]),
             compliance=(number["linear_compliance"], number["angular_compliance"]),
             twist=(number["twist_lower"], number["twist_upper"]),
@@ -175,6 +178,8 @@ class _Reader:
             friction=float(table["friction"][dof]),
             limit_solref=axes["limit_solref"][index].astype(np.float64),
             limit_solimp=axes["limit_solimp"][index].astype(np.float64),
+            friction_solref=table["friction_solref"][dof],
+            friction_solimp=table["friction_solimp"][dof],
             **{name: float(axes[name][index]) for name in _AXIS_FIELDS},
         )
 
@@ -184,7 +189,7 @@ class _Reader:
             return
         names = ("type", "parent", "child", "X_p", "X_c", "axis_start", "axis_dim", "coupled_axes")
         names += ("coefficients", "distance_lower", "distance_upper", "enabled", "max_force", "recovery_time")
-        names += ("linear_compliance", "angular_compliance")
+        names += ("linear_compliance", "angular_compliance", "solref", "solimp", "torque_scale")
         names += ("axis", "limit_lower", "limit_upper")
         table = {name: self._array(f"constraint_{name}") for name in names}
         place = {
@@ -230,6 +235,9 @@ class _Reader:
                 max_force=float(table["max_force"][index]),
                 recovery_time=float(table["recovery_time"][index]),
                 compliance=soft,
+                solref=table["solref"][index].astype(np.float64),
+                solimp=table["solimp"][index].astype(np.float64),
+                torque_scale=float(table["torque_scale"][index]),
                 is_mimic=mimic,
             )
         )

@@ -49,10 +49,15 @@ def limit_settings(axes: list[tuple[str, AxisRecord]], report: ExportReport) -> 
 
 
 def report_references(scene: Scene, report: ExportReport) -> None:
-    """Report parameters of limits and contacts by reference, which URDF does not hold."""
+    """Report parameters of rows by reference, which URDF does not hold."""
     for joint in scene.joints:
         if any(axis.limit_solref.any() for axis in joint.axes):
             report.approximated(joint.key, "solref, solimp and margin of its limits are left out")
+        if joint.friction_solref.any() and joint.friction.any():
+            report.approximated(joint.key, "solref and solimp of its dry friction are left out")
+    for constraint in scene.constraints:
+        if constraint.solref.any():
+            report.approximated(constraint.key, "solref and solimp are left out")
     for shape in scene.shapes:
         if shape.solref.any() or shape.material["priority"] or shape.material["condim"]:
             report.approximated(shape.key, "solref, solimp, priority and condim are left out")

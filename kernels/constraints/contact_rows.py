@@ -388,8 +388,8 @@ def contact_reference(
     b1: int,
     distance: float,
     approach: float,
-    dt: float,
     law: ContactParameters,
+    s: ConstraintSettings,
 ) -> RowReference:
     """Target and softness of the normal row of a contact by reference; what does not overlap is idle."""
     weight = float(0.0)
@@ -397,7 +397,7 @@ def contact_reference(
         weight += law.weight[b0]
     if b1 >= 0:
         weight += law.weight[b1]
-    reference = row_reference(distance, approach, weight, mixed_parameters(s0, s1, law), dt)
+    reference = row_reference(distance, approach, weight, mixed_parameters(s0, s1, law), s.dt, s.late)
     if distance >= 0.0:
         reference.target = -IDLE
     return reference
@@ -513,7 +513,7 @@ def aim_contact(
         contacts.distance[c], approach, free[0], restitution, rate, soft, rows.push_share[c], s
     )
     if soft == CONTACT_REFERENCE:
-        reference = contact_reference(s0, s1, b0, b1, contacts.distance[c], approach, s.dt, law)
+        reference = contact_reference(s0, s1, b0, b1, contacts.distance[c], approach, law, s)
         target.closing = reference.target
         target.rebound = reference.target
         target.moving = reference.target

@@ -60,6 +60,7 @@ class ConstraintSettings:
     loop_rate: float  # rate at which errors of loops and couplings are removed [1/s]
     warm_start: float  # share of the last step's impulse
     smoothing: float  # width over which contacts and limits are softened [m]; 0 for rigid ones
+    late: int  # 1 if rows by reference ask for what holds at the end of the step, see `views.references`
 
 
 @wp.struct
@@ -76,7 +77,12 @@ class LimitView:
     imp: wp.array2d(dtype=float)  # (A, 5)
     margin: wp.array(dtype=float)  # (A) distance [rad or m] from which on the limit acts
     weight: wp.array(dtype=float)  # (D) inverse inertia of each dof in the reference pose
+    light: wp.array(dtype=float)  # (D) 1 / inertia of each dof alone, and with what implicit forces add;
+    heavy: wp.array(dtype=float)  # (D) for rows that ask for what holds at the end of the step
     qd: wp.array(dtype=float)  # (D) velocities at the start of the step
+    friction_by_reference: int  # 1 if a dry friction has the parameters that follow
+    friction_ref: wp.array2d(dtype=float)  # (D, 2)
+    friction_imp: wp.array2d(dtype=float)  # (D, 5)
 
 
 @wp.struct
@@ -182,7 +188,18 @@ def has_reference(a: int, limit: LimitView) -> bool:
 
 
 @wp.func
-def limit_reference(d: int, a: int, below: float, above: float, dt: float, limit: LimitView) -> RowReference:
+def dof_weight(d: int, limit: LimitView, s: ConstraintSettings) -> float:
+    """Inverse weight of dof d, of which implicit forces leave a share to rows that hold with them."""
+    weight = limit.weight[d]
+    if s.late == 1:
+        weight = weight * limit.heavy[d] / limit.light[d]
+    return weight
+
+
+@wp.func
+def limit_reference(
+    d: int, a: int, below: float, above: float, limit: LimitView, s: ConstraintSettings
+) -> RowReference:
     """Target and softness, seen from the nearer limit of axis a of dof d, at both of which there are gaps."""
     p = read_parameters(a, limit.ref, limit.imp)
     gap = below
@@ -190,7 +207,7 @@ def limit_reference(d: int, a: int, below: float, above: float, dt: float, limit
     if above < below:
         gap = above
         v = -v
-    return row_reference(gap - limit.margin[a], v, limit.weight[d], p, dt)
+    return row_reference(gap - limit.margin[a], v, dof_weight(d, limit, s), p, s.dt, s.late)
 
 
 @wp.func
@@ -207,12 +224,42 @@ def reference_row(
         row.slowest = -wp.min(top, UNBOUNDED)
         row.fastest = -row.slowest
     if acts:
-        reference = limit_reference(d, a, below, above, s.dt, limit)
+        reference = limit_reference(d, a, below, above, limit, s)
         row.softness = reference.softness
         if above < below:
             row.fastest = wp.clamp(-reference.target, -top, top)
         else:
             row.slowest = wp.clamp(reference.target, -top, top)
+    return row
+
+
+@wp.func
+def has_friction_reference(d: int, limit: LimitView) -> bool:
+    """True if the dry friction of dof d is by reference."""
+    found = bool(False)
+    if limit.friction_by_reference == 1:
+        found = limit.friction_ref[d, 0] != 0.0
+    return found
+
+
+@wp.func
+def friction_reference(d: int, limit: LimitView, s: ConstraintSettings) -> RowReference:
+    """Target and softness of dry friction, which has no position: it creeps by R where it holds."""
+    p = read_parameters(d, limit.friction_ref, limit.friction_imp)
+    return row_reference(0.0, limit.qd[d], dof_weight(d, limit, s), p, s.dt, s.late)
+
+
+@wp.func
+def friction_row(d: int, limit: LimitView, s: ConstraintSettings) -> DofRow:
+    """The dry friction of dof d."""
+    row = DofRow()
+    row.upper = limit.friction[d] * s.dt
+    row.lower = -row.upper
+    if has_friction_reference(d, limit):
+        reference = friction_reference(d, limit, s)
+        row.slowest = reference.target
+        row.fastest = reference.target
+        row.softness = reference.softness
     return row
 
 
@@ -318,8 +365,7 @@ def candidate_row(
         if implicit[d] == 0:
             row = drive_row(d, tree, drive, q, act, s)
     elif kind == ROW_FRICTION:
-        row.upper = limit.friction[d] * s.dt
-        row.lower = -row.upper
+        row = friction_row(d, limit, s)
     else:
         row = bounded_servo_row(d, tree, limit, q, v_free, servo, s)
     return row

@@ -6,6 +6,9 @@ momentum are conserved. The target rate brings c to zero, or keeps it within an 
 end of the step is c + h c' + h² c''/2: the second-order term, from the bias accelerations of the bodies, goes
 into the target rate, so that loops do not drift apart while they swing.
 
+Welds, connected points and couplings may be rows by reference instead, see `kernels.views.references`. Those
+of bodies push each body at its own anchor, and c'' of the former two counts in their acceleration.
+
 Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 8 (loop joints and their stabilisation);
 Dobrowolski, "Swing-twist decomposition in Clifford algebra", 2015 (twist angle).
@@ -21,8 +24,10 @@ Writes: PairRowView
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings, limit_speed
+from newtonsim.kernels.trees.dof_inertia import is_moved
 from newtonsim.kernels.trees.point_motion import BodyStateView, base_gravity, point_motion
 from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
+from newtonsim.kernels.views.references import RowReference, impedance, read_parameters, reference_at
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -42,6 +47,9 @@ TINY = wp.constant(1.0e-9)
 SINGULAR_SHARE = wp.constant(2.0e-4)
 SINGULAR_SPEED = wp.constant(1.0)  # [m/s or rad/s]
 LEAST_ARM = wp.constant(1.0)  # of forces in that mobility [m]
+LEAST_TURN = wp.constant(1.0e-4)  # half a length that a turn counts as, see `loop_reference` [m]
+NO_MOBILITY = wp.constant(1.0e-20)  # of a row that nothing moves
+NO_DISTANCE_SQUARED = wp.constant(1.0e-24)  # [m²] keeps the slope of a distance of zero finite
 
 
 @wp.struct
@@ -67,6 +75,14 @@ class LoopView:
     joint_swing_limit: wp.array(dtype=float)
     joint_distance_lower: wp.array(dtype=float)  # (J) [m] negative: none
     joint_distance_upper: wp.array(dtype=float)
+    by_reference: int  # 1 if a weld, a connected point or a coupling has the parameters that follow
+    ref: wp.array2d(dtype=float)  # (K, 2) see `references.RowParameters`; zero for the solver's own stiffness
+    imp: wp.array2d(dtype=float)  # (K, 5)
+    turn: wp.array(dtype=float)  # (K) length [m] that a turn by a rad counts as in a weld
+    weight: wp.array(dtype=wp.vec3)  # (K) inverse weights of shifts and turns; the third is 1 for a weld
+    light: wp.array(dtype=float)  # (D) see `dof_rows.LimitView`
+    heavy: wp.array(dtype=float)  # (D)
+    qd: wp.array(dtype=float)  # (D) velocities at the start of the step
 
 
 @wp.struct
@@ -96,6 +112,7 @@ class PairRowView:
     force: wp.array(dtype=wp.vec3)  # (R) force on body 1 per unit of the row, at `point`
     torque: wp.array(dtype=wp.vec3)  # (R)
     point: wp.array(dtype=wp.vec3)  # (R) [m] world
+    point0: wp.array(dtype=wp.vec3)  # (R) [m] where body 0 is pushed: there, too, or at its own anchor
     B: wp.array2d(dtype=float)  # (R, 2 * depth)
 
 
@@ -214,6 +231,37 @@ def measure_rotation(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasur
     row.value = scale * wp.dot(v, axis)
     row.curvature = wp.dot(row.torque, m1.alpha - m0.alpha + wp.cross(m1.w, m0.w))
     return row
+
+
+@wp.func
+def measure_reference(kind: int, m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """What a row by reference between bodies measures.
+
+    It is the offset of the anchors along an axis of the world, where each body is pushed at its own anchor;
+    or twice a component of the vector part of the rotation from frame 0 to frame 1.
+    """
+    row = RowMeasure()
+    if kind == PAIR_ROTATION:
+        q = relative_rotation(m0, m1)
+        v = wp.vec3(q[0], q[1], q[2])
+        row.value = 2.0 * wp.dot(v, axis)
+        row.torque = wp.quat_rotate(m0.q, q[3] * axis + wp.cross(v, axis))
+        turning = m1.alpha - m0.alpha + wp.cross(m1.w, m0.w)
+        row.curvature = wp.dot(row.torque, turning) - 0.5 * wp.length_sq(m1.w - m0.w) * wp.dot(v, axis)
+    else:
+        row.value = wp.dot(axis, m1.x - m0.x)
+        row.force = axis
+        row.curvature = wp.dot(axis, m1.a - m0.a)
+    return row
+
+
+@wp.func
+def pushed_at(asks: bool, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
+    """Where a row pushes body 0: where it pushes body 1, but for rows by reference."""
+    x = m1.x
+    if asks:
+        x = m0.x
+    return x
 
 
 @wp.func
@@ -382,6 +430,141 @@ def want_interval(
 
 
 @wp.func
+def has_loop_reference(kind: int, c: int, loop: LoopView) -> bool:
+    """True if a row of that kind of constraint c is one by reference."""
+    found = bool(False)
+    if loop.by_reference == 1 and (kind <= PAIR_ROTATION or kind == PAIR_COUPLING):
+        found = loop.ref[c, 0] != 0.0
+    return found
+
+
+@wp.func
+def loop_violation(c: int, m0: BodyMotion, m1: BodyMotion, loop: LoopView) -> float:
+    """Distance of the anchors; of a weld together with half the `turn` times the sine of half the angle."""
+    total = wp.length_sq(m1.x - m0.x) + NO_DISTANCE_SQUARED
+    if loop.weight[c][2] > 0.0:
+        q = relative_rotation(m0, m1)
+        total += loop.turn[c] * loop.turn[c] * (q[0] * q[0] + q[1] * q[1] + q[2] * q[2])
+    return wp.sqrt(total)
+
+
+@wp.func
+def loop_reference(
+    kind: int,
+    c: int,
+    row: RowMeasure,
+    rate: float,
+    violation: float,
+    share: float,
+    loop: LoopView,
+    s: ConstraintSettings,
+) -> RowReference:
+    """Target and softness of a row by reference of constraint c, in the units of what the row measures.
+
+    A turn counts as a length in the residual of a weld; as one divides a row by a length, its softness is
+    divided by the square. Of the inverse weight, implicit forces leave a share.
+    """
+    weight = loop.weight[c][0]
+    if kind == PAIR_ROTATION:
+        arm = wp.max(0.5 * loop.turn[c], LEAST_TURN)
+        weight = loop.weight[c][1] / (arm * arm)
+    p = read_parameters(c, loop.ref, loop.imp)
+    d = impedance(violation, p)
+    return reference_at(d, row.value, rate, row.curvature, share * weight, p, s.dt, s.late)
+
+
+@wp.func
+def wrench_at(x: wp.vec3, row: RowMeasure) -> wp.spatial_vector:
+    """Wrench of a row that pushes at x, about the origin that x is relative to."""
+    return wp.spatial_vector(row.torque + wp.cross(x, row.force), row.force)
+
+
+@wp.func
+def last_dof(b: int, tree: TreeView) -> int:
+    """Last dof that moves body b, -1 for none; `leaf_of` has no reverse mode."""
+    leaf = int(-1)
+    if b >= 0:
+        leaf = tree.body_leaf[b]
+    return leaf
+
+
+@wp.func
+def row_sums(
+    f: PairFrames,
+    x0: wp.vec3,
+    x1: wp.vec3,
+    row: RowMeasure,
+    tree: TreeView,
+    kin: KinematicsView,
+    loop: LoopView,
+) -> wp.vec2:
+    """Σ J² light and Σ J² heavy over the dofs that move a row between bodies, each dof by itself.
+
+    The latter by the former is the share of the row's inverse weight that implicit forces leave.
+    """
+    light = float(NO_MOBILITY)
+    heavy = float(NO_MOBILITY)
+    leaf0 = last_dof(f.b0, tree)
+    leaf1 = last_dof(f.b1, tree)
+    if leaf1 >= 0:
+        origin1 = kin.origin[tree.body_tree[f.b1]]
+        for k in range(tree.dof_depth[leaf1] + 1):
+            d = tree.row_dof[tree.dof_row[leaf1] + k]
+            both = wp.where(is_moved(leaf0, d, tree), 1.0, 0.0)
+            wrench = wrench_at(x1 - origin1, row) - both * wrench_at(x0 - origin1, row)
+            rate = wp.dot(kin.S[d], wrench)
+            light += rate * rate * loop.light[d]
+            heavy += rate * rate * loop.heavy[d]
+    if leaf0 >= 0:
+        origin0 = kin.origin[tree.body_tree[f.b0]]
+        for k in range(tree.dof_depth[leaf0] + 1):
+            d = tree.row_dof[tree.dof_row[leaf0] + k]
+            alone = wp.where(is_moved(leaf1, d, tree), 0.0, 1.0)
+            rate = alone * wp.dot(kin.S[d], wrench_at(x0 - origin0, row))
+            light += rate * rate * loop.light[d]
+            heavy += rate * rate * loop.heavy[d]
+    return wp.vec2(light, heavy)
+
+
+@wp.func
+def coupling_share(leaf: wp.vec2i, slope: float, loop: LoopView, s: ConstraintSettings) -> float:
+    """The same of a coupling of two dofs."""
+    share = float(1.0)
+    if s.late == 1:
+        light = loop.light[leaf[0]]
+        heavy = loop.heavy[leaf[0]]
+        if leaf[1] >= 0:
+            light += slope * slope * loop.light[leaf[1]]
+            heavy += slope * slope * loop.heavy[leaf[1]]
+        share = heavy / light
+    return share
+
+
+@wp.func
+def want_reference(r: int, c: int, reference: RowReference, loop: LoopView, dt: float, rows: PairRowView):
+    """Bounds of a row by reference."""
+    rows.target_lower[r] = reference.target
+    rows.target_upper[r] = reference.target
+    rows.softness[r] = reference.softness
+    rows.upper[r] = loop.max_force[c] * dt
+    rows.lower[r] = -rows.upper[r]
+
+
+@wp.func
+def start_rate(
+    r: int, leaf: wp.vec2i, depth: int, tree: TreeView, qd: wp.array(dtype=float), B: wp.array2d(dtype=float)
+) -> float:
+    """Rate of a row at velocities qd, from its Jacobian before it is whitened."""
+    rate = float(0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            row = tree.dof_row[leaf[side]]
+            for k in range(tree.dof_depth[leaf[side]] + 1):
+                rate += B[r, side * depth + k] * qd[tree.row_dof[row + k]]
+    return rate
+
+
+@wp.func
 def fill_wrench(
     r: int,
     b: int,
@@ -431,12 +614,16 @@ def place_body_row(
     f = pair_frames(r, joint, loop, rows)
     m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
     m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
+    asks = has_loop_reference(kind, c, loop)
     row = measure_row(kind, m0, m1, rows.axis0[r], rows.axis1[r])
+    if asks:
+        row = measure_reference(kind, m0, m1, rows.axis0[r])
     rows.force[r] = row.force
     rows.torque[r] = row.torque
     rows.point[r] = m1.x
-    # body 0 is pushed where body 1 is
-    rate0 = wp.dot(row.force, m0.v + wp.cross(m0.w, m1.x - m0.x)) + wp.dot(row.torque, m0.w)
+    x0 = pushed_at(asks, m0, m1)
+    rows.point0[r] = x0
+    rate0 = wp.dot(row.force, m0.v + wp.cross(m0.w, x0 - m0.x)) + wp.dot(row.torque, m0.w)
     rate1 = wp.dot(row.force, m1.v) + wp.dot(row.torque, m1.w)
     bend = 0.5 * s.dt * row.curvature
     if kind <= PAIR_ROTATION:
@@ -459,10 +646,19 @@ def place_body_row(
     else:
         prescribed += rate1
     if leaf[1] >= 0:
-        arm = m1.x - kin.origin[tree.body_tree[f.b0]]
+        arm = x0 - kin.origin[tree.body_tree[f.b0]]
         mobility += fill_wrench(r, f.b0, leaf[1], depth, arm, -row.torque, -row.force, tree, kin, L, rows.B)
     else:
         prescribed -= rate0
+    if asks:
+        rate = start_rate(r, leaf, depth, tree, loop.qd, rows.B) + prescribed
+        violation = loop_violation(c, m0, m1, loop)
+        share = float(1.0)
+        if s.late == 1:
+            sums = row_sums(f, x0, m1.x, row, tree, kin, loop)
+            share = sums[1] / sums[0]
+        reference = loop_reference(kind, c, row, rate, violation, share, loop, s)
+        want_reference(r, c, reference, loop, s.dt, rows)
     rows.target_lower[r] = rows.target_lower[r] - prescribed
     rows.target_upper[r] = rows.target_upper[r] - prescribed
     return mobility
@@ -508,7 +704,15 @@ def place_coupling(
         fill_unit(tree, r, leaf[1], depth, -slope, rows.B)
         curvature = -2.0 * bend * qd[leaf[1]] * qd[leaf[1]]
     gap = q[tree.dof_coord[leaf[0]]] - value
-    want_equality(r, c, gap, 0.5 * s.dt * curvature, loop.linear_compliance[c], loop, s, rows)
+    if has_loop_reference(PAIR_COUPLING, c, loop):
+        rate = start_rate(r, leaf, depth, tree, loop.qd, rows.B)
+        row = RowMeasure()
+        row.value = gap
+        share = coupling_share(leaf, slope, loop, s)
+        reference = loop_reference(PAIR_COUPLING, c, row, rate, gap, share, loop, s)
+        want_reference(r, c, reference, loop, s.dt, rows)
+    else:
+        want_equality(r, c, gap, 0.5 * s.dt * curvature, loop.linear_compliance[c], loop, s, rows)
 
 
 @wp.kernel
@@ -556,7 +760,7 @@ def build_pair_rows(
         rows.delassus[r] = total
         # what hardly moves along the row, such as a stretched linkage, is not to be thrown about; a row that
         # asks for nothing throws nothing, and what it holds would sag
-        if rows.kind[r] <= PAIR_ROTATION:
+        if rows.kind[r] <= PAIR_ROTATION and not has_loop_reference(rows.kind[r], rows.constraint[r], loop):
             demand = wp.min(wp.abs(rows.target_lower[r]) / SINGULAR_SPEED, 1.0)
             least = SINGULAR_SHARE * mobility * demand
             rows.softness[r] = rows.softness[r] + least * least / (total + least)

@@ -173,7 +173,7 @@ def add_external_impulses(
             force = rate * rows.pair.impulse[p] * rows.pair.force[p]
             torque = rate * rows.pair.impulse[p] * rows.pair.torque[p]
             add_at_point(loop.child[c], torque, force, rows.pair.point[p], bodies, body_f)
-            add_at_point(loop.parent[c], -torque, -force, rows.pair.point[p], bodies, body_f)
+            add_at_point(loop.parent[c], -torque, -force, rows.pair.point0[p], bodies, body_f)
 
 
 @wp.kernel

@@ -26,6 +26,7 @@ def tendon_lagrangian(
     lambda_: wp.array(dtype=float),
     v_end: wp.array(dtype=float),
     dt: float,
+    late: int,
     impulse: wp.array(dtype=float),
     mode: wp.array(dtype=int),
     multiplier: wp.array(dtype=float),
@@ -38,7 +39,7 @@ def tendon_lagrangian(
         return
     p = impulse[place]
     m = multiplier[place]
-    goal = tendon_goal(r, motion, dt, rows)
+    goal = tendon_goal(r, motion, dt, late, rows)
     under = float(0.0)
     end = float(0.0)
     for i in range(rows.part_start[r], rows.part_start[r + 1]):

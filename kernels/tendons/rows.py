@@ -77,7 +77,7 @@ def equality_value(k: int, x: float, rows: TendonRowView) -> wp.vec2:
 
 
 @wp.func
-def limit_goal(r: int, t: int, motion: TendonMotion, dt: float, rows: TendonRowView) -> TendonGoal:
+def limit_goal(r: int, t: int, motion: TendonMotion, dt: float, late: int, rows: TendonRowView) -> TendonGoal:
     """The nearer limit of a length, if it acts."""
     goal = TendonGoal()
     goal.slowest = -UNBOUNDED
@@ -90,18 +90,18 @@ def limit_goal(r: int, t: int, motion: TendonMotion, dt: float, rows: TendonRowV
         goal.acts = 1
         parameters = read_parameters(t, rows.ref, rows.imp)
         if above < below:
-            reference = row_reference(gap, -motion.rate[t], rows.weight[r], parameters, dt)
+            reference = row_reference(gap, -motion.rate[t], rows.weight[r], parameters, dt, late)
             goal.fastest = -reference.target
             goal.softness = reference.softness
         else:
-            reference = row_reference(gap, motion.rate[t], rows.weight[r], parameters, dt)
+            reference = row_reference(gap, motion.rate[t], rows.weight[r], parameters, dt, late)
             goal.slowest = reference.target
             goal.softness = reference.softness
     return goal
 
 
 @wp.func
-def equality_goal(r: int, motion: TendonMotion, dt: float, rows: TendonRowView) -> TendonGoal:
+def equality_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: TendonRowView) -> TendonGoal:
     """An equality between the lengths of two tendons, or of one and a number."""
     goal = TendonGoal()
     k = rows.number[r]
@@ -119,7 +119,7 @@ def equality_goal(r: int, motion: TendonMotion, dt: float, rows: TendonRowView) 
     goal.slope = -polynomial[1]
     rate = motion.rate[t0] - polynomial[1] * other
     parameters = read_parameters(k, rows.equality_ref, rows.equality_imp)
-    reference = row_reference(value, rate, rows.weight[r], parameters, dt)
+    reference = row_reference(value, rate, rows.weight[r], parameters, dt, late)
     goal.slowest = reference.target
     goal.fastest = reference.target
     goal.softness = reference.softness
@@ -127,13 +127,13 @@ def equality_goal(r: int, motion: TendonMotion, dt: float, rows: TendonRowView) 
 
 
 @wp.func
-def tendon_goal(r: int, motion: TendonMotion, dt: float, rows: TendonRowView) -> TendonGoal:
+def tendon_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: TendonRowView) -> TendonGoal:
     """What row r asks for."""
     goal = TendonGoal()
     if rows.kind[r] == TENDON_LIMIT:
-        goal = limit_goal(r, rows.tendon[r][0], motion, dt, rows)
+        goal = limit_goal(r, rows.tendon[r][0], motion, dt, late, rows)
     elif rows.kind[r] == TENDON_EQUALITY:
-        goal = equality_goal(r, motion, dt, rows)
+        goal = equality_goal(r, motion, dt, late, rows)
     else:
         goal.acts = 1
         goal.bound = rows.friction[rows.tendon[r][0]] * dt
@@ -174,6 +174,7 @@ def build_tendon_rows(
     L: wp.array(dtype=float),
     depth: int,
     dt: float,
+    late: int,
     warm_start: float,
     pair: PairRowView,
 ):
@@ -183,7 +184,7 @@ def build_tendon_rows(
     start = pair.impulse[p]
     pair.impulse[p] = 0.0
     pair.delassus[p] = 0.0
-    goal = tendon_goal(r, motion, dt, rows)
+    goal = tendon_goal(r, motion, dt, late, rows)
     if goal.acts == 0:
         return
     fill_tendon_row(r, p, goal.slope, tree, motion, depth, rows, pair)

@@ -8,7 +8,8 @@ with the force f, the acceleration a that it leads to, the impedance d(r) betwee
 weight w of what the row moves. The impedance goes from d0 at r = 0 to d1 at |r| = width along a sigmoid. Of
 a time constant T and a damping ratio ζ follow b = 2 / (d1 T) and k = d / (d1² T² ζ²); of negative numbers -K
 and -D follow b = D / d1 and k = K d / d1². Within a step h this is a target velocity v - h (b v + k r) at its
-end, and the softness R.
+end, and the softness R, with r and v at the start of the step; or, `late`, with those at its end, the target
+(v - h k r) / e and the softness R / e, e = 1 + h b + h² k, which is stable at any b and k.
 
 Contacts take the parameters of the shape of higher priority, or mix those of both by their weights.
 
@@ -16,9 +17,7 @@ Source: MuJoCo's documentation, chapters "Computation" (constraint model, parame
 parameters, contact parameters).
 
 Stage: constraints, assembly of rows
-Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impact_terms.py,
-    kernels/constraints/contact_rows.py, kernels/constraints/dof_rows.py, kernels/constraints/spin_rows.py,
-    kernels/tendons/rows.py
+Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/tendons/rows.py
 Reads: ContactParameters, ModelShapeMaterials, imp, mu, mu_rolling, mu_torsion, ref
 Writes: nothing, its functions return what they find
 """
@@ -99,20 +98,39 @@ def impedance(r: float, p: RowParameters) -> float:
 
 
 @wp.func
-def row_reference(r: float, v: float, weight: float, p: RowParameters, dt: float) -> RowReference:
-    """Target and softness of a row at a violated position r with the velocity v at the start of the step."""
-    d = impedance(r, p)
+def reference_at(
+    d: float, r: float, v: float, bend: float, weight: float, p: RowParameters, dt: float, late: int
+) -> RowReference:
+    """`row_reference` of a row whose impedance d is that of several rows together, and whose Jacobian turns.
+
+    `bend` is the acceleration of the row at constant velocities of the dofs.
+    """
     last = wp.clamp(p.ends[1], LEAST_IMPEDANCE, MOST_IMPEDANCE)
     stiffness = -p.ref[0] / (last * last)
     damping = -p.ref[1] / last
     if p.ref[0] > 0.0:
-        time = wp.max(p.ref[0], FEWEST_STEPS * dt)
+        time = p.ref[0]
+        if late == 0:
+            time = wp.max(time, FEWEST_STEPS * dt)
         stiffness = 1.0 / (last * last * time * time * p.ref[1] * p.ref[1])
         damping = 2.0 / (last * time)
+    target = v - dt * (damping * v + stiffness * d * r) - dt * bend
+    softness = (1.0 - d) / d * weight
+    if late == 1:
+        share = 1.0 / (1.0 + dt * (damping + dt * stiffness * d))
+        target = share * (v - dt * (stiffness * d * r + bend))
+        softness = share * (1.0 - d) / d * weight
+    # every member is set once: reverse mode would count what was overwritten
     reference = RowReference()
-    reference.target = v - dt * (damping * v + stiffness * d * r)
-    reference.softness = (1.0 - d) / d * weight
+    reference.target = target
+    reference.softness = softness
     return reference
+
+
+@wp.func
+def row_reference(r: float, v: float, weight: float, p: RowParameters, dt: float, late: int) -> RowReference:
+    """Target and softness of a row at a violated position r with the velocity v at the start of the step."""
+    return reference_at(impedance(r, p), r, v, 0.0, weight, p, dt, late)
 
 
 @wp.func

@@ -37,6 +37,8 @@ class JointAxis:
         limit_solimp: Impedance at the limit, impedance beyond the width, width [rad or m], midpoint and
             power, as MuJoCo's solimp; used only with `limit_solref`.
         limit_margin: Distance at which the limits begin to act [rad or m]; used only with `limit_solref`.
+        friction_solref: Softness of dry friction, as `limit_solref`; None for Coulomb friction.
+        friction_solimp: Likewise, as `limit_solimp`.
         armature: Rotor inertia [kg m^2 or kg]; None for that of the joint.
     """
 
@@ -62,6 +64,8 @@ class JointAxis:
         limit_solref: Sequence[float] | None = None,
         limit_solimp: Sequence[float] = SOLIMP,
         limit_margin: float = 0.0,
+        friction_solref: Sequence[float] | None = None,
+        friction_solimp: Sequence[float] = SOLIMP,
     ):
         if isinstance(axis, JointAxis):
             self.__dict__.update(axis.__dict__)
@@ -87,6 +91,8 @@ class JointAxis:
         self.effort_limit, self.velocity_limit, self.armature = effort_limit, velocity_limit, armature
         self.limit_solref = None if limit_solref is None else tuple(map(float, limit_solref))
         self.limit_solimp, self.limit_margin = tuple(map(float, limit_solimp)), limit_margin
+        self.friction_solref = None if friction_solref is None else tuple(map(float, friction_solref))
+        self.friction_solimp = tuple(map(float, friction_solimp))
         if action is not None:
             self.action = action
         elif mode == JointMode.TARGET_POSITION:

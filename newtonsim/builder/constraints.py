@@ -18,6 +18,7 @@ from newtonsim.geometry.transforms import (
     transform_inverse,
     transform_multiply,
 )
+from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import ConstraintType, JointType
 from newtonsim.scene.joint_types import FLOATING, axes_problem
 
@@ -32,6 +33,10 @@ class ConstraintMethods(BuilderLists):
     along each constrained direction), `recovery_time` (time constant [s] of removing errors, 0 for the
     solver's), `linear_compliance` [m/N], `angular_compliance` [rad/(N m)], `enabled`, and, between bodies,
     `collision_filter` (whether their shapes pass through each other), and returns the constraint's index.
+
+    Welds, connected points and couplings take `solref` and `solimp` as well, by which they yield as MuJoCo's
+    do, in place of recovery time and compliance, see `JointAxis`, and welds `torque_scale`: the length [m]
+    that a turn by one rad counts as, 1 by default.
     """
 
     def add_loop_joint(
@@ -253,6 +258,9 @@ class ConstraintMethods(BuilderLists):
         """Append one entry to every list of constraints."""
         with names_element(f"constraint '{key}'"):
             numbers = _options(options)
+            holds = kind != ConstraintType.DISTANCE and not linear and len(angular) in (0, 3)
+            if any(numbers["solref"]) and not holds:
+                raise ModelError("solref is for welds, connected points and couplings")
             X_p, X_c = (
                 wp.transform(*as_transform(frame, f"{name}_xform"))
                 for name, frame in zip(("parent", "child"), frames)
@@ -297,6 +305,9 @@ def _options(given: dict) -> dict:
         "recovery_time": 0.0,
         "linear_compliance": 0.0,
         "angular_compliance": 0.0,
+        "solref": (0.0, 0.0),
+        "solimp": SOLIMP,
+        "torque_scale": 1.0,
         "enabled": True,
         "collision_filter": True,
     }
@@ -304,10 +315,13 @@ def _options(given: dict) -> dict:
     if unknown:
         raise TypeError(f"unexpected arguments {unknown}; expected some of {sorted(options)}")
     options.update(given)
-    for name in ("max_force", "recovery_time", "linear_compliance", "angular_compliance"):
+    names = ("max_force", "recovery_time", "linear_compliance", "angular_compliance", "torque_scale")
+    for name in names:
         options[name] = float(options[name])
         if not options[name] >= 0.0:
             raise ModelError(f"{name} must not be negative, got {options[name]}")
+    for name in ("solref", "solimp"):
+        options[name] = tuple(map(float, options[name]))
     return options
 
 

@@ -17,6 +17,7 @@ from newtonsim.geometry.transforms import (
     transform_multiply,
     warp_vector,
 )
+from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode, JointType
 from newtonsim.scene.joint_types import JOINT_KINDS, JointKind, axes_problem
 
@@ -127,6 +128,9 @@ class JointMethods(BuilderLists):
         self.joint_armature.extend([armature if a is None else a for a in own])
         self.joint_damping.extend([a.damping for a in axes] or [0.0] * dofs)
         self.joint_friction.extend([a.friction for a in axes] or [0.0] * dofs)
+        refs = [a.friction_solref or (0.0, 0.0) for a in axes]
+        self.joint_friction_solref.extend(refs or [(0.0, 0.0)] * dofs)
+        self.joint_friction_solimp.extend([a.friction_solimp for a in axes] or [SOLIMP] * dofs)
         return index
 
     def _joint_key(self, key: str | None) -> str:

@@ -146,9 +146,21 @@ def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
     _check_references(builder, arrays)
 
 
+_BY_REFERENCE = (
+    "joint_limit",
+    "joint_friction",
+    "constraint",
+    "shape",
+    "contact_pair",
+    "tendon_limit",
+    "tendon_equality",
+)
+"""Arrays with solref and solimp, by what stands before them."""
+
+
 def _check_references(builder, arrays: dict[str, np.ndarray]) -> None:
     """Check solref and solimp as MuJoCo's documentation allows them, and condim."""
-    for stem in ("joint_limit", "shape", "contact_pair", "tendon_limit", "tendon_equality"):
+    for stem in _BY_REFERENCE:
         ref, imp = (arrays[f"{stem}_{name}"] for name in ("solref", "solimp"))
         mixed = (ref > 0.0).any(axis=1) & (ref <= 0.0).any(axis=1)
         unfit = (imp[:, :2] < 0.0).any(axis=1) | (imp[:, :2] > 1.0).any(axis=1) | (imp[:, 2] < 0.0)
@@ -290,6 +302,7 @@ _NOT_NEGATIVE = (
     ("joint_armature", ()),
     ("joint_damping", ()),
     ("joint_friction", ()),
+    ("constraint_torque_scale", ()),
     ("shape_solmix", ()),
     ("tendon_stiffness", ()),
     ("tendon_damping", ()),

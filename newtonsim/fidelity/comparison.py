@@ -92,10 +92,10 @@ def compare_with_oracle(
 
     Compared are masses in all and of each body, the joint-space inertia M(q), the forces without acceleration
     and the frames of all bodies in random states, and for MJCF the motion of origins and centres of mass from
-    the reference pose at equal time step, by semi-implicit Euler on both sides, without contacts: MuJoCo's
-    "Euler" and `FeatherstoneSolver(coriolis="start")`, with actuators as `general_actuators` makes them under
-    a tenth of their largest control. The file is read with `mujoco_defaults`, `floating=None` and its own
-    inertias.
+    the reference pose at equal time step and integrator, without contacts: MuJoCo's "discrete" and
+    `FeatherstoneSolver(coriolis="start", references="end")`, with actuators as `general_actuators` makes them
+    under a tenth of their largest control. The file is read with `mujoco_defaults`, `floating=None` and its
+    own inertias.
 
     Errors of M(q) are those of entries after scaling each degree of freedom to unit inertia, those of forces
     likewise, relative to the largest force. Mocap bodies have a mass in MuJoCo that moves nothing, and none

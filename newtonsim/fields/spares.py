@@ -208,7 +208,8 @@ class Spares:
 
     def _check_references(self, source: Model) -> None:
         """Refuse parameters of limits and contacts that solvers only read if some were set from the start."""
-        for names in (("joint_limit_solref",), ("shape_solref", "shape_priority", "shape_condim")):
+        alone = ("joint_limit_solref", "joint_friction_solref")
+        for names in (*((name,) for name in alone), ("shape_solref", "shape_priority", "shape_condim")):
             given = [name for name in names if _any(source, name)]
             known = any(_any(self.model, name) for name in names)
             if names[0].startswith("shape"):

@@ -131,6 +131,8 @@ class ModelArrays:
     joint_armature: wp.array[wp.float32]
     joint_damping: wp.array[wp.float32]
     joint_friction: wp.array[wp.float32]
+    joint_friction_solref: wp.array[wp.float32]
+    joint_friction_solimp: wp.array[wp.float32]
     joint_axis: wp.array[wp.vec3]
     joint_act: wp.array[wp.float32]
     joint_axis_mode: wp.array[wp.int32]
@@ -163,6 +165,9 @@ class ModelArrays:
     constraint_recovery_time: wp.array[wp.float32]
     constraint_linear_compliance: wp.array[wp.float32]
     constraint_angular_compliance: wp.array[wp.float32]
+    constraint_solref: wp.array[wp.float32]
+    constraint_solimp: wp.array[wp.float32]
+    constraint_torque_scale: wp.array[wp.float32]
     constraint_key: Column
     constraint_axis: wp.array[wp.vec3]
     constraint_limit_lower: wp.array[wp.float32]
@@ -334,6 +339,8 @@ class BuilderColumns:
     joint_armature: ColumnAttribute
     joint_damping: ColumnAttribute
     joint_friction: ColumnAttribute
+    joint_friction_solref: ColumnAttribute
+    joint_friction_solimp: ColumnAttribute
     joint_axis: ColumnAttribute
     joint_act: ColumnAttribute
     joint_axis_mode: ColumnAttribute
@@ -366,6 +373,9 @@ class BuilderColumns:
     constraint_recovery_time: ColumnAttribute
     constraint_linear_compliance: ColumnAttribute
     constraint_angular_compliance: ColumnAttribute
+    constraint_solref: ColumnAttribute
+    constraint_solimp: ColumnAttribute
+    constraint_torque_scale: ColumnAttribute
     constraint_key: ColumnAttribute
     constraint_collision_filter: ColumnAttribute
     constraint_axis: ColumnAttribute

@@ -34,7 +34,6 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
-from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.adjoint_system import pairs_alone, system_of, transpose_of
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
@@ -103,6 +102,7 @@ class ConstraintAdjoint:
         self.mass = zeros(model.body_count, dtype=float, device=device, requires_grad=True)
         self.dof_terms = _terms(self.stage.dof_count, device)
         self.pair_terms = _terms(self.stage.pair_count, device)
+        self.sums = zeros(self.stage.pair_count, dtype=wp.vec2, device=device, requires_grad=True)
 
     def rebuild(
         self,
@@ -321,7 +321,7 @@ class ConstraintAdjoint:
                 launch,
                 self.multiplier,
                 v_end,
-                dt,
+                self.stage.options.settings(dt),
                 impulse.pair,
                 self.rows.pair_mode,
                 self.rows.pair_multiplier,
@@ -334,7 +334,7 @@ class ConstraintAdjoint:
         bodies: BodyStateView,
         bias: Motion,
         v_bias: wp.array,
-        fields: tuple[Motion, Motion],
+        fields: tuple[Motion, Motion, Motion],
         v_end: wp.array,
         dt: float,
         impulse: wp.array | None,
@@ -347,14 +347,31 @@ class ConstraintAdjoint:
             bodies: Poses of all bodies at the start of the step, and velocities of those on no tree.
             bias: Velocities and bias accelerations at which the rows were built.
             v_bias: Joint velocities likewise.
-            fields: Velocities of the bodies for the multipliers and at the end.
+            fields: Velocities of the bodies for the multipliers, at the end and at the start.
             v_end: Joint velocities at the end.
             dt: Time step [s].
             impulse: Impulses of the rows; None for the rows of the predicted velocity and theirs.
         """
         rows = self.stage.rows.pair if impulse is not None else self.predicted
         v, model, options = launch.views, self.model, self.stage.options
-        multiplier, end = fields
+        multiplier, end, start = fields
+        loop, settings = self.stage.loops(state.joint_qd), options.settings(dt)
+        if settings.late and self.stage.parameters.loops:
+            launch(
+                row_terms_adjoint.weigh_rows,
+                "pair_row",
+                reads=dict(
+                    tree=v.tree,
+                    joint=v.joint,
+                    kin=bias.kin,
+                    body_A=bias.body_A,
+                    gravity=model.gravity_vec,
+                    bodies=bodies,
+                    loop=loop,
+                    rows=rows,
+                ),
+                writes=dict(sums=self.sums),
+            )
         launch.backward_only(
             row_terms_adjoint.pair_lagrangian,
             "pair_row",
@@ -367,12 +384,14 @@ class ConstraintAdjoint:
                 bodies=bodies,
                 V_multiplier=multiplier.kin.body_V,
                 V_end=end.kin.body_V,
+                V_start=start.kin.body_V,
+                sums=self.sums,
                 q=state.joint_q,
                 qd=v_bias,
                 lambda_=self.multiplier,
                 v_end=v_end,
-                loop=loop_view(model),
-                s=options.settings(dt),
+                loop=loop,
+                s=settings,
                 rows=rows,
                 impulse=rows.impulse if impulse is None else impulse,
                 mode=self.rows.pair_mode,

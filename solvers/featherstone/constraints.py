@@ -35,7 +35,7 @@ from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import loop_view
 from newtonsim.solvers.featherstone import row_layout as featherstone_row_layout
 from newtonsim.solvers.featherstone.options import ConstraintOptions
-from newtonsim.solvers.featherstone.references import References
+from newtonsim.solvers.featherstone.references import DofWeights, References
 from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
@@ -66,7 +66,8 @@ class ConstraintStage:
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
         tendons: Tendons of the model, None without any.
-        parameters: Parameters of limits and contacts by reference.
+        parameters: Parameters of rows by reference.
+        weights: How inert dofs are, for these rows.
         acting_limits: Lower and upper limits (axes,) that hold in place of the model's, None for those.
         levers: How far one rad about each joint axis moves its body [m], see `newtonsim.fields.levers`.
         nonfinite: Worlds with a velocity that is no number.
@@ -118,6 +119,7 @@ class ConstraintStage:
         self.dofs = featherstone_row_layout.world_dofs(model)
         self.levers = levers_of(model)
         self.parameters = References(model)
+        self.weights = DofWeights(model, model.requires_grad)
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
         self.buffers = SolveBuffers(model, self.rows)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
@@ -162,6 +164,7 @@ class ConstraintStage:
             dt: Time step [s].
         """
         launch.call(self._note_step, contacts, dt)
+        self._weigh(launch, smooth, dt)
         v, rows = launch.views, self.rows
         launch(
             world_dof_rows.build_dof_rows,
@@ -182,9 +185,9 @@ class ConstraintStage:
             writes=dict(servo=self._servos(dt), rows=rows.dof, z=self.z),
         )
         if self.pair_count:
-            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, dt, self.rows.pair)
+            self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, joint_qd, dt, self.rows.pair)
         if self.tendons is not None and self.tendons.row_count:
-            self.tendons.build(launch, smooth.L, dt, self.options.warm_start)
+            self.tendons.build(launch, smooth.L, self.options.settings(dt))
         if contacts.rigid_contact_max:
             self._build_contacts(launch, smooth, contacts, dt)
 
@@ -198,8 +201,18 @@ class ConstraintStage:
         view.lower, view.upper = self.acting_limits or (model.joint_limit_lower, model.joint_limit_upper)
         view.velocity, view.friction = model.joint_velocity_limit, model.joint_friction
         view.lever = self.levers
-        self.parameters.describe_limits(view, joint_qd)
+        self.parameters.describe_limits(view, joint_qd, self.weights)
         return view
+
+    def loops(self, joint_qd: wp.array) -> pair_rows.LoopView:
+        """Return the arrays of constraints between bodies or dofs, likewise."""
+        view = loop_view(self.model)
+        self.parameters.describe_loops(view, joint_qd, self.weights)
+        return view
+
+    def _weigh(self, launch: Launcher, smooth: SmoothStage, dt: float) -> None:
+        settings = self.options.settings(dt)
+        self.parameters.weigh(launch, smooth.motion.kin, smooth.implicit, settings, self.weights)
 
     def _note_step(self, contacts: Contacts, dt: float) -> None:
         self.last_contacts, self.last_dt = contacts, dt
@@ -356,7 +369,9 @@ class ConstraintStage:
             reads=dict(tree=v.tree, L=smooth.L, qd=smooth.v_predicted),
             writes=dict(z=self.z),
         )
-        self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, state_in.joint_qd, dt, rows)
+        start_qd = state_in.joint_qd
+        self._weigh(launch, smooth, dt)
+        self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, start_qd, start_qd, dt, rows)
         launch(
             pair_solve.solve_pairs,
             "world team",
@@ -382,10 +397,14 @@ class ConstraintStage:
         motion: Motion,
         joint_q: wp.array,
         joint_qd: wp.array,
+        start_qd: wp.array,
         dt: float,
         rows: PairRowView,
     ) -> None:
-        """Build rows between bodies or dofs, with velocities and bias accelerations of one evaluation."""
+        """Build rows between bodies or dofs, with velocities and bias accelerations of one evaluation.
+
+        Rows by reference take the velocities `start_qd` at the start of the step.
+        """
         model, v = self.model, launch.views
         launch(
             pair_rows.build_pair_rows,
@@ -400,7 +419,7 @@ class ConstraintStage:
                 L=smooth.L,
                 q=joint_q,
                 qd=joint_qd,
-                loop=loop_view(model),
+                loop=self.loops(start_qd),
                 depth=topology_of(model).max_depth,
                 s=self.options.settings(dt),
             ),

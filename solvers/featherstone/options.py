@@ -14,11 +14,13 @@ from newtonsim.solvers.option_ranges import check_counts, check_not_negative, ch
 
 _COMBINES = ("mean", "product", "max")
 _SOFTNESSES = ("rigid", "material", "shape")
+_REFERENCES = ("start", "end")
 _CHOICES = {
     "cone": ("elliptic", "pyramidal"),
     "contact_softness": _SOFTNESSES,
     "friction_combine": _COMBINES,
     "restitution_combine": _COMBINES[:2],
+    "references": _REFERENCES,
 }
 _SHARES = ("contact_erp", "limit_erp", "loop_erp", "warm_start")
 _NOT_NEGATIVE = (
@@ -84,6 +86,10 @@ class ConstraintOptions(Revised):
             `kernels.constraints.smoothing`. Softened contacts have neither slop nor skin, and restitution is
             not read, as for compliant contact. Contacts with springs of their materials keep these. Steps
             with softened contacts are solved with at least 200 iterations and a tolerance of 1e-7.
+        references: When rows with solref and solimp take the velocity and position that their spring and
+            damper answer to: at the "start" of a step, as MuJoCo's integrators Euler and implicitfast do,
+            with time constants of at least two steps; or at its "end", stable at any time constant, as its
+            integrator discrete does.
     """
 
     iterations: int = _CPU_SWEEPS
@@ -108,6 +114,7 @@ class ConstraintOptions(Revised):
     loop_erp: float = 0.5
     warm_start: float = 1.0
     smoothing: float = 0.0
+    references: str = "start"
 
     def __post_init__(self) -> None:
         self.check()
@@ -168,4 +175,5 @@ class ConstraintOptions(Revised):
         s.limit_margin = self.limit_margin
         s.warm_start = self.warm_start
         s.smoothing = self.smoothing
+        s.late = _REFERENCES.index(self.references)
         return s

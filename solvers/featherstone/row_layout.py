@@ -108,6 +108,7 @@ def pair_rows_of(model: Model) -> PairRowView:
     rows.force = zeros(count, dtype=wp.vec3, device=device)
     rows.torque = zeros(count, dtype=wp.vec3, device=device)
     rows.point = zeros(count, dtype=wp.vec3, device=device)
+    rows.point0 = zeros(count, dtype=wp.vec3, device=device)
     rows.B = zeros((count, 2 * topology_of(model).max_depth), dtype=float, device=device)
     return rows
 

@@ -105,7 +105,7 @@ class FeatherstoneAdjoint:
         self.end = Motion(model, requires_grad=True)
         rows = {"requires_grad": True, "poses": self.poses}
         self.bias = Motion(model, **rows) if self._has_pairs else None
-        self.fields = tuple(Motion(model, forces=False, **rows) for _ in range(2 if self._has_pairs else 0))
+        self.fields = tuple(Motion(model, forces=False, **rows) for _ in range(3 if self._has_pairs else 0))
 
     def _allocate_arrays(self) -> None:
         model = self.model
@@ -254,6 +254,9 @@ class FeatherstoneAdjoint:
                 ),
                 writes=dict(body_q=self.body_q),
             )
+            stage = self.constraints.stage
+            settings = stage.options.settings(step.dt)
+            stage.parameters.weigh(launch, self.poses.kin, self.smooth.implicit, settings, stage.weights)
         return tape
 
     def _reverse_positions(self, launch: Launcher, step: FeatherstoneStep) -> None:
@@ -539,7 +542,10 @@ class FeatherstoneAdjoint:
         state, constraints = step.state_in, self.constraints
         record.velocities(self.bias, v_bias)
         record.accelerations(self.bias, v_bias, self.zero)
-        for field, velocity in zip(self.fields, (constraints.multiplier, self.v_end)):
+        velocities = [constraints.multiplier, self.v_end]
+        if constraints.stage.parameters.loops:
+            velocities.append(state.joint_qd)
+        for field, velocity in zip(self.fields, velocities, strict=False):
             record.velocities(field, velocity)
         constraints.add_pair_terms(
             record, state, self._bodies(state), self.bias, v_bias, self.fields, self.v_end, step.dt, impulse

@@ -130,7 +130,9 @@ class ConstraintWriter:
         )
         equality.active = bool(host.constraint_enabled[index])
         recovery = host.constraint_recovery_time[index]
-        if recovery > 0.0:
+        if host.constraint_solref[index].any():
+            equality.solref, equality.solimp = host.constraint_solref[index], host.constraint_solimp[index]
+        elif recovery > 0.0:
             equality.solref = [recovery, 1.0]
         self.equalities.setdefault(index, []).append(equality)
         return equality
@@ -178,6 +180,7 @@ class ConstraintWriter:
         relative = transform_multiply(X_p, transform_inverse(X_c))
         equality.data[:3] = X_c[:3]
         equality.data[3:6], equality.data[6:10] = relative[:3], wxyz(relative[3:])
+        equality.data[10] = self.host.constraint_torque_scale[index]
 
 
 _SIDES = ("lower", "upper")

@@ -258,8 +258,16 @@ class BodyWriter:
                     host.joint_limit_solimp[axis],
                 )
                 element.margin = host.joint_limit_margin[axis]
+            self._dry_friction(element, dof + k)
             added.append(element)
         return added
+
+    def _dry_friction(self, element, dof: int) -> None:
+        """How the dry friction of a joint yields, if the model says."""
+        host = self.host
+        if host.joint_friction_solref[dof].any():
+            element.solref_friction = host.joint_friction_solref[dof]
+            element.solimp_friction = host.joint_friction_solimp[dof]
 
     def _limit(self, element, joint: int, lower: float, upper: float) -> None:
         element.limited = lower > -self.limit_threshold or upper < self.limit_threshold

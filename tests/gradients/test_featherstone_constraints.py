@@ -161,12 +161,13 @@ def test_joint_limit(device):
     assert not rollout.acted.all()
 
 
-def test_limit_by_reference(device):
+@pytest.mark.parametrize("references", ["start", "end"])
+def test_limit_by_reference(references, device):
     soft = {"limit_solref": (0.08, 0.6), "limit_solimp": (0.8, 0.95, 0.05, 0.5, 2.0)}
-    builder = chain(limit_lower=[-3.0, -0.4], limit_upper=[3.0, 0.4], **soft)
+    builder = chain(limit_lower=[-3.0, -0.4], limit_upper=[3.0, 0.4], damping=0.1, **soft)
     builder.joint_q[:] = [0.5, 0.2]
     builder.joint_qd[:] = [-1.0, 4.0]
-    rollout = Rollout(builder, device, 25)
+    rollout = Rollout(builder, device, 25, references=references)
     rollout.check("state.joint_q", "model.joint_limit_upper", steps=(0.004, 0.002, 0.001))
     rollout.check("state.joint_qd", steps=(0.08, 0.04, 0.02))
     assert rollout.acted.any()
@@ -367,6 +368,57 @@ def test_coupling(device):
     builder.joint_qd[:] = [1.0, -0.5, 0.2]
     rollout = Rollout(builder, device, 20)
     rollout.check("state.joint_q", "state.joint_qd", "model.body_mass", "model.constraint_coefficients")
+    assert rollout.acted.all()
+
+
+SOFT = {"solref": (0.1, 0.7), "solimp": (0.6, 0.9, 0.1, 0.5, 2.0)}
+BY_REFERENCE = {
+    "weld": (newtonsim.JOINT_FIXED, {"torque_scale": 0.4, **SOFT}),
+    "weld of the stiffness given": (newtonsim.JOINT_FIXED, {"solref": (-200.0, -5.0)}),
+    "connect": (newtonsim.JOINT_BALL, SOFT),
+}
+
+
+@pytest.mark.parametrize("references", ["start", "end"])
+@pytest.mark.parametrize("kind", BY_REFERENCE)
+def test_loop_by_reference(kind, references, device):
+    """Two arms that were tied together a little beside, so that the ties pull from the start."""
+    builder = two_arms()
+    joint_type, options = BY_REFERENCE[kind]
+    first, second = tip_frames(builder)
+    second = second * wp.transform((0.02, 0.05, -0.03), wp.quat_rpy(0.2, -0.1, 0.1))
+    builder.add_loop_joint(joint_type, 1, 3, first, second, **options)
+    # implicit damping has a part in the softness of late rows
+    builder.joint_damping[:] = [0.2] * 12
+    rollout = Rollout(builder, device, 12, references=references, **EXACT)
+    names = ("state.joint_q", "state.joint_qd", "model.body_mass", "model.joint_damping")
+    rollout.check(*names, steps=(0.04, 0.02, 0.01))
+    names = ("constraint_X_p", "constraint_X_c", "joint_X_p")
+    rollout.check(*(f"model.{name}" for name in names), steps=(0.004, 0.002, 0.001), columns=3)
+    assert rollout.acted.all()
+
+
+@pytest.mark.parametrize("references", ["start", "end"])
+def test_coupling_by_reference(references, device):
+    builder = chain(3, damping=[0.3, 0.2, 0.4])
+    builder.add_constraint_coupling(2, 0, (0.1, -0.5, 0.3), **SOFT)
+    builder.joint_q[:] = [0.6, -0.3, 0.1]
+    builder.joint_qd[:] = [1.0, -0.5, 0.2]
+    rollout = Rollout(builder, device, 20, references=references)
+    rollout.check("state.joint_q", "state.joint_qd", "model.body_mass", "model.constraint_coefficients")
+    assert rollout.acted.all()
+
+
+@pytest.mark.parametrize("references", ["start", "end"])
+def test_dry_friction_by_reference(references, device):
+    """One joint slips and the other creeps; where the former turned round, the slope would jump."""
+    given = {"friction_solref": (0.05, 1.0), "friction_solimp": SOFT["solimp"], "damping": 0.2}
+    builder = chain(friction=[0.4, 3.0], **given)
+    builder.joint_q[:] = [0.9, 0.1]
+    builder.joint_qd[:] = [2.0, 0.0]
+    rollout = Rollout(builder, device, 12, references=references)
+    names = ("state.joint_q", "state.joint_qd", "model.joint_friction", "model.body_mass")
+    rollout.check(*names, "model.joint_damping")
     assert rollout.acted.all()
 
 

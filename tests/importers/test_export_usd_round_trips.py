@@ -167,6 +167,7 @@ def test_pairs_and_constraints_come_back(tmp_path):
     assert touching(twins.again, theirs) == touching(twins.model, ours)
     twins = Twins(looped(), tmp_path / "loops.usda")
     order = [twins.again.constraint_key.index(twins.report.constraints[i][0]) for i in range(3)]
-    for name in ("X_p", "X_c", "coefficients", "enabled", "recovery_time", "type"):
+    names = ("X_p", "X_c", "coefficients", "enabled", "recovery_time", "type")
+    for name in (*names, "solref", "solimp", "torque_scale"):
         ours, theirs = (getattr(m, f"constraint_{name}").numpy() for m in (twins.model, twins.again))
         np.testing.assert_allclose(theirs[order], ours, atol=1.0e-6, err_msg=name)

@@ -156,9 +156,9 @@ def test_names_defaults_and_switches():
     assert report.constraints == {"pin": 1, "glue": 2}
     assert builder.constraint_key == ["constraint_0", "pin", "glue"]
     assert builder.constraint_enabled == [1, 0, 1]
-    assert builder.constraint_recovery_time == [0.0, 0.002, 0.1]
-    remarks = [entry for entry in report.of_kind("approximated") if "solref" in entry.message]
-    assert [entry.element for entry in remarks] == ["connect name='pin'", "weld name='glue'"]
+    assert builder.constraint_solref == [(0.0, 0.0), (0.002, 1.0), (0.1, 1.0)]
+    assert builder.constraint_solimp[1:] == [(0.9999, 0.9999, 0.001, 0.5, 2.0)] * 2
+    assert not [entry for entry in report.entries if "solref" in entry.message]
     off = text.replace('integrator="implicitfast"/>', '><flag equality="disable"/></option>')
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     parse_mjcf(off, builder, floating=None, strict=True)

@@ -65,6 +65,15 @@ PULL = "rel newton:targets = </j>\nfloat newton:kp = 3\n"
 MIMIC = {"k_schemas": "NewtonMimicAPI", "k": "rel newton:mimicJoint = </j>\n"}
 GEARED = {"k_schemas": "PhysxMimicJointAPI:rotY", "k": "rel physxMimicJoint:rotY:referenceJoint = </j>\n"}
 EQUAL = {"k_schemas": "MjcEqualityJointAPI", "k": "rel mjc:target = </j>\n"}
+GLUE = {
+    "more": prim(
+        "PhysicsFixedJoint",
+        "glue",
+        "MjcEqualityWeldAPI",
+        inside="rel physics:body0 = </b>\nrel physics:body1 = </c>\n"
+        "bool physics:excludeFromArticulation = 1\npoint3f physics:localPos0 = (0, 0, 4)\n",
+    )
+}
 LIMIT = "uniform double[] mjc:solreflimit = [0.05, 1]\n"
 SPRING = "uniform double mjc:stiffness = 2\n"
 TARGET = "rel mjc:target = </j>\n"
@@ -147,6 +156,8 @@ EFFECTS = {
     "mjc:springref": ({"j": SPRING}, "j", "double", "9"),
     "mjc:solreflimit": ({}, "j", "double[]", "[0.05, 1]"),
     "mjc:solimplimit": ({}, "j", "double[]", "[0.5, 0.6, 0.01]"),
+    "mjc:solreffriction": ({}, "j", "double[]", "[0.05, 1]"),
+    "mjc:solimpfriction": ({}, "j", "double[]", "[0.5, 0.6, 0.01]"),
     "mjc:actuatorfrcrange:max": ({"j": "double mjc:actuatorfrcrange:min = -1\n"}, "j", "double", "3"),
     "mjc:actuatorfrcrange:min": ({"j": "double mjc:actuatorfrcrange:max = 1\n"}, "j", "double", "-3"),
     "mjc:actuatorfrclimited": ({"j": "double mjc:actuatorfrcrange:max = 3\n"}, "j", "token", '"false"'),
@@ -169,6 +180,7 @@ EFFECTS = {
     "mjc:coef2": (EQUAL, "k", "double", "0.3"),
     "mjc:coef3": (EQUAL, "k", "double", "0.3"),
     "mjc:coef4": (EQUAL, "k", "double", "0.3"),
+    "mjc:torqueScale": (GLUE, None, "double", "0.3"),
 }  # fmt: skip
 """What is around each attribute that is read, where it stands (None: in an actuator), type and value."""
 
@@ -638,6 +650,23 @@ def test_equalities_count_from_the_start():
     x, x0 = 0.7, np.pi / 6
     coefficients = builder.constraint_coefficients[index]
     assert np.polynomial.Polynomial(coefficients)(x) == pytest.approx(2 * (x - x0) + (x - x0) ** 2, abs=1e-6)
+
+
+def test_equalities_give_way():
+    """solref and solimp of a weld and of a coupling; a solimp out of range is told with prim and value."""
+    softness = "double[] mjc:solref = [0.1, 0.5]\ndouble[] mjc:solimp = [0.5, 1.5, -1, 0.5, 0.2]\n"
+    glue = GLUE["more"].rsplit("}", 1)[0] + softness + "}\n"
+    equal = EQUAL | {"k": EQUAL["k"] + softness}
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with pytest.warns(
+        newtonsim.UnsupportedElementWarning, match=r"'mjc:solimp' is out of range: 0\.5 1\.5 -1"
+    ):
+        result = parse_usd(stage_of(scene(more=glue, **equal)), builder)
+    assert builder.constraint_solref == [(0.1, 0.5)] * 2
+    assert builder.constraint_solimp == [(0.5, 1.0, 0.0, 0.5, 1.0)] * 2
+    mended = result["report"].of_kind("mended")
+    assert sorted(entry.element for entry in mended) == ["/glue", "/k"]
+    assert all("0.5 1 0 0.5 1 is taken" in entry.message for entry in mended)
 
 
 def test_initial_velocities_of_axes():

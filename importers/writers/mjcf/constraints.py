@@ -80,7 +80,9 @@ class ConstraintWriter:
 
     def _common(self, constraint: ConstraintRecord) -> dict[str, str]:
         attributes = {} if constraint.enabled else {"active": "false"}
-        if constraint.recovery_time > 0.0:
+        if constraint.solref.any():
+            attributes |= {"solref": numbers(constraint.solref), "solimp": numbers(constraint.solimp)}
+        elif constraint.recovery_time > 0.0:
             attributes["solref"] = numbers([constraint.recovery_time, 1.0])
         return attributes
 
@@ -104,7 +106,10 @@ class ConstraintWriter:
         if offset.any():
             name = self.names.unique(f"{name}_axis")
         ends = self._ends(constraint, offset, name)
-        element(self._section("equality"), tag, {"name": name, **ends, **self._common(constraint)})
+        attributes = {"name": name, **ends, **self._common(constraint)}
+        if tag == "weld" and constraint.torque_scale != 1.0:
+            attributes["torquescale"] = number(constraint.torque_scale)
+        element(self._section("equality"), tag, attributes)
         return name
 
     def _coupling(self, constraint: ConstraintRecord) -> list[str]:

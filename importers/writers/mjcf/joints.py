@@ -69,6 +69,8 @@ def _axis_attributes(axis: AxisRecord) -> dict[str, str]:
     if axis.limit_solref.any():
         attributes |= {"solreflimit": numbers(axis.limit_solref), "solimplimit": numbers(axis.limit_solimp)}
         attributes["margin"] = number(axis.limit_margin)
+    if axis.friction_solref.any() and axis.friction != 0.0:
+        attributes |= _dry(axis.friction_solref, axis.friction_solimp)
     if axis.stiffness != 0.0:
         attributes |= {"stiffness": number(axis.stiffness), "springref": number(axis.spring_ref)}
     return attributes | _passive(axis.damping, axis.friction, axis.armature)
@@ -79,12 +81,19 @@ def _passive(damping: float, friction: float, armature: float) -> dict[str, str]
     return {name: number(value) for name, value in values.items() if value != 0.0}
 
 
+def _dry(solref: np.ndarray, solimp: np.ndarray) -> dict[str, str]:
+    return {"solreffriction": numbers(solref), "solimpfriction": numbers(solimp)}
+
+
 def _common_passive(joint: JointRecord, report: ExportReport) -> dict[str, str]:
     """Passive terms of a joint without axes; MJCF has one number for all its degrees of freedom."""
     rows = (joint.damping, joint.friction, joint.armature)
     if any(np.ptp(row) > 0.0 for row in rows):
         report.approximated(joint.key, "damping, friction and armature that differ by direction are averaged")
-    return _passive(*(float(row.mean()) for row in rows))
+    attributes = _passive(*(float(row.mean()) for row in rows))
+    if joint.friction_solref.any() and "frictionloss" in attributes:
+        attributes |= _dry(joint.friction_solref[0], joint.friction_solimp[0])
+    return attributes
 
 
 def _ball(joint: JointRecord, name: str, report: ExportReport) -> dict[str, str]:

@@ -60,6 +60,11 @@ class ConstraintWriter:
                 attributes.set_number(prim, "maxForce", constraint.max_force)
             if constraint.recovery_time > 0.0:
                 attributes.set_number(prim, "recoveryTime", constraint.recovery_time)
+            if constraint.solref.any():
+                attributes.set_numbers(prim, "solref", constraint.solref)
+                attributes.set_numbers(prim, "solimp", constraint.solimp)
+            if constraint.torque_scale != 1.0:
+                attributes.set_number(prim, "torqueScale", constraint.torque_scale)
 
     def _joint(self, path: Sdf.Path, constraint: ConstraintRecord) -> Usd.Prim:
         linear, angular = constraint.linear, constraint.angular

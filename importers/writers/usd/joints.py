@@ -10,6 +10,7 @@ from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_between, qua
 from newtonsim.importers.files.usd_names import (
     DOF_ATTRIBUTES,
     DRIVE_ATTRIBUTES,
+    FRICTION_ATTRIBUTES,
     PASSIVE_ATTRIBUTES,
     REFERENCE_ATTRIBUTES,
 )
@@ -192,6 +193,9 @@ class JointWriter:
             values = getattr(joint, field)
             if len(values):
                 attributes.set_numbers(prim, field, values)
+        if joint.friction_solref.any():
+            for field, (name, _) in FRICTION_ATTRIBUTES.items():
+                attributes.set_numbers(prim, name, getattr(joint, field).reshape(-1))
         if any(axis.limit_solref.any() for axis in joint.axes):
             _write_references(prim, joint.axes)
         if joint.axes:

@@ -232,7 +232,7 @@ def contact_lagrangian(
     bend = contact_bend(frame * part, g.distance, rows.impact[c][0], rows.soft[c], s)
     target = wanted_velocity(g.distance, approach_start, rate, soft, pushes[c], rows.push_share[c], s)
     if soft == CONTACT_REFERENCE:
-        reference = contact_reference(s0, s1, b0, b1, g.distance, approach_start, s.dt, law)
+        reference = contact_reference(s0, s1, b0, b1, g.distance, approach_start, law, s)
         target = reference.target
         softness = reference.softness
     slip_before = wp.vec3(0.0, 0.0, 0.0)

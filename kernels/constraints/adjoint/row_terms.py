@@ -12,8 +12,8 @@ Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py,
     solvers/featherstone/step_adjoint.py
 Reads: BodyStateView, BodyView, ConstraintSettings, DofRowView, DriveView, JointView, KinematicsView,
-    LimitView, LoopView, PairRowView, TreeView, V_end, V_multiplier, 14 arrays
-Writes: body_q, body_qd, out, total
+    LimitView, LoopView, PairRowView, TreeView, V_end, V_multiplier, V_start, 15 arrays
+Writes: body_q, body_qd, out, sums, total
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -28,6 +28,8 @@ from newtonsim.kernels.constraints.dof_rows import (
     LimitView,
     drive_rate,
     drive_velocity,
+    friction_reference,
+    has_friction_reference,
     has_reference,
     limit_reference,
     limit_softness,
@@ -40,13 +42,22 @@ from newtonsim.kernels.constraints.pair_rows import (
     PAIR_ROTATION,
     PAIR_TENDON,
     LoopView,
+    PairFrames,
     PairRowView,
+    RowMeasure,
     body_motion,
+    coupling_share,
     equality_speed,
+    has_loop_reference,
+    loop_reference,
+    loop_violation,
+    measure_reference,
     measure_row,
     pair_frames,
+    pushed_at,
     recovery_rate,
     row_interval,
+    row_sums,
 )
 from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose
 from newtonsim.kernels.trees.point_motion import BodyStateView
@@ -144,7 +155,7 @@ def dof_lagrangian(
         if has_reference(a, limit):
             below = x - limit.lower[a]
             above = limit.upper[a] - x
-            reference = limit_reference(d, a, below, above, s.dt, limit)
+            reference = limit_reference(d, a, below, above, limit, s)
             softness = 0.0
             target = -wp.sign(p) * top
             if wp.min(below, above) < limit.margin[a]:
@@ -156,6 +167,10 @@ def dof_lagrangian(
         rate = drive_rate(drive, a, s.dt)
         velocity = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
         out[r] = m * (p / (s.dt * rate) - velocity)
+    elif kind == ROW_FRICTION:
+        if has_friction_reference(d, limit):
+            reference = friction_reference(d, limit, s)
+            out[r] = m * (reference.softness * p - reference.target)
 
 
 @wp.func
@@ -199,6 +214,26 @@ def velocity_of(
 
 
 @wp.func
+def rate_in(
+    f: PairFrames,
+    x0: wp.vec3,
+    x1: wp.vec3,
+    row: RowMeasure,
+    V: wp.array(dtype=wp.spatial_vector),
+    share: float,
+    tree: TreeView,
+    kin: KinematicsView,
+    bodies: BodyStateView,
+) -> float:
+    """Rate of a row that pushes body 0 at x0 and body 1 at x1, in a field of velocities V, see `spin_of`."""
+    spin = spin_of(f.b1, tree, V, bodies.qd, share) - spin_of(f.b0, tree, V, bodies.qd, share)
+    speed = velocity_of(f.b1, x1, tree, kin, V, bodies, share) - velocity_of(
+        f.b0, x0, tree, kin, V, bodies, share
+    )
+    return wp.dot(row.force, speed) + wp.dot(row.torque, spin)
+
+
+@wp.func
 def body_row_terms(
     r: int,
     holds: bool,
@@ -212,6 +247,8 @@ def body_row_terms(
     bodies: BodyStateView,
     V_multiplier: wp.array(dtype=wp.spatial_vector),
     V_end: wp.array(dtype=wp.spatial_vector),
+    V_start: wp.array(dtype=wp.spatial_vector),
+    sums: wp.array(dtype=wp.vec2),
     loop: LoopView,
     s: ConstraintSettings,
     rows: PairRowView,
@@ -219,25 +256,27 @@ def body_row_terms(
     """Terms of a row between bodies."""
     kind = rows.kind[r]
     c = rows.constraint[r]
+    asks = has_loop_reference(kind, c, loop)
     f = pair_frames(r, joint, loop, rows)
     m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
     m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
     row = measure_row(kind, m0, m1, rows.axis0[r], rows.axis1[r])
-    turn = spin_of(f.b1, tree, V_multiplier, bodies.qd, 0.0) - spin_of(
-        f.b0, tree, V_multiplier, bodies.qd, 0.0
-    )
-    move = velocity_of(f.b1, m1.x, tree, kin, V_multiplier, bodies, 0.0) - velocity_of(
-        f.b0, m1.x, tree, kin, V_multiplier, bodies, 0.0
-    )
-    total = -p * (wp.dot(row.force, move) + wp.dot(row.torque, turn))
-    bend = 0.5 * s.dt * row.curvature
+    x0 = pushed_at(asks, m0, m1)
+    if asks:
+        row = measure_reference(kind, m0, m1, rows.axis0[r])
+    total = -p * rate_in(f, x0, m1.x, row, V_multiplier, 0.0, tree, kin, bodies)
+    bend = wp.where(asks, 0.0, 0.5 * s.dt * row.curvature)
     if holds:
-        spin = spin_of(f.b1, tree, V_end, bodies.qd, 1.0) - spin_of(f.b0, tree, V_end, bodies.qd, 1.0)
-        speed = velocity_of(f.b1, m1.x, tree, kin, V_end, bodies, 1.0) - velocity_of(
-            f.b0, m1.x, tree, kin, V_end, bodies, 1.0
-        )
-        total += m * (wp.dot(row.force, speed) + wp.dot(row.torque, spin) + bend)
-        if kind <= PAIR_ROTATION:
+        total += m * (rate_in(f, x0, m1.x, row, V_end, 1.0, tree, kin, bodies) + bend)
+        if asks:
+            rate_start = rate_in(f, x0, m1.x, row, V_start, 1.0, tree, kin, bodies)
+            violation = loop_violation(c, m0, m1, loop)
+            share = float(1.0)
+            if s.late == 1:
+                share = sums[r][1] / sums[r][0]
+            reference = loop_reference(kind, c, row, rate_start, violation, share, loop, s)
+            total += m * (reference.softness * p - reference.target)
+        elif kind <= PAIR_ROTATION:
             compliance = loop.angular_compliance[c]
             if kind == PAIR_OFFSET:
                 compliance = loop.linear_compliance[c]
@@ -250,6 +289,34 @@ def body_row_terms(
             else:
                 total += m * limit_speed(interval[1] - row.value, s)
     return total
+
+
+@wp.kernel
+def weigh_rows(
+    first: int,
+    tree: TreeView,
+    joint: JointView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+    bodies: BodyStateView,
+    loop: LoopView,
+    rows: PairRowView,
+    sums: wp.array(dtype=wp.vec2),
+):
+    """One thread per row: `row_sums` of rows by reference, before `pair_lagrangian` divides them.
+
+    Reverse mode forgets what a loop has summed, but not what an array holds.
+    """
+    r = first + wp.tid()
+    kind = rows.kind[r]
+    c = rows.constraint[r]
+    if kind <= PAIR_ROTATION and has_loop_reference(kind, c, loop):
+        f = pair_frames(r, joint, loop, rows)
+        m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
+        m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
+        row = measure_reference(kind, m0, m1, rows.axis0[r])
+        sums[r] = row_sums(f, m0.x, m1.x, row, tree, kin, loop)
 
 
 @wp.func
@@ -288,7 +355,17 @@ def coupling_terms(
     slope = c1 + x * (2.0 * c2 + x * (3.0 * c3 + x * 4.0 * c4))
     curvature = -(2.0 * c2 + x * (6.0 * c3 + x * 12.0 * c4)) * speed * speed
     total = p * slope * other
-    if holds:
+    asks = has_loop_reference(PAIR_COUPLING, c, loop)
+    if holds and asks:
+        rate_start = loop.qd[leaf[0]]
+        if leaf[1] >= 0:
+            rate_start -= slope * loop.qd[leaf[1]]
+        row = RowMeasure()
+        row.value = value
+        share = coupling_share(leaf, slope, loop, s)
+        reference = loop_reference(PAIR_COUPLING, c, row, rate_start, value, share, loop, s)
+        total += m * (-slope * rate_end + reference.softness * p - reference.target)
+    if holds and not asks:
         rate = recovery_rate(c, loop, s)
         total += m * (-slope * rate_end + loop.linear_compliance[c] * rate / s.dt * p)
         total += m * (0.5 * s.dt * curvature - equality_speed(value, rate, s))
@@ -306,6 +383,8 @@ def pair_lagrangian(
     bodies: BodyStateView,
     V_multiplier: wp.array(dtype=wp.spatial_vector),
     V_end: wp.array(dtype=wp.spatial_vector),
+    V_start: wp.array(dtype=wp.spatial_vector),
+    sums: wp.array(dtype=wp.vec2),
     q: wp.array(dtype=float),
     qd: wp.array(dtype=float),
     lambda_: wp.array(dtype=float),
@@ -345,6 +424,8 @@ def pair_lagrangian(
             bodies,
             V_multiplier,
             V_end,
+            V_start,
+            sums,
             loop,
             s,
             rows,
