@@ -139,12 +139,12 @@ SCENES = {
     "card_house": Scene(scenes.card_house, 10.0, (0.55, -1.05, 0.5), (0.0, 0.0, 0.14)),
     "arch": Scene(scenes.arch, 10.0, (0.9, -2.1, 0.9), (0.0, 0.0, 0.28)),
     "dominoes": Scene(scenes.domino_row, 1.9, (-0.7, -1.5, 0.9), (1.6, 0.0, 0.0), 34.0),
-    "cradle": Scene(scenes.newtons_cradle, 0.7, (0.45, -1.9, 0.55), (0.1, 0.0, 0.3)),
+    "cradle": Scene(scenes.newtons_cradle, 0.7, (0.45, -1.9, 0.55), (0.1, 0.0, 0.3), 20.0),
     "four_bar": Scene(scenes.four_bar, 5.1, (0.7, -2.2, 1.2), (0.25, 0.0, 0.6), 26.0),
     "ball_pit": Scene(scenes.ball_pit, 5.0, (1.6, -2.3, 2.3), (0.0, 0.0, 0.3), hidden=(2, 3)),
-    "bolt_hull": Scene(scenes.bolt_in_box, 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)),
+    "bolt_hull": Scene(scenes.bolt_in_box, 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03), 33.0),
     "bolt_concave": Scene(
-        functools.partial(scenes.bolt_in_box, convex=False), 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03)
+        functools.partial(scenes.bolt_in_box, convex=False), 5.0, (0.25, -0.42, 0.42), (0.0, 0.0, 0.03), 33.0
     ),
     "humanoid": Scene(scenes.humanoid_on_terrain, 8.0, (0.9, -3.0, 1.6), (-0.4, 0.0, 0.0), 24.0),
     "gripper_soft_ball": Scene(

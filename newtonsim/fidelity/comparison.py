@@ -67,7 +67,7 @@ class Comparison:
         path: The file.
         oracle: Name of the engine.
         items: What was compared.
-        remarks: What the importer mended, approximates or does not model, which may be why something differs.
+        remarks: What the importer repaired, approximates or does not model: possible causes of a difference.
     """
 
     path: str

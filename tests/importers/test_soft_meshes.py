@@ -233,7 +233,7 @@ BROKEN = {
     "h.vtk": (VTK.format(**GOOD).replace("POINTS 4", "POINTS 400000000"), "1200000000 numbers are announced"),
     "i.vtk": (VTK.format(points=GOOD["points"], cells="CELLS 1 5\n4 0 1 2 3"), "CELLS without CELL_TYPES"),
     "a.msh": (MSH.format(version="3.0", nodes=NODES, rows="1 4 0 1 2 30 4"), "MeshFormat.*version 3.0"),
-    "b.msh": (MSH.format(version="2.2", nodes=NODES, rows="1 4 0 1 2 3 4"), "Elements.*node 3, which is not"),
+    "b.msh": (MSH.format(version="2.2", nodes=NODES, rows="1 4 0 1 2 3 4"), "node 3, which does not exist"),
     "c.msh": (MSH.format(version="2.2", nodes=NODES, rows="1 99 0 1 2 3 4"), "Elements.*type 99"),
     "d.msh": (MSH.format(version="2.2", nodes="1 0 0 0", rows=""), "Nodes.*announced"),
     "e.msh": ("\x04\x00\x00\x00", "does not start with"),

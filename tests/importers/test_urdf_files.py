@@ -117,7 +117,7 @@ def test_broken_meshes_are_typed_errors(block, content, suffix):
     (folder / f"bad.{suffix}").write_bytes(content)
     with pytest.raises(ImportFileError, match="bad"):
         load(folder, f"../meshes/bad.{suffix}", strict=True)
-    with pytest.warns(newtonsim.UnsupportedElementWarning, match="mended.*bad.*the shape is left out"):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="repaired.*bad.*the shape is left out"):
         assert not load(folder, f"../meshes/bad.{suffix}").shape_count
 
 

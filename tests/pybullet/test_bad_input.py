@@ -281,10 +281,10 @@ def test_numbers_that_single_precision_cannot_hold_are_refused(client):
     ball = compat.createCollisionShape(p.GEOM_SPHERE, radius=1e6, **at)
     giant = compat.createMultiBody(1.0, ball, -1, [1e7, 0, 0], **at)
     refused = {
-        "mass has to be 0 or from": [{"mass": 1e21}, {"mass": 1e-19}],
-        "localInertiaDiagonal has to be 0 or from": [{"localInertiaDiagonal": [1.0, 1.0, 1e31]}],
-        "lateralFriction has to be 0 or from": [{"lateralFriction": 1e21}],
-        "jointDamping has to be 0 or from": [{"jointDamping": 1e21}],
+        "mass must be 0 or from": [{"mass": 1e21}, {"mass": 1e-19}],
+        "localInertiaDiagonal must be 0 or from": [{"localInertiaDiagonal": [1.0, 1.0, 1e31]}],
+        "lateralFriction must be 0 or from": [{"lateralFriction": 1e21}],
+        "jointDamping must be 0 or from": [{"jointDamping": 1e21}],
     }
     for message, cases in refused.items():
         for wrong in cases:

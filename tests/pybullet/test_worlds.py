@@ -472,7 +472,7 @@ def test_what_is_no_number_is_named(sim):
         with pytest.raises(p.error, match="mass is not a number"):
             sim.changeDynamics(sim.box, -1, mass=value)
     for name, value in (("mass", np.inf), ("localInertiaDiagonal", [1.0, np.nan, 1.0])):
-        with pytest.raises(p.error, match=f"{name} has to be finite"):
+        with pytest.raises(p.error, match=f"{name} must be finite"):
             sim.changeDynamics(sim.box, -1, **{name: value})
 
 

@@ -57,7 +57,7 @@ def disturbed_run(folder: pathlib.Path) -> tuple[learn.Training, list[dict[str, 
         return Witness(dataclasses.replace(plan, make=mortal), 2)
 
     training = learn.Training(RUN, folder / "ray", "cpu", make_workers)
-    with pytest.warns(RuntimeWarning, match=r"worker [01] of 2 was lost; .* collected iteration 3 anew"):
+    with pytest.warns(RuntimeWarning, match=r"worker [01] of 2 was lost; .* collected iteration 3 again"):
         told = [training.step() for _ in range(RUN.settings.iterations)]
     training.finish()
     return training, told
