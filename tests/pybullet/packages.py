@@ -18,7 +18,7 @@ import numpy as np
 PACKAGES = ("panda_gym", "pybullet_envs_gymnasium")
 LEFT_OUT = ("Dense", "Joints", "DeepMimic")
 """Variants of the same scenes, and what needs files of other packages."""
-STEPS, SEEDS = 100, 5
+STEPS, SEEDS = 100, 10
 TOLERANCES = (1.0e-3, 1.0e-2)
 
 
