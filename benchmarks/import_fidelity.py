@@ -375,7 +375,8 @@ ORACLE = """## Masses, inertia, forces, frames, motion
 inertias to 1e-4, M(q) to 1e-4, bias forces to 1e-3, frames to 1e-5 m and 1e-4 rad in four random states, and
 for MJCF a second of motion without contacts to 1 mm at the file's time step, under a tenth of the largest
 controls. Both sides solve the constraints together with implicit damping and springs: MuJoCo's integrator
-`discrete`, and `FeatherstoneSolver(coriolis="start", references="end")`.
+`discrete`, and `FeatherstoneSolver(coriolis="start", references="end")`. Motions were measured later than the
+other columns.
 
 """
 
