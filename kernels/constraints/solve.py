@@ -274,6 +274,7 @@ def solve_by_sweeps(
     sweeps = int(0)
     hopeless = bool(False)
     anew = bool(False)
+    shared = bool(False)
     while sweeps < s.sweeps and change > s.tolerance and not hopeless:
         earlier = before
         before = change
@@ -287,8 +288,14 @@ def solve_by_sweeps(
             anew = sweeps == 1 and warm and start_anew(team, rows, islands, k, z_free, laws, z)
             if anew:
                 change = float(s.tolerance + 1.0)
-        if sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE:
-            even_out(team, tree, rows, contacts, islands, k, depth, laws, z)
+        uneven = sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE
+        solved = change <= s.tolerance and not shared
+        if solved:
+            # what is solved may yet bear its load unevenly
+            shared = True
+            uneven = uneven or is_articulated(tree, islands, k)
+        if uneven and even_out(team, tree, rows, contacts, islands, k, depth, solved, laws, z):
+            change = float(s.tolerance + 1.0)
         if sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
             rate = wp.sqrt(change / earlier)
             hopeless = change * wp.pow(rate, float(s.sweeps - sweeps)) > s.tolerance
