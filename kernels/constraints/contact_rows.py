@@ -62,6 +62,10 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
+# softness of contacts that push articulated bodies apart faster than the second, over their weight and that
+# speed [s/m]: of pushes that contradict each other none gives its bodies more than one over it [m/s]
+PUSHED_SOFTNESS = wp.constant(1.0e-2)
+SLOW_PUSH = wp.constant(0.01)  # [m/s]
 # what a contact is: rigid, spring and damper of materials, softened over the width of the settings, or by
 # reference
 CONTACT_RIGID = wp.constant(0)
@@ -527,6 +531,9 @@ def aim_contact(
         target.closing = 0.0
         target.rebound = 0.0
         target.moving = 0.0
+    if soft == CONTACT_RIGID and target.closing > SLOW_PUSH:
+        yielding = PUSHED_SOFTNESS * rows.weight[c][0] * target.closing
+        rows.softness[c] = wp.max(rows.softness[c], yielding)
     rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - bend - moved
     rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
     rows.first_impact[c] = target.impact

@@ -246,8 +246,8 @@ def end_of_group(
 ) -> int:
     """Where the contacts from place i of an island on end that share a load as between two rigid bodies.
 
-    They are those of a manifold, and if the first one is `rooted`, those of all links that bear the same root,
-    like wheels.
+    They are those of a manifold, and if the first one is `rooted`, those of all links that bear the same
+    root, like wheels.
     """
     first = islands.contact[i]
     normal = contacts.normal[first]
