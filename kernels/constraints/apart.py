@@ -27,6 +27,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # least share of its impulse that a contact has where bodies move apart
 STILL_PRESSES = wp.constant(1.0e-3)
+# steps in which something was wedged in that are told
+LONG_WEDGED = wp.constant(12)
 # most sweeps that find how penetrations are removed
 APART_SWEEPS = wp.constant(10)
 # share of the impulse of a wedged contact that the next step starts from
@@ -265,12 +267,16 @@ def find_wedged(
     rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, w: int, unsolved: wp.ref[UnsolvedView]
 ):
     """Note a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
+    found = int(0)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
         if is_stuck(rows, c):
             unsolved.wedged[w] = rows.contact.leaf[c] + wp.vec2i(1, 1)
-            unsolved.any_wedged[0] = 1
+            found = 1
+    unsolved.wedged_steps[w] = unsolved.wedged_steps[w] + found
+    if unsolved.wedged_steps[w] >= LONG_WEDGED:
+        unsolved.any_wedged[0] = 1
 
 
 @wp.func

@@ -18,7 +18,13 @@ Writes: LawView, RowsView
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
-from newtonsim.kernels.constraints.contact_rows import CONTACT_RIGID, CONTACT_SMOOTH, SLOW_PUSH, spin_width
+from newtonsim.kernels.constraints.contact_rows import (
+    CONTACT_RIGID,
+    CONTACT_SMOOTH,
+    PUSHED_SOFTNESS,
+    SLOW_PUSH,
+    spin_width,
+)
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.constraints.smoothing import friction_matrix, friction_per_slip, friction_slope
@@ -334,10 +340,10 @@ def is_wedged(rows: wp.ref[RowsView], c: int, push: float, lacks: float, impulse
 
 @wp.func
 def is_stuck(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if contact c is to push articulated bodies apart, and its softness takes most of the push."""
-    push = rows.contact.impact[c][1]
-    lacks = rows.contact.softness[c] * rows.contact.impulse[c][0]
-    return rows.contact.soft[c] == CONTACT_RIGID and push > SLOW_PUSH and lacks > WEDGED * push
+    """True if contact c is to push articulated bodies apart, and its impulse far exceeds what that takes."""
+    speed = rows.contact.delassus[c][0] * rows.contact.impulse[c][0]
+    strained = PUSHED_SOFTNESS * speed > WEDGED
+    return rows.contact.soft[c] == CONTACT_RIGID and rows.contact.impact[c][1] > SLOW_PUSH and strained
 
 
 @wp.func

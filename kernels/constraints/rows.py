@@ -50,4 +50,5 @@ class UnsolvedView:
     worst: wp.array(dtype=float)  # (W) largest residual of them [m/s or rad/s]
     any: wp.array(dtype=int)  # (1) 1 once there was one; threads write nothing else there
     wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a contact that was wedged in, plus 1, or zeros
-    any_wedged: wp.array(dtype=int)  # (1) 1 once there was one
+    wedged_steps: wp.array(dtype=int)  # (W) islands with such a contact, summed over all steps
+    any_wedged: wp.array(dtype=int)  # (1) 1 once that was so in `apart.LONG_WEDGED` of a world

@@ -36,6 +36,7 @@ class UnsolvedSteps:
         self.view.worst = zeros(worlds, dtype=float, device=device)
         self.view.any = zeros(1, dtype=int, device=device)
         self.view.wedged = zeros(worlds, dtype=wp.vec2i, device=device)
+        self.view.wedged_steps = zeros(worlds, dtype=int, device=device)
         self.view.any_wedged = zeros(1, dtype=int, device=device)
         # on the CPU the arrays are read without a copy, which is cheap enough for every step
         flags = (self.view.any, self.view.any_wedged)
@@ -55,9 +56,9 @@ class UnsolvedSteps:
                 warn(contacts)
 
     def _warn_of_wedges(self, _: Contacts) -> None:
-        """Warn with the bodies of the first world with any."""
+        """Warn with the bodies of the world in which it lasted longest."""
         wedged = self.view.wedged.numpy()
-        world = int(np.argmax(wedged.max(axis=1) > 0))
+        world = int(np.argmax(self.view.wedged_steps.numpy()))
         owner = topology_of(self.model).view.dof_body.numpy()
         names = " and ".join(f"body '{self.model.body_key[owner[dof - 1]]}'" for dof in wedged[world] if dof)
         warnings.warn(

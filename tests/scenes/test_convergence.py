@@ -62,7 +62,7 @@ def test_what_is_wedged_in_stays_bounded_and_is_named(device: str):
     run = SceneRun(wedged_robot(), device)
     start, solve = run.energy(), run.solver.constraints
     with pytest.warns(RuntimeWarning, match="body 'chassis' cannot be pushed out of an overlap"):
-        run.step()
+        run.step(12)
     for _ in range(STEPS_PER_SECOND // 2):
         run.step()
         assert solve.residual.numpy().max() <= PROMISED
