@@ -7,18 +7,19 @@ one factorization; where sweeps did, some more sweeps find it.
 Stage: constraints, after the solve of an island
 Called by: kernels/constraints/solve.py
 Reads: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, TreeView, apart, z
-Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, start, z_moving
+Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, UnsolvedView, start, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView, factorize, solve
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sync
 from newtonsim.kernels.constraints.chains import team_push_triple, triple_velocity
+from newtonsim.kernels.constraints.contact_rows import SLOW_PUSH
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
-from newtonsim.kernels.constraints.laws import SLOW_PUSH, WEDGED, LawView, contact_law, is_wedged
+from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_stuck, is_wedged
 from newtonsim.kernels.constraints.newton import NewtonView, assemble, parts_slowly, push_of
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView
 from newtonsim.kernels.constraints.sweeps import sweep_island
 from newtonsim.kernels.views.model import TreeView
 
@@ -26,6 +27,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # least share of its impulse that a contact has where bodies move apart
 STILL_PRESSES = wp.constant(1.0e-3)
+# steps in which something was wedged in that are told
+LONG_WEDGED = wp.constant(12)
 # most sweeps that find how penetrations are removed
 APART_SWEEPS = wp.constant(10)
 # share of the impulse of a wedged contact that the next step starts from
@@ -236,7 +239,6 @@ def choose_starts(
     swept: bool,
     moving: wp.ref[ImpulseView],
     start: wp.array(dtype=wp.vec3),
-    z: wp.array(dtype=float),
 ):
     """Choose the impulses of contacts that the next step starts from: as a rule, those of the solution.
 
@@ -257,12 +259,24 @@ def choose_starts(
                 more = EASED * wp.max(0.0, moving.contact[c][0] - p[0])
             if is_wedged(rows, c, push, lacks, p[0]):
                 share = EASED
-        elif rows.contact.impact[c][1] > SLOW_PUSH:
-            v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, z)
-            lacks = rows.contact.target[c][0] - v[0]
-            if is_wedged(rows, c, rows.contact.impact[c][1], lacks, p[0]):
-                share = EASED
         start[c] = share * (p + wp.vec3(more, 0.0, 0.0))
+
+
+@wp.func
+def find_wedged(
+    rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, w: int, unsolved: wp.ref[UnsolvedView]
+):
+    """Note a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
+    found = int(0)
+    touches = islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = islands.contact[i]
+        if is_stuck(rows, c):
+            unsolved.wedged[w] = rows.contact.leaf[c] + wp.vec2i(1, 1)
+            found = 1
+    unsolved.wedged_steps[w] = unsolved.wedged_steps[w] + found
+    if unsolved.wedged_steps[w] >= LONG_WEDGED:
+        unsolved.any_wedged[0] = 1
 
 
 @wp.func

@@ -62,7 +62,10 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
-SMALLEST_SKIN = wp.constant(1.0e-12)  # [m]
+# softness of contacts that push articulated bodies apart faster than the second, over their weight and that
+# speed [s/m]: of pushes that contradict each other none gives its bodies more than one over it [m/s]
+PUSHED_SOFTNESS = wp.constant(1.0e-2)
+SLOW_PUSH = wp.constant(0.01)  # [m/s]
 # what a contact is: rigid, spring and damper of materials, softened over the width of the settings, or by
 # reference
 CONTACT_RIGID = wp.constant(0)
@@ -76,6 +79,7 @@ class ContactRowView:
     """Three rows (normal, two tangents) per contact place; see `chains` for B and leaf."""
 
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
+    place: wp.array(dtype=wp.vec3)  # (C) where it acts, in the world [m]
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
     slip_width: wp.array(dtype=float)  # (C) slip over which friction is softened, 0 for Coulomb's [m/s]
@@ -307,13 +311,14 @@ def contact_bend(
     """What the mean velocity [m/s] at a contact has over that in the geometry at the start of the step.
 
     Along the normal this counts for what lies on each other, and not for impacts; softened contacts know no
-    such difference, and are to depend on the distance smoothly.
+    such difference, and are to depend on the distance smoothly. All points of a face that count as closed
+    have all of it, however far from each other their gaps are: they then want velocities that a rigid body
+    can have, and none is relieved of its load by wanting less than the others.
     """
     bend = 0.5 * s.dt * acceleration
     if soft != CONTACT_SMOOTH:
-        # all of it on what touches, none of it where the skin ends
-        share = wp.clamp((s.contact_skin - distance) / wp.max(s.contact_skin, SMALLEST_SKIN), 0.0, 1.0)
-        if restitution > 0.0 or soft == CONTACT_REFERENCE:
+        share = float(1.0)
+        if distance >= s.contact_skin or restitution > 0.0 or soft == CONTACT_REFERENCE:
             share = 0.0
         bend = wp.vec3(share * bend[0], bend[1], bend[2])
     return bend
@@ -372,6 +377,7 @@ def fill_contact(
     rows.delassus[c] = delassus.diagonal
     rows.coupling[c] = delassus.coupling
     rows.leaf[c] = leaf
+    rows.place[c] = 0.5 * (place.x0 + place.x1)
 
 
 @wp.func
@@ -525,6 +531,9 @@ def aim_contact(
         target.closing = 0.0
         target.rebound = 0.0
         target.moving = 0.0
+    if soft == CONTACT_RIGID and target.closing > SLOW_PUSH:
+        yielding = PUSHED_SOFTNESS * rows.weight[c][0] * target.closing
+        rows.softness[c] = wp.max(rows.softness[c], yielding)
     rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - bend - moved
     rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
     rows.first_impact[c] = target.impact

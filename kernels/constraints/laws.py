@@ -18,18 +18,23 @@ Writes: LawView, RowsView
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
-from newtonsim.kernels.constraints.contact_rows import CONTACT_SMOOTH, spin_width
+from newtonsim.kernels.constraints.contact_rows import (
+    CONTACT_RIGID,
+    CONTACT_SMOOTH,
+    PUSHED_SOFTNESS,
+    SLOW_PUSH,
+    spin_width,
+)
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.constraints.smoothing import friction_matrix, friction_per_slip, friction_slope
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# regularisation of contacts, over the larger of their Delassus number and their bodies' inverse weight: most,
-# least, and least of those that push apart, which is impossible for what is wedged in
+# regularisation of contacts, over the larger of their Delassus number and their bodies' inverse weight: most
+# and least
 SOFT = wp.constant(1.0)
 STIFF = wp.constant(1.0e-5)
-PUSHING = wp.constant(1.0e-2)
 # regularisation of other rows over their Delassus number, most and least
 SOFT_ROW = wp.constant(1.0e-2)
 STIFF_ROW = wp.constant(1.0e-4)
@@ -47,11 +52,10 @@ ALLOWED_CHANGE = wp.constant(2.0e-3)
 ALLOWED_ROW = wp.constant(2.0e-5)
 ALLOWED_SHARE = wp.constant(2.0e-3)
 UNREST = wp.constant(0.1)
-# share of its push that a wedged contact lacks, slowest push that counts [m/s], and the speed that the
-# impulse of a wedged contact would give its bodies, over its push
+# share of its push that a wedged contact lacks, and the speed that the impulse of a wedged contact would give
+# its bodies, over its push
 WEDGED = wp.constant(0.5)
 STRAINED = wp.constant(100.0)
-SLOW_PUSH = wp.constant(0.01)
 SMALLEST_LOAD = wp.constant(1.0e-12)
 # times what may pass that a row lets pass where the rounds have to go on
 SINKING = wp.constant(2.0)
@@ -335,6 +339,14 @@ def is_wedged(rows: wp.ref[RowsView], c: int, push: float, lacks: float, impulse
 
 
 @wp.func
+def is_stuck(rows: wp.ref[RowsView], c: int) -> bool:
+    """True if contact c is to push articulated bodies apart, and its impulse far exceeds what that takes."""
+    speed = rows.contact.delassus[c][0] * rows.contact.impulse[c][0]
+    strained = PUSHED_SOFTNESS * speed > WEDGED
+    return rows.contact.soft[c] == CONTACT_RIGID and rows.contact.impact[c][1] > SLOW_PUSH and strained
+
+
+@wp.func
 def set_centres(
     team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
 ):
@@ -375,9 +387,9 @@ def move_centres(
     """Move the centres to the present impulses; returns what the regularisation around the last let pass.
 
     Their regularisation falls by `factor`, and further where more than `passing` [m/s or rad/s] passed: heavy
-    bodies do not sink into light ones. The centre of a wedged contact stays: its impulse would grow for ever.
-    What is `allowed` to pass, in the usual measure, is a share of a row's velocity, and more where contacts
-    of the island are fast and the first sweep changed much, by `at_start` [m/s or rad/s].
+    bodies do not sink into light ones. What is `allowed` to pass, in the usual measure, is a share of a row's
+    velocity, and more where contacts of the island are fast and the first sweep changed much, by `at_start`
+    [m/s or rad/s].
     """
     shift = Shift()
     # motors may be as fast as they like
@@ -408,9 +420,6 @@ def move_centres(
         R = laws.contact_R[c]
         change = rows.contact.impulse[c] - laws.centre.contact[c]
         passed = wp.max(R[0] * wp.abs(change[0]), R[1] * wp.max(wp.abs(change[1]), wp.abs(change[2])))
-        lacks = rows.contact.target[c][0] - laws.contact_v[c][0]
-        if is_wedged(rows, c, rows.contact.impact[c][1], lacks, rows.contact.impulse[c][0]):
-            continue
         shift.most = wp.max(shift.most, passed)
         speed = wp.max(wp.abs(laws.contact_v[c]))
         shift.excess = wp.max(shift.excess, passed - allowed * ALLOWED * speed)
@@ -418,10 +427,7 @@ def move_centres(
         laws.centre.contact[c] = rows.contact.impulse[c]
         if rows.spins == 1:
             laws.centre.spin[c] = rows.spin.impulse[c]
-        least = float(STIFF)
-        if rows.contact.impact[c][1] > SLOW_PUSH:
-            least = PUSHING
-        weight = least * rows.contact.weight[c]
+        weight = STIFF * rows.contact.weight[c]
         stiffer = wp.vec2(
             stiffen(R[0], weight[0], passed, passing, factor),
             stiffen(R[1], weight[1], passed, passing, factor),

@@ -40,3 +40,15 @@ class WorldDofsView:
 
     world_start: wp.array(dtype=int)  # (W + 1) first entry of each world in `dof`
     dof: wp.array(dtype=int)  # (D)
+
+
+@wp.struct
+class UnsolvedView:
+    """Steps that ended with a residual above what is promised, and what cannot be solved."""
+
+    steps: wp.array(dtype=int)  # (W) their number
+    worst: wp.array(dtype=float)  # (W) largest residual of them [m/s or rad/s]
+    any: wp.array(dtype=int)  # (1) 1 once there was one; threads write nothing else there
+    wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a contact that was wedged in, plus 1, or zeros
+    wedged_steps: wp.array(dtype=int)  # (W) islands with such a contact, summed over all steps
+    any_wedged: wp.array(dtype=int)  # (1) 1 once that was so in `apart.LONG_WEDGED` of a world

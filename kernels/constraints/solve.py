@@ -20,6 +20,7 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
     choose_starts,
+    find_wedged,
     keep_impulses,
     move_singles,
     solve_apart,
@@ -38,7 +39,7 @@ from newtonsim.kernels.constraints.laws import (
     soften,
 )
 from newtonsim.kernels.constraints.newton import NewtonView, fastest_row, find_reach, lay_out_rows, minimize
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
 from newtonsim.kernels.constraints.sweeps import apply_impulses, even_out, start_anew, sweep_island
 from newtonsim.kernels.views.model import TreeView
 
@@ -100,15 +101,6 @@ class SolveOptions:
     tolerance: float  # largest change of a velocity in the last sweep [m/s or rad/s]
     pyramidal: int  # 1: friction is bounded by pyramids
     keep: int  # 1: the impulses that remove penetrations are wanted, too
-
-
-@wp.struct
-class UnsolvedView:
-    """Steps that ended with a residual above what is promised."""
-
-    steps: wp.array(dtype=int)  # (W) their number
-    worst: wp.array(dtype=float)  # (W) largest residual of them [m/s or rad/s]
-    any: wp.array(dtype=int)  # (1) 1 once there was one; threads write nothing else there
 
 
 @wp.struct
@@ -274,6 +266,7 @@ def solve_by_sweeps(
     sweeps = int(0)
     hopeless = bool(False)
     anew = bool(False)
+    shared = bool(False)
     while sweeps < s.sweeps and change > s.tolerance and not hopeless:
         earlier = before
         before = change
@@ -287,8 +280,14 @@ def solve_by_sweeps(
             anew = sweeps == 1 and warm and start_anew(team, rows, islands, k, z_free, laws, z)
             if anew:
                 change = float(s.tolerance + 1.0)
-        if sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE:
-            even_out(team, tree, rows, contacts, islands, k, depth, laws, z)
+        uneven = sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE
+        solved = change <= s.tolerance and not shared
+        if solved:
+            # what is solved may yet bear its load unevenly
+            shared = True
+            uneven = uneven or is_articulated(tree, islands, k)
+        if uneven and even_out(team, tree, rows, contacts, islands, k, depth, solved, laws, z):
+            change = float(s.tolerance + 1.0)
         if sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
             rate = wp.sqrt(change / earlier)
             hopeless = change * wp.pow(rate, float(s.sweeps - sweeps)) > s.tolerance
@@ -474,6 +473,7 @@ def end_island(
     start: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
+    unsolved: wp.ref[UnsolvedView],
 ) -> int:
     """Find how the positions of a solved island move, and where the next step starts; returns its state."""
     pyramidal = s.pyramidal == 1
@@ -492,7 +492,9 @@ def end_island(
         copy_island(team, islands, k, z, z_moving)
         if has_impact or keep:
             keep_impulses(team, rows, islands, k, moving, z)
-    choose_starts(team, tree, rows, islands, k, depth, swept, moving, start, z)
+    choose_starts(team, tree, rows, islands, k, depth, swept, moving, start)
+    if team.lane == 0:
+        find_wedged(rows, islands, k, w, unsolved)
     return own
 
 
@@ -644,6 +646,7 @@ def solve_rows(
                 start,
                 z,
                 z_moving,
+                unsolved[0],
             )
             state = wp.max(state, own)
             if own == PUSHED and not has_impact and factorized:

@@ -18,11 +18,10 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
 from newtonsim.kernels.constraints.newton import NewtonView
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
 from newtonsim.kernels.constraints.solve import (
     SolveOptions,
     SolveReport,
-    UnsolvedView,
     add_report,
     begin_island,
     begin_world,
@@ -111,6 +110,7 @@ def sweep_rows(
                 start,
                 z,
                 z_moving,
+                unsolved[0],
             )
             state = wp.max(state, own)
             total = add_report(total, report)

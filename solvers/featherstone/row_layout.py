@@ -134,6 +134,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     count, device = collision_plan_of(model).contact_count, model.device
     rows = ContactRowView()
     rows.leaf = zeros(count, dtype=wp.vec2i, device=device)
+    rows.place = zeros(count, dtype=wp.vec3, device=device)
     rows.friction = zeros(count, dtype=float, device=device)
     rows.softness = zeros(count, dtype=float, device=device)
     rows.slip_width = zeros(count, dtype=float, device=device)

@@ -184,7 +184,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.default_control = model.control(clone_variables=False)
         self.adjoint = self._make_adjoint()
         stage = self.constraints
-        alarms = (self.contacts.alarm, stage.unsolved.alarm, stage.nonfinite.alarm)
+        alarms = (self.contacts.alarm, stage.nonfinite.alarm, *stage.unsolved.alarms)
         self._alarms = [alarm for alarm in alarms if alarm is not None]
         # a list, since a replaced attribute would have graphs captured anew
         self._shared_starts: list[StartingImpulses] = []
@@ -371,7 +371,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self._particles.report()
         alarms = self._alarms
         # asked after every step of a single robot, of which the calls below would be a tenth
-        if alarms and not (alarms[0][0] or alarms[1][0] or alarms[2][0]):
+        if alarms and not (alarms[0][0] or alarms[1][0] or alarms[2][0] or alarms[3][0]):
             return
         self.contacts.warn_of_overflow()
         self.constraints.unsolved.report(self.contacts)

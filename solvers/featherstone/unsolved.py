@@ -6,11 +6,14 @@ import warnings
 from typing import cast
 
 import numpy as np
+import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.kernels.constraints.solve import PROMISED, UnsolvedView
+from newtonsim.kernels.constraints.rows import UnsolvedView
+from newtonsim.kernels.constraints.solve import PROMISED
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
+from newtonsim.scene.topology import topology_of
 
 
 class UnsolvedSteps:
@@ -22,8 +25,8 @@ class UnsolvedSteps:
         model: The model.
 
     Attributes:
-        view: Counts and largest residuals by world.
-        alarm: 1 if there is one, on the CPU; None on others.
+        view: Counts and largest residuals by world, and contacts that were wedged in.
+        alarms: 1 if there is a residual to tell of, and if something is wedged in, on the CPU; else empty.
     """
 
     def __init__(self, model: Model):
@@ -33,19 +36,42 @@ class UnsolvedSteps:
         self.view.steps = zeros(worlds, dtype=int, device=device)
         self.view.worst = zeros(worlds, dtype=float, device=device)
         self.view.any = zeros(1, dtype=int, device=device)
-        # on the CPU the array is read without a copy, which is cheap enough for every step
-        self.alarm = cast("np.ndarray", self.view.any.numpy()).data if device.is_cpu else None
-        self._warned = False
+        self.view.wedged = zeros(worlds, dtype=wp.vec2i, device=device)
+        self.view.wedged_steps = zeros(worlds, dtype=int, device=device)
+        self.view.any_wedged = zeros(1, dtype=int, device=device)
+        flags = (self.view.any, self.view.any_wedged)
+        # on the CPU the arrays are read without a copy, which is cheap enough for every step
+        self.alarms = [cast("np.ndarray", flag.numpy()).data for flag in flags] if device.is_cpu else []
+        self._warned = [False, False]
 
     def report(self, contacts: Contacts) -> None:
-        """Warn once, with the worst world and its size; waits for the device.
+        """Warn once of steps with a residual, and once of bodies that are wedged in; waits for the device.
 
         Args:
             contacts: Contacts of the last step.
         """
-        if self._warned or not (self.view.any.numpy() if self.alarm is None else self.alarm)[0]:
-            return
-        self._warned = True
+        flags = self.alarms or [flag.numpy() for flag in (self.view.any, self.view.any_wedged)]
+        for kind, warn in enumerate((self._warn_of_residual, self._warn_of_wedges)):
+            if not self._warned[kind] and flags[kind][0]:
+                self._warned[kind] = True
+                warn(contacts)
+
+    def _warn_of_wedges(self, _: Contacts) -> None:
+        """Warn with the bodies of the world in which it lasted longest."""
+        wedged = self.view.wedged.numpy()
+        world = int(np.argmax(self.view.wedged_steps.numpy()))
+        owner = topology_of(self.model).view.dof_body.numpy()
+        names = " and ".join(f"body '{self.model.body_key[owner[dof - 1]]}'" for dof in wedged[world] if dof)
+        warnings.warn(
+            f"FeatherstoneSolver: in world {world}, {names} cannot be pushed out of an overlap, "
+            "as contacts from other sides or joints hold against it; contacts give way, so that impulses "
+            "stay bounded; solver.constraints.unsolved.view.wedged tells of other worlds",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+
+    def _warn_of_residual(self, contacts: Contacts) -> None:
+        """Warn with the worst world and its size."""
         worst = self.view.worst.numpy()
         world = int(np.argmax(worst))
         bodies = int(np.count_nonzero(self.model.body_world.numpy() == world))
@@ -56,5 +82,5 @@ class UnsolvedSteps:
             "allow more work by the options factorizations and direct_cost; "
             "solver.constraints.unsolved counts such steps",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

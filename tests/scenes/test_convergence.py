@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from physics.robots import load_robot
 from scenes.running import STEPS_PER_SECOND, SceneRun
 from tasks.contact_motion import heap, hit_wall
 
@@ -36,6 +37,65 @@ def test_every_step_is_solved(name: str, device: str):
     # what a contact lets pass in a step of an impact; penetrations are removed, or they would add up
     assert deepest < 0.01
     assert run.deepest() < 2.0e-3
+
+
+def wedged_robot() -> newtonsim.ModelBuilder:
+    """A robot of two links, the first of which is wider than the slot that it is in."""
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    for side in (-1.0, 1.0):
+        builder.add_shape_box(-1, pos=(side * 0.26, 0.0, 0.5), hx=0.2, hy=0.5, hz=0.5)
+    chassis = builder.add_body(origin=(0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 1.0), key="chassis")
+    builder.add_shape_box(chassis, hx=0.1, hy=0.1, hz=0.1, density=1000.0)
+    builder.add_joint_free(chassis)
+    arm = builder.add_body(origin=(0.0, 0.3, 0.5, 0.0, 0.0, 0.0, 1.0), key="arm")
+    builder.add_shape_capsule(arm, radius=0.03, half_height=0.1, up_axis=1, density=1000.0)
+    ends = {
+        "parent_xform": (0.0, 0.15, 0.0, 0.0, 0.0, 0.0, 1.0),
+        "child_xform": (0.0, -0.15, 0.0, 0.0, 0.0, 0.0, 1.0),
+    }
+    builder.add_joint_revolute(chassis, arm, axis=(1.0, 0.0, 0.0), **ends)
+    return builder
+
+
+def test_what_is_wedged_in_stays_bounded_and_is_named(device: str):
+    """Two walls want to push it apart in opposite directions: no impulses do what both want."""
+    run = SceneRun(wedged_robot(), device)
+    start, solve = run.energy(), run.solver.constraints
+    with pytest.warns(RuntimeWarning, match="body 'chassis' cannot be pushed out of an overlap"):
+        run.step(12)
+    for _ in range(STEPS_PER_SECOND // 2):
+        run.step()
+        assert solve.residual.numpy().max() <= PROMISED
+        # what gives all of it 100 m/s
+        assert solve.rows.contact.impulse.numpy()[:, 0].max() < 100.0 * run.mass.sum()
+    assert run.energy() < start
+    assert np.abs(run.poses[0, :3] - (0.0, 0.0, 0.5)).max() < 1.0e-3
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_robots_that_are_thrown_onto_edges_are_solved(seed: int, device: str):
+    """Some come down with legs deep in boxes that push them from several sides."""
+    worlds, rng = 128, np.random.default_rng(seed)
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    builder.add_shape_box(-1, pos=(0.3, 0.0, 0.0), hx=0.25, hy=0.5, hz=0.06)
+    robot = load_robot("quadruped")
+    for _ in range(worlds):
+        builder.add_builder(robot)
+    builder.add_shape_box(-1, pos=(-0.4, 0.0, 0.0), hx=0.2, hy=0.5, hz=0.04)
+    builder.set_ground_plane()
+    run = SceneRun(builder, device)
+    q = run.joint_q.reshape(worlds, -1)
+    q[:, 2] += rng.uniform(0.1, 0.5, worlds)
+    turn = rng.normal(size=(worlds, 4))
+    q[:, 3:7] = turn / np.linalg.norm(turn, axis=1, keepdims=True)
+    q[:, :2] += rng.uniform(-0.4, 0.4, (worlds, 2))
+    run.simulator.state.joint_q.assign(q.ravel())
+    run.simulator.state.joint_qd.assign(2.0 * rng.normal(size=run.model.joint_dof_count))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*cannot be pushed out")
+        run.step(STEPS_PER_SECOND // 2)
+    assert run.solver.constraints.unsolved.view.steps.numpy().sum() == 0
+    assert np.isfinite(run.poses).all()
 
 
 def test_steps_that_are_not_solved_are_counted_and_told_once(device: str):

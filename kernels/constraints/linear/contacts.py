@@ -26,7 +26,6 @@ from newtonsim.kernels.constraints.adjoint.modes import ROW_OPEN
 from newtonsim.kernels.constraints.contact_rows import (
     CONTACT_SMOOTH,
     CONTACT_SPRING,
-    SMALLEST_SKIN,
     ContactRowView,
     contact_frame,
     contact_roundness,
@@ -221,19 +220,11 @@ def frame_change(n: wp.vec3, frame: wp.mat33, dn: wp.vec3) -> wp.mat33:
 
 
 @wp.func
-def bend_change(
-    t: Touching, acceleration: wp.vec3, change: wp.vec3, ddistance: float, soft: int, s: ConstraintSettings
-) -> wp.vec3:
+def bend_change(t: Touching, change: wp.vec3, soft: int, s: ConstraintSettings) -> wp.vec3:
     """Change of `contact_rows.contact_bend`, given that of the acceleration along the frame."""
     bend = 0.5 * s.dt * change
-    if soft != CONTACT_SMOOTH:
-        skin = wp.max(s.contact_skin, SMALLEST_SKIN)
-        share = (s.contact_skin - t.distance) / skin
-        dshare = -ddistance / skin
-        if share <= 0.0 or share >= 1.0:
-            dshare = 0.0
-        normal = wp.clamp(share, 0.0, 1.0) * bend[0] + dshare * 0.5 * s.dt * acceleration[0]
-        bend = wp.vec3(normal, bend[1], bend[2])
+    if soft != CONTACT_SMOOTH and t.distance >= s.contact_skin:
+        bend = wp.vec3(0.0, bend[1], bend[2])
     return bend
 
 
@@ -251,7 +242,7 @@ def row_change(
     """Change of the rows: of velocities at the end, of the bend, and of softness and target of the normal."""
     part = t.frame * parting_change(t, d0, d1, g.normal) + dframe * t.part
     e = t.frame * dend + dframe * (t.end0.v - t.end1.v)
-    e = e + bend_change(t, t.frame * t.part, part, g.distance, soft, s)
+    e = e + bend_change(t, part, soft, s)
     dapproach = wp.dot(t.n, d0.v - d1.v) + wp.dot(g.normal, t.m0.v - t.m1.v)
     by = wp.vec2(g.distance, dapproach)
     e[0] = e[0] + t.impulse[0] * wp.dot(t.slopes.softness, by) - wp.dot(t.slopes.target, by)
