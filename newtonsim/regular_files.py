@@ -15,7 +15,7 @@ def open_regular(path: str | os.PathLike) -> BinaryIO:
         path: The file.
 
     Raises:
-        OSError: It cannot be opened, or is no regular file.
+        OSError: It cannot be opened, or is not a regular file.
     """
     name = os.fspath(path)
     try:
@@ -28,4 +28,4 @@ def open_regular(path: str | os.PathLike) -> BinaryIO:
     os.close(descriptor)
     if stat.S_ISDIR(kind):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
-    raise OSError(errno.EINVAL, "is no regular file", name)
+    raise OSError(errno.EINVAL, "is not a regular file", name)

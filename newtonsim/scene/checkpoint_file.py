@@ -69,7 +69,7 @@ def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -
     part = None
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise OSError(errno.EINVAL, "is no regular file")  # a device would be replaced by one
+            raise OSError(errno.EINVAL, "is not a regular file")  # a device would be replaced by one
         folder, name = os.path.split(os.path.abspath(path))
         descriptor, part = tempfile.mkstemp(prefix=f".{name}.", dir=folder)
         with os.fdopen(descriptor, "wb") as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import warp as wp
 
@@ -37,7 +37,7 @@ def restored_source(plain: dict | None) -> Source:
         return None
     if plain["kind"] == "mesh":
         # recordings of earlier versions have no textures
-        optional = {name: plain.get(name) for name in ("uvs", "texture")}
+        optional: dict[str, Any] = {name: plain.get(name) for name in ("uvs", "texture")}
         mesh = Mesh(plain["vertices"], plain["indices"], False, plain["is_solid"], plain["name"], **optional)
         for name in ("has_inertia", "mass", "com", "I"):
             setattr(mesh, name, plain[name])

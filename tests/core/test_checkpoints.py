@@ -333,11 +333,11 @@ def test_pipes_and_devices_are_neither_waited_for_nor_replaced(tmp_path: Path):
     os.mkfifo(pipe)
     run = simulator("featherstone", "cpu")
     for call, text in ((run.restore, "cannot be read"), (run.save, "cannot be written")):
-        with pytest.raises(CheckpointError, match=f"{text}: is no regular file"):
+        with pytest.raises(CheckpointError, match=f"{text}: is not a regular file"):
             call(pipe)
     assert pipe.is_fifo()
     for call in (run.restore, run.save):
         with pytest.raises(CheckpointError, match="null byte"):
             call("run\0.ckpt")
-    with pytest.raises(OSError, match="no regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         Recording.open(pipe)
