@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import warp as wp
 
 from newtonsim.fields.presence import acting_constraints
 from newtonsim.kernels.constraints import pair_rows
+from newtonsim.scene.allocation import zeros
 from newtonsim.scene.enums import ConstraintType
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
@@ -143,4 +145,14 @@ def loop_view(model: Model) -> pair_rows.LoopView:
     view.joint_swing_limit = model.joint_swing_limit
     view.joint_distance_lower = model.joint_distance_lower
     view.joint_distance_upper = model.joint_distance_upper
+    # what FeatherstoneSolver alone has parameters by reference for; tapes want every array of a struct
+    view.ref, view.imp = model.constraint_solref, model.constraint_solimp
+    view.turn = model.constraint_torque_scale
+    view.light, view.weight = model.cached("rows without references", _no_weights)
+    view.heavy = view.qd = view.light
     return view
+
+
+def _no_weights(model: Model) -> tuple[wp.array, wp.array]:
+    device = model.device
+    return zeros(0, dtype=float, device=device), zeros(0, dtype=wp.vec3, device=device)

@@ -29,7 +29,7 @@ def sliding_box():
 
 def collapsing_pile():
     """Boxes of all sizes and directions that fall over each other."""
-    builder, rng = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)), np.random.default_rng(1)
+    builder, rng = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)), np.random.default_rng(2)
     builder.set_ground_plane(mu=0.6, restitution=0.0)
     for k in range(64):
         q = rng.normal(size=4)
@@ -49,7 +49,7 @@ def wall_in_any_order():
     Between its first and its last entry each row of its matrix has so many that there was no room for them
     in any order but that of minimum degree.
     """
-    rng, size = np.random.default_rng(2), 24
+    rng, size = np.random.default_rng(5), 24
     places = [(k - 0.5 * (size - row - 1), row) for row in range(size) for k in range(size - row)]
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     builder.set_ground_plane(mu=0.5, restitution=0.0)
