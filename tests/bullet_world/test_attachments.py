@@ -218,7 +218,7 @@ def test_a_ring_through_a_joint_is_not_kept(world, arm):
         warnings.simplefilter("error")
         robot.set_position([1, 0, 0])
         robot.set_joint_state("shoulder", 0.5)  # turns both links
-    with pytest.warns(UserWarning, match="'carton 0' and 'carton 1' is not kept"):
+    with pytest.warns(UserWarning, match="'carton 0' and 'carton 1' cannot be maintained"):
         robot.set_joint_state("slide", 0.1)
 
 

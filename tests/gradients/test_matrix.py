@@ -36,6 +36,8 @@ SWEEPS = ("XPBD", "VBD")
 adjoint of a step is that of all, and what hits something does so on the way of a shorter rollout, too."""
 SHORT = dict.fromkeys(SCENES, 20) | {"quadruped standing": 30}
 """Their steps; in fewer ones differences do not tell what a pose at rest does."""
+PAST_KINKS = {("quadruped landing", "Featherstone, hard"): STEPS + 1}
+"""Steps of rollouts that would else end where a contact opens, with other slopes on both sides."""
 ENTRIES = [
     (scene, column)
     for scene in SCENES
@@ -57,7 +59,10 @@ def test_gradient(scene, column, device):
     Derivatives along mixtures of all entries of an array see the whole vector; where they tell too little, or
     something wrong, single entries of that part are checked, as for the table.
     """
-    tolerance, steps = tolerance_of(scene), SHORT[scene] if column in SWEEPS else STEPS
+    tolerance, steps = (
+        tolerance_of(scene),
+        SHORT[scene] if column in SWEEPS else PAST_KINKS.get((scene, column), STEPS),
+    )
     wrong: Iterable[str] = GROUPS
     for samples in (0, 8):
         entry = measure(scene, column, device, samples, tuple(wrong), steps)

@@ -202,7 +202,7 @@ class Constraint:
             other.max_force,
             other.max_impulse,
         )
-        self.child_rows = other.child_rows
+        self.child_rows, self.turned = other.child_rows, other.turned
         self.gear_ratio, self.gear_aux_link = other.gear_ratio, other.gear_aux_link
         self.relative_position, self.erp = other.relative_position, other.erp
         if changed:
