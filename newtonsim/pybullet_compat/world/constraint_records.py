@@ -156,6 +156,12 @@ class Constraint:
             collision_filter=False,
         )
 
+    def bind(self, index: int, bodies: dict[int, Body]) -> None:
+        """Stand for a constraint of the engine that a client with the same bodies has built."""
+        self.index = index
+        if self.kind != JOINT_GEAR:
+            self.ends(bodies)
+
     def ends(self, bodies: dict[int, Body]) -> tuple[int, int, np.ndarray, np.ndarray]:
         """Return the bodies of a world of the engine that it holds, -1 for the world, and their frames.
 
@@ -202,7 +208,7 @@ class Constraint:
             other.max_force,
             other.max_impulse,
         )
-        self.child_rows, self.turned = other.child_rows, other.turned
+        self.child_rows = other.child_rows
         self.gear_ratio, self.gear_aux_link = other.gear_ratio, other.gear_aux_link
         self.relative_position, self.erp = other.relative_position, other.erp
         if changed:
