@@ -27,9 +27,9 @@ def scene(mass: float = 1.0, inertia: float = 0.1, at: float = 0.0, radius: floa
         ({"mass": 1e25}, "body 'arm': its mass is 1e.25 kg", "1e-18 to 1e.20"),
         ({"inertia": 1e-36}, "body 'arm': its moments of inertia are 1e-36", "1e-30 to 1e.30"),
         ({"inertia": 1e33}, "body 'arm': its moments of inertia are 1e.33", "1e-30 to 1e.30"),
-        ({"at": 1e20}, "joint 'elbow': its frame in the parent has 1e.20 m", "at most 1e.12"),
-        ({"at": -1e20}, "joint 'elbow': its frame in the parent has 1e.20 m", "at most 1e.12"),
-        ({"radius": 1e25}, "shape 'ball': its size has 1e.25 m", "at most 1e.12"),
+        ({"at": 1e20}, "joint 'elbow': its frame in the parent contains 1e.20 m", "at most 1e.12"),
+        ({"at": -1e20}, "joint 'elbow': its frame in the parent contains 1e.20 m", "at most 1e.12"),
+        ({"radius": 1e25}, "shape 'ball': its size contains 1e.25 m", "at most 1e.12"),
     ],
 )
 def test_extreme_values_are_refused_by_name(values: dict, where: str, allowed: str):
