@@ -12,7 +12,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
-from newtonsim.importers.files.arguments import ContactSettings, check_scale, patterns
+from newtonsim.importers.files.arguments import ContactSettings, check_arguments, patterns
 from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.faults import REFUSE
@@ -177,9 +177,9 @@ def parse_mjcf(
         ImportFileError: The file is broken; the message names file, line and element.
         ModelError: An argument is wrong, or the file has no such keyframe.
     """
+    check_arguments(parse_mjcf, locals())
     if up_axis.upper() not in ("X", "Y", "Z"):
         raise ModelError(f"up_axis must be 'X', 'Y' or 'Z', got {up_axis!r}")
-    check_scale(scale)
     ignore = Ignore(patterns("ignore_names", ignore_names), patterns("ignore_classes", ignore_classes))
     report = ImportReport(format="mjcf")
     with limited_time(), without_collections():

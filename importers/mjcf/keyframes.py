@@ -11,6 +11,7 @@ from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions
 from newtonsim.importers.mjcf.records import Keyframe, Scene
 from newtonsim.kinematics import eval_fk
+from newtonsim.scene.arrays import LARGEST_NUMBER, LARGEST_RATE
 
 _POSITIONS = {"free": 7, "ball": 4, "hinge": 1, "slide": 1}
 _VELOCITIES = {"free": 6, "ball": 3, "hinge": 1, "slide": 1}
@@ -83,6 +84,10 @@ def start_in_keyframe(builder: ModelBuilder, which: str | int) -> None:
 def _check(frame: Keyframe, name: str, values: np.ndarray | None, expected: int) -> None:
     if values is not None and len(values) != expected:
         raise frame.node.error(f"attribute '{name}' has {len(values)} values, the model has {expected}")
+    limit = LARGEST_NUMBER if name == "ctrl" else LARGEST_RATE
+    if values is not None and not (np.abs(values) <= limit).all():
+        worst = values[int(np.argmax(np.abs(values)))]
+        raise frame.node.error(f"attribute '{name}' contains {worst:g}, expected at most {limit:g}")
 
 
 def _set_joint(

@@ -8,7 +8,7 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.building.assemble import merge, scratch_builder, signed_gravity
-from newtonsim.importers.files.arguments import ContactSettings, check_scale
+from newtonsim.importers.files.arguments import ContactSettings, check_arguments
 from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.report import ImportReport
@@ -95,8 +95,9 @@ def parse_sdf(
 
     Raises:
         ImportFileError: The file is broken; the message names file, line and element.
+        ModelError: An argument is wrong.
     """
-    check_scale(scale)
+    check_arguments(parse_sdf, locals())
     report = ImportReport(format="sdf")
     with limited_time(), without_collections():
         document = Document(sdf_filename, package_paths, report)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.errors import ImportFileError
+from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.mesh import Mesh
 from newtonsim.geometry.tetmesh import TetMesh
+from newtonsim.importers.files.arguments import check_arguments, check_number
 from newtonsim.importers.files.clock import check_time, limited_time
 from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.xml import read_bytes
@@ -37,10 +38,12 @@ def load_tet_mesh(path: str | Path, keep_unused: bool = False, scale: float = 1.
 
     Raises:
         ImportFileError: The file cannot be read or has no tetrahedra.
+        ModelError: An argument is wrong.
 
     Warns:
         UnsupportedElementWarning: The file has solid cells of other kinds.
     """
+    check_arguments(load_tet_mesh, locals())
     file = read_cells(path)
     corners = file.tetrahedra()
     file.warn_of_rest(3, stacklevel=3)  # one is the clock
@@ -68,10 +71,14 @@ def load_cloth_mesh(
 
     Raises:
         ImportFileError: The file cannot be read or has no triangles.
+        ModelError: An argument is wrong.
 
     Warns:
         UnsupportedElementWarning: The file has faces of other kinds.
     """
+    check_arguments(load_cloth_mesh, locals())
+    if weld is not None:
+        check_number("weld", weld)
     file = read_cells(path)
     triangles = file.triangles()
     file.warn_of_rest(2, stacklevel=3)  # one is the clock
@@ -121,14 +128,14 @@ def weld_points(points: np.ndarray, distance: float) -> np.ndarray:
     Chains of points, each no further than the distance from the next, become one.
 
     Raises:
-        ValueError: The distance is negative or not finite.
+        ModelError: The distance is negative or not finite.
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
     from scipy.spatial import KDTree
 
     if not 0.0 <= distance < np.inf:
-        raise ValueError(f"weld {distance:g} must be at least 0")
+        raise ModelError(f"weld {distance:g} must be at least 0")
     places, same = np.unique(points + 0.0, axis=0, return_inverse=True)
     same = same.reshape(-1)
     if distance > 0.0:

@@ -7,7 +7,7 @@ import warp as wp
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.building.assemble import merge, scratch_builder
-from newtonsim.importers.files.arguments import ContactSettings, check_scale
+from newtonsim.importers.files.arguments import ContactSettings, check_arguments
 from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.collection import without_collections
 from newtonsim.importers.files.faults import REFUSE
@@ -120,8 +120,9 @@ def parse_urdf(
 
     Raises:
         ImportFileError: The file is broken; the message names file, line and element.
+        ModelError: An argument is wrong.
     """
-    check_scale(scale)
+    check_arguments(parse_urdf, locals())
     report = ImportReport(format="urdf")
     faults = REFUSE if strict else Mend(report)
     with limited_time(), without_collections():

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import warp as wp
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.importers.files.arguments import ContactSettings, patterns
+from newtonsim.importers.files.arguments import ContactSettings, check_arguments, patterns
 from newtonsim.importers.files.clock import limited_time
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.usd.load import LoadOptions, load
@@ -118,7 +118,9 @@ def parse_usd(
 
     Raises:
         ImportFileError: The stage is broken; the message names file, prim, attribute and value.
+        ModelError: An argument is wrong.
     """
+    check_arguments(parse_usd, locals())
     contact = ContactSettings(
         contact_ke, contact_kd, contact_kf, contact_ka, contact_mu, contact_restitution, contact_thickness
     )

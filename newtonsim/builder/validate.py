@@ -6,7 +6,14 @@ import warnings
 import numpy as np
 
 from newtonsim.errors import InertiaWarning, ModelError
-from newtonsim.scene.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
+from newtonsim.scene.arrays import (
+    COUNT_LISTS,
+    LARGEST_NUMBER,
+    LARGEST_RATE,
+    MODEL_ARRAYS,
+    SPECS,
+    ArraySpec,
+)
 from newtonsim.scene.columns import Column, distinct, to_array
 from newtonsim.scene.enums import ConstraintType, JointMode, JointType, among
 from newtonsim.scene.joint_types import coordinate_counts
@@ -142,6 +149,7 @@ def check_values(builder, arrays: dict[str, np.ndarray]) -> None:
     _check_limits(builder, arrays)
     _check_sizes(builder, arrays)
     _check_extents(builder, arrays)
+    _check_magnitudes(builder, arrays)
     _check_masses(builder, arrays)
     _check_references(builder, arrays)
 
@@ -194,6 +202,8 @@ def _show(row: np.ndarray) -> str:
 def _check_scalars(builder) -> None:
     if not np.all(np.isfinite(np.asarray(builder.gravity, np.float64))):
         raise ModelError(f"gravity is {builder.gravity}")
+    if np.abs(np.asarray(builder.gravity, np.float64)).max() > LARGEST_RATE:
+        raise ModelError(f"gravity is {builder.gravity}, expected at most {LARGEST_RATE:g} m/s^2")
     up = np.asarray(builder.up_vector, np.float64)
     if up.shape != (3,) or not np.all(np.isfinite(up)) or not np.linalg.norm(up) > 0.0:
         raise ModelError(f"up_vector {up.tolist()} is not a direction")
@@ -270,6 +280,8 @@ INERTIA_TOLERANCE = 1.0e-3
 _MOST_NAMED = 3
 LARGEST_LENGTH = 1.0e12
 """Largest coordinate or size [m]."""
+_BOUNDED_ELSEWHERE = ("body_mass", "body_inertia", "constraint_recovery_time")  # a time may be endless
+_RATES = ("joint_q", "joint_qd", "body_qd", "particle_qd")
 _LENGTHS = {
     "body_q": "its position",
     "body_com": "its centre of mass",
@@ -420,6 +432,25 @@ def _check_extents(builder, arrays: dict[str, np.ndarray]) -> None:
             f"{element_name(builder, spec.per, at)}: {what} contains {values[at, column]:g} m, expected at "
             "most "
             f"{LARGEST_LENGTH:g}"
+        )
+
+
+def _check_magnitudes(builder, arrays: dict[str, np.ndarray]) -> None:
+    """Check that numbers are small enough for single precision to multiply them."""
+    for spec in MODEL_ARRAYS:
+        values = arrays.get(spec.name)
+        if values is None or values.dtype.kind != "f" or not values.size or spec.allow_inf:
+            continue
+        if spec.name in _LENGTHS or spec.name in _BOUNDED_ELSEWHERE:
+            continue
+        limit = LARGEST_RATE if spec.name in _RATES else LARGEST_NUMBER
+        if np.abs(values).max() <= limit:
+            continue
+        rows = np.abs(values.reshape(len(values), -1))
+        at, column = map(int, np.argwhere(rows > limit)[0])
+        raise ModelError(
+            f"{element_name(builder, spec.per, at)}: {spec.name} contains {rows[at, column]:g}, expected at "
+            f"most {limit:g}"
         )
 
 

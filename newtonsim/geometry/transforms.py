@@ -6,7 +6,7 @@ Quaternions are xyzw; a transform is a row of seven numbers (position, quaternio
 import math
 import struct
 from array import array
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ def as_vector(value: npt.ArrayLike, length: int, name: str) -> np.ndarray:
     """Read `length` numbers, or raise a ModelError that shows the value."""
     try:
         numbers = np.asarray(value, dtype=np.float64).reshape(-1)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ModelError(f"{name}: expected {length} numbers, got {value!r}") from error
     if numbers.shape != (length,):
         raise ModelError(f"{name}: expected {length} numbers, got {value!r}")
@@ -57,7 +57,7 @@ def _transform_numbers(value: Sequence | np.ndarray | wp.transform | None, name:
         return _IDENTITY
     if isinstance(value, wp.transform):
         px, py, pz, x, y, z, w = struct.unpack("7f", value)
-    elif len(value) == 2:
+    elif isinstance(value, Sized) and len(value) == 2:
         pair: Any = value
         return tuple(pose(pair[0], pair[1], name).tolist())
     else:

@@ -16,6 +16,10 @@ import warp as wp
 
 SOLREF, SOLIMP = (0.02, 1.0), (0.9, 0.95, 0.001, 0.5, 2.0)
 """MuJoCo's defaults of solref and solimp."""
+LARGEST_RATE = 1.0e12
+"""Largest coordinate of a joint [m or rad], velocity [m/s or rad/s] and gravity [m/s^2]."""
+LARGEST_NUMBER = 1.0e20
+"""Largest stiffness, damping, armature and all else that has no bound of its own."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from newtonsim.scene.array_types import DerivedArrays, ModelArrays
 from newtonsim.scene.arrays import (
     CONTROL_ARRAYS,
     COUNTS,
+    LARGEST_RATE,
     MODEL_ARRAYS,
     RIGID_CONTACT_NAMES,
     SOFT_CONTACT_ARRAYS,
@@ -297,7 +298,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         to it if worlds have their own.
 
         Raises:
-            ModelError: Values are not finite or have another shape, or worlds are to differ although
+            ModelError: Values are not finite, too large or of another shape, or worlds are to differ although
                 something that moves belongs to no world.
         """
         if self.gravity_per_world:
@@ -316,6 +317,8 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
                 f"gravity: expected 3 finite numbers, or shape ({worlds}, 3) with a row for each world, "
                 f"got {value!r}"
             )
+        if vector.size and np.abs(vector).max() > LARGEST_RATE:
+            raise ModelError(f"gravity: expected at most {LARGEST_RATE:g} m/s^2, got {value!r}")
         if vector.ndim == 2 and worlds > 1:
             check_worlds_apart(self)
         self._gravity = vector

@@ -81,3 +81,46 @@ def test_what_is_allowed_has_finite_inverses_and_steps(values: dict, device):
     simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), 1e-3)
     simulator.step(10)
     assert np.isfinite(simulator.state.joint_qd.numpy()).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("joint_armature", 1e30, "1e.20"),
+        ("joint_damping", 1e30, "1e.20"),
+        ("joint_target_ke", -1e30, "1e.20"),
+        ("joint_q", 1e25, "1e.12"),
+        ("joint_qd", -1e25, "1e.12"),
+    ],
+)
+def test_numbers_whose_products_overflow_are_refused(name: str, value: float, allowed: str):
+    builder = scene()
+    getattr(builder, name)[0] = value
+    with pytest.raises(
+        ModelError, match=f"joint 'elbow': {name} .*1e.{np.log10(abs(value)):.0f}, .*at most {allowed}"
+    ):
+        builder.finalize("cpu")
+
+
+def test_gravity_is_bounded_in_builder_and_model():
+    builder = scene()
+    builder.gravity = 1e30
+    with pytest.raises(ModelError, match=r"gravity is 1e.30, expected at most 1e.12"):
+        builder.finalize("cpu")
+    builder.gravity = -9.81
+    model = builder.finalize("cpu")
+    with pytest.raises(ModelError, match=r"gravity: expected at most 1e.12 m/s\^2, got \(0, 0, 1e.30\)"):
+        model.gravity = (0, 0, 1e30)
+    assert np.allclose(model.gravity, (0, 0, -9.81))
+
+
+def test_keyframes_are_bounded_with_their_element():
+    text = """<mujoco><worldbody><body><joint name="hinge"/><geom size="0.1"/></body></worldbody>
+    <keyframe><key name="far" qpos="1e25"/></keyframe></mujoco>"""
+    builder = newtonsim.ModelBuilder()
+    with pytest.raises(
+        newtonsim.ImportFileError, match=r"2: <key name='far'>: attribute 'qpos' contains 1e.25, .*1e.12"
+    ):
+        newtonsim.importers.parse_mjcf(text, builder)
+    assert builder.body_count == 0
+    assert not builder.keyframes
