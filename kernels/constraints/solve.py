@@ -20,6 +20,7 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
     choose_starts,
+    count_wedged,
     find_wedged,
     keep_impulses,
     move_singles,
@@ -526,6 +527,7 @@ def write_report(
     factorizations[w] = total.factorizations
     residual[w] = total.residual
     passed[w] = total.passed
+    count_wedged(w, unsolved)
     if total.unsolved == 1:
         unsolved.steps[w] = unsolved.steps[w] + 1
         unsolved.worst[w] = wp.max(unsolved.worst[w], total.residual)
