@@ -27,7 +27,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # least share of its impulse that a contact has where bodies move apart
 STILL_PRESSES = wp.constant(1.0e-3)
-# steps in which something was wedged in that are told
+# steps in a row in which something was wedged in that are told
 LONG_WEDGED = wp.constant(12)
 # most sweeps that find how penetrations are removed
 APART_SWEEPS = wp.constant(10)
@@ -267,15 +267,24 @@ def find_wedged(
     rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, w: int, unsolved: wp.ref[UnsolvedView]
 ):
     """Note a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
-    found = int(0)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
         if is_stuck(rows, c):
             unsolved.wedged[w] = rows.contact.leaf[c] + wp.vec2i(1, 1)
-            found = 1
-    unsolved.wedged_steps[w] = unsolved.wedged_steps[w] + found
-    if unsolved.wedged_steps[w] >= LONG_WEDGED:
+            unsolved.wedged_now[w] = 1
+
+
+@wp.func
+def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
+    """Count the steps in a row in which something was wedged in, at the end of one."""
+    run = int(0)
+    if unsolved.wedged_now[w] == 1:
+        run = unsolved.wedged_run[w] + 1
+    unsolved.wedged_now[w] = 0
+    unsolved.wedged_run[w] = run
+    unsolved.wedged_steps[w] = wp.max(unsolved.wedged_steps[w], run)
+    if run >= LONG_WEDGED:
         unsolved.any_wedged[0] = 1
 
 

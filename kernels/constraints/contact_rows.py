@@ -181,6 +181,15 @@ def contact_yield(
 
 
 @wp.func
+def pushed_softness(weight: float, closing: float) -> float:
+    """Least CFM of a contact that pushes articulated bodies of that weight apart at that speed [1/kg]."""
+    softness = float(0.0)
+    if closing > SLOW_PUSH:
+        softness = PUSHED_SOFTNESS * weight * closing
+    return softness
+
+
+@wp.func
 def contact_target(
     distance: float,
     approach: float,
@@ -531,9 +540,8 @@ def aim_contact(
         target.closing = 0.0
         target.rebound = 0.0
         target.moving = 0.0
-    if soft == CONTACT_RIGID and target.closing > SLOW_PUSH:
-        yielding = PUSHED_SOFTNESS * rows.weight[c][0] * target.closing
-        rows.softness[c] = wp.max(rows.softness[c], yielding)
+    if soft == CONTACT_RIGID:
+        rows.softness[c] = wp.max(rows.softness[c], pushed_softness(rows.weight[c][0], target.closing))
     rows.target[c] = wp.vec3(target.rebound, 0.0, 0.0) - bend - moved
     rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
     rows.first_impact[c] = target.impact

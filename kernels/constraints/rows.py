@@ -50,5 +50,7 @@ class UnsolvedView:
     worst: wp.array(dtype=float)  # (W) largest residual of them [m/s or rad/s]
     any: wp.array(dtype=int)  # (1) 1 once there was one; threads write nothing else there
     wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a contact that was wedged in, plus 1, or zeros
-    wedged_steps: wp.array(dtype=int)  # (W) islands with such a contact, summed over all steps
-    any_wedged: wp.array(dtype=int)  # (1) 1 once that was so in `apart.LONG_WEDGED` of a world
+    wedged_now: wp.array(dtype=int)  # (W) 1 if an island of the present step has such a contact
+    wedged_run: wp.array(dtype=int)  # (W) steps in a row, up to the last one, with such an island
+    wedged_steps: wp.array(dtype=int)  # (W) most of them in a row
+    any_wedged: wp.array(dtype=int)  # (1) 1 once there were `apart.LONG_WEDGED` in a row in a world

@@ -15,11 +15,12 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
-from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
     choose_starts,
+    count_wedged,
     find_wedged,
     keep_impulses,
     move_singles,
@@ -286,9 +287,11 @@ def solve_by_sweeps(
             # what is solved may yet bear its load unevenly
             shared = True
             uneven = uneven or is_articulated(tree, islands, k)
+        uneven = uneven and sweeps < s.sweeps
         if uneven and even_out(team, tree, rows, contacts, islands, k, depth, solved, laws, z):
+            # it has to be swept again, and this is no change of a sweep that tells how they converge
             change = float(s.tolerance + 1.0)
-        if sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
+        elif sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
             rate = wp.sqrt(change / earlier)
             hopeless = change * wp.pow(rate, float(s.sweeps - sweeps)) > s.tolerance
             if hopeless:
@@ -493,6 +496,8 @@ def end_island(
         if has_impact or keep:
             keep_impulses(team, rows, islands, k, moving, z)
     choose_starts(team, tree, rows, islands, k, depth, swept, moving, start)
+    # lanes may have exchanged impulses, see `sweep_apart`
+    sync(team)
     if team.lane == 0:
         find_wedged(rows, islands, k, w, unsolved)
     return own
@@ -522,6 +527,7 @@ def write_report(
     factorizations[w] = total.factorizations
     residual[w] = total.residual
     passed[w] = total.passed
+    count_wedged(w, unsolved)
     if total.unsolved == 1:
         unsolved.steps[w] = unsolved.steps[w] + 1
         unsolved.worst[w] = wp.max(unsolved.worst[w], total.residual)

@@ -4,7 +4,7 @@ Stage: between steps, reset of worlds
 Called by: newtonsim/kernel_warmup.py, newtonsim/simulator.py, solvers/featherstone/constraints.py,
     solvers/featherstone/solver.py, solvers/nonfinite.py
 Reads: 14 arrays
-Writes: 15 arrays
+Writes: 16 arrays
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -79,6 +79,7 @@ def forget_rows(
     contact_memory: wp.array(dtype=wp.vec3),
     spin_memory: wp.array(dtype=wp.vec3),
     nonfinite: wp.array(dtype=bool),
+    wedged_run: wp.array(dtype=int),
 ):
     """One thread per world: the masked ones lose their warm starts and marks.
 
@@ -96,6 +97,7 @@ def forget_rows(
         if spin_memory.shape[0] > 0:
             spin_memory[i] = wp.vec3(0.0, 0.0, 0.0)
     nonfinite[w] = False
+    wedged_run[w] = 0
 
 
 @wp.kernel

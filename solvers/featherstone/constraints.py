@@ -489,6 +489,7 @@ class ConstraintStage:
         for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
             memory.zero_()
         self.nonfinite.worlds.zero_()
+        self.unsolved.view.wedged_run.zero_()
 
     def forget(self, launch: Launcher, world_mask: wp.array | None) -> None:
         """Drop the warm start and the non-finite marks of the masked worlds of a launcher, or of all."""
@@ -511,5 +512,6 @@ class ConstraintStage:
                 contact_memory=rows.contact.memory,
                 spin_memory=rows.spin.memory,
                 nonfinite=self.nonfinite.worlds,
+                wedged_run=self.unsolved.view.wedged_run,
             ),
         )

@@ -422,7 +422,8 @@ class FeatherstoneSolver(LaunchedSolver):
 
         Returns:
             (τ, f) on the child about its anchor, world axes [N m, N]; the opposite acts on the parent at the
-            same point. For a coupling the first component is the effort on its first axis [N m or N].
+            same point, with solref at its own anchor. For a coupling the first component is the effort on its
+            first axis [N m or N].
 
         Raises:
             RuntimeError: No step was made.

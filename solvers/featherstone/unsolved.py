@@ -37,6 +37,8 @@ class UnsolvedSteps:
         self.view.worst = zeros(worlds, dtype=float, device=device)
         self.view.any = zeros(1, dtype=int, device=device)
         self.view.wedged = zeros(worlds, dtype=wp.vec2i, device=device)
+        self.view.wedged_now = zeros(worlds, dtype=int, device=device)
+        self.view.wedged_run = zeros(worlds, dtype=int, device=device)
         self.view.wedged_steps = zeros(worlds, dtype=int, device=device)
         self.view.any_wedged = zeros(1, dtype=int, device=device)
         flags = (self.view.any, self.view.any_wedged)

@@ -211,22 +211,21 @@ class BodyWriter:
             ball.limited, ball.range = True, [0.0, limits[0]]
         return ball
 
-    def _whole_passive(self, joint: int) -> dict[str, float]:
+    def _whole_passive(self, joint: int) -> dict[str, Any]:
         """Armature, damping and friction of a joint without axes, which MuJoCo has one number for."""
-        found = {}
-        span = slice(*self.host.model.joint_qd_start.numpy()[joint : joint + 2].tolist())
-        for name, target in (
-            ("armature", "armature"),
-            ("damping", "damping"),
-            ("friction", "frictionloss"),
-        ):
-            values = getattr(self.host, f"joint_{name}")[span]
-            if np.ptp(values) > 0.0:
+        host, found = self.host, {}
+        span = slice(*host.model.joint_qd_start.numpy()[joint : joint + 2].tolist())
+        names = {"armature": "armature", "damping": "damping", "friction": "frictionloss"}
+        if host.joint_friction_solref[span].any():
+            names |= {"friction_solref": "solref_friction", "friction_solimp": "solimp_friction"}
+        for name, target in names.items():
+            values = getattr(host, f"joint_{name}")[span]
+            if np.ptp(values, axis=0).any():
                 raise ModelError(
-                    f"{self.host.label('joint', joint)}: joint_{name} {values.tolist()} differs between its "
-                    "degrees of freedom, and MuJoCo has one number for all"
+                    f"{host.label('joint', joint)}: joint_{name} {values.tolist()} differs between its "
+                    "degrees of freedom, and MuJoCo has one for all"
                 )
-            found[target] = float(values[0])
+            found[target] = values[0]
         found["damping"] = [found["damping"], 0.0, 0.0]
         return found
 

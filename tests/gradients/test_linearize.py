@@ -109,3 +109,27 @@ def test_wrong_arguments(device):
     uneven = mixed.finalize(device, requires_grad=True)
     with pytest.raises(NewtonsimError, match="degrees of freedom"):
         diff.Linearizer(uneven, newtonsim.FeatherstoneSolver(uneven), DT)
+
+
+def test_a_robot_that_is_pushed_out_of_the_ground_yields_by_its_depth(device):
+    """The faster it comes down, the less of its push it gets: by 5 % where it came down with 5 m/s."""
+    builder = newtonsim.ModelBuilder(up_vector=scenes.UP)
+    upper = builder.add_body(mass=2.0, I_m=np.eye(3))
+    builder.add_joint_prismatic(-1, upper, axis=(0.0, 0.0, 1.0))
+    ball = builder.add_body()
+    builder.add_shape_sphere(ball, radius=0.1, density=1000.0)
+    builder.add_joint_revolute(upper, ball, axis=(0.0, 0.0, 1.0))
+    builder.set_ground_plane(mu=0.0, restitution=0.0)
+    model = builder.finalize(device, requires_grad=True)
+    state = model.state()
+    state.joint_q.assign([0.098, 0.0])
+    state.joint_qd.assign([-5.0, 0.0])
+    closed = diff.Linearizer(model, newtonsim.FeatherstoneSolver(model), DT)
+    backward = diff.Linearizer(model, newtonsim.FeatherstoneSolver(model), DT)
+    backward._closed = None
+    difference = diff.linearize(
+        model, newtonsim.FeatherstoneSolver(model), state, None, DT, method="difference", span=1e-4
+    )
+    for linearizer in (closed, backward):
+        np.testing.assert_allclose(linearizer(state).A, difference.A, rtol=5e-3, atol=2e-2)
+    assert difference.A[0, 2, 0] < -10.0

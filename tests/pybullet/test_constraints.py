@@ -128,6 +128,9 @@ def test_gears(both, ratio, limit):
     both.step()
     both.same("getJointStates", body, [0, 1], tolerance=1e-4)
     both.same("getConstraintState", uid, tolerance=1e-4)
+    for other in (-3.0, 0.0):
+        both.changeConstraint(uid, gearRatio=other)
+        both.same("getConstraintState", uid, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("axis", [[1, 0, 0], [0, 1, 0], [0, 0, -1], [1, 1, 0], [1, 2, 3], [2, 0, 0], ZERO])

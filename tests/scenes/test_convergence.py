@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import warp as wp
 from physics.robots import load_robot
 from scenes.running import STEPS_PER_SECOND, SceneRun
 from tasks.contact_motion import heap, hit_wall
@@ -70,6 +71,25 @@ def test_what_is_wedged_in_stays_bounded_and_is_named(device: str):
         assert solve.rows.contact.impulse.numpy()[:, 0].max() < 100.0 * run.mass.sum()
     assert run.energy() < start
     assert np.abs(run.poses[0, :3] - (0.0, 0.0, 0.5)).max() < 1.0e-3
+
+
+def test_what_is_wedged_in_now_and_then_is_not_told(device: str):
+    """An episode that starts in an overlap and is over soon is no news, however many there are."""
+    run = SceneRun(wedged_robot(), device)
+    start, away = run.joint_q, run.joint_q
+    away[2] = 5.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            for q, steps in ((start, 8), (away, 1)):
+                run.simulator.state.joint_q.assign(q)
+                run.simulator.state.joint_qd.zero_()
+                run.step(steps)
+        for mask in (None, wp.ones(1, dtype=bool, device=device)):
+            run.simulator.state.joint_q.assign(start)
+            run.solver.reset(world_mask=mask)
+            run.step(8)
+    assert run.solver.constraints.unsolved.view.wedged_steps.numpy()[0] == 8
 
 
 @pytest.mark.parametrize("seed", [1, 2])

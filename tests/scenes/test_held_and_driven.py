@@ -108,6 +108,19 @@ def test_wheels_bear_their_share_of_the_weight_each(wheels: str, device: str):
     np.testing.assert_allclose(speed, cars.SPEED, rtol=0.01)
 
 
+def test_a_load_that_is_shared_anew_is_swept_again(device: str):
+    """That is no change of a sweep: neither what is left unsolved, nor a reason for Newton's method."""
+    cars, few = Cars(4), SceneRun(Cars(4).build(), device)
+    few.solver.options.iterations = 4
+    run = SceneRun(cars.build(), device)
+    for step in range(STEPS_PER_SECOND):
+        for one in (few, run):
+            one.simulator.control.joint_act.assign(cars.targets(step * DT))
+            one.step()
+        assert few.solver.constraints.residual.numpy().max() < 0.1
+        assert run.solver.constraints.factorizations.numpy().max() == 0
+
+
 def load_transfer(cars: Cars, run: SceneRun, acceleration: np.ndarray) -> np.ndarray:
     """What each rear wheel bears more than a quarter of the weight, over that quarter (worlds,).
 

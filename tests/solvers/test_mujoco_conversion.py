@@ -212,6 +212,26 @@ def test_passive_terms_and_options():
     )
 
 
+@pytest.mark.parametrize("kind", ["ball", "free"])
+def test_dry_friction_of_joints_without_axes_yields_as_the_model_says(kind: str):
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(mass=1.0, I_m=np.eye(3))
+    if kind == "ball":
+        builder.add_joint_ball(-1, body)
+    else:
+        builder.add_joint_free(body)
+    dofs = len(builder.joint_qd)
+    builder.joint_friction[:] = [0.5] * dofs
+    builder.joint_friction_solref[:] = [(0.1, 1.5)] * dofs
+    builder.joint_friction_solimp[:] = [(0.8, 0.9, 0.002, 0.4, 2.0)] * dofs
+    mj_model = MuJoCoSolver(builder.finalize("cpu")).mj_model
+    np.testing.assert_allclose(mj_model.dof_solref, [(0.1, 1.5)] * dofs, rtol=1e-6)
+    np.testing.assert_allclose(mj_model.dof_solimp, [(0.8, 0.9, 0.002, 0.4, 2.0)] * dofs, rtol=1e-6)
+    builder.joint_friction_solref[1] = (0.2, 1.5)
+    with pytest.raises(ModelError, match=r"joint_friction_solref .* differs between its degrees"):
+        MuJoCoSolver(builder.finalize("cpu"))
+
+
 def test_damping_and_gears_for_those_without():
     model = one_hinge(mode=JointMode.FORCE).finalize(device="cpu")
     mj = MuJoCoSolver(model, use_mujoco=True, actuator_gears={"hinge": 5.0}).mj_model

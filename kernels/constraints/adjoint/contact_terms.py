@@ -7,7 +7,7 @@ u = J v⁺ + b the mean velocity of the step (b: `contact_rows.contact_bend`), a
 ν = J_t λ is held fixed and f is the friction against the slip u_t, -μ p_n u_t/|u_t|. Impulses p and
 multipliers λ, m are held fixed as well; frame, point, distance, b, target velocity t, softness C and
 friction μ follow from poses, velocities and materials as in the forward pass, with the features in contact
-fixed (`contact_features`).
+fixed (`contact_features`), and so is the weight that bodies which are pushed apart yield by.
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
@@ -29,6 +29,7 @@ from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, 
 from newtonsim.kernels.constraints.chains import head_of, weight_of_heads
 from newtonsim.kernels.constraints.contact_rows import (
     CONTACT_REFERENCE,
+    CONTACT_RIGID,
     CONTACT_SMOOTH,
     CONTACT_SPRING,
     MIN_DAMPING,
@@ -40,6 +41,7 @@ from newtonsim.kernels.constraints.contact_rows import (
     contact_roundness,
     contact_spring,
     contact_yield,
+    pushed_softness,
     spin_width,
     way_ahead,
 )
@@ -66,6 +68,9 @@ from newtonsim.kernels.views.structs import ModelShapeMaterials
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
+
+# share of a contact's softness from which on it is what a push gives it, but for rounding
+BY_PUSH = wp.constant(0.999)
 
 # square of a slip [m²/s²] that is nothing beside the width over which friction is softened
 SLOWEST_SQUARE = wp.constant(1.0e-16)
@@ -235,6 +240,10 @@ def contact_lagrangian(
         reference = contact_reference(s0, s1, b0, b1, g.distance, approach_start, law, s)
         target = reference.target
         softness = reference.softness
+    if soft == CONTACT_RIGID and rows.push[c] == 0.0:
+        yielding = pushed_softness(rows.weight[c][0], target)
+        if yielding > BY_PUSH * softness:
+            softness = yielding
     slip_before = wp.vec3(0.0, 0.0, 0.0)
     if rows.impact[c][2] > rows.impact[c][1]:
         approach = wp.dot(g.normal, relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.start))

@@ -30,6 +30,7 @@ from newtonsim.kernels.constraints.contact_rows import (
     contact_frame,
     contact_roundness,
     contact_spring,
+    pushed_softness,
     spring_damping,
     way_ahead,
 )
@@ -167,6 +168,10 @@ def touch_slopes(
         slopes.target[0] = 0.0
         if depth > 0.0 and s.contact_rate * depth < s.max_push_speed:
             slopes.target[0] = -rows.push_share[c] * s.contact_rate
+        closing = rows.impact[c][1]
+        yielding = pushed_softness(rows.weight[c][0], closing)
+        if yielding > 0.0 and yielding >= rows.softness[c]:
+            slopes.softness[0] = yielding / closing * slopes.target[0]
     return slopes
 
 

@@ -113,15 +113,12 @@ def changeConstraint(
         constraint.max_impulse = _limit(client, constraint.max_impulse, impulse)
     if gearAuxLink is not None:
         constraint.gear_aux_link = int(gearAuxLink)
-    gear = (constraint.gear_ratio, constraint.erp, constraint.relative_position)
-    if gearRatio is not None:
-        constraint.gear_ratio = float(gearRatio)
-    if erp is not None:
-        constraint.erp = float(erp)
-    if relativePositionTarget is not None:
-        constraint.relative_position = float(relativePositionTarget)
-    if gear != (constraint.gear_ratio, constraint.erp, constraint.relative_position):
-        client.structure_changed()
+    gear = {"gear_ratio": gearRatio, "erp": erp, "relative_position": relativePositionTarget}
+    new = {name: float(value) for name, value in gear.items() if value is not None}
+    if any(value != getattr(constraint, name) for name, value in new.items()):
+        client.structure_changed()  # the force of the last step is that of the old ratio
+    for name, value in new.items():
+        setattr(constraint, name, value)
     constraint.tell(client.engine, client.settings)
 
 
@@ -233,7 +230,7 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
         elif constraint.kind == JOINT_POINT2POINT:
             forces = force
         elif constraint.kind == JOINT_GEAR:
-            forces = moment[:, :1] / constraint.gear_ratio
+            forces = moment[:, :1]
         else:
             across = np.einsum("wij,wj->wi", _across(client, constraint), -force)
             moment = _in_frame(client, constraint, -moment)

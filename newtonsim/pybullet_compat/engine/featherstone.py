@@ -243,14 +243,13 @@ class FeatherstoneEngine:
         return bool(self.steps) and self.solver.constraints.last_contacts is not None
 
     def constraint_wrench(self, constraint: Constraint) -> np.ndarray | None:
-        """Moment and force of a constraint in the last step (W, 6) [N m, N], None if there are none."""
+        """What `Constraint.as_told` says of the last step (W, 6) [N m, N], None if there is nothing."""
         if constraint.index < 0:
             return None
         if not self._has_forces:
             return constraint.last_wrench
         wrenches = HostArray(self.solver.constraint_forces(), self.worlds).host
-        wrench = wrenches[:, constraint.index].astype(np.float64)
-        return -wrench if constraint.turned else wrench
+        return constraint.as_told(wrenches[:, constraint.index].astype(np.float64))
 
     def _give_back(self, body: Body) -> None:
         """Let a body have arrays of its own again, and keep the forces that wait for the next step."""

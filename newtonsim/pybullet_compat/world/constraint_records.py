@@ -63,7 +63,7 @@ class Constraint:
         gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
         turned: Whether the engine has the child first, see `ends`.
-        last_wrench: Moment and force in the last step (W, 6), if the engine of that step is gone.
+        last_wrench: What `as_told` said of the last step (W, 6), if the engine of that step is gone.
     """
 
     parent_body: int
@@ -222,6 +222,17 @@ class Constraint:
         if self.kind != JOINT_GEAR:
             for name, frame in zip(FRAMES, self.frames()):
                 engine.write(name, self.index, frame)
+
+    def as_told(self, wrench: np.ndarray) -> np.ndarray:
+        """Moment and force on the child, or first the effort of a gear on its parent, by those of an engine.
+
+        Args:
+            wrench: On the second body of the engine's constraint, or on the first axis that a gear couples,
+                of a step with the present ratio (W, 6) [N m, N].
+        """
+        if self.kind == JOINT_GEAR:
+            return wrench / self.gear_ratio
+        return -wrench if self.turned else wrench
 
     def tell_times(self, engine: ModelArrays, settings: Settings) -> None:
         """Hand over what depends on the time of a step."""
