@@ -20,7 +20,7 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.absent_bodies import AbsentBodies, forget_bodies
 from newtonsim.solvers.base import SolverBase
@@ -153,6 +153,7 @@ class FeatherstoneSolver(LaunchedSolver):
         fade_depth: float = FADE_DEPTH,
         **options: Any,
     ):
+        check_model(model)
         super().__init__(model)
         if contact_mode not in ("hard", "compliant"):
             raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")

@@ -316,7 +316,7 @@ def refused() -> dict:
     ball.joint_swing_limit[0] = 0.5
     return {
         "particles": (particles, "particle"),
-        "plane": (plane, "'deck'.*endless"),
+        "plane": (plane, "'deck'.*infinite"),
         "force": (soft, "'glue'.*max_force"),
         "slider": (slider, "'rail'.*1 sliding"),
         "ball": (ball, "'socket'.*swing and twist"),
