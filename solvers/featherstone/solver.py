@@ -575,7 +575,18 @@ class FeatherstoneSolver(LaunchedSolver):
     def recall(self, memory: HostValues) -> None:
         """See `HostMemory`."""
         self.constraints.last_dt = memory["last_dt"]
-        self.constraints.last_contacts = self._own_contacts if memory["found_contacts"] else None
+        if memory["found_contacts"]:
+            self.constraints.last_contacts = self._own_contacts
+        else:
+            self.forget_step()
+
+    def forget_step(self) -> None:
+        """Let `contact_forces` and their like read as before the first step.
+
+        A step is noted where it is captured, so the next one is captured anew.
+        """
+        self.constraints.last_contacts = None
+        self._stage_changes += 1
 
     @property
     def _own_contacts(self) -> Contacts:
