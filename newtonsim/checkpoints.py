@@ -154,8 +154,8 @@ class Memory:
         Raises:
             CheckpointError: The file cannot be read or is damaged, or belongs to another simulation.
         """
-        path = os.fspath(path)
         facts, held = read_file(path)
+        path = os.fsdecode(path)
         targets, hosts = self._arrays(), self._hosts()
         memories = _host_values(path, facts, held)
         _check_about(path, facts.get("about", {}), self._about)
@@ -275,8 +275,16 @@ def _is_like(given: Any, own: Any) -> bool:
     if isinstance(own, bool):
         return isinstance(given, bool)
     if isinstance(own, (int, float)):
-        return isinstance(given, (int, float)) and not isinstance(given, bool) and not math.isnan(given)
+        return isinstance(given, (int, float)) and not isinstance(given, bool) and _fits(given)
     return given is None or isinstance(given, str if own is None else type(own))
+
+
+def _fits(number: float) -> bool:
+    """Whether a number of a file is one that Python can calculate with; an integer may have any size."""
+    try:
+        return not math.isnan(number)
+    except OverflowError:
+        return False
 
 
 def _versions() -> dict[str, str]:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.arguments import show
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.trees import inverse_kinematics
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher, Motion, active_tape
 from newtonsim.scene.joint_types import quaternion_starts
+from newtonsim.scene.model import check_model
 from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
@@ -49,8 +51,9 @@ def eval_fk(
     Raises:
         ModelError: An array has the wrong length, or the state belongs to another model.
     """
-    check_length("joint_q", joint_q, model.joint_coord_count)
-    check_length("joint_qd", joint_qd, model.joint_dof_count)
+    check_model(model)
+    check_length("joint_q", joint_q, model.joint_coord_count, wp.float32)
+    check_length("joint_qd", joint_qd, model.joint_dof_count, wp.float32)
     model.check_state(state)
     if model.joint_count == 0:
         return
@@ -78,8 +81,9 @@ def eval_ik(model: Model, state: State, joint_q: wp.array, joint_qd: wp.array) -
         ModelError: An array has the wrong length, or the state belongs to another model.
         NotDifferentiableError: A tape records and the state or the model requires gradients.
     """
-    check_length("joint_q", joint_q, model.joint_coord_count)
-    check_length("joint_qd", joint_qd, model.joint_dof_count)
+    check_model(model)
+    check_length("joint_q", joint_q, model.joint_coord_count, wp.float32)
+    check_length("joint_qd", joint_qd, model.joint_dof_count, wp.float32)
     model.check_state(state)
     refuse_gradient(model, state, "eval_ik has no gradient")
     launch = Launcher(model, record_tape=False)
@@ -99,11 +103,27 @@ def refuse_gradient(model: Model, state: State, message: str) -> None:
         raise NotDifferentiableError(message)
 
 
-def check_length(name: str, array: wp.array, expected: int) -> None:
-    """Refuse an array of the wrong length before a kernel reads beyond it, by a ModelError."""
-    got = (0,) if array is None else array.shape
+def check_length(name: str, array: wp.array, expected: int, dtype: type | None = None) -> None:
+    """Refuse an array of the wrong length before a kernel reads beyond it, by a ModelError.
+
+    Args:
+        name: Its name in the message.
+        array: The array; None for none.
+        expected: Its length.
+        dtype: Type of its entries; None for any.
+    """
+    got = (0,) if array is None else getattr(array, "shape", None)
     if got != (expected,):
-        raise ModelError(f"{name}: expected shape ({expected},), got {got}")
+        raise ModelError(f"{name}: expected shape ({expected},), got {show(array) if got is None else got}")
+    if dtype is None or array is None or array.dtype is dtype:
+        return
+    kind = array.dtype
+    if isinstance(array, np.ndarray):
+        if wp.dtype_to_numpy(dtype) == kind:
+            return
+    elif not isinstance(array, wp.array):
+        return  # of another library, which Warp converts
+    raise ModelError(f"{name}: expected {dtype.__name__}, got {getattr(kind, '__name__', kind)}")
 
 
 def _tree_mask(model: Model, mask: wp.array | np.ndarray) -> wp.array:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.arguments import check_count, check_time_step, show
 from newtonsim.checking import check_simulator, step_once
 from newtonsim.checkpoints import HostPart, Memory, options_of
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import ModelError, NewtonsimError
 from newtonsim.kernels.steps import reset as reset_kernels
 from newtonsim.kernels.steps.replay import repeat_launches
 from newtonsim.kernels.trees import tree_state
@@ -27,6 +28,7 @@ from newtonsim.runtime.shards import Shard, divide_among, wanted_threads
 from newtonsim.runtime.side_by_side import SideBySide
 from newtonsim.scene import revisions
 from newtonsim.scene.allocation import put
+from newtonsim.scene.model import check_model
 from newtonsim.scene.revisions import CountedStruct, Revised
 
 if TYPE_CHECKING:
@@ -116,7 +118,8 @@ class Simulator:
             none, in which case call `solver.report()` from time to time.
 
     Raises:
-        ValueError: dt, substeps or threads is not positive.
+        ModelError: The model is none, or the solver belongs to another one.
+        NewtonsimError: dt, substeps or threads is not positive, or a hook is no function.
     """
 
     def __init__(
@@ -129,9 +132,16 @@ class Simulator:
         before: StepHook | None = None,
         after: StepHook | None = None,
     ):
+        check_model(model)
+        _check_solver(solver, model)
         _check_times(dt, substeps)
         if threads is not None and (not isinstance(threads, (int, np.integer)) or threads < 1):
-            raise ValueError(f"threads: expected a whole number of at least 1, or None, got {threads!r}")
+            raise NewtonsimError(
+                f"threads: expected a whole number of at least 1, or None, got {show(threads)}"
+            )
+        for name, hook in (("before", before), ("after", after)):
+            if hook is not None and not callable(hook):
+                raise NewtonsimError(f"{name}: expected a function or None, got {show(hook)}")
         self.model = model
         self.solver = solver
         self.dt = dt
@@ -169,14 +179,13 @@ class Simulator:
         """Advance by n times dt.
 
         Raises:
-            ValueError: n is negative, or dt or substeps have become invalid.
+            NewtonsimError: n is negative or no whole number, or dt or substeps have become invalid.
             ModelError: An array of the state or the control was replaced by one that does not fit.
             CheckError: With `newtonsim.config.checked`: a number is not finite, a quaternion not a rotation,
                 or a buffer is full.
         """
-        if n < 1:
-            if n < 0:
-                raise ValueError(f"n: expected a number of at least 0, got {n}")
+        n = check_count("n", n, 0)
+        if n == 0:
             return
         if _watchers or config.checked:
             self._step_watched(n)
@@ -191,6 +200,8 @@ class Simulator:
         replays = n
         latest = revisions.latest[0]
         if self._seen != (latest, self.state, self.control, self.dt, self.substeps) or self._asks_always:
+            self.model.check_state(self.state)
+            self.model.check_control(self.control)
             if self._captured != self._baked():
                 with capturing:
                     replays -= self._capture()
@@ -485,7 +496,12 @@ class Simulator:
 
 
 def _check_times(dt: float, substeps: int) -> None:
-    if not dt > 0.0 or not np.isfinite(dt):
-        raise ValueError(f"dt: expected a positive number, got {dt}")
-    if substeps < 1:
-        raise ValueError(f"substeps: expected at least 1, got {substeps}")
+    check_time_step(dt)
+    check_count("substeps", substeps, 1)
+
+
+def _check_solver(solver: object, model: Model) -> None:
+    if not callable(getattr(solver, "step", None)) or not hasattr(solver, "divides_worlds"):
+        raise ModelError(f"solver: expected a solver, got a {type(solver).__name__}")
+    if getattr(solver, "model", None) not in (None, model):
+        raise ModelError(f"solver: the {type(solver).__name__} was constructed with another model")

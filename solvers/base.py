@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import warp as wp
 
+from newtonsim.arguments import check_time_step
 from newtonsim.checking import check_arrays
 from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.errors import ModelError, did_you_mean
@@ -18,7 +19,7 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.fitting import check_mask
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
 from newtonsim.solver_protocol import DifferentiableSolver, LinearSteps, NearSwitches, StepMemory
@@ -59,6 +60,8 @@ class SolverBase(Revised, DifferentiableSolver):
         return super().__new__(cls)
 
     def __init__(self, model: Model | None):
+        if model is not None:
+            check_model(model)
         self.model = model  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
@@ -90,10 +93,10 @@ class SolverBase(Revised, DifferentiableSolver):
         raise NotImplementedError(f"{type(self).__name__} does not implement step")
 
     def check_model(self, model: Model) -> None:
-        """Raise a ValueError unless the model of a step is the solver's own."""
+        """Raise a ModelError unless the model of a step is the solver's own."""
         if model is not self.model:
             name = type(self).__name__
-            raise ValueError(f"{name}.step: the model is not the one the solver was constructed with")
+            raise ModelError(f"{name}.step: the model is not the one the solver was constructed with")
 
     def check_step(
         self,
@@ -121,7 +124,7 @@ class SolverBase(Revised, DifferentiableSolver):
 
         Raises:
             ModelError: A state, the control or the contacts do not fit the model.
-            ValueError: dt is not positive.
+            NewtonsimError: dt is not positive.
             CheckError: With `newtonsim.config.checked`: the state at the start of the step is invalid.
         """
         if model.bodies_may_be_absent and not self.lets_bodies_be_absent:
@@ -133,8 +136,7 @@ class SolverBase(Revised, DifferentiableSolver):
         for buffer in (contacts, getattr(self, "contacts", None)):
             if buffer is not None:
                 check_contacts(model, buffer)
-        if not dt > 0.0:
-            raise ValueError(f"dt: expected a positive number, got {dt}")
+        check_time_step(dt)
         if config.checked and not model.device.is_capturing:
             check_arrays(model, state_in, control, f"{type(self).__name__}.step")
         return control

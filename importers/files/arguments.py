@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from newtonsim.arguments import show
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.scene.arrays import LARGEST_NUMBER
 
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
-_SHOWN = 80
 _FILES = ("urdf_filename", "mjcf_filename", "sdf_filename", "path")
 _TEXTS = ("root_path", "cloned_env", "up_axis")
 _NOT_NEGATIVE = ("density", "default_density", "armature", "static_link_mass")
@@ -63,36 +63,36 @@ def _check_argument(name: str, kind: object, value: Any) -> None:
     """Check one argument; where annotations are not evaluated, they are text."""
     if name in _FILES:
         if not isinstance(value, (str, os.PathLike) if name == "path" else (str, bytes, os.PathLike)):
-            raise ModelError(f"{name}: expected the name of a file, got {_show(value)}")
+            raise ModelError(f"{name}: expected the name of a file, got {show(value)}")
     elif name == "builder":
         if not isinstance(value, ModelBuilder):
-            raise ModelError(f"builder: expected a ModelBuilder, got {_show(value)}")
+            raise ModelError(f"builder: expected a ModelBuilder, got {show(value)}")
     elif name == "base_joint":
         if not isinstance(value, str | Mapping | None):
             raise ModelError(
                 f'base_joint: expected a text such as "px,py,rz" or arguments of ModelBuilder.add_joint by '
-                f"name, got {_show(value)}"
+                f"name, got {show(value)}"
             )
     elif name == "package_paths":
         _check_folders(name, value)
     elif name in _TEXTS:
         if not (isinstance(value, str) or (value is None and name == "cloned_env")):
-            raise ModelError(f"{name}: expected a text, got {_show(value)}")
+            raise ModelError(f"{name}: expected a text, got {show(value)}")
     elif name == "scale":
         check_scale(value)
     elif name in _MAY_BE_ENDLESS:
         if not _is_number(value) or not (abs(value) <= LARGEST_SINGLE or abs(value) == math.inf):
             raise ModelError(
-                f"{name}: expected a number of at most {LARGEST_SINGLE:g} or infinity, got {_show(value)}"
+                f"{name}: expected a number of at most {LARGEST_SINGLE:g} or infinity, got {show(value)}"
             )
     elif kind in (float, "float"):
         check_number(name, value)
         if name in _NOT_NEGATIVE and value < 0.0:
-            raise ModelError(f"{name}: expected a number of at least 0, got {_show(value)}")
+            raise ModelError(f"{name}: expected a number of at least 0, got {show(value)}")
     elif kind in (bool, "bool") and not (
         isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1))
     ):
-        raise ModelError(f"{name}: expected True or False, got {_show(value)}")
+        raise ModelError(f"{name}: expected True or False, got {show(value)}")
 
 
 def _check_folders(name: str, value: Any) -> None:
@@ -101,35 +101,28 @@ def _check_folders(name: str, value: Any) -> None:
     if isinstance(value, str | os.PathLike):
         folders = (value,)
     if not isinstance(folders, Iterable) or isinstance(folders, bytes | np.ndarray):
-        raise ModelError(f"{name}: expected folders, got {_show(value)}")
+        raise ModelError(f"{name}: expected folders, got {show(value)}")
     if isinstance(folders, list | tuple) or isinstance(value, Mapping):  # others can be gone through but once
         for folder in folders:
             if not isinstance(folder, str | os.PathLike):
-                raise ModelError(f"{name}: expected folders, got {_show(folder)} among them")
+                raise ModelError(f"{name}: expected folders, got {show(folder)} among them")
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool | np.bool_)
 
 
-def _show(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-
-
 def check_number(name: str, value: object) -> None:
     """Raise unless an argument is a number that single precision can calculate with."""
     if not _is_number(value) or not abs(value) <= LARGEST_NUMBER:  # pyright: ignore[reportArgumentType]
-        raise ModelError(
-            f"{name}: expected a finite number of at most {LARGEST_NUMBER:g}, got {_show(value)}"
-        )
+        raise ModelError(f"{name}: expected a finite number of at most {LARGEST_NUMBER:g}, got {show(value)}")
 
 
 def check_scale(scale: object) -> None:
     """Raise unless the factor on all lengths is a positive number."""
     if not _is_number(scale) or not 0.0 < scale <= LARGEST_NUMBER:  # pyright: ignore[reportOperatorIssue]
         raise ModelError(
-            f"scale: expected a positive number of at most {LARGEST_NUMBER:g}, got {_show(scale)}"
+            f"scale: expected a positive number of at most {LARGEST_NUMBER:g}, got {show(scale)}"
         )
 
 
@@ -140,7 +133,7 @@ def patterns(name: str, expressions: Iterable[str] | None) -> tuple[re.Pattern, 
     listed = () if expressions is None else tuple(expressions)
     for expression in listed:
         if not isinstance(expression, str | re.Pattern):
-            raise ModelError(f"{name}: expected regular expressions, got {_show(expression)} among them")
+            raise ModelError(f"{name}: expected regular expressions, got {show(expression)} among them")
     try:
         return tuple(re.compile(expression) for expression in listed)
     except re.error as error:

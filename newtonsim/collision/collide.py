@@ -13,6 +13,7 @@ from newtonsim.kernels.collision.pairs import broad_phase, manifolds
 from newtonsim.kernels.collision.pairs import sweep as sweep_kernels
 from newtonsim.runtime.arguments import Kernel
 from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.model import check_model
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -43,6 +44,7 @@ def collide(model: Model, state: State, contacts: Contacts | None = None, dt: fl
     Raises:
         ModelError: The state or the contacts belong to another model.
     """
+    check_model(model)
     model.check_state(state)
     found: Contacts = model.contacts if contacts is None else contacts
     find_contacts(Launcher(model, record_tape=False), state.body_q, state.body_qd, found, dt)

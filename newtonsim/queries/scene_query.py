@@ -24,6 +24,7 @@ from newtonsim.queries.selection import Selection, is_closed, local_indices, pai
 from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.enums import GeoType, ShapeFlags
+from newtonsim.scene.model import check_model
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -79,6 +80,7 @@ class SceneQuery:
             surfaces: Whether meshes that collide as their convex hulls are seen as they are.
             without: Shapes that are never seen and cost no time, bool, shape (shape_count,).
         """
+        check_model(model)
         self.model = model
         device, count = model.device, model.shape_count
         plan = collision_plan_of(model)

@@ -27,7 +27,7 @@ def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.De
     """
     try:
         return wp.get_device(device)
-    except (ValueError, RuntimeError) as error:
+    except (ValueError, RuntimeError, TypeError) as error:
         known = ", ".join(str(known) for known in wp.get_devices())
         raise DeviceError(f"{argument}: no device {device!r}; there are {known}") from error
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from newtonsim.arguments import show
 from newtonsim.errors import CheckpointError
 from newtonsim.regular_files import open_regular
 
@@ -66,6 +67,7 @@ def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -
     Raises:
         CheckpointError: It cannot be written; an existing file is left unchanged.
     """
+    path = _name(path)
     part = None
     try:
         if os.path.exists(path) and not os.path.isfile(path):
@@ -83,7 +85,7 @@ def write_whole(path: str | os.PathLike, pieces: Iterable[bytes | memoryview]) -
             with contextlib.suppress(OSError):
                 os.unlink(part)
         why = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{os.fspath(path)}: cannot be written: {why}") from error
+        raise CheckpointError(f"{path}: cannot be written: {why}") from error
 
 
 def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -95,7 +97,7 @@ def read_file(path: str | os.PathLike) -> tuple[dict[str, Any], dict[str, np.nda
     Raises:
         CheckpointError: It cannot be read, is not a checkpoint, has another version, or is damaged.
     """
-    path = os.fspath(path)
+    path = _name(path)
     try:
         with open_regular(path) as file:
             data = file.read()
@@ -123,6 +125,13 @@ def _array(data: memoryview, kind: str, shape: list[int], place: int) -> np.ndar
     if dtype.kind not in _KINDS or place < 0 or count < 0 or place + count * dtype.itemsize > len(data):
         raise ValueError(f"an array of {kind} and shape {shape} at {place}")
     return np.frombuffer(data, dtype, count, place).reshape(shape)
+
+
+def _name(path: object) -> str:
+    """Return the name of a file as text, or raise a CheckpointError."""
+    if not isinstance(path, str | bytes | os.PathLike):
+        raise CheckpointError(f"path: expected the name of a file, got {show(path)}")
+    return os.fsdecode(path)
 
 
 def _umask() -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
+from newtonsim.arguments import show
 from newtonsim.errors import ModelError
 from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMaterials
 from newtonsim.scene.allocation import put, zeros
@@ -15,6 +16,7 @@ from newtonsim.scene.array_types import DerivedArrays, ModelArrays
 from newtonsim.scene.arrays import (
     CONTROL_ARRAYS,
     COUNTS,
+    LARGEST_NUMBER,
     LARGEST_RATE,
     MODEL_ARRAYS,
     RIGID_CONTACT_NAMES,
@@ -33,6 +35,20 @@ from newtonsim.scene.revisions import Revised, counted
 from newtonsim.scene.state import State
 
 _T = TypeVar("_T")
+_NUMBERS = (
+    "rigid_contact_margin",
+    "rigid_contact_torsional_friction",
+    "rigid_contact_rolling_friction",
+    "soft_contact_radius",
+    "soft_contact_margin",
+    "soft_contact_ke",
+    "soft_contact_kd",
+    "soft_contact_kf",
+    "soft_contact_mu",
+    "soft_contact_restitution",
+    "particle_max_velocity",
+)
+"""Plain numbers that kernels read and users assign."""
 
 _STRUCTS = ("shape_materials", "shape_geo")
 
@@ -252,6 +268,8 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         elif name in _STRUCTS and before is not None:
             for part in before._cls.vars:
                 check_replacement(f"{name}.{part}", getattr(before, part), getattr(value, part, None))
+        elif name in _NUMBERS and not _is_fit(value):
+            raise ModelError(f"{name}: expected a number from 0 to {LARGEST_NUMBER:g}, got {show(value)}")
         super().__setattr__(name, value)
 
     def resize(self, name: str, value: object) -> None:
@@ -310,7 +328,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         worlds = self.world_count
         try:
             vector = np.array(value, np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             vector = np.zeros(0)
         if vector.shape not in ((3,), (worlds, 3)) or not np.all(np.isfinite(vector)):
             raise ModelError(
@@ -629,6 +647,14 @@ def _members(owner: np.ndarray, owners: np.ndarray) -> list[list[int]]:
     edges = np.searchsorted(owner[order], owners).tolist()
     places = order.tolist()
     return [places[start:end] for start, end in zip(edges, [*edges[1:], len(places)])]
+
+
+def _is_fit(value: Any) -> bool:
+    """Whether a value is a number that kernels can calculate with."""
+    try:
+        return not isinstance(value, str | bytes) and 0.0 <= float(value) <= LARGEST_NUMBER
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def check_worlds_apart(model: Model) -> None:

@@ -20,7 +20,7 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.absent_bodies import AbsentBodies, forget_bodies
 from newtonsim.solvers.base import SolverBase
@@ -153,6 +153,7 @@ class FeatherstoneSolver(LaunchedSolver):
         fade_depth: float = FADE_DEPTH,
         **options: Any,
     ):
+        check_model(model)
         super().__init__(model)
         if contact_mode not in ("hard", "compliant"):
             raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
@@ -575,7 +576,18 @@ class FeatherstoneSolver(LaunchedSolver):
     def recall(self, memory: HostValues) -> None:
         """See `HostMemory`."""
         self.constraints.last_dt = memory["last_dt"]
-        self.constraints.last_contacts = self._own_contacts if memory["found_contacts"] else None
+        if memory["found_contacts"]:
+            self.constraints.last_contacts = self._own_contacts
+        else:
+            self.forget_step()
+
+    def forget_step(self) -> None:
+        """Let `contact_forces` and their like read as before the first step.
+
+        A step is noted where it is captured, so the next one is captured anew.
+        """
+        self.constraints.last_contacts = None
+        self._stage_changes += 1
 
     @property
     def _own_contacts(self) -> Contacts:

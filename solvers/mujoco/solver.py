@@ -20,7 +20,7 @@ from newtonsim.runtime import compilation
 from newtonsim.runtime.launcher import Motion, active_tape
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
@@ -132,9 +132,8 @@ class MuJoCoSolver(SolverBase):
         save_to_mjcf: str | None = None,
         **options: Any,
     ):
+        check_model(model)
         super().__init__(model)
-        if not isinstance(model, Model):
-            raise TypeError(f"MuJoCoSolver: expected a Model, got {type(model).__name__}")
         if update_data_every < 0:
             raise ValueError(f"update_data_every: expected a number of at least 0, got {update_data_every}")
         settings = MujocoOptions(

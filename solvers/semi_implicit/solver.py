@@ -16,7 +16,7 @@ from newtonsim.kernels.steps import motion as steps_motion
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
@@ -103,6 +103,7 @@ class SemiImplicitSolver(LaunchedSolver):
         joint_attach_kd: float = 1.0e2,
         fade_depth: float = FADE_DEPTH,
     ):
+        check_model(model)
         super().__init__(model)
         self.angular_damping = _not_negative("angular_damping", angular_damping)
         self.friction_smoothing = _not_negative("friction_smoothing", friction_smoothing)

@@ -14,7 +14,7 @@ from newtonsim.kernels.particles.vbd import adjacency
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.option_ranges import check_counts, check_relaxations
 from newtonsim.solvers.particles.self_contact import SelfContact, SurfacePairs
@@ -112,8 +112,7 @@ class VBDSolver(SweepSolver[VBDParticles]):
         relaxation: float = 1.5,
         detection_interval: int = 5,
     ):
-        if not isinstance(model, Model):
-            raise TypeError(f"VBDSolver: expected a Model, got {type(model).__name__}")
+        check_model(model)
         super().__init__(model)
         self.iterations, self.substeps, self.relaxation = iterations, substeps, relaxation
         self.friction_epsilon, self.detection_interval = friction_epsilon, detection_interval

@@ -341,3 +341,35 @@ def test_pipes_and_devices_are_neither_waited_for_nor_replaced(tmp_path: Path):
             call("run\0.ckpt")
     with pytest.raises(OSError, match="not a regular file"):
         Recording.open(pipe)
+
+
+def test_what_was_kept_before_the_first_step_lets_the_next_one_be_noted(device, tmp_path):
+    """A graph that was captured before notes no step by itself: forces of the last one can be read."""
+    model = scene(device)
+    simulator = newtonsim.Simulator(model, solvers.FeatherstoneSolver(model), DT)
+    start = simulator.snapshot()
+    simulator.step(STEPS)
+    expected = simulator.solver.contact_forces().numpy().copy()
+    assert np.abs(expected).max() > 1.0
+    start.restore()
+    simulator.step(STEPS)
+    assert np.array_equal(simulator.solver.contact_forces().numpy(), expected)
+    simulator.save(tmp_path / "later.ckpt")
+    other = newtonsim.Simulator(model, solvers.FeatherstoneSolver(model), DT)
+    other.restore(tmp_path / "later.ckpt")
+    assert np.array_equal(other.solver.contact_forces().numpy(), expected)
+
+
+@pytest.mark.parametrize("number", [10**400, float("nan"), "1", None, [1.0]])
+def test_doctored_times_are_refused_as_checkpoints(device, tmp_path, number):
+    """The hash of a doctored file is right, too: whoever writes files can compute it."""
+    model = scene(device)
+    simulator = newtonsim.Simulator(model, solvers.FeatherstoneSolver(model), DT)
+    path = tmp_path / "run.ckpt"
+    simulator.save(path)
+    facts, arrays = checkpoint_file.read_file(path)
+    facts["host"]["clock"]["time"] = number
+    checkpoint_file.write_file(path, facts, arrays)
+    with pytest.raises(CheckpointError, match="clock: time is "):
+        simulator.restore(path)
+    assert simulator.time == 0.0

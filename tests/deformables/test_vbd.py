@@ -414,5 +414,5 @@ def test_options_out_of_range_are_named(device, option, value):
 
 
 def test_solver_of_no_model_is_refused():
-    with pytest.raises(TypeError, match="expected a Model, got NoneType"):
+    with pytest.raises(newtonsim.ModelError, match="expected a Model, got a NoneType"):
         VBDSolver(None)

@@ -322,3 +322,12 @@ def test_boxes_of_odd_sizes_fall(half):
         assert np.isfinite(compat.getBaseVelocity(body, **call)).all()
     finally:
         compat.disconnect(client)
+
+
+def test_gravity_and_time_steps_are_bounded_and_steps_go_on(client):
+    for wrong in (1e-40, 1e-13, 1e30):
+        with pytest.raises(compat.error, match="timeStep must be at"):
+            compat.setTimeStep(wrong, physicsClientId=client)
+    with pytest.raises(compat.error, match=r"gravity must be at most 1e.12 m/s\^2"):
+        compat.setGravity(0.0, 0.0, 1e25, physicsClientId=client)
+    compat.stepSimulation(physicsClientId=client)

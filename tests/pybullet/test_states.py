@@ -403,3 +403,27 @@ def test_coordinates_are_never_those_before_the_step(world):
     states = [state[0] for state in world.getJointStates(arm, range(7))]
     assert min(states) > 0.3
     assert world.calculateInverseKinematics(arm, 6, target, maxNumIterations=3) == first
+
+
+def test_files_hold_the_last_step_after_a_reset_of_the_simulation(world, tmp_path):
+    """The engine of the scene before is used again: its first step counts as one, in files and queries."""
+    path = str(tmp_path / "arm.bullet")
+    found = []
+    for cut in (0, 1):
+        world.resetSimulation()
+        world.setGravity(0.0, 0.0, -9.81)
+        world.setAdditionalSearchPath(_data())
+        world.loadURDF("plane.urdf")
+        world.loadURDF("r2d2.urdf", [0.0, 0.0, 0.47])
+        for _ in range(cut):
+            world.stepSimulation()
+        world.saveBullet(path)
+        runs = []
+        for _ in range(2):
+            for _ in range(20):
+                world.stepSimulation()
+            runs.append(numbers(world))
+            found.append(len(world.getContactPoints()))
+            world.restoreState(fileName=path)
+        assert np.array_equal(*runs), cut
+    assert min(found) > 0

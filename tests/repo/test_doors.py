@@ -14,7 +14,7 @@ from import_graph import Sources, arrows, circles, sources
 from rooms import ROOMS, ROOT, module_name, source_files
 
 HOUSE = """
-_version lazy_names errors regular_files
+_version lazy_names errors arguments regular_files
 
 kernels
 kernels.views kernels.algebra

@@ -6,13 +6,13 @@ import numpy as np
 
 from newtonsim.pybullet_compat.clients.real_time import RealTimeClock
 from newtonsim.pybullet_compat.engine.link_properties import differs
-from newtonsim.pybullet_compat.surface.arguments import finite
+from newtonsim.pybullet_compat.surface.arguments import LARGEST, finite
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.settings import Settings
 
-LARGEST_TIME_STEP = 1000.0
-"""Longest step [s]: what falls during one stays within single precision."""
+LEAST_TIME_STEP, LARGEST_TIME_STEP = 1.0e-12, 1000.0
+"""Bounds of steps [s]: what falls during one stays within single precision, and so do inverse squares."""
 
 
 def stepSimulation(client: Client) -> tuple:
@@ -53,6 +53,8 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
     """
     gravity = np.stack(np.broadcast_arrays(gravX, gravY, gravZ), axis=-1)
     finite(gravity, "gravity")
+    if np.abs(gravity).max() > LARGEST:
+        raise error(f"gravity must be at most {LARGEST:g} m/s^2.")
     settings = client.settings
     if client.chooses:
         every = np.array(np.broadcast_to(settings.gravity, (client.num_worlds, 3)))
@@ -68,6 +70,8 @@ def setTimeStep(client: Client, timeStep: float) -> None:
     finite(timeStep, "timeStep")
     if timeStep > LARGEST_TIME_STEP:
         raise error(f"timeStep must be at most {LARGEST_TIME_STEP:g} s.")
+    if 0.0 < timeStep < LEAST_TIME_STEP:
+        raise error(f"timeStep must be at least {LEAST_TIME_STEP:g} s.")
     if not timeStep > 0.0 or timeStep == client.settings.time_step:
         return
     client.settings.time_step = float(timeStep)

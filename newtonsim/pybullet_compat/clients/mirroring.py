@@ -143,7 +143,10 @@ def _put(arrays: dict[Place, np.ndarray], facts: tuple, engine: Engine) -> None:
     stage = engine.solver.constraints
     has_stepped, stage.last_dt, engine.simulator.time, engine.steps, *flags = facts
     engine.forces_set, engine.torques_set = flags
-    stage.last_contacts = engine.solver.contacts if has_stepped else None
+    if has_stepped:
+        stage.last_contacts = engine.solver.contacts
+    else:
+        engine.solver.forget_step()
     engine.state_replaced()
 
 

@@ -581,7 +581,7 @@ class FeatherstoneEngine:
         """Be as if just built, with the bodies as they are now."""
         with capture.capturing:
             self.solver.reset()
-        self.solver.constraints.last_contacts = None
+        self.solver.forget_step()
         self.simulator.time, self.steps = 0.0, 0
         self._force.clear()
         self._torque.clear()
