@@ -262,7 +262,7 @@ def choose_starts(
         start[c] = share * (p + wp.vec3(more, 0.0, 0.0))
 
 
-@wp.func
+@wp.func(inline=False)
 def find_wedged(
     rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, w: int, unsolved: wp.ref[UnsolvedView]
 ):
@@ -275,7 +275,7 @@ def find_wedged(
             unsolved.wedged_now[w] = 1
 
 
-@wp.func
+@wp.func(inline=False)
 def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
     """Count the steps in a row in which something was wedged in, at the end of one."""
     run = int(0)
