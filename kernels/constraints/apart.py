@@ -264,15 +264,23 @@ def choose_starts(
 
 @wp.func(inline=False)
 def find_wedged(
-    rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, w: int, unsolved: wp.ref[UnsolvedView]
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    unsolved: wp.ref[UnsolvedView],
 ):
     """Note a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
+    last = int(0)
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
-        c = islands.contact[i]
-        if is_stuck(rows, c):
-            unsolved.wedged[w] = rows.contact.leaf[c] + wp.vec2i(1, 1)
-            unsolved.wedged_now[w] = 1
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        if is_stuck(rows, islands.contact[i]):
+            last = i - touches[0] + 1
+    last = int(max_lanes(team, float(last)))
+    if last > 0 and team.lane == 0:
+        c = islands.contact[touches[0] + last - 1]
+        unsolved.wedged[team.index] = rows.contact.leaf[c] + wp.vec2i(1, 1)
+        unsolved.wedged_now[team.index] = 1
 
 
 @wp.func(inline=False)
