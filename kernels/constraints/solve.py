@@ -15,7 +15,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
-from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
@@ -483,6 +483,9 @@ def end_island(
     keep = s.keep == 1
     w = team.index
     own = acts(team, tree, rows, islands, k, depth, z)
+    if team.lane == 0:
+        # before lanes exchange impulses, see `sweep_apart`
+        find_wedged(rows, islands, k, w, unsolved)
     swept = bool(False)
     if own == PUSHED and not has_impact:
         if factorized:
@@ -496,10 +499,6 @@ def end_island(
         if has_impact or keep:
             keep_impulses(team, rows, islands, k, moving, z)
     choose_starts(team, tree, rows, islands, k, depth, swept, moving, start)
-    # lanes may have exchanged impulses, see `sweep_apart`
-    sync(team)
-    if team.lane == 0:
-        find_wedged(rows, islands, k, w, unsolved)
     return own
 
 
