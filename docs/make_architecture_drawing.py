@@ -110,7 +110,7 @@ HOUSE = Plan(
         "fields": "kinematics",
         "testing": "kinematics",
     },
-    left_out=frozenset({"errors", "_version", "regular_files", "examples.assets"}),
+    left_out=frozenset({"arguments", "errors", "_version", "regular_files", "examples.assets"}),
 )
 
 KERNELS = Plan(
