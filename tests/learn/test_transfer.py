@@ -110,7 +110,7 @@ def test_policies_that_ship_do_there_what_they_do_here(
     path = str(asset_path(f"policies/{policy}.onnx"))
     assert main(["transfer", path, "--seeds", "101", "--episodes", "4"]) == 0
     told = capsys.readouterr().out
-    share = re.search(r"mujoco brings (\d+) % of the return here", told)
+    share = re.search(r"mujoco achieves (\d+) % of the return here", told)
     assert share is not None
     assert int(share[1]) >= 100 * least
     assert len(re.findall("tracking error", told)) == 4
