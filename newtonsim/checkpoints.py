@@ -13,7 +13,7 @@ import os
 import platform
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import warp as wp
@@ -22,6 +22,7 @@ from newtonsim._version import __version__
 from newtonsim.errors import CheckpointError
 from newtonsim.scene.arrays import COUNTS
 from newtonsim.scene.checkpoint_file import read_file, write_file
+from newtonsim.scene.model import NUMBERS, Model
 from newtonsim.scene.snapshot import (
     HostMemory,
     HostValues,
@@ -31,24 +32,7 @@ from newtonsim.scene.snapshot import (
     find_places,
 )
 
-if TYPE_CHECKING:
-    from newtonsim.scene.model import Model
-
-_NUMBERS = (
-    "bodies_may_be_absent",
-    "rigid_contact_margin",
-    "rigid_contact_torsional_friction",
-    "rigid_contact_rolling_friction",
-    "soft_contact_radius",
-    "soft_contact_margin",
-    "soft_contact_ke",
-    "soft_contact_kd",
-    "soft_contact_kf",
-    "soft_contact_mu",
-    "soft_contact_restitution",
-    "particle_max_radius",
-    "particle_max_velocity",
-)
+_NUMBERS = ("bodies_may_be_absent", "particle_max_radius", *NUMBERS)
 """Numbers of a model that may change between steps."""
 
 

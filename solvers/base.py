@@ -264,9 +264,9 @@ class SolverBase(Revised, DifferentiableSolver):
             worlds: The worlds; None for all.
 
         Raises:
-            NotImplementedError: The solver cannot.
+            NotImplementedError: The solver always steps all worlds.
         """
-        raise NotImplementedError(f"{type(self).__name__} makes no steps of some worlds alone")
+        raise NotImplementedError(f"{type(self).__name__} steps all worlds, and cannot leave some out")
 
     def make_linear_model(self, inputs: str) -> LinearSteps | None:
         """Return what makes linear models of steps in closed form for the current solver; None if nothing

@@ -9,7 +9,7 @@ A team updates one row after the other, each lane with its entries of the row; a
 impulse and write it.
 
 Stage: constraints, solve
-Called by: kernels/constraints/pair_solve.py, kernels/constraints/sweeps.py
+Called by: kernels/constraints/sweeps.py
 Reads: ContactRowView, DofRowView, PairRowView, SpinRowView, TreeView, centre, z
 Writes: ContactRowView, DofRowView, PairRowView, SpinRowView, z
 """

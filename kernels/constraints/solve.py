@@ -39,9 +39,10 @@ from newtonsim.kernels.constraints.laws import (
     set_centres,
     soften,
 )
+from newtonsim.kernels.constraints.load_sharing import even_out
 from newtonsim.kernels.constraints.newton import NewtonView, fastest_row, find_reach, lay_out_rows, minimize
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
-from newtonsim.kernels.constraints.sweeps import apply_impulses, even_out, start_anew, sweep_island
+from newtonsim.kernels.constraints.sweeps import apply_impulses, start_anew, sweep_island
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -35,7 +35,7 @@ from newtonsim.scene.revisions import Revised, counted
 from newtonsim.scene.state import State
 
 _T = TypeVar("_T")
-_NUMBERS = (
+NUMBERS = (
     "rigid_contact_margin",
     "rigid_contact_torsional_friction",
     "rigid_contact_rolling_friction",
@@ -268,7 +268,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         elif name in _STRUCTS and before is not None:
             for part in before._cls.vars:
                 check_replacement(f"{name}.{part}", getattr(before, part), getattr(value, part, None))
-        elif name in _NUMBERS and not _is_fit(value):
+        elif name in NUMBERS and not _is_fit(value):
             raise ModelError(f"{name}: expected a number from 0 to {LARGEST_NUMBER:g}, got {show(value)}")
         super().__setattr__(name, value)
 

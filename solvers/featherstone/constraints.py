@@ -14,11 +14,11 @@ from newtonsim.kernels.constraints import (
     dof_rows,
     energy_coordinates,
     pair_rows,
-    pair_solve,
     solve,
     spin_rows,
     step_end,
     sweep_stage,
+    sweeps,
     world_dof_rows,
 )
 from newtonsim.kernels.constraints.pair_rows import PairRowView
@@ -373,7 +373,7 @@ class ConstraintStage:
         self._weigh(launch, smooth, dt)
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, start_qd, start_qd, dt, rows)
         launch(
-            pair_solve.solve_pairs,
+            sweeps.solve_pairs,
             "world team",
             reads=dict(
                 tree=v.tree,

@@ -13,7 +13,7 @@ from tasks.robots import robot_path
 from newtonsim import Simulator
 from newtonsim.cli import scene
 from newtonsim.kernels import lazy_warp
-from newtonsim.kernels.constraints import pair_solve, solve, sweep_stage
+from newtonsim.kernels.constraints import solve, sweep_stage, sweeps
 from newtonsim.solvers import FeatherstoneSolver
 
 MOST_REGISTERS = 96
@@ -45,7 +45,7 @@ OLDEST = min(CARDS)
 def assembler():
     """An assembler that is as new as Warp; the extra `test` brings one where there are CUDA's packages."""
     try:
-        resources(lazy_warp.declare(pair_solve.__name__), 90)
+        resources(lazy_warp.declare(sweeps.__name__), 90)
     except NoAssembler as error:
         if sys.platform == "linux":
             raise

@@ -1,0 +1,259 @@
+"""How contacts share a load between more points than it takes.
+
+Of all ways, stiff bodies have the one with the least sum of squares, as every point yields the same little.
+Nothing in the rows tells, so that sweeps leave it to chance, see `even_out`.
+
+Stage: constraints, solve
+Called by: kernels/constraints/solve.py
+Reads: ContactView, IslandView, RowsView, TreeView
+Writes: LawView, RowsView, z
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import Team, sync
+from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.chains import team_push_triple
+from newtonsim.kernels.constraints.contact_rows import CONTACT_RIGID, moves_singles, tangent_of
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.laws import LawView
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.views.model import TreeView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# cosine between normals of contacts that share a load
+SAME_NORMAL = wp.constant(0.95)
+# square of what an impulse along a normal gives the joints behind a root, over all that it gives, which is
+# rounding; and square of the width of places that are on a line, over that of their length
+BY_JOINTS = wp.constant(1.0e-6)
+ON_A_LINE = wp.constant(1.0e-4)
+# share of the moment of what links bear that a step leaves to their joints
+TO_JOINTS = wp.constant(0.2)
+# change of an impulse, over the mean of those that share a load, that is worth being made
+UNEVEN = wp.constant(1.0e-2)
+
+
+@wp.func
+def is_of_manifold(contacts: wp.ref[ContactView], c: int, e: int) -> bool:
+    """True if two contacts are points of one manifold."""
+    return (
+        contacts.pair[c] == contacts.pair[e] and wp.dot(contacts.normal[c], contacts.normal[e]) > SAME_NORMAL
+    )
+
+
+@wp.func
+def bears_root(tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int) -> bool:
+    """True if the normal of a contact passes by all joints of its trees: its load is that of their roots."""
+    rest = float(0.0)
+    leaf = rows.contact.leaf[c]
+    for side in range(2):
+        if leaf[side] >= 0:
+            row = tree.dof_row[leaf[side]]
+            head = tree.dof_body[tree.row_dof[row]]
+            for k in range(tree.dof_depth[leaf[side]] + 1):
+                if tree.dof_body[tree.row_dof[row + k]] != head:
+                    entry = rows.contact.B[c, side * depth + k][0]
+                    rest += entry * entry
+    return rest <= BY_JOINTS * rows.contact.delassus[c][0]
+
+
+@wp.func
+def tree_of(tree: wp.ref[TreeView], leaf: int) -> int:
+    """Tree of a dof, or -1."""
+    t = int(-1)
+    if leaf >= 0:
+        t = tree.body_tree[tree.dof_body[leaf]]
+    return t
+
+
+@wp.func
+def between_same(tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, e: int) -> bool:
+    """True if two contacts are between the same trees."""
+    one = rows.contact.leaf[c]
+    other = rows.contact.leaf[e]
+    return tree_of(tree, one[0]) == tree_of(tree, other[0]) and tree_of(tree, one[1]) == tree_of(
+        tree, other[1]
+    )
+
+
+@wp.func(inline=False)
+def end_of_group(
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    islands: wp.ref[IslandView],
+    i: int,
+    last: int,
+    depth: int,
+    rooted: bool,
+) -> int:
+    """Where the contacts from place i of an island on end that share a load as between two rigid bodies.
+
+    They are those of a manifold, and if the first one is `rooted`, those of all links that bear the same
+    root, like wheels.
+    """
+    first = islands.contact[i]
+    normal = contacts.normal[first]
+    end = i + 1
+    more = bool(True)
+    while more and end < last:
+        e = islands.contact[end]
+        more = is_of_manifold(contacts, first, e)
+        if rooted and not more and wp.dot(normal, contacts.normal[e]) > SAME_NORMAL:
+            more = between_same(tree, rows, first, e) and bears_root(tree, rows, e, depth)
+        end += int(more)
+    return end
+
+
+@wp.func
+def can_bear(rows: wp.ref[RowsView], c: int, loaded: bool) -> bool:
+    """True if contact c is rigid and closed, and bears something if it has to be `loaded`."""
+    closed = rows.contact.soft[c] == CONTACT_RIGID and rows.contact.impact[c][1] >= 0.0
+    return closed and (not loaded or rows.contact.impulse[c][0] > 0.0)
+
+
+@wp.struct
+class LoadShare:
+    """Normal impulses that change in proportion to the place."""
+
+    mean: float  # [N s]
+    slope: wp.vec3  # [N s/m]
+    middle: wp.vec3  # [m]
+    step: float  # share of the way to them that leaves all impulses pressing
+    most: float  # largest change on all of the way [N s]
+
+
+@wp.func(inline=False)
+def fit_load(
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    islands: wp.ref[IslandView],
+    i: int,
+    end: int,
+    loaded: bool,
+    kept: float,
+) -> LoadShare:
+    """Least-squares fit to the normal impulses of a group of contacts, of whose moment a share is kept."""
+    fit = LoadShare()
+    points = int(0)
+    for j in range(i, end):
+        c = islands.contact[j]
+        if can_bear(rows, c, loaded):
+            points += 1
+            fit.mean += rows.contact.impulse[c][0]
+            fit.middle += rows.contact.place[c]
+    count = wp.max(float(points), 1.0)
+    fit.mean = fit.mean / count
+    fit.middle = fit.middle / count
+    normal = contacts.normal[islands.contact[i]]
+    t1 = tangent_of(normal)
+    t2 = wp.cross(normal, t1)
+    spread = wp.vec3(0.0, 0.0, 0.0)
+    moment = wp.vec2(0.0, 0.0)
+    for j in range(i, end):
+        c = islands.contact[j]
+        if can_bear(rows, c, loaded):
+            d = rows.contact.place[c] - fit.middle
+            x = wp.vec2(wp.dot(t1, d), wp.dot(t2, d))
+            spread += wp.vec3(x[0] * x[0], x[0] * x[1], x[1] * x[1])
+            moment += rows.contact.impulse[c][0] * x
+    # along the principal axes; places on a line tell nothing of the other direction
+    angle = 0.5 * wp.atan2(2.0 * spread[1], spread[0] - spread[2])
+    along = wp.vec2(wp.cos(angle), wp.sin(angle))
+    half = 0.5 * (spread[0] + spread[2])
+    more = wp.length(wp.vec2(0.5 * (spread[0] - spread[2]), spread[1]))
+    if half + more > 0.0:
+        fit.slope = wp.dot(moment, along) / (half + more) * (along[0] * t1 + along[1] * t2)
+    if half - more > ON_A_LINE * (half + more):
+        across = wp.vec2(-along[1], along[0])
+        fit.slope += wp.dot(moment, across) / (half - more) * (across[0] * t1 + across[1] * t2)
+    fit.slope = kept * fit.slope
+    fit.step = 1.0
+    for j in range(i, end):
+        c = islands.contact[j]
+        if can_bear(rows, c, loaded):
+            p = rows.contact.impulse[c][0]
+            new = fit.mean + wp.dot(fit.slope, rows.contact.place[c] - fit.middle)
+            fit.most = wp.max(fit.most, wp.abs(new - p))
+            if new < 0.0:
+                fit.step = wp.min(fit.step, p / (p - new))
+    return fit
+
+
+@wp.func(inline=False)
+def share_load(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    i: int,
+    end: int,
+    loaded: bool,
+    depth: int,
+    fit: LoadShare,
+    laws: wp.ref[LawView],
+    z: wp.array(dtype=float),
+):
+    """Move the normal impulses of a group of contacts, and their centres, to those of a fit."""
+    for j in range(i, end):
+        c = islands.contact[j]
+        if can_bear(rows, c, loaded):
+            old = rows.contact.impulse[c]
+            new = fit.mean + wp.dot(fit.slope, rows.contact.place[c] - fit.middle)
+            change = wp.vec3(fit.step * (new - old[0]), 0.0, 0.0)
+            centre = laws.centre.contact[c]
+            sync(team)
+            rows.contact.impulse[c] = wp.vec3(wp.max(0.0, old[0] + change[0]), old[1], old[2])
+            laws.centre.contact[c] = centre + change
+            team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
+
+
+@wp.func(inline=False)
+def even_out(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    solved: bool,
+    laws: wp.ref[LawView],
+    z: wp.array(dtype=float),
+) -> bool:
+    """Share the load of each group of contacts as bodies do that yield a little; True if any changed.
+
+    Of all ways to share a load between more points than it takes, stiff bodies have the one with the least
+    sum of squares, as every point yields the same little: the impulses are then linear in the place. Force
+    and moment stay as they are, so that the velocities do, too. Nothing in the rows tells, and under changing
+    loads what each point bears would wander about, until what a hand holds turns about one corner, or a car
+    stands on two wheels. Those of single bodies, which come to rest, are shared out only when they are new.
+
+    Joints may take the moment of a link. Before the rows are `solved`, some of it is therefore left to them.
+    """
+    changed = bool(False)
+    touches = islands.contacts[k]
+    i = touches[0]
+    while i < touches[1]:
+        first = islands.contact[i]
+        single = moves_singles(tree, rows.contact.leaf[first])
+        rooted = not single and bears_root(tree, rows, first, depth)
+        end = end_of_group(tree, rows, contacts, islands, i, touches[1], depth, rooted)
+        before = float(0.0)
+        for j in range(i, end):
+            before += laws.centre.contact[islands.contact[j]][0]
+        kept = float(1.0)
+        if not (solved or single or rooted):
+            kept = wp.where(before == 0.0, 0.0, 1.0 - TO_JOINTS)
+        if end > i + 1 and (before == 0.0 or not single):
+            loaded = bool(False)
+            fit = fit_load(rows, contacts, islands, i, end, loaded, kept)
+            if fit.step <= 0.0:
+                # what bears nothing and would have to pull does not touch
+                loaded = True
+                fit = fit_load(rows, contacts, islands, i, end, loaded, kept)
+            if fit.step * fit.most > UNEVEN * fit.mean:
+                changed = True
+                share_load(team, tree, rows, islands, i, end, loaded, depth, fit, laws, z)
+        i = end
+    return changed
