@@ -46,6 +46,8 @@ def measure_scene(options: argparse.Namespace, notes: list[str]) -> list[dict[st
     work = {name: build_scene(importlib.import_module(name)) for name in names}
     labels = {name: np.reshape(take()[4], SCENE_SIZE[::-1]) for name, take in work.items()}
     samples = run(work, options)
+    for name in names:
+        importlib.import_module(name).disconnect()
     rows = []
     for name, sample in samples.items():
         rows.append(

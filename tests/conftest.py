@@ -1,5 +1,8 @@
 """Fixtures shared by all tests."""
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 import warp as wp
 
@@ -14,3 +17,14 @@ def devices() -> list[str]:
 def device(request: pytest.FixtureRequest) -> str:
     """Name of the device that a test runs on."""
     return request.param
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_client_is_left() -> Iterator[None]:
+    """Disconnect what a module left connected to pybullet_compat, and fail: the next one counts on id 0."""
+    yield
+    clients = sys.modules.get("newtonsim.pybullet_compat.clients.table")
+    left = list(clients.TABLE) if clients else []
+    for number in left:
+        clients.disconnect(number)
+    assert not left, f"clients {left} of pybullet_compat were left connected"

@@ -31,12 +31,21 @@ class Served:
         self._world, self._sent, self._path = compat.connect(compat.DIRECT), 0, data_path
         self._server = PhysicsServer(self._world)
         port = self._server.listen_tcp("127.0.0.1", 0)
-        threading.Thread(target=self._server.run, daemon=True).start()
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread.start()
         self._socket: zmq.Socket = zmq.Context.instance().socket(zmq.DEALER)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.connect(f"tcp://127.0.0.1:{port}")
         self.ask(protocol.HELLO, {"token": self._server.token})
         self._begin()
+
+    def close(self) -> None:
+        """End the server and its world."""
+        self._socket.close()
+        self._server.stop()
+        self._thread.join()
+        self._server.close()
+        compat.disconnect(self._world)
 
     def _begin(self) -> None:
         self.ask("resetSimulation", {})

@@ -232,7 +232,7 @@ def _model() -> newtonsim.Simulator:
     return newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), 0.01)
 
 
-class _Kept:
+class Kept:
     """What takes long to make, once."""
 
     made: ClassVar[dict[str, object]] = {}
@@ -242,6 +242,14 @@ class _Kept:
         if name not in cls.made:
             cls.made[name] = make()
         return cls.made[name]
+
+    @classmethod
+    def end(cls) -> None:
+        """Close what has an end, and forget all."""
+        for kept in cls.made.values():
+            if isinstance(kept, served.Served):
+                kept.close()
+        cls.made.clear()
 
 
 def _checkpoint_seed() -> bytes:
@@ -263,7 +271,7 @@ def _rehashed(data: bytes, rng: random.Random) -> bytes:
 
 
 def _checkpoint(data: bytes) -> None:
-    sim: newtonsim.Simulator = _Kept.of("simulator", _model)  # type: ignore[assignment]
+    sim: newtonsim.Simulator = Kept.of("simulator", _model)  # type: ignore[assignment]
     before = sim.state.joint_q.numpy().copy()
     with file_of(data, "a.ckpt") as path, bounded():
         try:
@@ -271,7 +279,7 @@ def _checkpoint(data: bytes) -> None:
         except CheckpointError:
             assert np.array_equal(sim.state.joint_q.numpy(), before), "something was changed"
         else:
-            _Kept.made.pop("simulator")
+            Kept.made.pop("simulator")
 
 
 def _recording_seed() -> bytes:
@@ -303,7 +311,7 @@ def _message(data: bytes) -> None:
 
 
 def _to_server(data: bytes) -> None:
-    kept: served.Served = _Kept.of("server", lambda: served.Served(pybullet_data.getDataPath()))  # type: ignore[assignment]
+    kept: served.Served = Kept.of("server", lambda: served.Served(pybullet_data.getDataPath()))  # type: ignore[assignment]
     with bounded():
         kept.check(data)
 
@@ -389,8 +397,8 @@ TARGETS = {
     "msh": Target(lambda: [MSH.encode()], _cells("soft.msh"), text),
     "vtk": Target(lambda: [VTK.encode()], _cells("soft.vtk"), text),
     "vtk-binary": Target(lambda: [_binary_vtk()], _cells("soft.vtk")),
-    "checkpoint": Target(lambda: [_Kept.of("checkpoint", _checkpoint_seed)], _checkpoint, _rehashed),  # type: ignore[list-item]
-    "recording": Target(lambda: [_Kept.of("recording", _recording_seed)], _recording),  # type: ignore[list-item]
+    "checkpoint": Target(lambda: [Kept.of("checkpoint", _checkpoint_seed)], _checkpoint, _rehashed),  # type: ignore[list-item]
+    "recording": Target(lambda: [Kept.of("recording", _recording_seed)], _recording),  # type: ignore[list-item]
     "calls": Target(lambda: [b"0"], _calls, _next_number),
     "message": Target(_message_seeds, _message),
     "server": Target(lambda: served.seeds(CALLS), _to_server, served.damaged),

@@ -1,13 +1,21 @@
 """Mutated files, messages and calls: our errors or sense, in bounded time; and all that was found once."""
 
 import pathlib
+from collections.abc import Iterator
 
 import pytest
-from fuzz.targets import TARGETS
+from fuzz.targets import TARGETS, Kept
 
 CASES = {path.name: path for path in sorted((pathlib.Path(__file__).parent / "cases").iterdir())}
 COUNT = {"usd": 25, "calls": 4, "mjcf": 25, "message": 300, "checkpoint": 60, "server": 30}
 """Cases of a target in every run of the tests, of 40 unless said; `python -m tests.fuzz` runs more."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def ended() -> Iterator[None]:
+    """The server of the target `server` ends with the tests of this file."""
+    yield
+    Kept.end()
 
 
 @pytest.mark.filterwarnings("ignore")
