@@ -68,7 +68,7 @@ def select_pairs(
         overlaps = int(0)
         if i < listed_start[w + 1]:
             entry = listed[i]
-            if entry[1] != disabled_plane and may_touch(place, entry[2], entry[0], entry[1]):
+            if entry[1] != disabled_plane and may_touch(shape, place, entry[2], entry[0], entry[1]):
                 overlaps = 1
         places = scan_lanes(team, overlaps)
         if overlaps == 1 and n + places[0] < room:

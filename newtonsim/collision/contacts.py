@@ -212,6 +212,7 @@ def _placement(shapes: int, device: wp.Device) -> PlacementView:
     place.lower = zeros(shapes, dtype=wp.vec3, device=device)
     place.upper = zeros(shapes, dtype=wp.vec3, device=device)
     place.velocity = zeros(shapes, dtype=wp.vec3, device=device)
+    place.travel = zeros(shapes, dtype=wp.vec3, device=device)
     place.spin = zeros(shapes, dtype=float, device=device)
     place.grow = zeros(shapes, dtype=float, device=device)
     place.awake = put(np.full(shapes, 1), dtype=int, device=device)

@@ -4,9 +4,10 @@ import warnings
 
 import numpy as np
 import pytest
+import trimesh
 import warp as wp
 
-from newtonsim import ModelBuilder, ShapeFlags
+from newtonsim import Mesh, ModelBuilder, ShapeFlags
 from newtonsim.builder import pairs as pair_rules
 from newtonsim.collision.collide import collide
 from newtonsim.kinematics import eval_fk
@@ -44,9 +45,9 @@ def crowd(seed: int, worlds: int, balls: int = 30) -> ModelBuilder:
     return main
 
 
-def found_pairs(model, state) -> list[set[tuple[int, int]]]:
+def found_pairs(model, state, dt: float = 0.0) -> list[set[tuple[int, int]]]:
     """Pairs of shapes that the broad phase lets through, one set per world."""
-    contacts = collide(model, state)
+    contacts = collide(model, state, dt=dt)
     a, b = contacts.pairs.shape0.numpy(), contacts.pairs.shape1.numpy()
     start, count = contacts.pairs.world_start.numpy(), contacts.pairs.world_count.numpy()
     found = []
@@ -117,6 +118,27 @@ def overlapping(device: str, balls: int, **room: int):
     for name, value in room.items():
         setattr(model, name, value)
     return model
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_long_hulls_side_by_side_on_a_slant_are_no_pair(device: str, listed: bool, monkeypatch):
+    """Bounds of two rods at 45 degrees, 0.1 m apart, overlap; then one flies at the other."""
+    if not listed:
+        monkeypatch.setattr(pair_rules, "_MOST_LISTED", 0)
+    corners = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)]) * [0.5, 0.05, 0.05]
+    hull = trimesh.convex.convex_hull(corners)
+    mesh = Mesh(hull.vertices, hull.faces.reshape(-1))
+    builder = ModelBuilder()
+    turn = wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), np.pi / 4)
+    for aside in (0.0, 0.2):
+        body = builder.add_body(origin=wp.transform((-aside * 0.5**0.5, aside * 0.5**0.5, 0.0), turn))
+        builder.add_joint_free(body)
+        builder.add_shape_mesh(body, mesh=mesh, density=1000.0)
+    model = builder.finalize(device)
+    state = model.state()
+    assert found_pairs(model, state) == [set()]
+    state.body_qd.assign(np.array([[0.0] * 6, [0.0, 0.0, 0.0, 10.0, -10.0, 0.0]], np.float32))
+    assert found_pairs(model, state, dt=0.01) == [{(0, 1)}]
 
 
 def test_full_contact_buffer_is_counted_and_reported_once(device: str):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import warp as wp
 from collision.harness import Solid, rotation
+from collision.solids import gap_along
 from collision.solids import support as exact_support
 from kernel_calls import DeviceFunctions
 from scipy.spatial.transform import Rotation
@@ -12,7 +13,7 @@ from newtonsim.geometry.hull import ConvexHull, pack_hulls
 from newtonsim.kernels.collision.contact_features import EDGE, FACE, VERTEX, box_feature
 from newtonsim.kernels.collision.contacts import ContactView, OverflowView
 from newtonsim.kernels.collision.crowded import pack_contacts
-from newtonsim.kernels.collision.pairs.bounds import shape_box, turned_bounds
+from newtonsim.kernels.collision.pairs.bounds import box_separates, shape_box, turned_bounds
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView, below_reach
 from newtonsim.kernels.collision.pairs.manifolds import (
     FAMILY_CONVEX,
@@ -28,7 +29,24 @@ from newtonsim.runtime.teams import teams_from
 from newtonsim.scene.enums import GeoType
 
 call = DeviceFunctions(
-    __name__, box_feature, shape_box, turned_bounds, below_reach, put_point, sweep_from, shape_pose
+    __name__,
+    box_feature,
+    box_separates,
+    shape_box,
+    turned_bounds,
+    below_reach,
+    put_point,
+    sweep_from,
+    shape_pose,
+)
+
+SOLIDS = (
+    GeoType.SPHERE,
+    GeoType.BOX,
+    GeoType.CAPSULE,
+    GeoType.CYLINDER,
+    GeoType.CONE,
+    GeoType.ELLIPSOID,
 )
 
 
@@ -42,21 +60,16 @@ def shapes_of(solids: list[Solid], device) -> ShapeView:
     shape.hull = ints([0 if s.hull is not None else -1 for s in solids], device)
     shape.geo.scale = wp.array(np.array([s.size for s in solids]), dtype=wp.vec3, device=device)
     shape.geo.thickness = wp.zeros(len(solids), dtype=float, device=device)
+    own = [np.zeros((1, 3)) if s.hull is None else s.hull.vertices for s in solids]
+    shape.local_lower = wp.array(np.array([v.min(axis=0) for v in own]), dtype=wp.vec3, device=device)
+    shape.local_upper = wp.array(np.array([v.max(axis=0) for v in own]), dtype=wp.vec3, device=device)
     return shape
 
 
 def test_box_about_a_turned_shape_touches_it_on_all_sides(device):
     rng = np.random.default_rng(0)
     hull = ConvexHull(rng.normal(size=(20, 3)))
-    kinds = [
-        GeoType.SPHERE,
-        GeoType.BOX,
-        GeoType.CAPSULE,
-        GeoType.CYLINDER,
-        GeoType.CONE,
-        GeoType.ELLIPSOID,
-    ]
-    solids = [Solid(kind, (0.3, 0.5, 0.2)) for kind in kinds] + [Solid(int(KIND_HULL), (1, 1, 1), hull)]
+    solids = [Solid(kind, (0.3, 0.5, 0.2)) for kind in SOLIDS] + [Solid(int(KIND_HULL), (1, 1, 1), hull)]
     shape, hulls = shapes_of(solids, device), pack_hulls([hull], device)
     for s, solid in enumerate(solids):
         turn = Rotation.random(20, random_state=s)
@@ -92,6 +105,35 @@ def test_box_about_a_turned_box_holds_its_corners(device):
     np.testing.assert_allclose(box["upper"], world.max(axis=1), atol=2e-6)
 
 
+@pytest.mark.parametrize("kind", [*SOLIDS, KIND_HULL], ids=str)
+def test_faces_of_a_box_part_what_has_a_gap_across_them(device, kind):
+    """Exactly if the first is a box itself; a box about anything else parts it from nothing that it meets."""
+    rng = np.random.default_rng(int(kind))
+    size = (0.3, 0.3, 0.3) if kind == GeoType.SPHERE else (0.3, 0.5, 0.2)
+    corners = np.array([[a, b, c] for a in (-1, 1) for b in (-1, 1) for c in (-1, 1)])
+    box = ConvexHull(corners * [0.5, 0.2, 0.1] + [0.2, 0.0, 0.3])
+    rough = ConvexHull(rng.normal(size=(20, 3)) * [0.5, 0.2, 0.1])
+    other = Solid(kind, size, box if kind == KIND_HULL else None)
+    parted = 0
+    for hull in (box, rough):
+        solid = Solid(int(KIND_HULL), (1, 1, 1), hull)
+        shape = shapes_of([solid, other], device)
+        X = np.concatenate(
+            [rng.normal(size=(2, 200, 3)) * 0.5, Rotation.random(400, rng).as_quat().reshape(2, 200, 4)],
+            axis=-1,
+        )
+        found = np.ravel(call(device, box_separates, shape, 0, 1, X[0], X[1], 0.05)).astype(bool)
+        for k in range(200):
+            axes = rotation(X[0, k]).T
+            gap = max(gap_along(solid, X[0, k], other, X[1, k], side * n) for n in axes for side in (1, -1))
+            if found[k]:
+                assert gap > 0.05 - 1e-6
+            elif hull is box and kind != GeoType.CONE:  # a cone counts as the cylinder about it
+                assert gap < 0.05 + 1e-4
+        parted += found.sum()
+    assert 50 < parted < 350
+
+
 def test_swept_boxes_hold_all_that_came_before(device):
     rng = np.random.default_rng(2)
     steps = rng.normal(size=(5, 4, 3))
@@ -109,6 +151,7 @@ def placed(lower: np.ndarray, upper: np.ndarray, device) -> PlacementView:
     place.lower = wp.array(lower, dtype=wp.vec3, device=device)
     place.upper = wp.array(upper, dtype=wp.vec3, device=device)
     place.velocity = wp.zeros(len(lower), dtype=wp.vec3, device=device)
+    place.travel = wp.zeros(len(lower), dtype=wp.vec3, device=device)
     place.spin = wp.zeros(len(lower), dtype=float, device=device)
     place.grow = wp.zeros(len(lower), dtype=float, device=device)
     place.awake = wp.ones(len(lower), dtype=int, device=device)

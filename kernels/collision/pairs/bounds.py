@@ -3,7 +3,7 @@
 A convex shape reaches farthest along an axis at its support point there (Ericson, "Real-Time Collision
 Detection", 2005, sections 4.2 and 9.5), which makes the box of a primitive exact. Meshes, height fields and
 distance fields have the box about their turned local box (Arvo, "Transforming axis-aligned bounding boxes",
-Graphics Gems, 1990).
+Graphics Gems, 1990); so have large hulls in the broad phase, which then compares the local boxes themselves.
 
 Stage: broad phase
 Called by: newtonsim/pybullet_compat/queries/scene_queries.py, newtonsim/queries/scene_query.py,
@@ -34,6 +34,10 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # below this sine a plane counts as parallel to a world plane
 PARALLEL = wp.constant(1.0e-6)
+# share of a reach by which boxes that touch may seem apart in float32
+ROUNDING = wp.constant(1.0e-5)
+# vertices up to which an exact box costs less than the pairs that a larger one lets through
+SMALL_HULL = wp.constant(32)
 
 
 @wp.struct
@@ -147,14 +151,12 @@ def hull_bounds(hulls: HullView, hull: int, X: wp.transform) -> Bounds:
 @wp.func
 def turned_bounds(lower: wp.vec3, upper: wp.vec3, X: wp.transform) -> Bounds:
     """Box about a box given in another frame."""
-    middle = wp.transform_point(X, 0.5 * (lower + upper))
+    R = wp.quat_to_matrix(wp.transform_get_rotation(X))
+    middle = R @ (0.5 * (lower + upper)) + wp.transform_get_translation(X)
     half = 0.5 * (upper - lower)
     reach = wp.vec3()
-    q = wp.transform_get_rotation(X)
     for i in range(3):
-        axis = wp.vec3()
-        axis[i] = 1.0
-        reach[i] = wp.dot(wp.abs(wp.quat_rotate_inv(q, axis)), half)
+        reach[i] = wp.abs(R[i, 0]) * half[0] + wp.abs(R[i, 1]) * half[1] + wp.abs(R[i, 2]) * half[2]
     box = Bounds()
     box.lower = middle - reach
     box.upper = middle + reach
@@ -162,8 +164,14 @@ def turned_bounds(lower: wp.vec3, upper: wp.vec3, X: wp.transform) -> Bounds:
 
 
 @wp.func
-def shape_box(shape: ShapeView, hulls: HullView, s: int, X: wp.transform) -> Bounds:
-    """Box about shape s at world pose X, of the bare geometry (no thickness)."""
+def has_local_box(kind: int) -> bool:
+    """True for shapes that are bounded by a box in their own frame."""
+    return kind == KIND_HULL or kind == GEO_MESH or kind == GEO_HFIELD or kind == GEO_SDF
+
+
+@wp.func
+def quick_box(shape: ShapeView, s: int, X: wp.transform) -> Bounds:
+    """Box about shape s at world pose X, of the bare geometry; of hulls it is that of their local box."""
     kind = shape.kind[s]
     size = shape.geo.scale[s]
     box = empty_bounds()
@@ -171,9 +179,7 @@ def shape_box(shape: ShapeView, hulls: HullView, s: int, X: wp.transform) -> Bou
         box = cone_bounds(size, X)
     elif kind == GEO_PLANE:
         box = plane_bounds(size, X)
-    elif kind == KIND_HULL:
-        box = hull_bounds(hulls, shape.hull[s], X)
-    elif kind == GEO_MESH or kind == GEO_HFIELD or kind == GEO_SDF:
+    elif has_local_box(kind):
         box = turned_bounds(shape.local_lower[s], shape.local_upper[s], X)
     elif kind != GEO_NONE:
         p = wp.transform_get_translation(X)
@@ -186,6 +192,61 @@ def shape_box(shape: ShapeView, hulls: HullView, s: int, X: wp.transform) -> Bou
         box.lower = p - reach
         box.upper = p + reach
     return box
+
+
+@wp.func
+def shape_box(shape: ShapeView, hulls: HullView, s: int, X: wp.transform) -> Bounds:
+    """Box about shape s at world pose X, of the bare geometry (no thickness); exact for hulls."""
+    if shape.kind[s] == KIND_HULL:
+        return hull_bounds(hulls, shape.hull[s], X)
+    return quick_box(shape, s, X)
+
+
+@wp.func
+def near_box(shape: ShapeView, hulls: HullView, s: int, X: wp.transform) -> Bounds:
+    """Box about shape s at world pose X: exact for small hulls, that of the local box for larger ones."""
+    hull = shape.hull[s]
+    if shape.kind[s] == KIND_HULL and hulls.vertex_start[hull + 1] - hulls.vertex_start[hull] <= SMALL_HULL:
+        return hull_bounds(hulls, hull, X)
+    return quick_box(shape, s, X)
+
+
+@wp.func
+def reach_along(shape: ShapeView, s: int, d: wp.vec3) -> float:
+    """Reach of shape s, or of its local box, from its middle along a unit direction in its frame [m]."""
+    kind = shape.kind[s]
+    if has_local_box(kind):
+        return 0.5 * wp.dot(wp.abs(d), shape.local_upper[s] - shape.local_lower[s])
+    if kind == GEO_CONE:
+        kind = GEO_CYLINDER
+    return half_extent(kind, shape.geo.scale[s], d)
+
+
+@wp.func
+def middle_of(shape: ShapeView, s: int, X: wp.transform) -> wp.vec3:
+    """World point about which `reach_along` counts [m]."""
+    if has_local_box(shape.kind[s]):
+        return wp.transform_point(X, 0.5 * (shape.local_lower[s] + shape.local_upper[s]))
+    return wp.transform_get_translation(X)
+
+
+@wp.func
+def box_separates(shape: ShapeView, a: int, b: int, Xa: wp.transform, Xb: wp.transform, slack: float) -> bool:
+    """True if a face of the local box of shape a lies between it and shape b, farther apart than `slack` [m].
+
+    The axes of faces are those of the separating axis test that are cheap and decide nearly always
+    (S. Gottschalk, M. C. Lin and D. Manocha, "OBBTree", 1996, section 5).
+    """
+    Ra = wp.quat_to_matrix(wp.transform_get_rotation(Xa))
+    Rb = wp.quat_to_matrix(wp.transform_get_rotation(Xb))
+    apart = middle_of(shape, b, Xb) - middle_of(shape, a, Xa)
+    half = 0.5 * (shape.local_upper[a] - shape.local_lower[a])
+    for i in range(3):
+        axis = wp.vec3(Ra[0, i], Ra[1, i], Ra[2, i])
+        reach = half[i] + reach_along(shape, b, axis @ Rb)
+        if wp.abs(wp.dot(axis, apart)) > slack + (1.0 + ROUNDING) * reach:
+            return True
+    return False
 
 
 @wp.func

@@ -10,7 +10,7 @@ Writes: PlacementView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.collision.pairs.bounds import shape_box
+from newtonsim.kernels.collision.pairs.bounds import box_separates, has_local_box, near_box
 from newtonsim.kernels.collision.pairs.manifolds import FAMILY_NONE, FAMILY_PLANE, PairView
 from newtonsim.kernels.views.shapes import HullView, ShapeView, shape_pose
 
@@ -25,6 +25,7 @@ class PlacementView:
     lower: wp.array(dtype=wp.vec3)  # (S) [m] bounds of the shape over the step, margin included
     upper: wp.array(dtype=wp.vec3)  # (S)
     velocity: wp.array(dtype=wp.vec3)  # (S) [m/s] of the shape's origin
+    travel: wp.array(dtype=wp.vec3)  # (S) [m] of the origin over the time of the bounds
     spin: wp.array(dtype=float)  # (S) [m/s] fastest motion of a surface point about the origin
     grow: wp.array(dtype=float)  # (S) [m] by which the bounds lie off the shape at rest
     awake: wp.array(dtype=int)  # (S) 0 where the shape cannot move: static, or asleep
@@ -55,13 +56,15 @@ def place_shapes(
         v = wp.spatial_bottom(body_qd[b]) + wp.cross(omega, arm)
         spin = wp.length(omega) * shape.radius[s]
     place.velocity[s] = v
+    travel = v * dt
+    place.travel[s] = travel
     place.spin[s] = spin
-    box = shape_box(shape, hulls, s, X)  # empty about a shape that is not there: it overlaps nothing
+    box = near_box(shape, hulls, s, X)  # empty about a shape that is not there: it overlaps nothing
     grow = 0.5 * margin + shape.geo.thickness[s] + dt * spin
     place.grow[s] = grow
     r = wp.vec3(grow, grow, grow)
-    place.lower[s] = box.lower - r + wp.min(v * dt, wp.vec3(0.0, 0.0, 0.0))
-    place.upper[s] = box.upper + r + wp.max(v * dt, wp.vec3(0.0, 0.0, 0.0))
+    place.lower[s] = box.lower - r + wp.min(travel, wp.vec3(0.0, 0.0, 0.0))
+    place.upper[s] = box.upper + r + wp.max(travel, wp.vec3(0.0, 0.0, 0.0))
 
 
 @wp.func
@@ -89,15 +92,27 @@ def below_reach(place: PlacementView, s: int, plane: int) -> bool:
 
 
 @wp.func
-def may_touch(place: PlacementView, family: int, s0: int, s1: int) -> bool:
+def boxes_apart(shape: ShapeView, place: PlacementView, a: int, b: int) -> bool:
+    """True if a local box of two shapes shows that they cannot meet within the time of the bounds."""
+    ka = shape.kind[a]
+    kb = shape.kind[b]
+    slack = place.grow[a] + place.grow[b] + wp.length(place.travel[a] - place.travel[b])
+    if has_local_box(ka) and box_separates(shape, a, b, place.X[a], place.X[b], slack):
+        return True
+    return has_local_box(kb) and box_separates(shape, b, a, place.X[b], place.X[a], slack)
+
+
+@wp.func
+def may_touch(shape: ShapeView, place: PlacementView, family: int, s0: int, s1: int) -> bool:
     """True if two shapes may come into contact within the step; shape 1 is the plane, if there is one."""
     if place.awake[s0] == 0 and place.awake[s1] == 0:
         return False
-    touch = bounds_overlap(place, s0, s1)
+    if not bounds_overlap(place, s0, s1):
+        return False
     if family == FAMILY_PLANE:
         # an endless plane is bounded by nothing; a finite one is a sheet that fills little of its bounds
-        touch = touch and below_reach(place, s0, s1)
-    return touch
+        return below_reach(place, s0, s1)
+    return not boxes_apart(shape, place, s0, s1)
 
 
 @wp.func

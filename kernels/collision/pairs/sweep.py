@@ -123,7 +123,7 @@ def sweep_from(
             family = sweep.family[ka, kb]
             if (
                 family != FAMILY_NONE
-                and may_touch(place, family, s0, s1)
+                and may_touch(shape, place, family, s0, s1)
                 and may_pair(sweep, a, b, disabled_plane)
             ):
                 if n < room:
