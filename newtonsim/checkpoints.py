@@ -19,7 +19,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim._version import __version__
-from newtonsim.errors import CheckpointError
+from newtonsim.errors import CheckpointError, NewtonsimError
 from newtonsim.scene.arrays import COUNTS
 from newtonsim.scene.checkpoint_file import read_file, write_file
 from newtonsim.scene.model import NUMBERS, Model
@@ -156,8 +156,7 @@ class Memory:
         for name, item in hosts.items():
             _check_values(f"{path}: {name}", memories[name], item.host_memory())
         _warn_of_versions(path, facts.get("made_by"))
-        for name, item in hosts.items():
-            item.recall(memories[name])
+        _recall(path, hosts, memories)
         for name, array in targets.items():
             _write(array, given[name])
 
@@ -248,6 +247,19 @@ def _check_values(where: str, given: HostValues, own: HostValues) -> None:
     for name, value in given.items():
         if not _is_like(value, own[name]):
             raise CheckpointError(f"{where}: {name} is {value!r:.80}, here {own[name]!r:.80}")
+
+
+def _recall(path: str, hosts: dict[str, HostMemory], memories: dict[str, HostValues]) -> None:
+    """Give objects their values; if one refuses them, all keep those that they had."""
+    before: dict[str, HostValues] = {}
+    try:
+        for name, item in hosts.items():
+            before[name] = item.host_memory()
+            item.recall(memories[name])
+    except NewtonsimError as refusal:
+        for name, values in before.items():
+            hosts[name].recall(values)
+        raise CheckpointError(f"{path}: {name}: {refusal}") from refusal
 
 
 def _is_like(given: Any, own: Any) -> bool:
