@@ -100,7 +100,7 @@ class Contacts:
     def _allocate_passes(self, model: Model, plan: CollisionPlan) -> None:
         """Allocate what the passes hand to each other."""
         device = self.device
-        self.placement = _placement(model.shape_count, device)
+        self.placement = _placement(plan.paired, device)
         self.pairs = _pairs(plan, device)
         self.manifolds = _manifolds(plan, device)
         self.history = _history(model.shape_count, plan, device)
@@ -206,16 +206,19 @@ def _owners(start: np.ndarray, device: wp.Device) -> wp.array:
     return put(np.repeat(np.arange(len(start) - 1), np.diff(start)), dtype=int, device=device)
 
 
-def _placement(shapes: int, device: wp.Device) -> PlacementView:
+def _placement(paired: np.ndarray, device: wp.Device) -> PlacementView:
+    shapes = len(paired)
     place = PlacementView()
     place.X = zeros(shapes, dtype=wp.transform, device=device)
-    place.lower = zeros(shapes, dtype=wp.vec3, device=device)
-    place.upper = zeros(shapes, dtype=wp.vec3, device=device)
+    nothing = np.full((shapes, 3), np.inf)
+    place.lower = put(nothing, dtype=wp.vec3, device=device)
+    place.upper = put(-nothing, dtype=wp.vec3, device=device)
     place.velocity = zeros(shapes, dtype=wp.vec3, device=device)
     place.travel = zeros(shapes, dtype=wp.vec3, device=device)
     place.spin = zeros(shapes, dtype=float, device=device)
     place.grow = zeros(shapes, dtype=float, device=device)
     place.awake = put(np.full(shapes, 1), dtype=int, device=device)
+    place.paired = put(paired, dtype=int, device=device)
     return place
 
 

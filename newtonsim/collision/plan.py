@@ -205,6 +205,16 @@ class CollisionPlan:
         return np.array(values, bool)[place]
 
     @property
+    def paired(self) -> np.ndarray:
+        """Whether each shape is in a pair, or may come into one, bool (shape_count,)."""
+        paired = self.spare.copy()
+        if self.listed is None:
+            paired[self.sweep_entries] = True
+        elif len(self.listed):
+            paired[self.listed.numpy()[:, :2]] = True
+        return paired
+
+    @property
     def is_hull(self) -> np.ndarray:
         """Which shapes collide as convex hulls now, bool (shape_count,)."""
         kinds = self.kind if self.spare_kind is None else self.spare_kind.numpy()

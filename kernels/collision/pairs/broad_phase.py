@@ -29,6 +29,7 @@ class PlacementView:
     spin: wp.array(dtype=float)  # (S) [m/s] fastest motion of a surface point about the origin
     grow: wp.array(dtype=float)  # (S) [m] by which the bounds lie off the shape at rest
     awake: wp.array(dtype=int)  # (S) 0 where the shape cannot move: static, or asleep
+    paired: wp.array(dtype=int)  # (S) 0 where the shape is in no pair, and is not placed
 
 
 @wp.kernel
@@ -43,8 +44,10 @@ def place_shapes(
     dt: float,
     place: PlacementView,
 ):
-    """One thread per shape: world pose, velocity, and bounds over the next dt seconds."""
+    """One thread per shape: world pose, velocity, and bounds over the next dt seconds, of those in pairs."""
     s = first + wp.tid()
+    if place.paired[s] == 0:
+        return
     X = shape_pose(shape, s, body_q)
     place.X[s] = X
     v = wp.vec3(0.0, 0.0, 0.0)

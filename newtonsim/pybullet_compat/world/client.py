@@ -461,7 +461,8 @@ class Client:
 
         Returns:
             Lower and upper corners (W, shapes, 3) [m]. Pairs of shapes whose boxes are apart have had no say
-            in these steps. Boxes are endless where no contact is looked for, because nothing can collide.
+            in these steps. Boxes are endless where no contact is looked for, because nothing can collide, and
+            empty (infinity, -infinity) about a shape that no other one can touch.
 
         Raises:
             error: They are not watched.
