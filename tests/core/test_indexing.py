@@ -8,6 +8,7 @@ import newtonsim
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.trees import tree_smooth
 from newtonsim.runtime import indexing
+from newtonsim.runtime.checked import config
 from newtonsim.solvers import FeatherstoneSolver
 
 
@@ -42,7 +43,9 @@ def test_arrays_with_gaps_are_refused(device: str):
 def test_modules_of_the_package_index_plainly(device: str):
     model = pendulum(device)
     newtonsim.Simulator(model, FeatherstoneSolver(model), 0.01).step()
-    assert tree_smooth.begin_trees.module.options["extra_build_options"] is indexing._OPTIONS
+    options = tree_smooth.begin_trees.module.options["extra_build_options"]
+    assert options is not None
+    assert (options is indexing._OPTIONS) != config.checks_indices
     assert read_from_the_end.module.options["extra_build_options"] is None
 
 
