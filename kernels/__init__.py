@@ -1,4 +1,4 @@
-"""Device code only, one folder per stage of the computation; the physics is here and nowhere else.
+"""Device code only, one folder per stage of the computation; all physics is here.
 
 Imports point one way: `views`, then `algebra`, then `trees`, `collision` and `steps`, then `constraints` and
 `queries`, then `maximal`, `camera`, `envs` and `mujoco`, then `particles`, then `penalty`.

@@ -1,15 +1,15 @@
-"""Warp as kernel files import it: what they declare is registered when it is first used.
+"""Warp as kernel files import it: kernels and functions are registered with it when they are first used.
 
-`@wp.kernel` and `@wp.func` parse the source of what they decorate and look for all that it calls, a
-millisecond each. A robot's step launches a dozen of five hundred kernels, and where it is remembered what
-they were compiled to (`newtonsim.runtime.remembered`), nothing of the functions that they call is needed.
-So here both decorators keep the Python function until anything asks for more. Then Warp is told, of a kernel
-together with all kernels of its file, since Warp compiles these as one.
+`@wp.kernel` and `@wp.func` parse the source of the decorated function and search for all functions that it
+calls, which takes a millisecond each. A robot's step launches a dozen of five hundred kernels, and if their
+compiled modules are known (`newtonsim.runtime.remembered`), the functions that they call are not needed.
+Here, both decorators therefore only keep the Python function until more is needed. A kernel is then
+registered together with all kernels of its file, since Warp compiles these as one module.
 
-All other names are those of Warp. A name stands for one function: Warp's overloads are not known here.
+All other names are those of Warp. A name stands for one function: overloads are not supported.
 
-This reaches into Warp, and does so in the versions that it was tried with. With any other the decorators are
-Warp's own, nothing is remembered, and starts take a second longer.
+This depends on Warp's internals, and is active only in tested versions. In any other version, the decorators
+are Warp's own, nothing is stored, and starts take a second longer.
 
 Stage: all stages, what kernel files are written in
 Used by: newtonsim/runtime/compilation.py, newtonsim/runtime/remembered.py
@@ -30,19 +30,19 @@ READ_SINCE = time.time()
 """When the first kernel file was read [s since the epoch]: one changed later may have been read before."""
 
 TRIED = _warp.config.version.startswith("1.19.")
-"""Whether this version of Warp is one of those that declarations can wait in."""
+"""Whether this version of Warp supports deferred declarations."""
 
 _INLINE = {None: None, True: "forceinline", False: "noinline"}
 _lock = threading.RLock()
 
 
 def __getattr__(name: str) -> Any:
-    """Find everything else in Warp."""
+    """Look up all other names in Warp."""
     return getattr(_warp, name)
 
 
 class LazyFunction(_warp.Function):
-    """A device function that Warp hears of when it is first asked for anything.
+    """A device function that is registered with Warp on first access.
 
     Args:
         function: What was decorated.
@@ -64,7 +64,7 @@ class LazyFunction(_warp.Function):
 
 
 class LazyKernel(_warp.Kernel):
-    """A kernel that Warp hears of when it is first asked for anything, together with the others of its file.
+    """A kernel that is registered with Warp on first access, together with the others of its file.
 
     Args:
         function: What was decorated.
@@ -80,14 +80,14 @@ class LazyKernel(_warp.Kernel):
 
     def _declare(self, function: Callable, options: dict[str, Any]) -> None:
         module = _warp.get_module(function.__module__)
-        # what the kernel calls would be asked for its module, and thereby declared
+        # the functions that the kernel calls would be asked for their modules, and thereby registered
         module.defer_reference_scan = True
         super().__init__(function, function.__name__, module, options)
         declare(function.__module__)
 
 
 def declare(file: str) -> _warp.Module:
-    """Tell Warp of all kernels of a file, by its Python name, and return the module of Warp that has them."""
+    """Register all kernels of a file, given by its Python name, with Warp; return Warp's module of these."""
     for value in list(getattr(sys.modules.get(file), "__dict__", {}).values()):
         if isinstance(value, LazyKernel) and value.__module__ == file:
             _declared(value, "module")
@@ -122,14 +122,14 @@ def kernel(function: Callable | None = None, *, enable_backward: bool | None = N
 
 
 def _known_to_warp(function: Callable) -> Callable:
-    """Let `wp` be Warp itself in the file of a function: its compiler knows `wp.tid` and the like only so."""
+    """Set `wp` to Warp itself in the file of a function: its compiler requires this for `wp.tid` etc."""
     if function.__globals__.get("wp") is sys.modules[__name__]:
         function.__globals__["wp"] = _warp
     return function
 
 
 def _declared(late: LazyFunction | LazyKernel, name: str) -> Any:
-    """Tell Warp of a function or kernel, unless that has been done, and return one of its attributes."""
+    """Register a function or kernel with Warp, unless it is registered, and return one of its attributes."""
     with _lock:
         options = late.__dict__.pop("_undeclared", None)
         if options is not None:
@@ -138,7 +138,7 @@ def _declared(late: LazyFunction | LazyKernel, name: str) -> Any:
 
 
 class _Unmodified:
-    """Keeps a module's hashes while something is declared in it that its file has always had."""
+    """Preserves a module's hashes while functions of its unchanged file are registered."""
 
     def __init__(self, module: _warp.Module):
         self._module = module

@@ -1,1 +1,1 @@
-"""Actuators: what lies between a command and the effort that a joint feels."""
+"""Actuators, which turn commands into joint efforts."""

@@ -1,4 +1,4 @@
-"""What actuators take from the controls of a step, and what they leave in those that the solver reads.
+"""Transfer of controls from the user to actuators, and from actuators to the solver.
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/actuators.py, newtonsim/actuators/groups.py
@@ -23,7 +23,7 @@ def pass_controls(
     act_out: wp.array(dtype=float),
     force_out: wp.array(dtype=float),
 ):
-    """One thread per dof: controls of dofs that no actuator has taken go on as they are."""
+    """One thread per dof: controls of dofs without an actuator pass unchanged."""
     d = first + wp.tid()
     if taken[d] == 0:
         force_out[d] = force[d]
@@ -45,7 +45,7 @@ def take_commands(
 
 @wp.kernel
 def count_commands(first: int, count: wp.array(dtype=int), count_out: wp.array(dtype=int)):
-    """One thread per actuator: one command more has come since its world began."""
+    """One thread per actuator: count the commands since its world started."""
     i = first + wp.tid()
     count_out[i] = count[i] + 1
 
@@ -60,7 +60,7 @@ def pass_targets(
     act_out: wp.array(dtype=float),
     force_out: wp.array(dtype=float),
 ):
-    """One thread per actuator: the command is what the solver's own drive gets."""
+    """One thread per actuator: pass the command to the solver's drive."""
     i = first + wp.tid()
     act_out[axis[i]] = command[i]
     force_out[dof[i]] = force[dof[i]]
@@ -79,7 +79,7 @@ def add_efforts(
     act_out: wp.array(dtype=float),
     force_out: wp.array(dtype=float),
 ):
-    """One thread per actuator: its effort within the limit of the axis, added to the force on the dof."""
+    """One thread per actuator: add its effort, within the limit of the axis, to the force on the dof."""
     i = first + wp.tid()
     most = limit[axis[i]]
     applied[i] = wp.clamp(effort[i], -most, most)
@@ -91,7 +91,7 @@ def add_efforts(
 def forget_numbers(
     first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), values: wp.array2d(dtype=float)
 ):
-    """One thread per actuator of a masked world: zero what it remembers."""
+    """One thread per actuator of a masked world: zero its stored values."""
     i = first + wp.tid()
     if mask[world[i]]:
         for k in range(values.shape[1]):
@@ -102,7 +102,7 @@ def forget_numbers(
 def forget_counts(
     first: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), count: wp.array(dtype=int)
 ):
-    """One thread per actuator of a masked world: no command has come yet."""
+    """One thread per actuator of a masked world: reset its number of commands."""
     i = first + wp.tid()
     if mask[world[i]]:
         count[i] = 0

@@ -1,7 +1,7 @@
-"""Commands that come later than they were given, by a time that may differ from world to world.
+"""Delayed commands; the delay may differ between worlds.
 
-The last commands are kept in a ring. A delay that is no whole number of steps is interpolated linearly
-between two of them.
+A ring stores the last commands. A delay that is not a whole number of steps is interpolated linearly between
+two of them.
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/actuators.py, newtonsim/actuators/groups.py
@@ -20,7 +20,7 @@ DIFFERENTIABLE = True
 def past_command(
     i: int, lag: int, count: int, command: wp.array(dtype=float), ring: wp.array2d(dtype=float)
 ) -> float:
-    """Command of a number of steps ago, the first one if there are not so many."""
+    """Command from a number of steps ago, or the first one if there are fewer."""
     k = wp.min(lag, count)
     if k == 0:
         return command[i]
@@ -40,14 +40,14 @@ def delay_commands(
     ring_out: wp.array2d(dtype=float),
     delayed: wp.array(dtype=float),
 ):
-    """One thread per actuator: the command of `delay` ago; the present one goes into the ring.
+    """One thread per actuator: the command from `delay` ago; the current one goes into the ring.
 
-    `copies` is 1 if the ring is another array afterwards, 0 if it is the same.
+    `copies` is 1 if the ring is written to another array, 0 if it is updated in place.
     """
     i = first + wp.tid()
     room = ring.shape[1]
     steps = delay[world[i]] / dt
-    # the ring has room for the longest delay and one more
+    # the ring has room for the longest delay plus one
     whole = wp.min(int(wp.floor(steps)), room - 2)
     share = steps - float(whole)
     newer = past_command(i, whole, count[i], command, ring)

@@ -49,7 +49,7 @@ def apply_pid(
 ):
     """One thread per actuator: kp e + ki s - kd v with s the integral of e = u - q.
 
-    The part ki s stays within the limit, and s does not grow beyond it: no wind-up.
+    The term ki s stays within the limit, and s does not grow beyond it (anti-windup).
     """
     i = first + wp.tid()
     error = target[i] - q[coord[i]]

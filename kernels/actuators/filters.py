@@ -1,4 +1,4 @@
-"""First-order activation: what drives the joint follows the command with a time constant.
+"""First-order activation: the effective command follows the given one with a time constant.
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/groups.py
@@ -24,7 +24,7 @@ def activate_commands(
     activation_out: wp.array2d(dtype=float),
     activated: wp.array(dtype=float),
 ):
-    """One thread per actuator: a' = (u - a) / T over a step with constant u, exactly; settled at first."""
+    """One thread per actuator: solve a' = (u - a) / T exactly over a step with constant u; a = u at first."""
     i = first + wp.tid()
     value = command[i]
     if count[i] > 0:

@@ -27,10 +27,10 @@ class GeneralView:
     gear: wp.array(dtype=float)  # (N) length of the actuator by position of the joint
     gain: wp.array(dtype=wp.vec3)  # (N) of 1, length and velocity
     bias: wp.array(dtype=wp.vec3)  # (N) likewise
-    time_constant: wp.array(dtype=float)  # (N) [s] of the activation
-    reference: float  # [rad or m] what the file calls position at coordinate 0
+    time_constant: wp.array(dtype=float)  # (N) [s] time constant of the activation
+    reference: float  # [rad or m] position in the file at coordinate 0
     dynamics: int
-    early: int  # 1 if the activation at the end of the step makes the force, 0 if that at its start
+    early: int  # 1 if the force depends on the activation at the end of the step, 0 at its start
     control: wp.vec2  # least and most
     force: wp.vec2  # [N m or N] least and most
     range: wp.vec2  # of the activation, least and most

@@ -1,4 +1,4 @@
-"""What networks see of a joint: errors of position and velocities, now and a number of steps ago.
+"""Inputs of actuator networks: position errors and velocities of a joint, now and a number of steps ago.
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/network_group.py
@@ -15,7 +15,7 @@ DIFFERENTIABLE = True
 
 @wp.struct
 class HistoryView:
-    """Inputs of a network; H of each kind."""
+    """Inputs of a network, H of each kind."""
 
     lag: wp.array(dtype=int)  # (H) steps ago
     position_first: int  # 1 for errors before velocities, 0 for velocities before errors
@@ -39,10 +39,10 @@ def collect_inputs(
     ring_out: wp.array2d(dtype=float),
     inputs: wp.array2d(dtype=float),
 ):
-    """One thread per actuator: errors u - q and velocities, scaled; the present ones go into the ring.
+    """One thread per actuator: scaled errors u - q and velocities; the current ones go into the ring.
 
-    Of steps before the first one its values are taken. `copies` is 1 if the ring is another array
-    afterwards, 0 if it is the same.
+    Steps before the first one have its values. `copies` is 1 if the ring is written to another array, 0 if it
+    is updated in place.
     """
     i = first + wp.tid()
     error = view.position_scale * (target[i] - q[coord[i]])

@@ -1,4 +1,4 @@
-"""What a motor can do at a speed: its torque-speed curve.
+"""Torque-speed curve of a motor.
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/groups.py
@@ -15,9 +15,9 @@ DIFFERENTIABLE = True
 
 @wp.func
 def torque_at(speed: float, speeds: wp.array(dtype=float), torques: wp.array(dtype=float)) -> float:
-    """Most torque at a speed from 0 on, linear between the points of a curve and constant beyond the last.
+    """Largest torque at a speed of at least 0: linear between the points of a curve, constant after the last.
 
-    A sum over the segments of what each takes away, since backward passes are right for sums.
+    Computed as a sum over the segments, which backward passes differentiate correctly.
     """
     most = torques[0]
     for k in range(speeds.shape[0] - 1):
@@ -36,9 +36,9 @@ def saturate_motors(
     wanted: wp.array(dtype=float),
     effort: wp.array(dtype=float),
 ):
-    """One thread per actuator: as much of an effort as the motor has.
+    """One thread per actuator: limit its effort to that of the motor.
 
-    Along the motion that falls with the speed by the curve. Against it, as it brakes, it is that at rest.
+    In the direction of motion, the limit follows the curve; against it, when braking, it is that at rest.
     """
     i = first + wp.tid()
     v = qd[dof[i]]

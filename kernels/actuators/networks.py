@@ -1,7 +1,7 @@
 """Layers of small neural networks, the same for all actuators of a group, sixteen neurons at a time.
 
-Their sums fill registers of the CPU side by side, which takes a fifth less time than eight; a GPU has a
-thread for each sixteen neurons of each actuator.
+Sixteen sums use the registers of a CPU in parallel, a fifth faster than eight; on a GPU, each thread handles
+sixteen neurons of one actuator.
 
 LSTM: Hochreiter and Schmidhuber, "Long short-term memory", 1997, with the forget gate of Gers et al., 2000.
 
@@ -31,7 +31,7 @@ SOFTSIGN = wp.constant(5)
 class LayerView:
     """A layer of n inputs and m neurons; C = m / 16, rounded up."""
 
-    weight: wp.array(dtype=vec16)  # (n * C) of each input to each sixteen neurons
+    weight: wp.array(dtype=vec16)  # (n * C) from each input to sixteen neurons
     bias: wp.array(dtype=vec16)  # (C)
     inputs: int  # n
     blocks: int  # C
@@ -56,9 +56,9 @@ def activate(x: float, kind: int) -> float:
 
 @wp.func
 def weigh_inputs(layer: LayerView, i: int, j: int, inputs: wp.array2d(dtype=float)) -> vec16:
-    """What sixteen neurons of a layer get from all inputs of actuator i.
+    """Weighted sums of all inputs of actuator i for sixteen neurons of a layer.
 
-    A function of its own, since a backward pass does not know what a loop of its kernel has summed up.
+    This is a separate function because the backward pass of a kernel does not know the sums of its loops.
     """
     total = layer.bias[j]
     for k in range(layer.inputs):
@@ -88,7 +88,7 @@ def apply_gates(
     hidden: wp.array2d(dtype=float),
     gates: wp.array2d(dtype=float),
 ):
-    """One thread per sixteen gates of an actuator: the sums that an LSTM cell's gates are functions of."""
+    """One thread per sixteen gates of an actuator: the sums that enter the gates of an LSTM cell."""
     t = first + wp.tid()
     i = t // of_input.blocks
     j = t % of_input.blocks

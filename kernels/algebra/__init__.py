@@ -1,1 +1,1 @@
-"""Spatial vectors, sparse and skyline factorizations: what the stages compute with."""
+"""Spatial vectors, and sparse and skyline factorizations."""

@@ -1,19 +1,22 @@
-"""Cholesky factorization of sparse symmetric matrices in blocks of a tree each, one matrix a world at a time.
+"""Cholesky factorization of sparse symmetric matrices with one block per tree, one matrix per world.
 
 A matrix couples kinematic trees that touch. They are eliminated in the order of minimum degree (Rose, "A
 graph-theoretic study of the numerical solution of sparse positive definite systems of linear equations",
 1972; Tinney, Walker, "Direct solutions of sparse network equations by optimally ordered triangular
-factorization", 1967), found by symbolic elimination of the graph itself: its rows are sets of bits, so that
-eliminating a tree unites sets word by word, and what is left of a row at its turn is the pattern of the
-factor's column (George, Liu, "Computer Solution of Large Sparse Positive Definite Systems", 1981, chapter 5).
+factorization", 1967), found by symbolic elimination of the graph itself: its rows are bit sets, so that
+eliminating a tree unites sets word by word, and the remainder of a row when it is eliminated is the pattern
+of the factor's column (George, Liu, "Computer Solution of Large Sparse Positive Definite Systems", 1981,
+chapter 5).
 
-A column is a panel: the rows of its own block, then those of the trees that it couples to, in the order of
-elimination. Right-looking: a finished column is subtracted from those that it couples to. Rows of six
-entries, those of free bodies, are padded to eight, so that loops over them become whole vector instructions.
+A column is a panel: the rows of its diagonal block, then those of the trees to which it couples, in the order
+of elimination. The factorization is right-looking: a finished column is subtracted from those to which it
+couples. Rows of six entries, those of free bodies, are padded to eight, so that loops over them become whole
+vector instructions.
 
-Order of use for world w: `begin_system`, `couple` what has common entries, `lay_out`, then any number of
-times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`. The layout is the work of one
-lane; the others share rows of blocks, and `sync` has to stand between `add_triple` and `factorize`.
+Order of use for world w: `begin_system`, `couple` for trees with common entries, `lay_out`, then any number
+of times `set_identity`, `add_row` and `add_triple`, `factorize`, and `solve`. One lane computes the layout;
+in the other functions, lanes share rows of blocks, and a `sync` is needed between `add_triple` and
+`factorize`.
 
 Outer loops are not unrolled on a GPU, where code that does not fit into its cache costs more than a loop.
 
@@ -44,7 +47,7 @@ class BlockSystemView:
     size: wp.array(dtype=int)  # (T) by tree: dofs
     start: wp.array(dtype=int)  # (T) by tree: first entry of vectors
     place: wp.array(dtype=int)  # (D) place of each dof within its tree
-    width: wp.array(dtype=int)  # (T) by node, as all that follows: dofs of its tree
+    width: wp.array(dtype=int)  # (T) dofs of its tree; by node, like all that follow
     entry: wp.array(dtype=int)  # (T) first entry of its vectors
     word_start: wp.array(dtype=int)  # (W + 1) room of each world in `words`
     words: wp.array(dtype=wp.uint32)  # couplings: one row of bits a tree
@@ -79,7 +82,7 @@ class BlockSystemView:
     """
 )
 def begin_system(sys: wp.ref[BlockSystemView], w: int, trees: wp.array(dtype=int), begin: int, end: int):
-    """Let the matrix of world w be that of trees[begin : end], none of them coupled."""
+    """Set the matrix of world w to that of trees[begin : end], without couplings."""
     ...
 
 
@@ -465,7 +468,7 @@ def factorize_diagonal(sys: wp.ref[BlockSystemView], k: int, least: float):
     """
 )
 def eliminated(L: wp.array(dtype=float), first: int, ld: int, i: int, j: int) -> float:
-    """Entry i, j of a block less what the columns before j are to be taken off it."""
+    """Entry i, j of a block minus the products of the columns before j."""
     ...
 
 
@@ -627,7 +630,7 @@ def factorize_panel(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int,
     """
 )
 def subtract_panel(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int, k: int):
-    """Take the finished panel of node k off those that it couples to, as far as one lane does it."""
+    """Subtract the finished panel of node k from those to which it couples; the share of one lane."""
     ...
 
 
@@ -760,7 +763,7 @@ def divide_by_pivot(sys: wp.ref[BlockSystemView], k: int, i: int):
     """
 )
 def take_off_below(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, i: int):
-    """Take entry i of node k's x off those behind it, as far as one lane does it; the first is for lane 0."""
+    """Subtract entry i of node k's x from those after it; the share of one lane; the first is for lane 0."""
     ...
 
 
@@ -774,7 +777,7 @@ def take_off_below(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, 
     """
 )
 def take_off_above(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, i: int):
-    """Take entry i of node k's x off those before it, as far as one lane does it."""
+    """Subtract entry i of node k's x from those before it; the share of one lane."""
     ...
 
 
@@ -809,7 +812,7 @@ def take_off_above(lane: int, lanes: int, sys: wp.ref[BlockSystemView], k: int, 
     """
 )
 def push_to_coupled(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int, k: int):
-    """Take node k's x off that of the nodes that it couples to, as far as one lane does it."""
+    """Subtract node k's x from that of the nodes to which it couples; the share of one lane."""
     ...
 
 
@@ -850,7 +853,7 @@ def push_to_coupled(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int,
     """
 )
 def pull_from_coupled(lane: int, lanes: int, sys: wp.ref[BlockSystemView], w: int, k: int):
-    """Take the x of the nodes that node k couples to off its own, as far as one lane does it."""
+    """Subtract the x of the nodes to which node k couples from its own; the share of one lane."""
     ...
 
 

@@ -1,7 +1,7 @@
 """Gaussian elimination with row pivots of small dense systems in double precision, by teams.
 
-A system is n rows of `width` entries, its matrix followed by its right-hand sides, which the solutions take
-the place of.
+A system has n rows of `width` entries: its matrix, followed by its right-hand sides, which the solutions
+replace.
 
 Stage: any that works on worlds
 Called by: kernels/constraints/linear/system.py
@@ -41,7 +41,7 @@ def pivot_row(n: int, width: int, k: int, M: wp.array(dtype=wp.float64), at: int
     """
 )
 def swap_rows(lane: int, lanes: int, width: int, k: int, pivot: int, M: wp.array(dtype=wp.float64), at: int):
-    """Exchange two rows from column k on; lanes share the columns."""
+    """Swap two rows from column k on; lanes share the columns."""
     ...
 
 
@@ -60,7 +60,7 @@ def swap_rows(lane: int, lanes: int, width: int, k: int, pivot: int, M: wp.array
 def eliminate_below(
     lane: int, lanes: int, n: int, width: int, k: int, M: wp.array(dtype=wp.float64), at: int
 ):
-    """Subtract row k from those below it, so that their column k is gone; lanes share the rows."""
+    """Subtract row k from those below it to eliminate their column k; lanes share the rows."""
     ...
 
 

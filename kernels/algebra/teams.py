@@ -1,14 +1,14 @@
-"""Teams of threads: a tree or a world is worked on by lanes that share its loops.
+"""Teams of threads: lanes share the loops over a tree or a world.
 
 A kernel over teams takes `teams: Teams` where others take `first: int`, and begins with
 
     team = own_team(teams, wp.tid())
     for i in range(team.lane, n, lanes(team)):
 
-with a `sync(team)` between what one lane writes and another reads or overwrites. On a GPU the lanes of a team
-are neighbours in a warp: 1, 2, 4, ... 32 of them. On the CPU a team has one lane, known when the kernel is
-compiled, so that such a loop is the plain one and a `sync` is nothing. All lanes come to the same syncs the
-same number of times: what decides on a loop or a branch around one has to be the same in all of them.
+with a `sync(team)` between what one lane writes and another reads or overwrites. On a GPU, a team has 1, 2,
+4, ... 32 lanes, which are neighbours in a warp. On the CPU, it has one lane, which is known at compile time,
+so that such a loop is an ordinary one and a `sync` does nothing. All lanes have to reach the same syncs the
+same number of times: the condition of a loop or branch around one has to be the same in all of them.
 
 Stage: any that works on trees or worlds
 Called by: kernels/algebra/, kernels/collision/, kernels/collision/pairs/sweep.py,
@@ -27,16 +27,16 @@ wp.set_module_options({"enable_backward": False})
 class Teams:
     """The teams of a launch, one for each index from the first on."""
 
-    first: int  # index that the first team works on
+    first: int  # index of the first team
     shift: int  # each has 2**shift lanes
 
 
 @wp.struct
 class Team:
-    """A team as one of its lanes sees it."""
+    """A team, as seen from one of its lanes."""
 
-    index: int  # what it works on
-    lane: int  # which of its lanes this is
+    index: int  # its index
+    lane: int  # number of this lane
     shift: int  # it has 2**shift lanes
 
 
@@ -66,7 +66,7 @@ def own_team(teams: Teams, thread: int) -> Team:
 
 @wp.func
 def alone(index: int) -> Team:
-    """A team of this thread alone, for what is written for teams."""
+    """A team of this thread alone, to call functions for teams."""
     team = Team()
     team.index = index
     return team
@@ -82,7 +82,7 @@ def alone(index: int) -> Team:
     """
 )
 def lanes(team: Team) -> int:
-    """How many lanes a team has."""
+    """Number of lanes of a team."""
     ...
 
 
@@ -94,7 +94,7 @@ def lanes(team: Team) -> int:
     """
 )
 def sync(team: Team):
-    """Wait for the other lanes; what they wrote before is seen after it."""
+    """Wait for the other lanes; their earlier writes are visible afterwards."""
     ...
 
 
@@ -110,7 +110,7 @@ def sync(team: Team):
     """
 )
 def sum_lanes(team: Team, value: float) -> float:
-    """Sum of what each lane brings, the same bits in all of them; a `sync`, too."""
+    """Sum over all lanes, with the same bits in each of them; includes a `sync`."""
     ...
 
 
@@ -126,7 +126,7 @@ def sum_lanes(team: Team, value: float) -> float:
     """
 )
 def max_lanes(team: Team, value: float) -> float:
-    """Largest of what each lane brings, in all of them; a `sync`, too."""
+    """Maximum over all lanes, in each of them; includes a `sync`."""
     ...
 
 
@@ -165,7 +165,7 @@ def sum_triples(team: Team, value: wp.vec3) -> wp.vec3:
     """
 )
 def scan_lanes(team: Team, count: int) -> wp.vec2i:
-    """How much the lanes before this one bring, and all lanes together; a `sync`, too."""
+    """Sum over the lanes before this one, and over all lanes; includes a `sync`."""
     ...
 
 

@@ -1,10 +1,9 @@
-"""Triangles, spheres and capsules between particles, as rays meet them.
+"""Intersection of rays with triangles, spheres and capsules between particles.
 
-The boxes about the elements of a world form one group of a bounding volume hierarchy. Triangles are met from
+The boxes about the elements of a world form one group of a bounding volume hierarchy. Triangles are hit from
 both sides (Moeller and Trumbore, "Fast, minimum storage ray-triangle intersection", 1997), spheres and
-capsules in closed form (see `newtonsim.kernels.queries.ray_solids`). Normals of surfaces are means over the
-triangles around each particle, weighted by their areas (Gouraud, "Continuous shading of curved surfaces",
-1971).
+capsules in closed form (see `newtonsim.kernels.queries.ray_solids`). Normals of surfaces are area-weighted
+means over the triangles around each particle (Gouraud, "Continuous shading of curved surfaces", 1971).
 
 Stage: ray casting, before the rays, deformable elements
 Called by: render/camera/elements.py, kernels/camera/pictures.py, kernels/camera/scene.py
@@ -31,7 +30,7 @@ class ElementView:
     particle: wp.array(dtype=wp.vec3i)  # (E) corners; (a, b, -1) for capsules, (a, -1, -1) for spheres
     position: wp.array(dtype=wp.vec3)  # (P) [m]
     normal: wp.array(dtype=wp.vec3)  # (P) of surfaces, not normalised
-    radius: wp.array(dtype=float)  # (E) [m] of spheres and capsules, 0 for what is not seen
+    radius: wp.array(dtype=float)  # (E) [m] of spheres and capsules, 0 if not visible
     color: wp.array(dtype=wp.vec4)  # (E) RGBA, 0..1; alpha 0 is invisible
     label: wp.array(dtype=int)  # (E) what segmentation shows
 
@@ -48,7 +47,7 @@ def turn_to_y(axis: wp.vec3) -> wp.mat33:
 
 @wp.func
 def meet_triangle(a: wp.vec3, b: wp.vec3, c: wp.vec3, origin: wp.vec3, direction: wp.vec3):
-    """Where a ray meets a triangle, as t, infinite for a miss, and the weights of its first two corners."""
+    """Intersection of a ray with a triangle: t, infinite for a miss, and weights of the first two corners."""
     ab = b - a
     ac = c - a
     p = wp.cross(direction, ac)
@@ -102,7 +101,7 @@ def meet_element(
 
 @wp.func
 def element_normals(view: wp.array(dtype=ElementView), e: int, u: float, v: float, point: wp.vec3):
-    """Smooth normal, and normal of the surface as it is, at a point of an element; either may be zero."""
+    """Smooth normal and geometric normal at a point of an element; either may be zero."""
     part = view[0].particle[e]
     a = view[0].position[part[0]]
     if part[2] >= 0:
@@ -180,7 +179,7 @@ def enclose_elements(
     lower: wp.array(dtype=wp.vec3),
     upper: wp.array(dtype=wp.vec3),
 ):
-    """One thread per element: its box, and the radius [m] that is seen of it."""
+    """One thread per element: its box, and its visible radius [m]."""
     e = wp.tid()
     part = view[0].particle[e]
     a = view[0].position[part[0]]
@@ -195,12 +194,12 @@ def enclose_elements(
     if part[1] < 0 and (flags[part[0]] & ACTIVE) == wp.uint32(0):
         r = 0.0
     if not wp.isfinite(wp.length_sq(low + high)):
-        # such an element meets no ray, and must not spoil the hierarchy
+        # no ray hits such an element, and it must not spoil the hierarchy
         low = wp.vec3()
         high = wp.vec3()
         r = 0.0
     view[0].radius[e] = r
-    # room for rounding, so that flat boxes are met
+    # room for rounding, so that rays hit flat boxes
     room = wp.vec3(r, r, r) + 1.0e-6 * (high - low + wp.max(wp.abs(low), wp.abs(high)))
     lower[e] = low - room
     upper[e] = high + room

@@ -2,9 +2,9 @@
 
 Shading is Phong's ("Illumination for computer generated pictures", 1975): ambient light, Lambert's cosine and
 a highlight by a power of the cosine between the reflected light and the viewer, who may be at infinity, as in
-fixed-function graphics. Ambient light may come more from the sky than from the ground. Shadows follow Whitted
-("An improved illumination model for shaded display", 1980): a point that does not see the light gets a part
-of it only. See-through surfaces are blended front to back (Porter and Duff, "Compositing digital images",
+fixed-function graphics. Ambient light may be stronger from the sky than from the ground. Shadows follow
+Whitted ("An improved illumination model for shaded display", 1980): a point in shadow receives only a share
+of the light. Transparent surfaces are blended front to back (Porter and Duff, "Compositing digital images",
 1984).
 
 Stage: ray casting, last, shading
@@ -39,12 +39,12 @@ from newtonsim.kernels.views.shapes import GEO_BOX, GEO_MESH, GEO_PLANE
 # channels and axes are unrolled, layers are not
 wp.set_module_options({"enable_backward": False, "max_unroll": 4})
 
-# see-through surfaces in a row that are blended
+# largest number of transparent surfaces that are blended
 MAX_LAYERS = wp.constant(8)
-# distance of the start of a shadow ray from its surface, as a part of the distance to the camera
+# distance of the start of a shadow ray from its surface, as a share of the distance to the camera
 LIFT = wp.constant(1.0e-4)
 OPAQUE = wp.constant(0.999)
-# what segmentation shows besides numbers of shapes, bodies and joints
+# values of segmentation besides numbers of shapes, bodies and joints
 SEEN_NOTHING = wp.constant(-1)
 SEEN_STATIC = wp.constant(-2)
 SEEN_SURFACE = wp.constant(-3)
@@ -54,7 +54,7 @@ SEEN_SPRING = wp.constant(-5)
 
 @wp.struct
 class Light:
-    """How a scene is lit."""
+    """Lighting of a scene."""
 
     direction: wp.vec3  # unit, towards the light
     color: wp.vec3  # of the directional light
@@ -66,7 +66,7 @@ class Light:
     viewer: wp.vec3  # unit, towards a viewer at infinity for highlights; zero for the camera's place
     shadow: int  # 1 for shadows
     shadowed: float  # part of the directional light that reaches points in shadow
-    transparency: int  # 1 for blending by alpha, 0 if all that is visible is opaque
+    transparency: int  # 1 for alpha blending, 0 if all visible surfaces are opaque
     background: wp.vec4  # RGBA, 0..1
     empty_label: int  # segmentation where nothing is seen
 
@@ -85,7 +85,7 @@ class TextureView:
 
 @wp.struct
 class DressView:
-    """How the items of a scene look."""
+    """Appearance of the items of a scene."""
 
     appearance: wp.array(dtype=Appearance)
     corners: CornerView
@@ -94,7 +94,7 @@ class DressView:
 
 @wp.struct
 class PictureView:
-    """N = W C pictures: those of C cameras in each of W worlds; arrays of length 0 are not wanted.
+    """N = W C pictures: those of C cameras in each of W worlds; arrays of length 0 are not written.
 
     All arrays have an entry for each pixel, rows from the top.
     """
@@ -103,7 +103,7 @@ class PictureView:
     width: int
     height: int
     offset: wp.vec2  # of the sample in a pixel, from its upper left corner, 0..1
-    shaded: int  # 1 if a colour is wanted
+    shaded: int  # 1 if colour is written
     fade: int  # 1 if textures of planes fade to their mean where pixels are larger than texels
     color: wp.array(dtype=wp.uint32)  # RGBA in bytes
     rgb: wp.array(dtype=wp.vec3ub)
@@ -162,7 +162,7 @@ def sample_texture(dress: wp.array(dtype=DressView), k: int, uv: wp.vec2) -> wp.
 
 @wp.func
 def primitive_uv(kind: int, size: wp.vec3, p: wp.vec3, n: wp.vec3) -> wp.vec2:
-    """Texture coordinates: on each face of a box, in sizes of a plane, of others as seen along the axis."""
+    """Texture coordinates: per face of a box, in sizes of a plane, and as seen along the axis for others."""
     if kind == GEO_PLANE:
         return wp.vec2(p[0] / size[0], -p[2] / size[2])
     if kind == GEO_BOX:
@@ -180,17 +180,17 @@ def primitive_uv(kind: int, size: wp.vec3, p: wp.vec3, n: wp.vec3) -> wp.vec2:
 def fade_texture(
     dress: wp.array(dtype=DressView), k: int, color: wp.vec4, texel: float, pixel: float
 ) -> wp.vec4:
-    """Colour of a texture whose texels [m] are small against what a pixel covers [m]: its mean."""
+    """Colour of a texture, which fades to its mean if its texels [m] are small against a pixel [m]."""
     mixed = wp.clamp(pixel / texel - 0.5, 0.0, 1.0)
     return (1.0 - mixed) * color + mixed * dress[0].textures.mean[k]
 
 
 @wp.struct
 class SurfacePoint:
-    """What shading and segmentation ask of a point."""
+    """Properties of a point for shading and segmentation."""
 
     normal: wp.vec3  # world, unit, smooth
-    face_normal: wp.vec3  # world, unit, of the surface as it is; both look towards the camera
+    face_normal: wp.vec3  # world, unit, geometric; both point towards the camera
     uv: wp.vec2
     color: wp.vec4  # RGBA, 0..1
     specular: wp.vec3  # weight of highlights by channel
@@ -293,7 +293,7 @@ def shade(
     direction: wp.vec3,
     distance: float,
 ) -> wp.vec3:
-    """Part of its colour that a surface point sends back."""
+    """Share of its colour that a surface point reflects."""
     towards = light.direction
     facing = wp.dot(point.normal, towards)
     viewer = light.viewer
@@ -344,7 +344,7 @@ def write_labels(
     picture: wp.array(dtype=PictureView),
     k: int,
 ):
-    """Write what is seen at pixel k, in all kinds of segmentation."""
+    """Write all kinds of segmentation at pixel k."""
     label = empty
     shape = int(SEEN_NOTHING)
     body = int(SEEN_NOTHING)
@@ -380,7 +380,7 @@ def write_depth(
     picture: wp.array(dtype=PictureView),
     k: int,
 ):
-    """Write how far away what is seen at pixel k is, in all ways."""
+    """Write all kinds of depth at pixel k."""
     seen = hit.row >= 0 or hit.element >= 0
     if picture[0].depth.shape[0] > 0:
         c = camera.depth
@@ -398,7 +398,7 @@ def write_depth(
 def write_color(
     total: wp.vec3, left: float, background: wp.vec4, picture: wp.array(dtype=PictureView), k: int
 ):
-    """Write the colour of pixel k; a part `left` of it is background."""
+    """Write the colour of pixel k; the share `left` of it is background."""
     ground = wp.vec3(background[0], background[1], background[2])
     sent = total + left * ground
     packed = pack_color(wp.vec4(sent[0], sent[1], sent[2], 1.0 - left * (1.0 - background[3])))
@@ -429,7 +429,7 @@ def look_along(
     picture: wp.array(dtype=PictureView),
     k: int,
 ):
-    """Write what is seen on the ray at (x, y) of a camera, at a place in a tile, to pixel k."""
+    """Trace the ray at (x, y) of a camera, at a place in a tile, and write the result to pixel k."""
     camera = cameras[image]
     light = lights[0]
     origin = ray_origin(camera, x, y)
@@ -444,7 +444,7 @@ def look_along(
     t = float(camera.near)
     far = camera.far
     if wp.length_sq(direction) == 0.0:
-        # outside of what a fisheye sees
+        # outside the field of view of a fisheye
         direction = camera.direction
         far = -1.0
     for layer in range(MAX_LAYERS):
@@ -492,7 +492,7 @@ def write_nothing(
     picture: wp.array(dtype=PictureView),
     k: int,
 ):
-    """Write that nothing is seen at pixel k."""
+    """Write pixel k without a hit."""
     hit = hit_of(-1, wp.inf, -1, 0.0, 0.0)
     write_depth(cameras[image], wp.vec3(), hit, 1.0, picture, k)
     write_labels(scene, dress, hit, lights[0].empty_label, picture, k)
@@ -514,9 +514,9 @@ def render_pixels(
     mask: wp.array(dtype=bool),
     picture: wp.array(dtype=PictureView),
 ):
-    """One thread per `run` pixels of a tile, tile by tile from first_tile on: what is seen there.
+    """One thread per `run` pixels of a tile, tile by tile from first_tile on.
 
-    Pictures of worlds outside the mask are left alone.
+    Pictures of worlds outside the mask do not change.
     """
     first = run * wp.tid()
     tile = first_tile + first // (TILE * TILE)

@@ -20,9 +20,9 @@ LENS_FISHEYE = wp.constant(1)
 
 @wp.struct
 class CameraRays:
-    """Where the rays of a camera begin and go; x and y in -1..1 are right and up in the picture.
+    """Origins and directions of a camera's rays; x and y in -1..1 are right and up in the picture.
 
-    The ray of a fisheye at (x, y) leaves its axis by an angle |a| towards the part a of the plane of
+    The ray of a fisheye at (x, y) is at an angle |a| from its axis, in the direction a in the plane of
     direction_x and direction_y, unit vectors to the right and up, where a = shift + (x, y) * angle; its
     direction is a unit vector.
     """
@@ -30,13 +30,13 @@ class CameraRays:
     origin: wp.vec3  # [m] at the centre of the picture
     origin_x: wp.vec3  # [m] change with x
     origin_y: wp.vec3
-    direction: wp.vec3  # its part along the view axis is 1, so that t is the depth [m]; of fisheyes the axis
+    direction: wp.vec3  # 1 along the view axis, so that t is the depth [m]; for fisheyes, the axis
     direction_x: wp.vec3
     direction_y: wp.vec3
     near: float  # least t that is seen [m]
     far: float  # largest t that is seen [m]
-    depth: wp.vec4  # (a, b, c, d): what the depth picture shows at t is (a + b t) / (c + d t)
-    empty_depth: float  # what it shows where nothing is seen
+    depth: wp.vec4  # (a, b, c, d): the depth picture shows (a + b t) / (c + d t) at t
+    empty_depth: float  # its value without a hit
     lens: int  # LENS_*
     shift: wp.vec2  # [rad]
     angle: wp.vec2  # [rad]
@@ -45,7 +45,7 @@ class CameraRays:
 
 @wp.struct
 class Mount:
-    """Where a camera is fixed, and its lens. It looks along its -z axis, with x to the right and y up."""
+    """Mounting and lens of a camera. It looks along its -z axis, with x to the right and y up."""
 
     body: int  # -1 for the world frame
     pose: wp.transform  # in the frame of the body

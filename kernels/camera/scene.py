@@ -1,9 +1,9 @@
-"""What a ray camera looks at: instances of meshes and primitives in each world, and a ray's way through them.
+"""The scene of a ray camera: instances of meshes and primitives in each world, and intersection with rays.
 
-The boxes about the instances of a world form one group of a bounding volume hierarchy; what a ray meets there
-is answered in the frame of the instance, by the hierarchy of its mesh or in closed form (see
-`newtonsim.kernels.queries.ray_solids`). Directions of rays need not be of length one: t counts in their
-lengths.
+The bounding boxes of the instances of a world form one group of a bounding volume hierarchy; intersections
+are found in the frame of the instance, by the hierarchy of its mesh or in closed form (see
+`newtonsim.kernels.queries.ray_solids`). Directions of rays need not be unit vectors: t is in units of their
+length.
 
 Stage: ray casting, before the rays, instances
 Called by: render/camera/rows.py, kernels/camera/pictures.py, kernels/camera/tiles.py
@@ -41,13 +41,13 @@ from newtonsim.kernels.views.shapes import (
 # axes are unrolled, for vectors in registers
 wp.set_module_options({"enable_backward": False, "max_unroll": 4})
 
-# triangles of a mesh that are tried one by one, which is faster for so few
+# number of triangles of a mesh up to which they are tested one by one, which is faster
 FEW_TRIANGLES = wp.constant(4)
-# part of a triangle by which its edges are widened, so that rays do not pass between neighbours
+# share of a triangle by which its edges are widened, so that rays do not pass between neighbours
 WELD = wp.constant(2.0e-6)
-# triangles seen from behind that a ray goes through before it gives up
+# number of back faces that a ray passes before it gives up
 MAX_BACKS = wp.constant(32)
-# step of the differences that give a field's normal, as a part of its extent
+# step of the finite differences for a field's normal, as a share of its extent
 FIELD_STEP = wp.constant(2.0e-3)
 
 
@@ -58,18 +58,18 @@ class Body:
     kind: int  # GEO_MESH, GEO_SDF, GEO_PLANE or a primitive along y
     double_sided: int
     triangles: int  # of its mesh
-    mesh: wp.uint64  # or the volume of a distance field; 0 for primitives
-    size: wp.vec3  # dimensions of primitives [m]; half extents of a field; what a texture covers of a plane
-    middle: wp.vec3  # of the box of a field [m]; of planes half extents along x and z, 0 where endless
+    mesh: wp.uint64  # or id of the volume of a distance field; 0 for primitives
+    size: wp.vec3  # dimensions of primitives [m]; half extents of a field; size of a texture on a plane
+    middle: wp.vec3  # centre of the box of a field [m]; for planes, half extents along x and z, 0 if infinite
 
 
 @wp.struct
 class Place:
-    """Where an instance is."""
+    """Placement of an instance."""
 
     body: int  # row of the poses of a world, -1 for the world frame
     local: wp.transform  # pose in the frame of the body
-    middle: wp.vec3  # of the box about the instance, in its frame [m]
+    middle: wp.vec3  # centre of the box of the instance, in its frame [m]
     half: wp.vec3  # half extents of that box [m]
     stretch: wp.vec3  # scale of meshes, one for primitives
 
@@ -79,12 +79,12 @@ class Frame:
     """Frame of an instance in the world, with the unstretched mesh as its unit."""
 
     origin: wp.vec3  # [m]
-    to_local: wp.mat33  # inverse of turn and stretch; its transpose takes normals to the world
+    to_local: wp.mat33  # inverse of rotation and scale; its transpose transforms normals to the world
 
 
 @wp.struct
 class Appearance:
-    """How an instance looks."""
+    """Appearance of an instance."""
 
     label: int  # what segmentation shows
     shape: int  # of the model, what else segmentation shows
@@ -105,7 +105,7 @@ class CornerView:
 
 @wp.struct
 class TraceView:
-    """R rows, instances of I items in W worlds, as rays meet them; rows are in the order of the worlds."""
+    """R rows, instances of I items in W worlds, for ray tracing; rows are in the order of the worlds."""
 
     start: wp.array(dtype=int)  # (W + 1) first row of each world
     item: wp.array(dtype=int)  # (R)
@@ -115,8 +115,8 @@ class TraceView:
     plane_start: wp.array(dtype=int)  # (W + 1) first plane of each world
     planes: wp.array(dtype=int)  # rows of endless planes
     world_count: int  # W
-    bvh: wp.uint64  # over the boxes in the world, a group for each world; 0 if there are none
-    elements: wp.array(dtype=ElementView)  # (1) what particles make up, or (0)
+    bvh: wp.uint64  # hierarchy of the boxes in the world, one group per world; 0 if there are none
+    elements: wp.array(dtype=ElementView)  # (1) elements between particles, or (0)
 
 
 @wp.struct
@@ -152,12 +152,12 @@ def span_of_primitive(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3) -> Span:
 
 @wp.func
 def is_endless(body: Body) -> bool:
-    """Whether an instance is a plane that no box holds."""
+    """Whether an instance is a plane without a bounding box."""
     return body.kind == GEO_PLANE and (body.middle[0] <= 0.0 or body.middle[2] <= 0.0)
 
 
-# What follows returns t, the triangle and the weights of its first two corners, without a struct, which would
-# go through memory: t is infinite for a miss.
+# The following functions return t, the triangle and the weights of its first two corners, not in a struct,
+# which would go through memory; t is infinite for a miss.
 
 
 @wp.func
@@ -219,7 +219,7 @@ def meet_primitive(kind: int, size: wp.vec3, o: wp.vec3, d: wp.vec3, reach: floa
 
 @wp.func
 def meet_plane(half: wp.vec3, o: wp.vec3, d: wp.vec3, reach: float, backs: bool) -> float:
-    """Where a local ray crosses the plane y = 0 of half extents (0 = endless), nearer than `reach`."""
+    """Where a local ray hits the plane y = 0 of half extents (0 = infinite), nearer than `reach`."""
     if d[1] < 0.0 or (backs and d[1] > 0.0):
         t = -o[1] / d[1]
         p = o + t * d
@@ -261,7 +261,7 @@ def meet_body(body: Body, frame: Frame, origin: wp.vec3, direction: wp.vec3, rea
 
 @wp.func
 def normal_at(body: Body, hit: CameraHit, o: wp.vec3, d: wp.vec3) -> wp.vec3:
-    """Normal of the surface as it is where a local ray first meets it, in the frame of the instance."""
+    """Geometric normal at the first intersection of a local ray, in the frame of the instance."""
     if body.kind == GEO_MESH:
         return wp.mesh_eval_face_normal(body.mesh, hit.triangle)
     if body.kind == GEO_SDF:
@@ -298,7 +298,7 @@ def meet_planes(
     reach: float,
     shadow: bool,
 ):
-    """Nearest point of the endless planes on a ray, as row and t; row -1 and `reach` for none."""
+    """Nearest point of the infinite planes on a ray, as row and t; row -1 and `reach` for none."""
     best_row = int(-1)
     best = float(reach)
     for k in range(scene[0].plane_start[world], scene[0].plane_start[world + 1]):
@@ -348,7 +348,7 @@ def trace(
 
 @wp.func
 def is_lit(scene: wp.array(dtype=TraceView), world: int, origin: wp.vec3, direction: wp.vec3) -> bool:
-    """Whether nothing visible, seen from either side, lies on a ray."""
+    """Whether no visible surface, from either side, lies on a ray."""
     row, _t = meet_planes(scene, world, origin, direction, wp.inf, True)
     if row >= 0:
         return False
@@ -402,7 +402,7 @@ def place_instances(
     lower: wp.array(dtype=wp.vec3),
     upper: wp.array(dtype=wp.vec3),
 ):
-    """One thread per row: its frame in the world and the box about it.
+    """One thread per row: its frame in the world and its bounding box.
 
     Bodies count from the first of each world, or, with `bodies_per_world` 0, in the whole model.
     """
@@ -426,10 +426,10 @@ def place_instances(
     for k in range(3):
         for j in range(3):
             extent[k] += wp.abs(turn[k, j]) * own.half[j]
-        # room for rounding, so that flat boxes are met
+        # room for rounding, so that rays hit flat boxes
         extent[k] += 1.0e-6 * (extent[k] + wp.abs(middle[k]))
     if not wp.isfinite(wp.length_sq(middle) + wp.length_sq(extent)):
-        # such an instance meets no ray, and must not spoil the hierarchy
+        # no ray hits such an instance, and it must not spoil the hierarchy
         middle = wp.vec3()
         extent = wp.vec3()
     lower[row] = middle - extent

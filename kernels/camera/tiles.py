@@ -1,8 +1,8 @@
-"""Which instances can be seen in each tile of a picture, the nearest first.
+"""Candidate instances for each tile of a picture, the nearest first.
 
-A tile is a square of pixels. The planes through its edges bound what its rays meet; boxes that lie beyond one
-of them are left out (Assarsson and Moeller, "Optimized view frustum culling algorithms for bounding boxes",
-2000). Rays then look at what is left instead of walking through the hierarchy of the scene.
+A tile is a square of pixels. The planes through its edges bound its rays; boxes beyond one of them are culled
+(Assarsson and Moeller, "Optimized view frustum culling algorithms for bounding boxes", 2000). Rays then test
+the remaining ones instead of traversing the hierarchy of the scene.
 
 Stage: ray casting, before the rays, culling
 Called by: render/camera/caster.py, kernels/camera/pictures.py
@@ -69,8 +69,8 @@ def span_in_tile(
 ) -> wp.vec4:
     """First and last column and line of a box (middle c, half extents h), in pixels of a tile.
 
-    `across` is half the picture [pixels], `corner` the upper left one of the tile. All of the tile for boxes
-    that reach to the camera, and for cameras that are not plain perspective ones.
+    `across` is half the picture [pixels], `corner` the upper left one of the tile. The whole tile for boxes
+    that extend to the camera, and for cameras other than plain perspective ones.
     """
     whole = wp.vec4(0.0, float(TILE), 0.0, float(TILE))
     dx = camera.direction_x
@@ -118,7 +118,7 @@ def list_candidates(
     mask: wp.array(dtype=bool),
     tiles: wp.array(dtype=TileView),
 ):
-    """One thread per tile of a picture: the visible instances whose boxes reach into it, by their depth."""
+    """One thread per tile of a picture: visible instances whose boxes extend into it, sorted by depth."""
     tile = wp.tid()
     area = tiles[0].columns * tiles[0].rows
     world = (tile // area) // cameras_per_world
@@ -173,7 +173,7 @@ def list_candidates(
 
 @wp.func
 def is_bare(scene: wp.array(dtype=TraceView), tiles: wp.array(dtype=TileView), tile: int, world: int) -> bool:
-    """Whether no ray of a tile meets anything."""
+    """Whether no ray of a tile can hit anything."""
     if tiles[0].count.shape[0] == 0:
         return False
     if scene[0].elements.shape[0] > 0 or scene[0].plane_start[world] < scene[0].plane_start[world + 1]:

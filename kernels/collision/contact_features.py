@@ -1,11 +1,11 @@
-"""Which features of two shapes are in contact, and how a contact moves with the poses of its bodies.
+"""Features of two shapes in contact, and motion of a contact with the poses of its bodies.
 
-A contact touches with a vertex, an edge, a face, the rim of a disc or a point of an ellipsoid on each side,
-after the radius of round shapes is set aside: a sphere is a vertex, the axis of a capsule or cylinder an
-edge. With the features held fixed, its normal belongs to a face, or is the cross product of two edges, or
-lies along the way between the features, normal to an edge if there is one (C. Ericson, "Real-Time Collision
-Detection", 2005, chapter 5). Whatever the features, the derivative of the distance is n · (δx₀ - δx₁) for the
-points x of both bodies; what differs is how normal and point turn and slide.
+On each side, a contact touches with a vertex, an edge, a face, the rim of a disc or a point of an ellipsoid,
+apart from the radius of round shapes: a sphere is a vertex, and the axis of a capsule or cylinder is an edge.
+With the features fixed, the normal is that of a face, or the cross product of two edges, or the direction
+between the features, perpendicular to an edge if there is one (C. Ericson, "Real-Time Collision Detection",
+2005, chapter 5). For all features, the derivative of the distance is n · (δx₀ - δx₁) for the points x of both
+bodies; they differ in how normal and point move.
 
 Stage: collision, its last part for gradients
 Called by: solvers/featherstone/, solvers/maximal/contact_adjoint.py, solvers/semi_implicit/adjoint.py,
@@ -42,19 +42,19 @@ FACE = wp.constant(2)
 RIM = wp.constant(3)
 ROUND = wp.constant(4)  # a point of an ellipsoid
 FIXED = wp.constant(5)  # a point that a face touches as if it were fixed in the body
-CURVED = wp.constant(6)  # anything else
-# what the normal follows
+CURVED = wp.constant(6)  # all others
+# rules for the normal
 NORMAL_UNKNOWN = wp.constant(0)
 NORMAL_OF_0 = wp.constant(1)  # a face of side 0
 NORMAL_OF_1 = wp.constant(2)
-NORMAL_BETWEEN = wp.constant(3)  # the way between both features
+NORMAL_BETWEEN = wp.constant(3)  # the direction between both features
 NORMAL_ACROSS = wp.constant(4)  # the cross product of two edges
-NORMAL_SHARED = wp.constant(5)  # that of another contact of both shapes
-# how many places off another contact of both shapes is looked for
+NORMAL_SHARED = wp.constant(5)  # the normal of another contact of both shapes
+# number of places within which another contact of both shapes is searched
 NEIGHBOURS = wp.constant(4)
-# which side's feature holds the point; both if two edges cross there
+# side whose feature holds the point; both if two edges cross there
 HOLDER_BOTH = wp.constant(2)
-# cosine above which a normal is that of a face, and length over the size within which points are one
+# cosine above which a normal is that of a face, and length, over the size, below which points coincide
 ALIGNED = wp.constant(0.999999)
 SAME = wp.constant(1.0e-4)
 # sine of the tilt of a cylinder's axis below which its rim touches at points that are fixed in it; as in
@@ -62,9 +62,9 @@ SAME = wp.constant(1.0e-4)
 UPRIGHT = wp.constant(0.01)
 # cosine of the angle between a normal and a cylinder's axis below which it is normal to its side
 SIDEWAYS = wp.constant(1.0e-3)
-# how far normal and distance, over the size, of the features may be from those of the contact
+# largest difference of normal and distance, over the size, between features and contact
 ASKEW = wp.constant(2.0e-3)
-# how far normals of one manifold are apart
+# largest difference between normals of one manifold
 SAME_NORMAL = wp.constant(1.0e-6)
 # sine of the angle between two edges below which they count as parallel
 PARALLEL = wp.constant(1.0e-3)
@@ -77,11 +77,11 @@ class FeatureView:
     normal: wp.array(dtype=int)  # (C) NORMAL_*
     partner: wp.array(dtype=int)  # (C) place of the contact whose normal is shared
     holder: wp.array(dtype=int)  # (C) side that holds the point, or HOLDER_BOTH
-    face: wp.array(dtype=wp.vec3)  # (C) the normal in the frame of the body that it turns with
+    face: wp.array(dtype=wp.vec3)  # (C) the normal in the frame of the body with which it rotates
     kind: wp.array2d(dtype=int)  # (C, 2) feature of each side
     core: wp.array2d(dtype=wp.vec3)  # (C, 2) [m] a point of the feature or its centre, body frame
     axis: wp.array2d(dtype=wp.vec3)  # (C, 2) direction of an edge, axis of a rim; unit, body frame
-    radius: wp.array2d(dtype=float)  # (C, 2) [m] by which the surface lies off the feature
+    radius: wp.array2d(dtype=float)  # (C, 2) [m] distance of the surface from the feature
     size: wp.array2d(dtype=wp.vec3)  # (C, 2) [m] semi-axes of an ellipsoid, or place on a rim
     turn: wp.array2d(dtype=wp.quat)  # (C, 2) shape frame in the body frame
 
@@ -180,7 +180,7 @@ def round_feature(kind: int, p: wp.vec3, size: wp.vec3, n: wp.vec3) -> Feature:
     elif at_rim:
         f.kind = FIXED
         if wp.length(across) > UPRIGHT:
-            # the place relative to the lowest point stays when the shape turns about its axis
+            # the position relative to the lowest point does not change when the shape rotates about its axis
             u = wp.normalize(across)
             f.kind = RIM
             f.axis = wp.vec3(0.0, 1.0, 0.0)
@@ -227,7 +227,7 @@ def feature_of(shape: ShapeView, hulls: HullView, s: int, p: wp.vec3, n: wp.vec3
 
 @wp.func
 def reference_side(shape: ShapeView, s0: int, s1: int, f0: Feature, f1: Feature) -> int:
-    """Side whose face gives the normal; -1 if none does. Of two faces, a surface's or the larger shape's."""
+    """Side whose face defines the normal, or -1. Of two faces, that of a surface or of the larger shape."""
     side = int(-1)
     if f1.flat == 1:
         side = 1
@@ -280,7 +280,7 @@ def choose_rule(
     body_q: wp.array(dtype=wp.transform),
     features: FeatureView,
 ):
-    """Write what the normal of contact c follows and which side holds its point."""
+    """Write the rule for the normal of contact c, and the side that holds its point."""
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
     rule = int(NORMAL_UNKNOWN)
@@ -333,7 +333,7 @@ def on_feature(
 def contact_normal(
     c: int, X0: wp.transform, X1: wp.transform, nominal: wp.vec3, features: FeatureView
 ) -> wp.vec3:
-    """Normal of contact c at these poses of its bodies, near the one that it was found with."""
+    """Normal of contact c at these poses of its bodies, near the one with which it was found."""
     k = c
     if features.normal[c] == NORMAL_SHARED:
         k = features.partner[c]
@@ -366,7 +366,7 @@ def contact_geometry(
         c: Contact place.
         X0: World pose of the body of side 0.
         X1: World pose of the body of side 1.
-        nominal: The normal that the contact was found with, which tells its sign.
+        nominal: The normal with which the contact was found, which determines the sign.
         features: Features in contact.
     """
     n = contact_normal(c, X0, X1, nominal, features)
@@ -396,15 +396,15 @@ def contact_geometry(
     b = wp.transform_vector(X1, features.axis[c, 1])
     along = wp.dot(a, wp.cross(b, n))
     if features.holder[c] == HOLDER_BOTH and wp.abs(along) > PARALLEL:
-        # where the edges cross, seen along the normal
+        # crossing of the edges, seen along the normal
         slide0 = wp.dot(y1 - y0, wp.cross(b, n)) / along
         slide1 = wp.dot(y1 - y0, wp.cross(a, n)) / along
     x0 = y0 + slide0 * a
     x1 = y1 + slide1 * b
-    # the gap between the features runs along the normal from x1 to x0, of which at least one is known
+    # the gap between the features is along the normal from x1 to x0, at least one of which is known
     gap = wp.dot(n, x0 - x1)
     if features.normal[c] == NORMAL_SHARED and features.holder[c] != HOLDER_BOTH:
-        # and ends on a face that it meets at a slant
+        # and ends on a face that is not perpendicular to it
         face = wp.transform_vector(X0, features.face[c])
         if features.kind[c, 1] == FACE:
             face = wp.transform_vector(X1, features.face[c])
@@ -427,7 +427,7 @@ def check_rule(
     body_q: wp.array(dtype=wp.transform),
     features: FeatureView,
 ):
-    """Drop a rule that does not give the normal and the distance that the collision pass found."""
+    """Drop a rule that does not reproduce the normal and the distance of the collision pass."""
     b0 = shape.body[contacts.shape0[c]]
     b1 = shape.body[contacts.shape1[c]]
     n = contacts.normal[c]
@@ -474,7 +474,7 @@ def find_features(
             offset = contacts.offset1[c]
             out = n
         local = shape.transform[s]
-        # of unit length: quaternions and normals are so but for rounding, which would tilt it off a face
+        # normalised: rounding of quaternions and normals would tilt it off a face
         to_local = wp.transform_inverse(body_pose(shape.body[s], body_q) * local)
         out_local = wp.normalize(wp.transform_vector(to_local, out))
         f = feature_of(shape, hulls, s, wp.transform_point(wp.transform_inverse(local), p), out_local)
@@ -507,10 +507,10 @@ def share_normals(
     body_q: wp.array(dtype=wp.transform),
     features: FeatureView,
 ):
-    """One thread per contact place: further points of a manifold whose normal is that of another point.
+    """One thread per contact place: other points of a manifold that share the normal of one point.
 
-    Those of two edges that cross, or of the end of a capsule beside an edge, have points where an end lies
-    over a face, or where other edges cross, seen along the normal.
+    Manifolds of two crossing edges, or of the end of a capsule beside an edge, have further points where an
+    end lies over a face, or where other edges cross, seen along the normal.
     """
     c = first + wp.tid()
     s0 = contacts.shape0[c]

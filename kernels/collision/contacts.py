@@ -1,7 +1,7 @@
-"""From the manifolds of pairs to packed lists of contacts per world.
+"""Packing of the manifolds of pairs into lists of contacts per world.
 
-Every contact looks for the contact of the last pass that it continues: the same pair of shapes and the same
-feature, or else the nearest point. Solvers start from that contact's impulse.
+Every contact is matched with one of the last pass: the same pair of shapes and the same feature, or else the
+nearest point. Solvers start from the impulse of the match.
 
 Stage: collision, last, packing of contacts
 Called by: newtonsim/collision/contacts.py, kernels/collision/crowded.py,
@@ -48,13 +48,12 @@ class ContactView:
 class HistoryView:
     """Contacts of the last pass, by pairs of shapes.
 
-    Pair q is an entry of the list that pairs are taken from. Crowded worlds have no such list: there it is
-    the place that the pair had in the last pass, found through lists that hang on the smaller shape of each
-    pair.
+    Pair q is an entry of the list of candidate pairs. Crowded worlds have no such list: there, q is the place
+    of the pair in the last pass, found through lists that the smaller shape of each pair holds.
     """
 
     first: wp.array(dtype=int)  # (Q) place of the first contact of each pair
-    end: wp.array(dtype=int)  # (Q) place behind its last one, 0 if it had none
+    end: wp.array(dtype=int)  # (Q) place after its last one, 0 if it had none
     head: wp.array(dtype=int)  # (S) first pair of each shape, or -1; empty with a list, as the next two
     next: wp.array(dtype=int)  # (Q) next pair of the same shape, or -1
     other: wp.array(dtype=int)  # (Q) the other shape
@@ -64,13 +63,13 @@ class HistoryView:
 
 @wp.struct
 class OverflowView:
-    """Where buffers were too small."""
+    """Overflow of buffers."""
 
-    pairs_needed: wp.array(dtype=int)  # (W) pairs that the last pass found
-    contacts_needed: wp.array(dtype=int)  # (W) contacts that the last pass found
-    most_pairs: wp.array(dtype=int)  # (W) most pairs that there was no room for, 0 if there always was
-    most_contacts: wp.array(dtype=int)  # (W) most contacts, likewise
-    any: wp.array(dtype=int)  # (1) 1 once something was missing; threads write nothing else there
+    pairs_needed: wp.array(dtype=int)  # (W) number of pairs in the last pass
+    contacts_needed: wp.array(dtype=int)  # (W) number of contacts in the last pass
+    most_pairs: wp.array(dtype=int)  # (W) largest number of pairs without room, 0 if there always was room
+    most_contacts: wp.array(dtype=int)  # (W) largest number of contacts without room
+    any: wp.array(dtype=int)  # (1) 1 after the first overflow; threads write no other value
 
 
 @wp.func
@@ -146,7 +145,7 @@ def to_body(shape: ShapeView, s: int, body_q: wp.array(dtype=wp.transform)) -> w
 
 @wp.func
 def rounding(shape: ShapeView, s: int) -> float:
-    """Radius by which the surface lies off the feature in contact: a sphere's centre, a capsule's axis."""
+    """Distance of the surface from the feature in contact, such as a sphere's centre or a capsule's axis."""
     r = float(0.0)
     if shape.kind[s] == GEO_SPHERE or shape.kind[s] == GEO_CAPSULE:
         r = shape.geo.scale[s][0]
@@ -157,7 +156,7 @@ def rounding(shape: ShapeView, s: int) -> float:
 def same_contact(
     shape: ShapeView, manifolds: ManifoldView, contacts: ContactView, history: HistoryView, c: int, q: int
 ) -> int:
-    """Place of contact c in the last pass: the same feature, or else the nearest point left; -1 if new.
+    """Place of contact c in the last pass: the same feature, or else the nearest unmatched point; -1 if new.
 
     q is its pair in that pass, or -1.
     """
@@ -183,7 +182,7 @@ def same_contact(
 
 @wp.func
 def keep_identity(c: int, contacts: ContactView, history: HistoryView):
-    """Keep what identifies contact c to the next pass."""
+    """Store what identifies contact c in the next pass."""
     history.feature[c] = contacts.feature[c]
     history.point0[c] = contacts.point0[c]
 
@@ -197,7 +196,7 @@ def is_first_of_pair(c: int, begin: int, contacts: ContactView) -> bool:
 
 @wp.func
 def is_last_of_pair(c: int, end: int, contacts: ContactView) -> bool:
-    """True if no contact of the same pair comes behind c among the contacts of a world up to `end`."""
+    """True if no contact of the same pair comes after c among the contacts of a world up to `end`."""
     behind = wp.min(c + 1, end - 1)
     return behind == c or contacts.pair[behind] != contacts.pair[c]
 
@@ -218,7 +217,7 @@ def describe_contact(
     manifolds: ManifoldView,
     contacts: ContactView,
 ):
-    """Describe contact c, all but its match, in the frames of its bodies."""
+    """Describe contact c, except for its match, in the frames of its bodies."""
     pair = contacts.pair[c]
     k = contacts.point[c]
     s0 = pairs.shape0[pair]

@@ -1,6 +1,6 @@
-"""Packing of the contacts of crowded worlds, whose pairs come from no list.
+"""Packing of the contacts of crowded worlds, which have no list of candidate pairs.
 
-Pairs and contacts are many there: each has its thread, and only what is counted is done by one team.
+There are many pairs and contacts: each has its own thread, and one team only counts them.
 
 Stage: collision, last, packing of contacts of crowded worlds
 Called by: newtonsim/collision/collide.py
@@ -32,7 +32,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -> int:
-    """The shape on which a pair's list hangs: one of the world itself, and with few neighbours."""
+    """The shape that holds the list of a pair: one of the world itself, with few neighbours."""
     h = a
     if shape_world[a] < 0:
         h = b
@@ -44,7 +44,7 @@ def holder(shape: ShapeView, shape_world: wp.array(dtype=int), a: int, b: int) -
 
 @wp.kernel
 def clear_history(first: int, history: HistoryView):
-    """One thread per shape: no pairs yet."""
+    """One thread per shape: clear its pairs."""
     s = first + wp.tid()
     history.head[s] = -1
 
@@ -58,7 +58,7 @@ def remember_contacts(
     contacts: ContactView,
     history: HistoryView,
 ):
-    """One team per world: keep what identifies its contacts, and hang their pairs on the shapes.
+    """One team per world: store what identifies its contacts, and add their pairs to the lists of shapes.
 
     `head` is -1 on entry.
     """

@@ -1,4 +1,4 @@
-"""From the manifolds of pairs to the packed list of a world's contacts, by one team.
+"""Packing of the manifolds of pairs into the list of a world's contacts, by one team.
 
 Stage: collision, last, packing of contacts
 Called by: newtonsim/collision/collide.py, kernels/collision/crowded.py
@@ -25,7 +25,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def note_missing(w: int, n: int, pairs: PairView, overflow: OverflowView, contacts: ContactView):
-    """Say how many contacts world w has, and what there was no room for."""
+    """Record how many contacts world w has, and for how many there was no room."""
     overflow.contacts_needed[w] = n
     if n > contacts.world_start[w + 1] - contacts.world_start[w]:
         overflow.most_contacts[w] = wp.max(overflow.most_contacts[w], n)
@@ -40,7 +40,7 @@ def note_missing(w: int, n: int, pairs: PairView, overflow: OverflowView, contac
 def number_contacts(
     team: Team, pairs: PairView, manifolds: ManifoldView, overflow: OverflowView, contacts: ContactView
 ) -> int:
-    """Number the contacts of a world in the order of the pairs; returns how many it has."""
+    """Number the contacts of a world in the order of the pairs; returns their count."""
     w = team.index
     begin = contacts.world_start[w]
     room = contacts.world_start[w + 1] - begin
@@ -79,7 +79,7 @@ def gather_contacts(
     overflow: OverflowView,
     contacts: ContactView,
 ):
-    """One team per world: its contacts in the order of the pairs, those points that may touch in the step."""
+    """One team per world: pack its contacts, all points that may touch in the step, in the order of pairs."""
     team = own_team(teams, wp.tid())
     w = team.index
     pair_end = pairs.world_start[w] + pairs.world_count[w]

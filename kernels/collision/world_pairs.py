@@ -1,4 +1,4 @@
-"""Pairs of shapes of a world that may touch, from the list of those that are allowed to, by one team.
+"""Pairs of shapes of a world that may touch, from its list of candidates, by one team.
 
 Stage: broad phase of worlds with few shapes
 Called by: newtonsim/collision/collide.py
@@ -30,7 +30,7 @@ def remember_contacts(
     contacts: ContactView,
     history: HistoryView,
 ):
-    """Keep what identifies the contacts of a world to its next ones."""
+    """Store what identifies the contacts of a world in the next pass."""
     w = team.index
     for i in range(listed_start[w] + team.lane, listed_start[w + 1], lanes(team)):
         history.end[i] = 0
@@ -98,7 +98,8 @@ def find_pairs(
 ):
     """One team per world: remember its contacts, and find the pairs of its list whose bounds overlap.
 
-    An entry of the list is (shape 0, shape 1, family). `count`, that of the points of pairs, is zero then.
+    An entry of the list is (shape 0, shape 1, family). `count`, the number of points of each pair, is zero
+    afterwards.
     """
     team = own_team(teams, wp.tid())
     w = team.index

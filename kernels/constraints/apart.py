@@ -1,8 +1,8 @@
-"""Velocities that remove penetrations of single bodies, beside the solution of the rows.
+"""Velocities that remove penetrations of single bodies, in addition to the solution of the rows.
 
-What pushes single bodies apart moves them, but leaves them no speed (as in Catto, "Solver2D", 2024, and the
-split impulses of Bullet). Where Newton's method solved the rows, it is their linear response, at the price of
-one factorization; where sweeps did, some more sweeps find it.
+Impulses that push single bodies apart move them, but add no velocity (as in Catto, "Solver2D", 2024, and the
+split impulses of Bullet). Where Newton's method solved the rows, the linear response of these yields them, at
+the cost of one factorization; where sweeps did, some more sweeps find them.
 
 Stage: constraints, after the solve of an island
 Called by: kernels/constraints/solve.py
@@ -25,13 +25,13 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# least share of its impulse that a contact has where bodies move apart
+# least share of its impulse that a contact keeps where bodies move apart
 STILL_PRESSES = wp.constant(1.0e-3)
-# steps in a row in which something was wedged in that are told
+# consecutive steps with a wedged contact after which this is reported
 LONG_WEDGED = wp.constant(12)
-# most sweeps that find how penetrations are removed
+# most sweeps to find how penetrations are removed
 APART_SWEEPS = wp.constant(10)
-# share of the impulse of a wedged contact that the next step starts from
+# share of the impulse of a wedged contact with which the next step starts
 EASED = wp.constant(0.5)
 
 
@@ -76,7 +76,7 @@ def keep_impulses(
     moving: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ):
-    """Let the solution that moves the positions be the present one."""
+    """Set the solution that moves the positions to the current one."""
     copy_island(team, islands, k, z, moving.z)
     copy_impulses(team, islands, k, rows.spins, rows.impulse, moving)
 
@@ -85,7 +85,7 @@ def keep_impulses(
 def swap_impulses(
     team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, moving: wp.ref[ImpulseView]
 ):
-    """Exchange the impulses of the rows and those that move the positions."""
+    """Swap the impulses of the rows and those that move the positions."""
     dofs = islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]
@@ -112,7 +112,7 @@ def swap_impulses(
 
 @wp.func
 def add_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, sign: float):
-    """Let the contacts of an island want to remove penetrations (sign 1), or no longer (-1)."""
+    """Add the removal of penetrations to targets of an island's contacts (sign 1), or take it off (-1)."""
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
@@ -134,7 +134,7 @@ def sweep_apart(
     moving: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ):
-    """Find the velocities that remove penetrations by sweeps from the solution without."""
+    """Find the velocities that remove penetrations by sweeps that start from the solution without them."""
     keep_impulses(team, rows, islands, k, moving, z)
     add_pushes(team, rows, islands, k, 1.0)
     change = float(tolerance + 1.0)
@@ -159,7 +159,7 @@ def add_response(
     n: wp.ref[NewtonView],
     moving: wp.ref[ImpulseView],
 ):
-    """Add to the impulses of contacts in `moving` what the velocities that move bodies apart change."""
+    """Add what the velocities that move bodies apart change to the impulses of contacts in `moving`."""
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
@@ -168,7 +168,7 @@ def add_response(
         v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
         p = rows.contact.impulse[c]
         moved = p + G * (wp.vec3(push_of(rows, c), 0.0, 0.0) - v)
-        # what presses counts as pressing, see `solve_apart`
+        # contacts that press stay pressed, see `solve_apart`
         moving.contact[c] = wp.vec3(wp.max(moved[0], STILL_PRESSES * p[0]), moved[1], moved[2])
 
 
@@ -191,8 +191,8 @@ def solve_apart(
 ):
     """Find the velocities that remove penetrations as a linear response of the solution.
 
-    What presses goes on pressing and what sticks goes on sticking; a contact that does not press, but is to
-    be pushed apart, counts as one that does. Impulses of `moving` are only kept if asked for.
+    Contacts that press keep pressing, and contacts that stick keep sticking. A contact that does not press,
+    but should be pushed apart, counts as pressing. Impulses of `moving` are stored only on request.
     """
     assemble(team, tree, rows, islands, k, w, depth, laws, pyramidal, True, n, sys)
     factorize(team, sys, w)
@@ -240,10 +240,10 @@ def choose_starts(
     moving: wp.ref[ImpulseView],
     start: wp.array(dtype=wp.vec3),
 ):
-    """Choose the impulses of contacts that the next step starts from: as a rule, those of the solution.
+    """Choose the impulses of contacts with which the next step starts: usually those of the solution.
 
-    What sweeps could not push apart, since it is wedged in, starts with more, so that friction holds it
-    there; but with less of what hardly yields, since that would grow for ever.
+    Wedged bodies, which sweeps could not push apart, start with larger impulses, so that friction holds them.
+    Contacts that hardly yield start with smaller ones, which would otherwise grow without limit.
     """
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
@@ -270,7 +270,7 @@ def find_wedged(
     k: int,
     unsolved: wp.ref[UnsolvedView],
 ):
-    """Note a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
+    """Record a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
     last = int(0)
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
@@ -285,7 +285,7 @@ def find_wedged(
 
 @wp.func(inline=False)
 def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
-    """Count the steps in a row in which something was wedged in, at the end of one."""
+    """Count the consecutive steps with a wedged contact, at the end of a step."""
     run = int(0)
     if unsolved.wedged_now[w] == 1:
         run = unsolved.wedged_run[w] + 1
@@ -306,7 +306,7 @@ def move_singles(
     apart: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
 ):
-    """Let single bodies move apart, and articulated bodies with their velocities."""
+    """Move single bodies apart, and articulated bodies with their velocities."""
     trees = islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):

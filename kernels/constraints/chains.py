@@ -1,12 +1,13 @@
 """Rows of constraint Jacobians along the chains of dofs that move one or two bodies, in energy coordinates.
 
 With H = Lᵀ D L, a row J of a constraint Jacobian becomes B = D^(-1/2) L^(-T) Jᵀ, so that J v = Bᵀ z for
-z = D^(1/2) L v and the Delassus matrix is BᵀB. B is non-zero only on the dofs between the world and the
-touched body: a row costs the depth of its body, not the size of the robot (sparsity: Featherstone, RBDA,
-2008, section 6.5). If both bodies of a constraint hang on the same tree, their common ancestors are a common
-prefix of both chains, and the second chain's share is added to the first.
+z = D^(1/2) L v and the Delassus matrix is BᵀB. B is non-zero only for the dofs between the world and the
+touched body: the cost of a row is proportional to the depth of its body and not to the size of the robot
+(sparsity: Featherstone, RBDA, 2008, section 6.5). If both bodies of a constraint belong to the same tree,
+their common ancestors form a common prefix of both chains, and the entries of the second chain are added to
+those of the first.
 
-`B[c]` holds the chains of both sides one after the other, the second from entry `depth` on; `leaf` names the
+`B[c]` holds the chains of both sides one after the other, the second from entry `depth` on; `leaf` is the
 last dof of each side, or -1. An entry is a number, or a vector for three rows that share their chains.
 
 Stage: any that handles constraint rows, assembly, solve, backward pass
@@ -46,7 +47,7 @@ def leaf_of(tree: wp.ref[TreeView], b: int) -> int:
 
 @wp.func
 def is_single(tree: wp.ref[TreeView], d: int) -> bool:
-    """True if dof d moves a body that hangs on nothing and that nothing hangs on."""
+    """True if dof d moves a body without a parent or children."""
     t = tree.body_tree[tree.dof_body[d]]
     return tree.joint_start[t + 1] - tree.joint_start[t] == 1
 
@@ -64,7 +65,7 @@ def head_of(
 
 @wp.func
 def weight_of_heads(head0: int, head1: int, mass: wp.array(dtype=float)) -> float:
-    """Sum of one over the masses behind the heads of two chains, see `inverse_weight` [1/kg]."""
+    """Sum of the inverse masses behind the heads of two chains, see `inverse_weight` [1/kg]."""
     total = float(0.0)
     if head0 >= 0:
         total = 1.0 / wp.max(mass[head0], LEAST_MASS)
@@ -75,10 +76,10 @@ def weight_of_heads(head0: int, head1: int, mass: wp.array(dtype=float)) -> floa
 
 @wp.func
 def inverse_weight(tree: wp.ref[TreeView], leaf: wp.vec2i, mass: wp.array(dtype=float)) -> float:
-    """Sum over both sides of one over the mass of all that the first dof of the chain moves [1/kg].
+    """Sum, over both sides, of the inverse of the mass that the first dof of the chain moves [1/kg].
 
-    A side that nothing moves adds none, and two sides with one such dof add it once. Nothing that floats is
-    heavier in any direction.
+    A side that no dof moves adds nothing, and two sides with the same first dof add it once. A floating tree
+    has at most this effective mass in any direction.
 
     Args:
         tree: Topology.
@@ -117,7 +118,7 @@ def fill_velocity(
     arm: wp.vec3,
     B: wp.array2d(dtype=wp.vec3),
 ):
-    """Entries of one side: velocity of the point `arm` from the tree's origin along the frame's rows."""
+    """Entries of one side: velocity of the point at `arm` from the tree's origin, in the frame's axes."""
     row = tree.dof_row[leaf]
     point_velocities(tree.dof_depth[leaf] + 1, kin.S, tree.row_dof, row, frame, arm, B, c, offset)
 
@@ -132,7 +133,7 @@ def fill_turning(
     frame: wp.mat33,
     B: wp.array2d(dtype=wp.vec3),
 ):
-    """Entries of one side for the angular velocity along the frame's rows."""
+    """Entries of one side: angular velocity, in the axes of the frame."""
     row = tree.dof_row[leaf]
     for k in range(tree.dof_depth[leaf] + 1):
         B[c, offset + k] = frame * wp.spatial_top(kin.S[tree.row_dof[row + k]])
@@ -148,7 +149,7 @@ def whiten_chain(
     shared: int,
     B: wp.array2d(dtype=Any),
 ):
-    """Half solve D^(-1/2) L^(-T) of one side, down to the `shared` first dofs."""
+    """Half solve D^(-1/2) L^(-T) of one side, down to the first `shared` dofs."""
     n = tree.dof_depth[leaf] + 1
     row_solve(n, shared, L, tree.dof_row, tree.row_dof, tree.dof_row[leaf], B, c, offset)
 
@@ -169,7 +170,7 @@ def shared_prefix(tree: wp.ref[TreeView], leaf0: int, leaf1: int) -> int:
 
 @wp.func
 def merge_prefix(c: int, shared: int, depth: int, B: wp.array2d(dtype=Any)):
-    """Move what the second side contributes to common ancestors into the first side's chain."""
+    """Move the second side's entries of common ancestors into the chain of the first side."""
     for k in range(shared):
         B[c, k] = B[c, k] + B[c, depth + k]
         B[c, depth + k] = 0.0 * B[c, depth + k]
@@ -179,7 +180,7 @@ def merge_prefix(c: int, shared: int, depth: int, B: wp.array2d(dtype=Any)):
 def whiten_sides(
     tree: TreeView, L: wp.array(dtype=float), c: int, leaf: wp.vec2i, depth: int, B: wp.array2d(dtype=Any)
 ):
-    """Bring the Jacobians of both sides into energy coordinates."""
+    """Transform the Jacobians of both sides to energy coordinates."""
     shared = shared_prefix(tree, leaf[0], leaf[1])
     if leaf[1] >= 0:
         whiten_chain(tree, L, c, leaf[1], depth, shared, B)
@@ -198,9 +199,9 @@ def team_row_velocity(
     B: wp.array2d(dtype=float),
     z: wp.array(dtype=float),
 ) -> float:
-    """J v of one row; each lane of the team has its own entries of the chains.
+    """J v of one row; each lane of the team handles its own entries of the chains.
 
-    A dof has the same place in all chains, so that it is always the same lane that reads and writes its z.
+    A dof has the same place in all chains, so that the same lane always reads and writes its z.
     """
     v = float(0.0)
     n = lanes(team)

@@ -1,12 +1,12 @@
 """Constraint rows of contacts: normal and two tangents; for torsion and rolling see `spin_rows`.
 
-Both sides of a contact act at one point of the world, in the middle of the gap or overlap: forces at two
-points would not conserve angular momentum. Where that is no matter, because one side stands still or moves as
-prescribed, a gap is closed at the moving surface.
+The forces on both sides of a contact act at one point of the world, in the middle of the gap or overlap:
+forces at two points would not conserve angular momentum. If one side is static or kinematic, this does not
+matter, and a gap is closed at the surface of the moving side.
 
-Bodies of trees move along arcs. If u is the relative velocity that the end velocity has in the geometry at
-the start of the step, the mean over the step is u + h u'/2, see `kernels.trees.point_motion`: this is what
-rows want, so that friction opposes the mean slip, and things that are carried along do not creep away.
+Bodies of trees move along arcs. If u is the relative velocity due to the end velocity in the geometry at the
+start of the step, the mean over the step is u + h u'/2, see `kernels.trees.point_motion`. The targets apply
+to this mean, so that friction opposes the mean slip, and objects that are carried along do not creep.
 
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/,
@@ -62,11 +62,12 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
-# softness of contacts that push articulated bodies apart faster than the second, over their weight and that
-# speed [s/m]: of pushes that contradict each other none gives its bodies more than one over it [m/s]
+# softness of contacts that push articulated bodies apart faster than the second number, over their inverse
+# mass and that speed [s/m]: if pushes contradict each other, none gives its bodies more than the inverse of
+# it [m/s]
 PUSHED_SOFTNESS = wp.constant(1.0e-2)
 SLOW_PUSH = wp.constant(0.01)  # [m/s]
-# what a contact is: rigid, spring and damper of materials, softened over the width of the settings, or by
+# kind of a contact: rigid, spring and damper of materials, softened over the width of the settings, or by
 # reference
 CONTACT_RIGID = wp.constant(0)
 CONTACT_SPRING = wp.constant(1)
@@ -79,13 +80,13 @@ class ContactRowView:
     """Three rows (normal, two tangents) per contact place; see `chains` for B and leaf."""
 
     leaf: wp.array(dtype=wp.vec2i)  # (C) last dof of each side, or -1
-    place: wp.array(dtype=wp.vec3)  # (C) where it acts, in the world [m]
+    place: wp.array(dtype=wp.vec3)  # (C) point of application, in the world [m]
     friction: wp.array(dtype=float)  # (C)
     softness: wp.array(dtype=float)  # (C) CFM of the normal row [1/kg]
     slip_width: wp.array(dtype=float)  # (C) slip over which friction is softened, 0 for Coulomb's [m/s]
     weight: wp.array(dtype=wp.vec2)  # (C) larger of Delassus number and inverse weight, as `delassus` [1/kg]
-    push_share: wp.array(dtype=float)  # (C) share of the target push that costs no undue energy
-    push: wp.array(dtype=float)  # (C) speed that removes a penetration beside the target [m/s]
+    push_share: wp.array(dtype=float)  # (C) share of the target push that adds no undue energy
+    push: wp.array(dtype=float)  # (C) speed that removes a penetration, in addition to the target [m/s]
     soft: wp.array(dtype=int)  # (C) CONTACT_*
     target: wp.array(dtype=wp.vec3)  # (C) of the velocity along normal, tangent 1, tangent 2 [m/s]
     impact: wp.array(dtype=wp.vec3)  # (C) restitution, target along the normal without and with it [m/s]
@@ -101,12 +102,12 @@ class ContactRowView:
 
 @wp.struct
 class NormalTargets:
-    """Normal velocities [m/s] that a contact wants at the end of a step."""
+    """Target normal velocities [m/s] of a contact at the end of a step."""
 
     closing: float  # without restitution
     rebound: float  # with it
-    moving: float  # that the positions move with
-    impact: wp.vec3  # see `rebounds.time_of_impact`; zero if it does not count
+    moving: float  # with which the positions move
+    impact: wp.vec3  # see `rebounds.time_of_impact`; zero if not used
 
 
 @wp.struct
@@ -154,11 +155,12 @@ def contact_spring(s0: int, s1: int, material: ModelShapeMaterials, choice: int)
 def closing_velocity(
     distance: float, approach: float, rate: float, soft: int, push_share: float, s: ConstraintSettings
 ) -> float:
-    """Normal velocity that a contact wants without restitution [m/s].
+    """Target normal velocity of a contact without restitution [m/s].
 
-    A gap may close in the step; penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
-    and down to the slop, of which `push_share` is the target. Rigid contacts in the skin count as closed: the
-    points of a face at rest then all want the same, zero, and can have it together.
+    A gap may close in the step. Penetration is removed at `rate` [1/s], in rigid contact at a bounded speed
+    and down to the slop; the target contains the share `push_share` of this. Rigid contacts within the skin
+    count as closed: all points of a face at rest then have the same target, zero, which they can reach
+    together.
     """
     speed = -distance / s.dt
     if soft == CONTACT_SMOOTH:
@@ -200,9 +202,9 @@ def contact_target(
     push_share: float,
     s: ConstraintSettings,
 ) -> NormalTargets:
-    """Normal velocities that a contact wants at the end of the step, see `closing_velocity`.
+    """Target normal velocities of a contact at the end of the step, see `closing_velocity`.
 
-    An impact that this step would bring about bounces at once, unless it is softened.
+    If a body would collide in this step, it bounces at once, unless the contact is softened.
     """
     target = NormalTargets()
     target.closing = closing_velocity(distance, approach, rate, soft, push_share, s)
@@ -223,7 +225,7 @@ def contact_target(
 
 @wp.func
 def moves_singles(tree: wp.ref[TreeView], leaf: wp.vec2i) -> bool:
-    """True if each side is a single body, or moved by no dof."""
+    """True if each side is a single body, or one that no dof moves."""
     singles = bool(True)
     for side in range(2):
         if leaf[side] >= 0:
@@ -233,7 +235,7 @@ def moves_singles(tree: wp.ref[TreeView], leaf: wp.vec2i) -> bool:
 
 @wp.func
 def tangent_of(n: wp.vec3) -> wp.vec3:
-    """A unit vector normal to n that depends on n alone."""
+    """A unit vector perpendicular to n that depends on n alone."""
     t = wp.vec3(1.0, 0.0, 0.0)
     if wp.abs(n[0]) > 0.7:
         t = wp.vec3(0.0, 1.0, 0.0)
@@ -249,7 +251,7 @@ def contact_frame(n: wp.vec3) -> wp.mat33:
 
 @wp.struct
 class TripleDelassus:
-    """What a sweep needs of the 3x3 block of BᵀB; zero where rigid."""
+    """Entries of the 3x3 block of BᵀB that a sweep needs; zero where rigid."""
 
     diagonal: wp.vec2  # of row 0, and the largest eigenvalue of the block of rows 1 and 2
     coupling: wp.vec2  # of row 0 with the others
@@ -268,7 +270,7 @@ def triple_delassus(
     normal = G[0, 0]
     half = 0.5 * (G[1, 1] - G[2, 2])
     tangential = 0.5 * (G[1, 1] + G[2, 2]) + wp.sqrt(half * half + G[1, 2] * G[1, 2])
-    # what is left of a direction in which nothing can move is rounding; dividing by it would explode
+    # for a direction in which nothing can move, only rounding remains, by which one must not divide
     noise = RIGID_DIRECTION * (normal + tangential)
     if normal <= noise:
         normal = 0.0
@@ -284,7 +286,7 @@ def triple_delassus(
 def contact_point(
     contacts: ContactView, c: int, b0: int, b1: int, body_q: wp.array(dtype=wp.transform)
 ) -> wp.vec3:
-    """World point at which both sides of contact c act: the middle between both surfaces."""
+    """World point at which contact c acts on both sides: the middle between both surfaces."""
     x0 = point_in_world(b0, contacts.point0[c] + contacts.offset0[c], body_q)
     x1 = point_in_world(b1, contacts.point1[c] + contacts.offset1[c], body_q)
     return 0.5 * (x0 + x1)
@@ -292,9 +294,9 @@ def contact_point(
 
 @wp.func
 def way_ahead(leaf: wp.vec2i, distance: float) -> float:
-    """How far [m] from the middle of a gap the surfaces of both sides are taken, given their last dofs.
+    """Offset [m] from the middle of a gap to the point of application on each side, given their last dofs.
 
-    What hits something that no dof moves is hit at its own surface, wherever in the step that is.
+    If one side is moved by no dof, the contact acts at the surface of the other, at any time in the step.
     """
     way = float(0.0)
     if leaf[0] < 0 or leaf[1] < 0:
@@ -304,7 +306,7 @@ def way_ahead(leaf: wp.vec2i, distance: float) -> float:
 
 @wp.func
 def contact_roundness(shape: ShapeView, s0: int, s1: int) -> float:
-    """Radius [m] of relative curvature of the surfaces in contact, as far as spheres and capsules tell it."""
+    """Radius [m] of relative curvature of the surfaces in contact, if they are spheres or capsules."""
     round0 = rounding(shape, s0)
     round1 = rounding(shape, s1)
     radius = round0 + round1
@@ -317,12 +319,12 @@ def contact_roundness(shape: ShapeView, s0: int, s1: int) -> float:
 def contact_bend(
     acceleration: wp.vec3, distance: float, restitution: float, soft: int, s: ConstraintSettings
 ) -> wp.vec3:
-    """What the mean velocity [m/s] at a contact has over that in the geometry at the start of the step.
+    """Mean velocity [m/s] at a contact, minus that in the geometry at the start of the step.
 
-    Along the normal this counts for what lies on each other, and not for impacts; softened contacts know no
-    such difference, and are to depend on the distance smoothly. All points of a face that count as closed
-    have all of it, however far from each other their gaps are: they then want velocities that a rigid body
-    can have, and none is relieved of its load by wanting less than the others.
+    Along the normal this applies to bodies that rest on each other, and not to impacts; softened contacts
+    make no such distinction, since they must depend smoothly on the distance. All points of a face that count
+    as closed have the full term, no matter how much their gaps differ: their targets are then velocities that
+    a rigid body can have, and no point loses its load because its target is lower than those of the others.
     """
     bend = 0.5 * s.dt * acceleration
     if soft != CONTACT_SMOOTH:
@@ -335,7 +337,7 @@ def contact_bend(
 
 @wp.struct
 class ContactPlace:
-    """Where a contact acts."""
+    """Point and axes of a contact."""
 
     x0: wp.vec3  # [m] point of side 0 in the world
     x1: wp.vec3
@@ -347,7 +349,7 @@ class ContactPlace:
 def contact_place(
     c: int, tree: TreeView, shape: ShapeView, body_q: wp.array(dtype=wp.transform), contacts: ContactView
 ) -> ContactPlace:
-    """Where contact c acts."""
+    """Point and axes of contact c."""
     b0 = shape.body[contacts.shape0[c]]
     b1 = shape.body[contacts.shape1[c]]
     n = contacts.normal[c]
@@ -406,7 +408,7 @@ def contact_reference(
     law: ContactParameters,
     s: ConstraintSettings,
 ) -> RowReference:
-    """Target and softness of the normal row of a contact by reference; what does not overlap is idle."""
+    """Target and softness of the normal row of a contact by reference; idle without overlap."""
     weight = float(0.0)
     if b0 >= 0:
         weight += law.weight[b0]
@@ -429,12 +431,13 @@ def soften_contact(
     law: ContactParameters,
     rows: ContactRowView,
 ) -> float:
-    """Friction and softness of contact c, which has its Jacobian; returns the inverse weight of its bodies.
+    """Set friction and softness of contact c, given its Jacobian; returns the inverse weight of its bodies.
 
-    A contact whose normal passes by the joints of its bodies moves them hardly at all: any velocity that it
-    wants takes nearly infinite impulses. It gets a softness, and wants no more than what takes the energy
-    that its bodies would have at that velocity if they were free; `mass` is that of the subtree behind each
-    body [kg]. What a softened contact yields besides depends on how it is approached, see `aim_contact`.
+    A contact whose normal impulse hardly moves the joints of its bodies would need nearly infinite impulses
+    for any target velocity. It therefore gets a softness, and its target is limited so that it takes no more
+    than the energy that its bodies would have at that velocity if they were free; `mass` is that of the
+    subtree behind each body [kg]. The further softness of a softened contact depends on the approach
+    velocity, see `aim_contact`.
     """
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
@@ -484,13 +487,13 @@ def aim_contact(
     law: ContactParameters,
     rows: ContactRowView,
 ):
-    """Targets of contact c, which has its Jacobian and softness, and the impulse that it starts from.
+    """Set the targets of contact c, given its Jacobian and softness, and its starting impulse.
 
-    What removes a penetration of single bodies is no part of the target, but kept as `push`: it moves them
-    apart without leaving them speed, see `solve.solve_rows`.
+    The velocity that removes a penetration of single bodies is not part of the target, but stored as `push`:
+    it moves them apart and adds no speed, see `solve.solve_rows`.
 
-    `body_A` are accelerations of bodies on trees at constant joint velocities, those at the start: velocities
-    predicted for the middle of the step do not know of contacts yet. `falls` marks the trees whose
+    `body_A` are accelerations of bodies of trees at constant joint velocities, taken at the start: the
+    velocities predicted for the middle of the step do not include contacts yet. `falls` marks the trees whose
     accelerations are those in free fall.
     """
     s0 = contacts.shape0[c]
@@ -508,7 +511,7 @@ def aim_contact(
         restitution = 0.0
     part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1))
     bend = contact_bend(frame * part, contacts.distance[c], restitution, soft, s)
-    # the rows do not see sides that no dof moves: their velocity goes into the targets
+    # the rows do not contain sides that no dof moves: their velocities are part of the targets
     prescribed = wp.vec3(0.0, 0.0, 0.0)
     if leaf[0] < 0:
         prescribed += m0.v

@@ -1,9 +1,10 @@
 """Constraint rows on one dof: joint and velocity limits, bounded drives, dry friction, servos.
 
 A row keeps its velocity v within a target interval [target_lower, target_upper] by an impulse within
-[lower, upper]: a limit has an interval and no bounds, dry friction and servos a single velocity and bounds,
-a drive at its effort limit softness besides. Rows of two bodies are in `pair_rows`; these are a family of
-their own because they are many, mostly out of reach and left out, and half as wide.
+[lower, upper]: a limit has an interval and no bounds, dry friction and servos have a single velocity and
+bounds, and a drive at its effort limit has softness as well. Rows between two bodies are in `pair_rows`. Rows
+on one dof are a separate family because there are many of them, most of them are out of reach and omitted,
+and they are half as wide.
 
 Stage: constraints, assembly of rows
 Called by: kernels/constraints/adjoint/row_terms.py, kernels/constraints/linear/selection.py,
@@ -26,22 +27,22 @@ ROW_LIMIT = wp.constant(0)
 ROW_DRIVE = wp.constant(1)
 ROW_FRICTION = wp.constant(2)
 ROW_SERVO = wp.constant(3)
-# which contacts are springs and dampers
+# contacts that are springs and dampers
 CONTACTS_RIGID = wp.constant(0)
 CONTACTS_SOFT = wp.constant(1)
 CONTACTS_BY_SHAPE = wp.constant(2)
 # what happened in a world in a step
 NOTHING_ACTED = wp.constant(0)
 ACTED = wp.constant(1)
-PUSHED = wp.constant(2)  # and single bodies moved at another rate than their velocities, out of penetrations
-TIMED = wp.constant(3)  # and everything did, because something rebounded within the step
+PUSHED = wp.constant(2)  # and single bodies moved at another rate than their velocities, apart
+TIMED = wp.constant(3)  # and all bodies did, because one rebounded within the step
 # share of its velocity limit at which a joint gets the row that enforces it
 NEAR_VELOCITY_LIMIT = wp.constant(0.5)
 
 
 @wp.struct
 class ConstraintSettings:
-    """Numbers that choose stiffness and damping of the constraints."""
+    """Numbers that determine stiffness and damping of the constraints."""
 
     dt: float  # [s]
     contact_rate: float  # rate at which penetration is removed [1/s]
@@ -59,26 +60,26 @@ class ConstraintSettings:
     limit_margin: float  # distance to a joint limit at which its row exists [rad or m]
     loop_rate: float  # rate at which errors of loops and couplings are removed [1/s]
     warm_start: float  # share of the last step's impulse
-    smoothing: float  # width over which contacts and limits are softened [m]; 0 for rigid ones
-    late: int  # 1 if rows by reference ask for what holds at the end of the step, see `views.references`
+    smoothing: float  # width over which contacts and limits are softened [m]; 0 if they are rigid
+    late: int  # 1 if rows by reference use the state at the end of the step, see `views.references`
 
 
 @wp.struct
 class LimitView:
-    """What bounds the motion of joint axes and dofs."""
+    """Limits of the motion of joint axes and dofs."""
 
     lower: wp.array(dtype=float)  # (A) [rad or m]
     upper: wp.array(dtype=float)  # (A)
     velocity: wp.array(dtype=float)  # (A) [rad/s or m/s]
     friction: wp.array(dtype=float)  # (D) [N m or N]
-    lever: wp.array(dtype=float)  # (A) distance [m] that a rad moves the body; 1 for axes that slide
+    lever: wp.array(dtype=float)  # (A) displacement of the body by a rad [m]; 1 for prismatic axes
     by_reference: int  # 1 if a limit has the parameters that follow
     ref: wp.array2d(dtype=float)  # (A, 2) see `references.RowParameters`; zero for the solver's own stiffness
     imp: wp.array2d(dtype=float)  # (A, 5)
-    margin: wp.array(dtype=float)  # (A) distance [rad or m] from which on the limit acts
+    margin: wp.array(dtype=float)  # (A) distance below which the limit acts [rad or m]
     weight: wp.array(dtype=float)  # (D) inverse inertia of each dof in the reference pose
-    light: wp.array(dtype=float)  # (D) 1 / inertia of each dof alone, and with what implicit forces add;
-    heavy: wp.array(dtype=float)  # (D) for rows that ask for what holds at the end of the step
+    light: wp.array(dtype=float)  # (D) 1 / inertia of each dof alone, and with the terms of implicit forces;
+    heavy: wp.array(dtype=float)  # (D) for rows that use the state at the end of the step
     qd: wp.array(dtype=float)  # (D) velocities at the start of the step
     friction_by_reference: int  # 1 if a dry friction has the parameters that follow
     friction_ref: wp.array2d(dtype=float)  # (D, 2)
@@ -119,7 +120,7 @@ class DofRow:
 
 @wp.func
 def limit_speed(gap: float, s: ConstraintSettings) -> float:
-    """Velocity towards the free side that a limit asks for: close the gap, or remove the violation."""
+    """Target velocity of a limit, towards the free side: it closes the gap, or removes the violation."""
     speed = -gap / s.dt
     if gap < 0.0:
         speed = wp.min(-gap * s.limit_rate, s.max_limit_speed)
@@ -128,7 +129,7 @@ def limit_speed(gap: float, s: ConstraintSettings) -> float:
 
 @wp.func
 def axis_limit_speed(gap: float, lever: float, s: ConstraintSettings) -> float:
-    """That of the limit of a joint axis, which may be softened."""
+    """Target velocity of the limit of a joint axis, which may be softened."""
     speed = limit_speed(gap, s)
     if s.smoothing > 0.0:
         speed = smooth_speed(gap, s.smoothing / lever, s.limit_rate, s.max_limit_speed, s.dt)
@@ -137,10 +138,10 @@ def axis_limit_speed(gap: float, lever: float, s: ConstraintSettings) -> float:
 
 @wp.func
 def limit_softness(gap: float, top: float, lever: float, weight: float, s: ConstraintSettings) -> float:
-    """CFM of a limit at a distance `gap`, and of the velocity limit `top` where that comes first.
+    """CFM of a limit at a distance `gap`, or of the velocity limit `top` if that is reached first.
 
-    Softened, it yields by the angle at which a lever of that length [m] gives way by the width, where the
-    weight of the tree hangs on it.
+    A softened limit that carries the weight of the tree yields by the angle at which the end of a lever of
+    that length [m] moves by the width.
     """
     softness = s.limit_cfm
     if s.smoothing > 0.0 and gap < top * s.dt:
@@ -162,7 +163,7 @@ def limit_velocities(
 
 @wp.func
 def drive_rate(drive: DriveView, a: int, dt: float) -> float:
-    """How much the effort of the drive of axis a falls with the velocity at the end of the step."""
+    """Negative slope of the effort of the drive of axis a by the velocity at the end of the step."""
     rate = drive.target_ke[a]
     if drive.mode[a] == MODE_POSITION:
         rate = drive.target_kd[a] + dt * drive.target_ke[a]
@@ -171,7 +172,7 @@ def drive_rate(drive: DriveView, a: int, dt: float) -> float:
 
 @wp.func
 def drive_velocity(drive: DriveView, a: int, act: float, q: float, rate: float) -> float:
-    """Velocity at which the drive of axis a, with that `drive_rate`, has no effort."""
+    """Velocity at which the drive of axis a exerts no effort, given its `drive_rate`."""
     velocity = act
     if drive.mode[a] == MODE_POSITION:
         velocity = drive.target_ke[a] * (act - q) / rate
@@ -189,7 +190,7 @@ def has_reference(a: int, limit: LimitView) -> bool:
 
 @wp.func
 def dof_weight(d: int, limit: LimitView, s: ConstraintSettings) -> float:
-    """Inverse weight of dof d, of which implicit forces leave a share to rows that hold with them."""
+    """Inverse inertia of dof d; for rows solved together with implicit forces, reduced by these."""
     weight = limit.weight[d]
     if s.late == 1:
         weight = weight * limit.heavy[d] / limit.light[d]
@@ -200,7 +201,7 @@ def dof_weight(d: int, limit: LimitView, s: ConstraintSettings) -> float:
 def limit_reference(
     d: int, a: int, below: float, above: float, limit: LimitView, s: ConstraintSettings
 ) -> RowReference:
-    """Target and softness, seen from the nearer limit of axis a of dof d, at both of which there are gaps."""
+    """Target and softness relative to the nearer limit of axis a of dof d, given the gaps at both limits."""
     p = read_parameters(a, limit.ref, limit.imp)
     gap = below
     v = limit.qd[d]
@@ -244,7 +245,7 @@ def has_friction_reference(d: int, limit: LimitView) -> bool:
 
 @wp.func
 def friction_reference(d: int, limit: LimitView, s: ConstraintSettings) -> RowReference:
-    """Target and softness of dry friction, which has no position: it creeps by R where it holds."""
+    """Target and softness of dry friction. It has no position, so that it creeps by R while it holds."""
     p = read_parameters(d, limit.friction_ref, limit.friction_imp)
     return row_reference(0.0, limit.qd[d], dof_weight(d, limit, s), p, s.dt, s.late)
 
@@ -324,7 +325,7 @@ def bounded_servo_row(
     servo: ServoView,
     s: ConstraintSettings,
 ) -> DofRow:
-    """The servo of dof d, which gives way to limits."""
+    """The servo of dof d, which yields to limits."""
     row = DofRow()
     a = tree.dof_axis[d]
     aim = servo_row(d, servo, tree, q, v_free, s.dt)
@@ -332,7 +333,7 @@ def bounded_servo_row(
     row.lower = -row.upper
     row.slowest = aim.velocity
     if a >= 0:
-        # a servo that fought a limit would leave the result to the order of the rows
+        # if a servo worked against a limit, the result would depend on the order of the rows
         angle = q[tree.dof_coord[d]]
         ceiling = wp.min(-limit_speed(limit.upper[a] - angle, s), limit.velocity[a])
         floor = wp.max(limit_speed(angle - limit.lower[a], s), -limit.velocity[a])
@@ -357,7 +358,7 @@ def candidate_row(
     servo: ServoView,
     s: ConstraintSettings,
 ) -> DofRow:
-    """A row of that kind on dof d; without room between its bounds if it is not needed."""
+    """A row of the given kind on dof d; both bounds are equal if it is not needed."""
     row = DofRow()
     if kind == ROW_LIMIT:
         row = limit_row(d, tree, limit, q, v_free, mass, s)
@@ -384,7 +385,7 @@ def put_row(r: int, source: int, row: DofRow, rows: DofRowView):
 
 @wp.func
 def build_row(r: int, tree: TreeView, L: wp.array(dtype=float), s: ConstraintSettings, rows: DofRowView):
-    """B of a unit generalised force, and the warm start."""
+    """Compute B for a unit generalised force, and apply the warm start."""
     source = rows.source[r]
     d = rows.source_dof[source]
     depth = tree.dof_depth[d]
@@ -401,7 +402,7 @@ def build_row(r: int, tree: TreeView, L: wp.array(dtype=float), s: ConstraintSet
 
 @wp.func
 def remember_row(r: int, servo: ServoView, rows: DofRowView):
-    """Keep the impulse for the next step's warm start, and report that of a servo."""
+    """Store the impulse for the warm start of the next step, and report that of a servo."""
     source = rows.source[r]
     rows.memory[source] = rows.impulse[r]
     if rows.source_kind[source] == ROW_SERVO:
@@ -410,7 +411,7 @@ def remember_row(r: int, servo: ServoView, rows: DofRowView):
 
 @wp.func
 def forget_row(source: int, servo: ServoView, rows: DofRowView):
-    """No impulse where a candidate has no row."""
+    """Clear the impulse of a candidate that has no row."""
     rows.memory[source] = 0.0
     if rows.source_kind[source] == ROW_SERVO:
         servo.applied[rows.source_dof[source]] = 0.0

@@ -17,7 +17,7 @@ from newtonsim.kernels.views.model import LevelView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# what made velocities other than numbers
+# what made velocities non-finite
 FROM_FORCES = wp.constant(1)  # the velocity without constraints is none
 FROM_CONSTRAINTS = wp.constant(2)
 
@@ -86,7 +86,7 @@ def leave_energy_coordinates(
 def copy_dofs(
     team: Team, tree: wp.ref[TreeView], source: wp.array(dtype=float), target: wp.array(dtype=float)
 ):
-    """Copy what the dofs of one tree have."""
+    """Copy the values of the dofs of one tree."""
     start = tree.dof_start[team.index]
     count = tree.dof_start[team.index + 1] - start
     lane_copyi(team.lane, lanes(team), count, tree.dof, start, source, target)
@@ -96,7 +96,7 @@ def copy_dofs(
 def what_broke(
     team: Team, tree: wp.ref[TreeView], qd: wp.array(dtype=float), v_free: wp.array(dtype=float)
 ) -> int:
-    """0 if the velocities of one tree are numbers, else why not; a `sync`, too."""
+    """0 if the velocities of one tree are finite, else the cause; includes a `sync`."""
     constraints = float(0.0)
     forces = float(0.0)
     for i in range(tree.dof_start[team.index] + team.lane, tree.dof_start[team.index + 1], lanes(team)):
@@ -128,9 +128,9 @@ def accept_tree(
     moving_qd: wp.array(dtype=float),
     marks: wp.ref[MarksView],
 ):
-    """Joint velocities of one tree, and those that move its positions; all lanes see them afterwards.
+    """Find the joint velocities of one tree, and those that move its positions; all lanes then see them.
 
-    Worlds without impulse keep theirs to the last bit. Velocities that are no numbers mark their tree and its
+    In worlds without impulses, velocities keep every bit. Non-finite velocities mark their tree and its
     world, with FROM_FORCES or FROM_CONSTRAINTS as the cause.
     """
     t = team.index

@@ -1,12 +1,12 @@
 """Projected Gauss-Seidel over constraint rows in energy coordinates.
 
-Cottle, Pang, Stone, "The Linear Complementarity Problem", 1992, chapter 5, with a Coulomb cone as in
-Jourdan, Alart, Jean, "A Gauss-Seidel like algorithm to solve frictional contact problems", 1998. A step of
-the tangential pair divides by the largest eigenvalue of its 2x2 block: a fixed point then has friction
-exactly opposite to sliding. Where sweeps are slow, Newton's method goes on, see `solve`.
+Cottle, Pang, Stone, "The Linear Complementarity Problem", 1992, chapter 5, with a Coulomb cone as in Jourdan,
+Alart, Jean, "A Gauss-Seidel like algorithm to solve frictional contact problems", 1998. The update of the
+tangential pair divides by the largest eigenvalue of its 2x2 block, so that friction is exactly opposite to
+sliding at a fixed point. Where sweeps converge slowly, Newton's method takes over, see `solve`.
 
-A team updates one row after the other, each lane with its entries of the row; all of them find the same
-impulse and write it.
+A team updates one row after the other, and each lane handles its own entries of the row; all lanes find the
+same impulse and write it.
 
 Stage: constraints, solve
 Called by: kernels/constraints/sweeps.py
@@ -69,8 +69,8 @@ def target_impulse(
 ) -> float:
     """Impulse that brings the velocity v, reached with the impulse `old`, into the target interval.
 
-    An interval asks for an impulse only where the velocity without one leaves it, which covers equalities
-    and one-sided rows alike; softness c moves the target velocity by -c times the impulse.
+    There is an impulse only where the velocity without one leaves the interval, which covers both equalities
+    and one-sided rows. Softness c shifts the target velocity by -c times the impulse.
     """
     free = v - delassus * old
     goal = wp.clamp(free, target[0], target[1])
@@ -81,7 +81,7 @@ def target_impulse(
 def relax_dof(
     team: Team, tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)
 ) -> float:
-    """One Gauss-Seidel update of a row on one dof; returns the velocity change that it made."""
+    """One Gauss-Seidel update of a row on one dof; returns the velocity change."""
     old = rows.impulse[r]
     target = wp.vec2(rows.target_lower[r], rows.target_upper[r])
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
@@ -128,7 +128,7 @@ def limit_friction(t: wp.vec2, bound: float, pyramidal: bool) -> wp.vec2:
 
 @wp.func(inline=False)
 def soften_friction(t: wp.vec2, bound: float, width: float, delassus: float, pyramidal: bool) -> wp.vec2:
-    """Tangential impulse of softened friction where the impulse t would leave no slip."""
+    """Tangential impulse of softened friction, given the impulse t that would leave no slip."""
     softened = t * relaxed_friction(wp.length(t), bound, width, delassus)
     if pyramidal:
         softened = wp.vec2(
@@ -152,8 +152,8 @@ def relax_contact(
 ) -> float:
     """Update the normal row, then both tangential rows; returns the largest velocity change.
 
-    With a `share` above 0 the row is softened about `centre` by that share of its weight, and what this lets
-    the velocity miss counts as change.
+    If `share` is above 0, the row is softened about `centre` by that share of its weight, and the velocity
+    error due to this counts as change.
     """
     old = rows.impulse[c]
     delassus = rows.delassus[c]
@@ -161,7 +161,7 @@ def relax_contact(
         return 0.0
     softness = rows.softness[c]
     v = team_triple_velocity(team, tree, rows.leaf[c], c, depth, rows.B, z)
-    # after the sum, for which all lanes have written targets and centres
+    # after the sum, before which all lanes have written targets and centres
     error = rows.target[c] - v
     width = rows.slip_width[c]
     R = wp.vec2(0.0, 0.0)
@@ -172,7 +172,7 @@ def relax_contact(
         away = old - centre[c]
         error = error - wp.vec3(R[0] * away[0], R[1] * away[1], R[1] * away[2])
     elif error[0] <= 0.0 and wp.max(wp.abs(old)) == 0.0:
-        # it parts, and does not press
+        # the contact separates and exerts no impulse
         return 0.0
     normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness + R[0]))
     change = normal - old[0]

@@ -1,9 +1,10 @@
 """Impacts that propagate from body to body within a step.
 
-Newton's law of impact for every contact at once sends a ball that hits a row of touching balls back. The
-generalized reflections of Smith, Kaufman, Vouga, Tamstorf, Grinspun, "Reflections on simultaneous impact",
-2012, treat what approaches now as one inelastic impact, reflect by (1 + e) of its impulse, and go on with
-what that lets approach: the last ball flies off, and a box that lands flat rises straight.
+If Newton's impact law is applied to all contacts at once, a ball that hits a row of touching balls bounces
+back. The generalized reflections of Smith, Kaufman, Vouga, Tamstorf, Grinspun, "Reflections on simultaneous
+impact", 2012, treat all contacts that approach as one inelastic impact, reflect by (1 + e) of its impulse,
+and repeat this with the contacts that approach afterwards: the last ball flies off, and a box that lands flat
+rises without turning.
 
 Stage: constraint solve, before its sweeps, propagated impacts
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impacts.py,
@@ -20,10 +21,10 @@ from newtonsim.kernels.constraints.rebounds import after_impact
 from newtonsim.kernels.constraints.rows import ImpulseView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
 
-# rounds of impact that a step can propagate, and sweeps of one inelastic impact
+# largest number of rounds of impact in a step, and sweeps of one inelastic impact
 ROUNDS = wp.constant(64)
 SWEEPS = wp.constant(20)
-# approach [m/s] that counts as one within a chain of impacts, as a share of the fastest
+# least approach velocity within a chain of impacts, as a share of the fastest
 SLOWEST = wp.constant(1.0e-3)
 
 
@@ -58,7 +59,7 @@ def mark_approaching(
     dt: float,
     after: wp.ref[ImpulseView],
 ) -> int:
-    """Take the elastic contacts that approach each other and meet in the step; returns their number."""
+    """Mark the elastic contacts that approach and close within the step; returns their number."""
     count = int(0)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
@@ -110,7 +111,7 @@ def reflect(
     depth: int,
     after: wp.ref[ImpulseView],
 ):
-    """Give every contact of the round the impulse of its restitution."""
+    """Apply the impulse of restitution to every contact of the round."""
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
         state = after.contact[c]
@@ -132,11 +133,11 @@ def want_outcome(
     after: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ):
-    """Let the rows want the velocities after all impacts.
+    """Set the targets of the rows to the velocities after all impacts.
 
-    A contact that was hit itself keeps its own rebound, which accounts for the moment of the impact within
-    the step, in proportion to what the impacts leave of it; what they add to it comes on top, however slow
-    the contact itself was hit. Contacts that impacts were propagated to have -1 in place of that share.
+    A contact that was hit itself keeps its own rebound, which accounts for the time of the impact within the
+    step, in the proportion that the impacts leave. Any velocity that they add is added to it, no matter how
+    slow its own impact was. Contacts that impacts were propagated to have -1 instead of this share.
     """
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):

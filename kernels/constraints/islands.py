@@ -1,8 +1,8 @@
 """Islands of a world: kinematic trees that constraint rows couple, with their rows.
 
-Islands do not feel each other within a step, so that each is solved for as long as it needs. They are the
-connected components of the graph whose nodes are trees and whose edges are rows between two of them, found by
-uniting disjoint sets (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
+Islands do not interact within a step, so each is solved with as many iterations as it needs. They are the
+connected components of the graph whose nodes are trees and whose edges are rows between two trees. A
+union-find algorithm finds them (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
 
 Stage: constraints, before the solve
 Called by: kernels/constraints/adjoint/, kernels/constraints/
@@ -23,8 +23,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 class IslandView:
     """Trees and rows in the order of their islands: W worlds, T trees.
 
-    World w owns the places from tree_start[w] on for as many islands as it has, in the order of their first
-    trees.
+    The islands of world w have consecutive places from tree_start[w] on, in the order of their first trees.
     """
 
     tree_start: wp.array(dtype=int)  # (W + 1) first place of each world
@@ -129,7 +128,7 @@ def find_islands(
 
 @wp.struct
 class TreeShare:
-    """Which dofs of an island a lane works on: whole trees if there are many, else its share of each tree."""
+    """Dofs of an island that a lane works on: whole trees if there are many, else a share of each."""
 
     tree: int  # first tree
     trees: int  # from one tree to the next
@@ -140,7 +139,7 @@ class TreeShare:
 
 @wp.func
 def tree_share(team: Team, trees: wp.vec2i) -> TreeShare:
-    """The share of a lane in the trees of an island; it depends on nothing else."""
+    """Return the share of a lane in the trees of an island; it depends on these arguments alone."""
     share = TreeShare()
     n = lanes(team)
     if n == 1 or trees[1] - trees[0] >= n:
@@ -186,7 +185,7 @@ def copy_impulses(
     source: wp.ref[ImpulseView],
     target: wp.ref[ImpulseView],
 ):
-    """Copy the impulses of all rows of an island; those of spin if there are `spins`."""
+    """Copy the impulses of all rows of an island, and those of its spin rows if `spins` is set."""
     dofs = islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
         r = islands.dof_row[i]

@@ -5,10 +5,10 @@ regularisation R has the impulse
 
     p(v) = P((R q + t - v) / (R + c)),
 
-with P the projection onto what its bounds allow. R lets the velocity miss its target by R (p - q), which
-vanishes where the centre is the solution: what is at rest stays at rest as if it were rigid. Laws of this
-kind are those of Castro, Han, Masterjohn, "Irrotational contact fields", 2023; the centre is that of the
-proximal point method (Rockafellar, "Monotone operators and the proximal point algorithm", 1976).
+where P is the projection onto its bounds. Due to R, the velocity misses its target by R (p - q), which
+vanishes if the centre is the solution: bodies at rest stay at rest as if contact were rigid. Castro, Han,
+Masterjohn, "Irrotational contact fields", 2023, use laws of this kind; the centre is that of the proximal
+point method (Rockafellar, "Monotone operators and the proximal point algorithm", 1976).
 
 Stage: constraints, solve
 Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/
@@ -31,48 +31,49 @@ from newtonsim.kernels.constraints.smoothing import friction_matrix, friction_pe
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# regularisation of contacts, over the larger of their Delassus number and their bodies' inverse weight: most
-# and least
+# regularisation of contacts, over the larger of their Delassus number and the inverse weight of their bodies:
+# most and least
 SOFT = wp.constant(1.0)
 STIFF = wp.constant(1.0e-5)
 # regularisation of other rows over their Delassus number, most and least
 SOFT_ROW = wp.constant(1.0e-2)
 STIFF_ROW = wp.constant(1.0e-4)
-# share of what the first sweep changes by which they may miss their targets before it falls
+# velocity error of rows above which it falls, as a share of the change in the first sweep
 ROW_PASSING = wp.constant(0.2)
-# regularisation of torsional and rolling friction likewise
+# the same for torsional and rolling friction
 SOFT_SPIN = wp.constant(0.2)
-# a row that lets too much pass gets a regularisation that lets this share of what may pass; the least factor
+# a row with too large an error gets a regularisation for this share of the allowed error; the least factor
 SPARE = wp.constant(0.3)
 LEAST_FACTOR = wp.constant(1.0e-3)
-# share of a velocity by which the regularisation of a contact may miss its target; of what the first sweep
-# changes, of contacts and of other rows; and of speeds and changes beyond what weight makes in a step [m/s]
+# velocity error that the regularisation of a contact may cause, as a share of the velocity; as a share of the
+# change in the first sweep, for contacts and for other rows; speeds and changes that weight causes in a step,
+# above which these shares count [m/s]
 ALLOWED = wp.constant(1.0e-3)
 ALLOWED_CHANGE = wp.constant(2.0e-3)
 ALLOWED_ROW = wp.constant(2.0e-5)
 ALLOWED_SHARE = wp.constant(2.0e-3)
 UNREST = wp.constant(0.1)
-# share of its push that a wedged contact lacks, and the speed that the impulse of a wedged contact would give
-# its bodies, over its push
+# share of its push that a wedged contact does not achieve, and the speed that its impulse would give its
+# bodies, over its push
 WEDGED = wp.constant(0.5)
 STRAINED = wp.constant(100.0)
 SMALLEST_LOAD = wp.constant(1.0e-12)
-# times what may pass that a row lets pass where the rounds have to go on
+# error of a row, over the allowed one, above which the rounds have to continue
 SINKING = wp.constant(2.0)
 
 
 @wp.struct
 class LawView:
-    """What laws depend on, besides the rows: R rows on dofs, P rows between bodies, C contacts."""
+    """Data of laws besides the rows: R rows on dofs, P rows between bodies, C contacts."""
 
     centre: ImpulseView  # of all rows; no z
     dof_R: wp.array(dtype=float)  # (R) regularisation
     pair_R: wp.array(dtype=float)  # (P)
-    contact_v: wp.array(dtype=wp.vec3)  # (C) velocities at which the law was used last
+    contact_v: wp.array(dtype=wp.vec3)  # (C) velocities at which the law was last evaluated
     contact_bound: wp.array(dtype=float)  # (C) of friction [N s]
     contact_R: wp.array(dtype=wp.vec2)  # (C) regularisation of normal and friction [1/kg]
-    contact_slope: wp.array(dtype=float)  # (C) of the normal impulse, in the present matrix [kg]
-    dof_branch: wp.array(dtype=int)  # (R) branches of the laws in the present matrix
+    contact_slope: wp.array(dtype=float)  # (C) of the normal impulse, in the current matrix [kg]
+    dof_branch: wp.array(dtype=int)  # (R) branches of the laws in the current matrix
     pair_branch: wp.array(dtype=int)  # (P)
     contact_branch: wp.array(dtype=int)  # (C)
     spin_branch: wp.array(dtype=int)  # (C)
@@ -81,7 +82,7 @@ class LawView:
 
 @wp.struct
 class RowLaw:
-    """Impulse of a row at a velocity, and its slope there with the sign changed."""
+    """Impulse of a row at a velocity, and its negative slope there."""
 
     impulse: float
     slope: float
@@ -90,11 +91,11 @@ class RowLaw:
 
 @wp.struct
 class TripleLaw:
-    """Impulses of three rows at a velocity, and their slope there with the sign changed."""
+    """Impulses of three rows at a velocity, and their negative slope there."""
 
     impulse: wp.vec3
     slope: wp.mat33
-    branch: int  # bit by bit: 1 if it is the equation of the row that decides, 0 a bound
+    branch: int  # bit by bit: 1 if the equation of the row determines it, 0 if a bound does
 
 
 @wp.func
@@ -131,7 +132,7 @@ def pair_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], r: int, v: float) ->
 
 @wp.func
 def friction_law(t: wp.vec2, R: float, bound: float, pyramidal: bool) -> TripleLaw:
-    """Law of two friction rows, in entries 1 and 2, that would have the impulses t without a bound."""
+    """Law of two friction rows, in entries 1 and 2, whose impulses would be t without a bound."""
     law = TripleLaw()
     size = wp.length(t)
     G = wp.mat33()
@@ -258,7 +259,7 @@ def spin_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, 
 
 @wp.func
 def has_spin(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if contact c has torsional or rolling friction; else its rows of spin are not built."""
+    """True if contact c has torsional or rolling friction; otherwise its spin rows are not built."""
     found = bool(False)
     if rows.spins == 1:
         delassus = rows.spin.delassus[c]
@@ -281,9 +282,10 @@ def soften(
     passing: float,
     laws: wp.ref[LawView],
 ) -> float:
-    """Give all rows the regularisation that they have at first.
+    """Give all rows their initial regularisation.
 
-    Contacts let a small velocity pass under their present load: heavy bodies do not sink into light ones.
+    The regularisation allows a small velocity error under the current load: heavy bodies do not sink into
+    light ones.
 
     Args:
         team: The team.
@@ -317,14 +319,14 @@ def soften(
             wp.clamp(most, STIFF * weight[1], SOFT * weight[1]),
         )
         if rows.contact.soft[c] == CONTACT_SMOOTH:
-            # its own softness will do
+            # its own softness is sufficient
             laws.contact_R[c] = wp.vec2(0.0, 0.0)
     return max_lanes(team, load)
 
 
 @wp.func
 def stiffen(R: float, least: float, passed: float, passing: float, factor: float) -> float:
-    """Regularisation of a row that let the velocity `passed` miss its target, where `passing` may."""
+    """New regularisation of a row with the velocity error `passed`, where `passing` is allowed."""
     stiffer = factor * R
     if passed > passing:
         stiffer = wp.min(stiffer, R * wp.max(LEAST_FACTOR, SPARE * passing / passed))
@@ -333,14 +335,14 @@ def stiffen(R: float, least: float, passed: float, passing: float, factor: float
 
 @wp.func
 def is_wedged(rows: wp.ref[RowsView], c: int, push: float, lacks: float, impulse: float) -> bool:
-    """True if contact c hardly yields to an impulse that is to give it the velocity `push` [m/s]."""
+    """True if contact c hardly yields to an impulse that should give it the velocity `push` [m/s]."""
     strained = rows.contact.weight[c][0] * impulse > STRAINED * push
     return rows.contact.soft[c] == 0 and push > SLOW_PUSH and lacks > WEDGED * push and strained
 
 
 @wp.func
 def is_stuck(rows: wp.ref[RowsView], c: int) -> bool:
-    """True if contact c is to push articulated bodies apart, and its impulse far exceeds what that takes."""
+    """True if contact c should push articulated bodies apart, and its impulse far exceeds what this takes."""
     speed = rows.contact.delassus[c][0] * rows.contact.impulse[c][0]
     strained = PUSHED_SOFTNESS * speed > WEDGED
     return rows.contact.soft[c] == CONTACT_RIGID and rows.contact.impact[c][1] > SLOW_PUSH and strained
@@ -350,7 +352,7 @@ def is_stuck(rows: wp.ref[RowsView], c: int) -> bool:
 def set_centres(
     team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
 ):
-    """Let the present impulses of an island be the centres."""
+    """Set the centres to the current impulses of an island."""
     copy_impulses(team, islands, k, rows.spins, rows.impulse, laws.centre)
 
 
@@ -364,12 +366,12 @@ def return_to_centres(
 
 @wp.struct
 class Shift:
-    """By how much the regularisation let velocities miss their targets [m/s or rad/s]."""
+    """Velocity errors due to the regularisation [m/s or rad/s]."""
 
     most: float
     excess: float  # beyond what is allowed
     stiffened: int  # rows whose regularisation shrank
-    sinking: int  # contacts among them that let so much pass that the rounds have to go on
+    sinking: int  # contacts among them whose error is so large that the rounds have to continue
 
 
 @wp.func(inline=False)
@@ -384,15 +386,15 @@ def move_centres(
     allowed: float,
     laws: wp.ref[LawView],
 ) -> Shift:
-    """Move the centres to the present impulses; returns what the regularisation around the last let pass.
+    """Move the centres to the current impulses; returns errors of the regularisation around the last ones.
 
-    Their regularisation falls by `factor`, and further where more than `passing` [m/s or rad/s] passed: heavy
-    bodies do not sink into light ones. What is `allowed` to pass, in the usual measure, is a share of a row's
-    velocity, and more where contacts of the island are fast and the first sweep changed much, by `at_start`
-    [m/s or rad/s].
+    The regularisation of rows falls by `factor`, and further where the error exceeds `passing` [m/s or
+    rad/s], so that heavy bodies do not sink into light ones. The error that is `allowed`, in the usual
+    measure, is a share of the velocity of a row; it is larger where contacts of the island are fast and the
+    first sweep changed much, by `at_start` [m/s or rad/s].
     """
     shift = Shift()
-    # motors may be as fast as they like
+    # motors have no limit of speed
     may = wp.max(passing, ROW_PASSING * at_start)
     dofs = islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
@@ -450,7 +452,7 @@ def move_centres(
 def set_bounds(
     team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
 ):
-    """Let the bounds of friction follow the normal impulses."""
+    """Set the bounds of friction to those of the normal impulses."""
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]

@@ -1,7 +1,7 @@
-"""How contacts share a load between more points than it takes.
+"""Load sharing between redundant contacts.
 
-Of all ways, stiff bodies have the one with the least sum of squares, as every point yields the same little.
-Nothing in the rows tells, so that sweeps leave it to chance, see `even_out`.
+Stiff bodies distribute the load with the least sum of squares, since all points are equally stiff. The rows
+do not determine the distribution, so that the result of sweeps is arbitrary, see `even_out`.
 
 Stage: constraints, solve
 Called by: kernels/constraints/solve.py
@@ -23,19 +23,19 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # cosine between normals of contacts that share a load
 SAME_NORMAL = wp.constant(0.95)
-# square of what an impulse along a normal gives the joints behind a root, over all that it gives, which is
-# rounding; and square of the width of places that are on a line, over that of their length
+# squared velocity that an impulse along a normal gives the joints behind a root, over all that it gives,
+# below which it is rounding; and squared width of points that count as collinear, over that of their length
 BY_JOINTS = wp.constant(1.0e-6)
 ON_A_LINE = wp.constant(1.0e-4)
-# share of the moment of what links bear that a step leaves to their joints
+# share of the moment of a link's load that a step leaves to its joints
 TO_JOINTS = wp.constant(0.2)
-# change of an impulse, over the mean of those that share a load, that is worth being made
+# least change of an impulse that is applied, over the mean of the impulses that share the load
 UNEVEN = wp.constant(1.0e-2)
 
 
 @wp.func
 def is_of_manifold(contacts: wp.ref[ContactView], c: int, e: int) -> bool:
-    """True if two contacts are points of one manifold."""
+    """True if two contacts belong to one manifold."""
     return (
         contacts.pair[c] == contacts.pair[e] and wp.dot(contacts.normal[c], contacts.normal[e]) > SAME_NORMAL
     )
@@ -43,7 +43,7 @@ def is_of_manifold(contacts: wp.ref[ContactView], c: int, e: int) -> bool:
 
 @wp.func
 def bears_root(tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int) -> bool:
-    """True if the normal of a contact passes by all joints of its trees: its load is that of their roots."""
+    """True if the normal impulse of a contact acts on the roots of its trees, but not on other joints."""
     rest = float(0.0)
     leaf = rows.contact.leaf[c]
     for side in range(2):
@@ -87,10 +87,10 @@ def end_of_group(
     depth: int,
     rooted: bool,
 ) -> int:
-    """Where the contacts from place i of an island on end that share a load as between two rigid bodies.
+    """End of the contacts of an island, from place i on, that share a load as between two rigid bodies.
 
-    They are those of a manifold, and if the first one is `rooted`, those of all links that bear the same
-    root, like wheels.
+    These are the contacts of a manifold and, if the first one is `rooted`, those of all links that bear the
+    same root, like wheels.
     """
     first = islands.contact[i]
     normal = contacts.normal[first]
@@ -107,20 +107,20 @@ def end_of_group(
 
 @wp.func
 def can_bear(rows: wp.ref[RowsView], c: int, loaded: bool) -> bool:
-    """True if contact c is rigid and closed, and bears something if it has to be `loaded`."""
+    """True if contact c is rigid and closed, and has an impulse if it has to be `loaded`."""
     closed = rows.contact.soft[c] == CONTACT_RIGID and rows.contact.impact[c][1] >= 0.0
     return closed and (not loaded or rows.contact.impulse[c][0] > 0.0)
 
 
 @wp.struct
 class LoadShare:
-    """Normal impulses that change in proportion to the place."""
+    """Normal impulses that are an affine function of the position."""
 
     mean: float  # [N s]
     slope: wp.vec3  # [N s/m]
     middle: wp.vec3  # [m]
-    step: float  # share of the way to them that leaves all impulses pressing
-    most: float  # largest change on all of the way [N s]
+    step: float  # largest share of the change that leaves no impulse negative
+    most: float  # largest change of an impulse without that limit [N s]
 
 
 @wp.func(inline=False)
@@ -133,7 +133,7 @@ def fit_load(
     loaded: bool,
     kept: float,
 ) -> LoadShare:
-    """Least-squares fit to the normal impulses of a group of contacts, of whose moment a share is kept."""
+    """Least-squares fit to the normal impulses of a group of contacts that keeps a share of their moment."""
     fit = LoadShare()
     points = int(0)
     for j in range(i, end):
@@ -157,7 +157,7 @@ def fit_load(
             x = wp.vec2(wp.dot(t1, d), wp.dot(t2, d))
             spread += wp.vec3(x[0] * x[0], x[0] * x[1], x[1] * x[1])
             moment += rows.contact.impulse[c][0] * x
-    # along the principal axes; places on a line tell nothing of the other direction
+    # along the principal axes; collinear points do not determine the other direction
     angle = 0.5 * wp.atan2(2.0 * spread[1], spread[0] - spread[2])
     along = wp.vec2(wp.cos(angle), wp.sin(angle))
     half = 0.5 * (spread[0] + spread[2])
@@ -194,7 +194,7 @@ def share_load(
     laws: wp.ref[LawView],
     z: wp.array(dtype=float),
 ):
-    """Move the normal impulses of a group of contacts, and their centres, to those of a fit."""
+    """Replace the normal impulses of a group of contacts, and their centres, by those of a fit."""
     for j in range(i, end):
         c = islands.contact[j]
         if can_bear(rows, c, loaded):
@@ -221,15 +221,16 @@ def even_out(
     laws: wp.ref[LawView],
     z: wp.array(dtype=float),
 ) -> bool:
-    """Share the load of each group of contacts as bodies do that yield a little; True if any changed.
+    """Share the load of each group of contacts as slightly elastic bodies do; True if any impulse changed.
 
-    Of all ways to share a load between more points than it takes, stiff bodies have the one with the least
-    sum of squares, as every point yields the same little: the impulses are then linear in the place. Force
-    and moment stay as they are, so that the velocities do, too. Nothing in the rows tells, and under changing
-    loads what each point bears would wander about, until what a hand holds turns about one corner, or a car
-    stands on two wheels. Those of single bodies, which come to rest, are shared out only when they are new.
+    Of all distributions of a load over redundant points, stiff bodies have the one with the least sum of
+    squares, since all points are equally stiff: the impulses are then an affine function of the position.
+    Force and moment do not change, and thus neither do the velocities. The rows do not determine the
+    distribution: under changing loads, the impulses of the points would drift, until an object in a hand
+    turns about one corner, or a car stands on two wheels. The loads of single bodies, which come to rest, are
+    distributed only when they are new.
 
-    Joints may take the moment of a link. Before the rows are `solved`, some of it is therefore left to them.
+    Joints may take the moment of a link; therefore, some of it is left to them before the rows are `solved`.
     """
     changed = bool(False)
     touches = islands.contacts[k]
@@ -249,7 +250,7 @@ def even_out(
             loaded = bool(False)
             fit = fit_load(rows, contacts, islands, i, end, loaded, kept)
             if fit.step <= 0.0:
-                # what bears nothing and would have to pull does not touch
+                # a contact without load that would have to pull does not touch
                 loaded = True
                 fit = fit_load(rows, contacts, islands, i, end, loaded, kept)
             if fit.step * fit.most > UNEVEN * fit.mean:

@@ -5,16 +5,17 @@ minimum of a convex function,
 
     |y - z°|² / 2 + Σ ψ(Bᵀ y),  ψ' = -p,
 
-with the gradient y - z° - B p(Bᵀ y), the gap between y and the velocities z that the impulses lead to, and
-the generalised Hessian 1 + B G Bᵀ, G = -dp/dv (Todorov, "Convex and analytically-invertible dynamics with
-contacts and constraints", 2014; Castro, Permenter, Han, "An unconstrained convex formulation of compliant
-contact", 2022). Newton steps with an exact search along each reach it from anywhere (Hintermüller, Ito,
-Kunisch, "The primal-dual active set strategy as a semismooth Newton method", 2002, for the last ones). Near
-the solution the bounds of friction follow the normal impulses, which is not in the Hessian: Broyden's
-correction learns it from the steps, so that they converge at a better rate than that of a fixed point.
+with the gradient y - z° - B p(Bᵀ y), which is the difference between y and the velocities z that the impulses
+cause, and the generalised Hessian 1 + B G Bᵀ, G = -dp/dv (Todorov, "Convex and analytically-invertible
+dynamics with contacts and constraints", 2014; Castro, Permenter, Han, "An unconstrained convex formulation of
+compliant contact", 2022). Newton's method with an exact line search converges to it from any start (for the
+final steps, see Hintermüller, Ito, Kunisch, "The primal-dual active set strategy as a semismooth Newton
+method", 2002). Near the solution, the bounds of friction follow the normal impulses. The Hessian does not
+contain this dependence; Broyden's correction learns it from the steps, so that they converge faster than a
+fixed-point iteration.
 
-The residual is the largest velocity of a row by the gap: by so much the velocities at which the impulses obey
-their laws differ from those that the impulses lead to.
+The residual is the largest row velocity of that difference: the velocities at which the impulses obey their
+laws differ by this much from those that the impulses cause.
 
 Stage: constraints, solve
 Called by: kernels/constraints/adjoint/system.py, kernels/constraints/apart.py, kernels/constraints/solve.py
@@ -56,27 +57,27 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# steps in which the bounds of friction follow, and most of them
+# steps in which the bounds of friction follow, and their largest number
 FOLLOWING = wp.constant(25)
 MOST_STEPS = wp.constant(100)
-# steps that Broyden's correction looks back on; the square of a step that tells nothing, and the share of a
-# direction that is left at least, where each step undoes most of the one before
+# steps that Broyden's correction uses; the square of a step below which it is ignored; and the least share of
+# a direction that remains where each step undoes most of the one before
 MOST_KEPT = wp.constant(6)
 SMALLEST_SQUARE = wp.constant(1.0e-30)
 LEAST_PROGRESS = wp.constant(0.2)
 # regularisation of contacts, over their weight, where bodies move apart
 APART = wp.constant(1.0e-3)
-# slope along a step that ends the search, over that at its start; most evaluations of it
+# slope that ends a line search, over that at its start; most evaluations of the slope
 FLAT = wp.constant(1.0e-2)
 SEARCHES = wp.constant(20)
-# share of the residual that a step may leave for its factor to be used again though rows have switched
+# share of the residual after a step up to which its factor is used again although rows have switched
 REUSE = wp.constant(0.1)
-# bound of the residual, over the tolerance, from which on the residual itself is found
+# bound of the residual, over the tolerance, below which the residual itself is computed
 LOOSE = wp.constant(8.0)
-# residual [m/s] below which one that falls no more is rounding
+# residual [m/s] below which stagnation is due to rounding
 ROUNDING = wp.constant(1.0e-4)
 STALLED = wp.constant(0.5)
-# step, over the velocities, that is rounding
+# step, over the velocities, below which it is rounding
 RESOLUTION = wp.constant(1.0e-7)
 
 
@@ -85,14 +86,14 @@ class NewtonView:
     """Workspace: D dofs, T trees, R rows on dofs, P rows between bodies, C contacts."""
 
     y: wp.array(dtype=float)  # (D) velocities of the iteration, energy coordinates
-    centre: wp.array(dtype=float)  # (D) velocities that the impulses at the centres of the laws lead to
-    gap: wp.array(dtype=float)  # (D) those less the velocities that their impulses lead to
+    centre: wp.array(dtype=float)  # (D) velocities that the impulses at the centres of the laws cause
+    gap: wp.array(dtype=float)  # (D) y minus the velocities that its impulses cause
     step: wp.array(dtype=float)  # (D)
-    steps: wp.array(dtype=float)  # (MOST_KEPT D) steps with the present factor, one after the other
-    tree_reach: wp.array(dtype=float)  # (T) root of the largest Delassus number of the rows of a tree
-    dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change by the step, or that of the impulse
+    steps: wp.array(dtype=float)  # (MOST_KEPT D) steps with the current factor, one after the other
+    tree_reach: wp.array(dtype=float)  # (T) square root of the largest Delassus number of the rows of a tree
+    dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change in the step, or that of the impulse
     pair_v: wp.array(dtype=wp.vec2)  # (P)
-    contact_dv: wp.array(dtype=wp.vec3)  # (C) change of a contact's velocity by the step, or of its impulse
+    contact_dv: wp.array(dtype=wp.vec3)  # (C) change of a contact's velocity in the step, or of its impulse
     spin_v: wp.array(dtype=wp.vec3)  # (C)
     spin_dv: wp.array(dtype=wp.vec3)  # (C)
 
@@ -125,7 +126,7 @@ def lay_out_rows(
 
 @wp.func
 def follow_bound(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3):
-    """Let the bounds of a contact's friction be those of its normal impulse at the velocity v."""
+    """Set the friction bounds of a contact to those of its normal impulse at the velocity v."""
     R = laws.contact_R[c][0]
     left = rows.contact.target[c][0] - v[0]
     push = wp.max(0.0, (R * laws.centre.contact[c][0] + left) / (R + rows.contact.softness[c]))
@@ -145,7 +146,7 @@ def push_changes(
     n: wp.ref[NewtonView],
     z: wp.array(dtype=float),
 ):
-    """z += B times the changes of all impulses, which stand where changes of velocities do at other times."""
+    """z += B times the changes of all impulses, which are stored in place of those of velocities."""
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
@@ -183,8 +184,8 @@ def apply_laws(
 ) -> int:
     """Give every row the impulse of its law at the velocities y; z follows.
 
-    The velocities of the rows are found anew if `alpha` is 0, else they go along the last step by it. Returns
-    how many rows are on other branches of their laws than in the matrix.
+    The velocities of the rows are recomputed if `alpha` is 0; otherwise they advance along the last step by
+    this length. Returns the number of rows on other branches of their laws than in the matrix.
     """
     switched = int(0)
     dofs = islands.dofs[k]
@@ -244,7 +245,7 @@ def fastest_row(
     depth: int,
     x: wp.array(dtype=float),
 ) -> float:
-    """Largest velocity of a row by x."""
+    """Largest velocity of a row for x."""
     most = float(0.0)
     dofs = islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
@@ -267,7 +268,7 @@ def fastest_row(
 
 @wp.func
 def reach_of(tree: wp.ref[TreeView], n: wp.ref[NewtonView], leaf: wp.vec2i, delassus: float):
-    """Let the reach of the trees that two dofs are on include a row."""
+    """Extend the reach of the trees of two dofs by a row."""
     reach = wp.sqrt(delassus)
     for side in range(2):
         if leaf[side] >= 0:
@@ -284,7 +285,7 @@ def find_reach(
     k: int,
     n: wp.ref[NewtonView],
 ):
-    """How fast an energy of one half [J] lets the rows of each tree be at most [m/s or rad/s]."""
+    """Find the largest velocity of a row of each tree at an energy of half a joule [m/s or rad/s]."""
     if team.lane == 0:
         trees = islands.trees[k]
         for e in range(trees[0], trees[1]):
@@ -310,7 +311,7 @@ def find_reach(
 
 @wp.func
 def push_of(rows: wp.ref[RowsView], c: int) -> float:
-    """Speed at which contact c removes a penetration beside its target [m/s]."""
+    """Speed at which contact c removes a penetration, in addition to its target [m/s]."""
     push = float(0.0)
     if rows.contact.impact[c][1] == rows.contact.impact[c][2]:
         push = rows.contact.push[c]
@@ -319,7 +320,7 @@ def push_of(rows: wp.ref[RowsView], c: int) -> float:
 
 @wp.func
 def parts_slowly(rows: wp.ref[RowsView], c: int, v: wp.vec3) -> bool:
-    """True if contact c presses, or does not part as fast as its penetration is to be removed."""
+    """True if contact c presses, or separates more slowly than its penetration should be removed."""
     presses = rows.contact.impulse[c][0] > 0.0
     push = push_of(rows, c)
     return presses or (push > 0.0 and v[0] - rows.contact.target[c][0] < push)
@@ -342,8 +343,7 @@ def assemble(
 ):
     """Set the matrix to the Hessian.
 
-    If bodies are to move `apart`, contacts that press or part too slowly are hard: all that matters is what
-    yields.
+    If bodies should move `apart`, contacts that press or separate too slowly are hard.
     """
     set_identity(team, sys, w)
     dofs = islands.dofs[k]
@@ -424,7 +424,7 @@ def slope_along(
     pyramidal: bool,
     n: wp.ref[NewtonView],
 ) -> wp.vec2:
-    """What the rows add to slope and curvature along the step, in excess of the slope at its start."""
+    """Contributions of the rows to slope and curvature along the step, minus the slope at its start."""
     slope = float(0.0)
     curvature = float(0.0)
     dofs = islands.dofs[k]
@@ -513,7 +513,7 @@ def find_gap(
 ) -> float:
     """Gradient of the function, and the right-hand side of Newton's step.
 
-    Returns a bound of the residual, by the inequality of Cauchy and Schwarz: rows have two sides at most.
+    Returns a bound of the residual by the Cauchy-Schwarz inequality; rows have at most two sides.
     """
     bound = float(0.0)
     trees = islands.trees[k]
@@ -537,7 +537,7 @@ def find_gap(
 def take_direction(
     team: Team, islands: wp.ref[IslandView], k: int, n: wp.ref[NewtonView], sys: wp.ref[BlockSystemView]
 ) -> wp.vec3:
-    """Newton's step by dof; returns the slope along it, its square, and that of y."""
+    """Compute Newton's step by dof; returns the slope along it, its square, and that of y."""
     start = float(0.0)
     square = float(0.0)
     whole = float(0.0)
@@ -576,7 +576,7 @@ def kept_dot(
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
 ) -> wp.vec2:
-    """Products of a kept step with the present direction, and with itself."""
+    """Products of a stored step with the current direction, and with itself."""
     dofs = n.step.shape[0]
     product = float(0.0)
     square = float(0.0)
@@ -600,10 +600,11 @@ def correct_direction(
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
 ):
-    """Broyden's correction of the direction by the steps that were made with the same factor.
+    """Apply Broyden's correction to the direction, from the steps with the same factor.
 
-    It learns what the matrix leaves out, how bounds of friction follow the normal impulses. The form by steps
-    alone is that of Kelley, "Iterative Methods for Linear and Nonlinear Equations", 1995, section 7.3.
+    It learns what the matrix omits: that bounds of friction follow the normal impulses. The form that needs
+    only the steps is that of Kelley, "Iterative Methods for Linear and Nonlinear Equations", 1995, section
+    7.3.
     """
     dofs = n.step.shape[0]
     trees = islands.trees[k]
@@ -622,7 +623,7 @@ def correct_direction(
 
 @wp.func
 def keep_step(team: Team, islands: wp.ref[IslandView], k: int, j: int, n: wp.ref[NewtonView]):
-    """Keep the present step as number j."""
+    """Store the current step as number j."""
     dofs = n.step.shape[0]
     trees = islands.trees[k]
     share = tree_share(team, trees)
@@ -635,12 +636,12 @@ def keep_step(team: Team, islands: wp.ref[IslandView], k: int, j: int, n: wp.ref
 
 @wp.struct
 class Minimum:
-    """How Newton's method ended."""
+    """Result of Newton's method."""
 
     steps: int
     factorizations: int
     residual: float
-    rounded: int  # 1 if the last step was nothing but rounding
+    rounded: int  # 1 if the last step was only rounding
 
 
 @wp.func(inline=False)
@@ -661,7 +662,7 @@ def minimize(
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
 ) -> Minimum:
-    """Newton steps from the velocities y, until the residual is at most `tolerance`.
+    """Make Newton steps from the velocities y until the residual is at most `tolerance`.
 
     Args:
         team: The team.
@@ -678,7 +679,7 @@ def minimize(
         factorized: Whether the system holds a factor that may be used again.
         n: Workspace.
         sys: Matrix, laid out for the island.
-        z: Velocities that the impulses lead to.
+        z: Velocities that the impulses cause.
     """
     found = Minimum()
     stale = not factorized
@@ -689,7 +690,7 @@ def minimize(
     near = bool(False)
     kept = int(0)
     while running == 1:
-        # bounds that follow impulses far from the solution would throw it about
+        # if bounds followed impulses far from the solution, it would oscillate
         near = near or (alpha > 0.9 and alpha < 1.1)
         follow = near and found.steps < FOLLOWING
         switched = apply_laws(team, tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n, z)

@@ -1,13 +1,14 @@
 """Constraint rows between two bodies or dofs: loop joints, distances, swing and twist limits, couplings.
 
 A row measures one number c of the motion of body 1 relative to body 0: a coordinate of an anchor, a cosine,
-an angle. Its rate is the power of a unit wrench on both bodies at one point, so that linear and angular
-momentum are conserved. The target rate brings c to zero, or keeps it within an interval. The position at the
-end of the step is c + h c' + h² c''/2: the second-order term, from the bias accelerations of the bodies, goes
-into the target rate, so that loops do not drift apart while they swing.
+an angle. Its rate is the power of opposite unit wrenches on both bodies at one point, so that linear and
+angular momentum are conserved. The target rate brings c to zero, or keeps it within an interval. The position
+at the end of the step is c + h c' + h² c''/2: the second-order term, from the bias accelerations of the
+bodies, is part of the target rate, so that loops do not drift apart in motion.
 
-Welds, connected points and couplings may be rows by reference instead, see `kernels.views.references`. Those
-of bodies push each body at its own anchor, and c'' of the former two counts in their acceleration.
+Welds, connected points and couplings may be rows by reference instead, see `kernels.views.references`. Rows
+by reference between bodies act on each body at its own anchor, and those of welds and connected points
+include c'' in their acceleration.
 
 Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 8 (loop joints and their stabilisation);
@@ -40,16 +41,17 @@ PAIR_SWING = wp.constant(5)  # limit of the angle between the x axes
 PAIR_DISTANCE = wp.constant(6)  # limits of the distance of the anchors
 PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
 PAIR_TENDON = wp.constant(8)  # built elsewhere, see `kernels.tendons.rows`
-# rows below this share of the mobility that they would have without cancellation are rounding
+# rows whose mobility is below this share of that without cancellation are rounding
 RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
-# rows below this share of the same mobility yield (damped least squares), if they ask for this speed or more
+# rows below this share of the same mobility yield (damped least squares) if their target is this speed or
+# more
 SINGULAR_SHARE = wp.constant(2.0e-4)
 SINGULAR_SPEED = wp.constant(1.0)  # [m/s or rad/s]
 LEAST_ARM = wp.constant(1.0)  # of forces in that mobility [m]
-LEAST_TURN = wp.constant(1.0e-4)  # half a length that a turn counts as, see `loop_reference` [m]
-NO_MOBILITY = wp.constant(1.0e-20)  # of a row that nothing moves
-NO_DISTANCE_SQUARED = wp.constant(1.0e-24)  # [m²] keeps the slope of a distance of zero finite
+LEAST_TURN = wp.constant(1.0e-4)  # half of the length that weights a rotation, see `loop_reference` [m]
+NO_MOBILITY = wp.constant(1.0e-20)  # of a row that no dof moves
+NO_DISTANCE_SQUARED = wp.constant(1.0e-24)  # [m²] keeps the derivative finite at a distance of zero
 
 
 @wp.struct
@@ -78,8 +80,8 @@ class LoopView:
     by_reference: int  # 1 if a weld, a connected point or a coupling has the parameters that follow
     ref: wp.array2d(dtype=float)  # (K, 2) see `references.RowParameters`; zero for the solver's own stiffness
     imp: wp.array2d(dtype=float)  # (K, 5)
-    turn: wp.array(dtype=float)  # (K) length [m] that a turn by a rad counts as in a weld
-    weight: wp.array(dtype=wp.vec3)  # (K) inverse weights of shifts and turns; the third is 1 for a weld
+    turn: wp.array(dtype=float)  # (K) length [m] by which a rotation of one rad is weighted in a weld
+    weight: wp.array(dtype=wp.vec3)  # (K) inverse weights of shifts and rotations; the third is 1 for a weld
     light: wp.array(dtype=float)  # (D) see `dof_rows.LimitView`
     heavy: wp.array(dtype=float)  # (D)
     qd: wp.array(dtype=float)  # (D) velocities at the start of the step
@@ -96,7 +98,7 @@ class PairRowView:
     world: wp.array(dtype=int)  # (R)
     kind: wp.array(dtype=int)  # (R) PAIR_*
     constraint: wp.array(dtype=int)  # (R) or -1
-    joint: wp.array(dtype=int)  # (R) joint whose limit it is, or -1
+    joint: wp.array(dtype=int)  # (R) joint that it limits, or -1
     index: wp.array(dtype=int)  # (R) axis of the constraint's limits
     dofs: wp.array(dtype=wp.vec2i)  # (R) coupled dofs, -1 for none
     axis0: wp.array(dtype=wp.vec3)  # (R) in frame 0
@@ -112,7 +114,7 @@ class PairRowView:
     force: wp.array(dtype=wp.vec3)  # (R) force on body 1 per unit of the row, at `point`
     torque: wp.array(dtype=wp.vec3)  # (R)
     point: wp.array(dtype=wp.vec3)  # (R) [m] world
-    point0: wp.array(dtype=wp.vec3)  # (R) [m] where body 0 is pushed: there, too, or at its own anchor
+    point0: wp.array(dtype=wp.vec3)  # (R) [m] point of application on body 0: the same, or its own anchor
     B: wp.array2d(dtype=float)  # (R, 2 * depth)
 
 
@@ -140,7 +142,7 @@ class PairFrames:
 
 @wp.struct
 class RowMeasure:
-    """What a row measures: value, wrench whose power is its rate, and second derivative."""
+    """The measure of a row: value, wrench whose power is its rate, and second derivative."""
 
     force: wp.vec3
     torque: wp.vec3
@@ -177,13 +179,13 @@ def body_motion(
 
 @wp.func
 def turning_curvature(w: wp.vec3, alpha: wp.vec3, n: wp.vec3) -> wp.vec3:
-    """Second derivative of a vector n that turns with a body."""
+    """Second derivative of a vector n that rotates with a body."""
     return wp.cross(alpha, n) + wp.cross(w, wp.cross(w, n))
 
 
 @wp.func
 def measure_offset(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
-    """n·(x1 - x0) with n fixed in body 0; both bodies are pushed at x1."""
+    """n·(x1 - x0) with n fixed in body 0; forces act on both bodies at x1."""
     row = RowMeasure()
     n = wp.quat_rotate(m0.q, axis)
     d = m1.x - m0.x
@@ -210,7 +212,7 @@ def measure_cosine(m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1: wp.vec
 
 @wp.func
 def relative_rotation(m0: BodyMotion, m1: BodyMotion) -> wp.quat:
-    """Rotation from frame 0 to frame 1, the short way round."""
+    """Shortest rotation from frame 0 to frame 1."""
     q = wp.quat_inverse(m0.q) * m1.q
     if q[3] < 0.0:
         q = -q
@@ -235,10 +237,10 @@ def measure_rotation(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasur
 
 @wp.func
 def measure_reference(kind: int, m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
-    """What a row by reference between bodies measures.
+    """The measure of a row by reference between bodies.
 
-    It is the offset of the anchors along an axis of the world, where each body is pushed at its own anchor;
-    or twice a component of the vector part of the rotation from frame 0 to frame 1.
+    It is the offset of the anchors along an axis of the world, with forces at the anchor of each body; or
+    twice a component of the vector part of the rotation from frame 0 to frame 1.
     """
     row = RowMeasure()
     if kind == PAIR_ROTATION:
@@ -257,7 +259,7 @@ def measure_reference(kind: int, m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) 
 
 @wp.func
 def pushed_at(asks: bool, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
-    """Where a row pushes body 0: where it pushes body 1, but for rows by reference."""
+    """Point at which a row acts on body 0: that on body 1, except for rows by reference."""
     x = m1.x
     if asks:
         x = m0.x
@@ -266,13 +268,13 @@ def pushed_at(asks: bool, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
 
 @wp.func
 def measure_twist(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
-    """Angle about `axis` that is left when the swing of that axis is taken off."""
+    """Angle about `axis` that remains when the swing of that axis is removed."""
     row = RowMeasure()
     q = relative_rotation(m0, m1)
     row.value = 2.0 * wp.atan2(wp.dot(wp.vec3(q[0], q[1], q[2]), axis), q[3])
     n0 = wp.quat_rotate(m0.q, axis)
     n1 = wp.quat_rotate(m1.q, axis)
-    # the pole of the decomposition is a swing by half a turn
+    # the decomposition is singular at a swing by half a turn
     row.torque = (n0 + n1) / wp.max(1.0 + wp.dot(n0, n1), 0.1)
     return row
 
@@ -298,7 +300,7 @@ def measure_distance(m0: BodyMotion, m1: BodyMotion) -> RowMeasure:
     d = m1.x - m0.x
     v = m1.v - m0.v
     distance = wp.length(d)
-    # coinciding anchors have no direction; any one will do
+    # if the anchors coincide, any direction will do
     direction = wp.vec3(0.0, 1.0, 0.0)
     bend = float(0.0)
     if distance > TINY:
@@ -313,7 +315,7 @@ def measure_distance(m0: BodyMotion, m1: BodyMotion) -> RowMeasure:
 
 @wp.func
 def measure_row(kind: int, m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1: wp.vec3) -> RowMeasure:
-    """What a row of the given kind measures."""
+    """The measure of a row of the given kind."""
     row = RowMeasure()
     if kind == PAIR_OFFSET or kind == PAIR_SLIDE:
         row = measure_offset(m0, m1, axis0)
@@ -332,7 +334,7 @@ def measure_row(kind: int, m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1
 
 @wp.func
 def row_interval(kind: int, j: int, c: int, index: int, loop: LoopView) -> wp.vec2:
-    """Least and largest allowed value of what the row measures."""
+    """Least and largest allowed value of the measure of a row."""
     interval = wp.vec2(0.0, 0.0)
     if kind == PAIR_DISTANCE:
         if j >= 0:
@@ -397,12 +399,12 @@ def want_equality(
     s: ConstraintSettings,
     rows: PairRowView,
 ):
-    """Bounds of a row that brings `value` to zero; `bend` is h/2 times its second derivative."""
+    """Bounds of a row that drives `value` to zero; `bend` is h/2 times its second derivative."""
     rate = recovery_rate(c, loop, s)
     speed = equality_speed(value, rate, s) - bend
     rows.target_lower[r] = speed
     rows.target_upper[r] = speed
-    # the force of the compliance at the end of the step, see `rate`
+    # the compliance exerts its force at the end of the step, see `rate`
     rows.softness[r] = compliance * rate / s.dt
     rows.upper[r] = loop.max_force[c] * s.dt
     rows.lower[r] = -rows.upper[r]
@@ -418,7 +420,7 @@ def want_interval(
     s: ConstraintSettings,
     rows: PairRowView,
 ) -> bool:
-    """Bounds of a row that keeps `value` within an interval; whether it is in reach."""
+    """Bounds of a row that keeps `value` within an interval; returns whether it is in reach."""
     gap0 = value - interval[0]
     gap1 = interval[1] - value
     rows.target_lower[r] = limit_speed(gap0, s) - bend
@@ -431,7 +433,7 @@ def want_interval(
 
 @wp.func
 def has_loop_reference(kind: int, c: int, loop: LoopView) -> bool:
-    """True if a row of that kind of constraint c is one by reference."""
+    """True if rows of the given kind of constraint c are by reference."""
     found = bool(False)
     if loop.by_reference == 1 and (kind <= PAIR_ROTATION or kind == PAIR_COUPLING):
         found = loop.ref[c, 0] != 0.0
@@ -440,7 +442,7 @@ def has_loop_reference(kind: int, c: int, loop: LoopView) -> bool:
 
 @wp.func
 def loop_violation(c: int, m0: BodyMotion, m1: BodyMotion, loop: LoopView) -> float:
-    """Distance of the anchors; of a weld together with half the `turn` times the sine of half the angle."""
+    """Distance of the anchors; for a weld, combined with half the `turn` times the sine of half the angle."""
     total = wp.length_sq(m1.x - m0.x) + NO_DISTANCE_SQUARED
     if loop.weight[c][2] > 0.0:
         q = relative_rotation(m0, m1)
@@ -459,10 +461,10 @@ def loop_reference(
     loop: LoopView,
     s: ConstraintSettings,
 ) -> RowReference:
-    """Target and softness of a row by reference of constraint c, in the units of what the row measures.
+    """Target and softness of a row by reference of constraint c, in the units of its measure.
 
-    A turn counts as a length in the residual of a weld; as one divides a row by a length, its softness is
-    divided by the square. Of the inverse weight, implicit forces leave a share.
+    In the residual of a weld, a rotation is weighted by a length; as this divides a row by a length, its
+    softness is divided by the square. Implicit forces reduce the inverse weight by a factor.
     """
     weight = loop.weight[c][0]
     if kind == PAIR_ROTATION:
@@ -475,7 +477,7 @@ def loop_reference(
 
 @wp.func
 def wrench_at(x: wp.vec3, row: RowMeasure) -> wp.spatial_vector:
-    """Wrench of a row that pushes at x, about the origin that x is relative to."""
+    """Wrench of a row that acts at x, about the origin of x."""
     return wp.spatial_vector(row.torque + wp.cross(x, row.force), row.force)
 
 
@@ -498,9 +500,10 @@ def row_sums(
     kin: KinematicsView,
     loop: LoopView,
 ) -> wp.vec2:
-    """Σ J² light and Σ J² heavy over the dofs that move a row between bodies, each dof by itself.
+    """Σ J² light and Σ J² heavy over the dofs that move a row between bodies, each dof alone.
 
-    The latter by the former is the share of the row's inverse weight that implicit forces leave.
+    The quotient of the latter by the former is the share of the row's inverse weight that remains with
+    implicit forces.
     """
     light = float(NO_MOBILITY)
     heavy = float(NO_MOBILITY)
@@ -528,7 +531,7 @@ def row_sums(
 
 @wp.func
 def coupling_share(leaf: wp.vec2i, slope: float, loop: LoopView, s: ConstraintSettings) -> float:
-    """The same of a coupling of two dofs."""
+    """The same share for a coupling of two dofs."""
     share = float(1.0)
     if s.late == 1:
         light = loop.light[leaf[0]]
@@ -554,7 +557,7 @@ def want_reference(r: int, c: int, reference: RowReference, loop: LoopView, dt: 
 def start_rate(
     r: int, leaf: wp.vec2i, depth: int, tree: TreeView, qd: wp.array(dtype=float), B: wp.array2d(dtype=float)
 ) -> float:
-    """Rate of a row at velocities qd, from its Jacobian before it is whitened."""
+    """Rate of a row at velocities qd, from its Jacobian before whitening."""
     rate = float(0.0)
     for side in range(2):
         if leaf[side] >= 0:
@@ -578,7 +581,7 @@ def fill_wrench(
     L: wp.array(dtype=float),
     B: wp.array2d(dtype=float),
 ) -> float:
-    """Jacobian of one side; returns the mobility that it would have if no product of vectors cancelled."""
+    """Jacobian of one side; returns its mobility if no product of vectors cancelled."""
     fill_chain(tree, kin, r, leaf, offset, wp.spatial_vector(torque + wp.cross(arm, force), force), B)
     total = float(0.0)
     push = wp.length(force)
@@ -608,7 +611,7 @@ def place_body_row(
     s: ConstraintSettings,
     rows: PairRowView,
 ) -> float:
-    """Jacobian and target velocity of a row between bodies; its largest thinkable mobility, 0 if idle."""
+    """Jacobian and target velocity of a row between bodies; returns a bound of its mobility, 0 if idle."""
     kind = rows.kind[r]
     c = rows.constraint[r]
     f = pair_frames(r, joint, loop, rows)
@@ -638,7 +641,7 @@ def place_body_row(
     leaf = wp.vec2i(leaf_of(tree, f.b1), leaf_of(tree, f.b0))
     rows.leaf[r] = leaf
     mobility = float(0.0)
-    # the row does not see bodies that no dof moves: their velocity goes into the target
+    # the row does not contain bodies that no dof moves: their velocities are part of the target
     prescribed = float(0.0)
     if leaf[0] >= 0:
         arm = m1.x - kin.origin[tree.body_tree[f.b1]]
@@ -758,8 +761,8 @@ def build_pair_rows(
                 total += rows.B[r, k] * rows.B[r, k]
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
-        # what hardly moves along the row, such as a stretched linkage, is not to be thrown about; a row that
-        # asks for nothing throws nothing, and what it holds would sag
+        # a mechanism that hardly moves along the row, such as a stretched linkage, must not be accelerated
+        # violently; a row without a target velocity does no such harm, and softness would let its load sag
         if rows.kind[r] <= PAIR_ROTATION and not has_loop_reference(rows.kind[r], rows.constraint[r], loop):
             demand = wp.min(wp.abs(rows.target_lower[r]) / SINGULAR_SPEED, 1.0)
             least = SINGULAR_SHARE * mobility * demand

@@ -1,8 +1,8 @@
-"""Forces behind the impulses of a step: of contacts, of constraints, and through joints.
+"""Forces that correspond to the impulses of a step: of contacts, of constraints, and through joints.
 
 The wrench through a joint is what the recursive Newton-Euler algorithm passes on from child to parent
-(Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 5.3) when the accelerations are those of the
-step and all impulses but the joint's own count as external. One thread per world adds them up in the order of
+(Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 5.3) if the accelerations are those of the step
+and all impulses except the joint's own count as external. One thread per world adds them up in the order of
 the rows, so that the sums are the same in every run.
 
 Stage: after a step, where forces are read
@@ -23,7 +23,7 @@ from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-READINGS = wp.constant(13)  # of contacts that are added up: normal force, friction, point, normal, count
+READINGS = wp.constant(13)  # sums over contacts: normal force, friction, point, normal, count
 
 
 @wp.func
@@ -59,11 +59,11 @@ def sum_contacts(
     side: wp.array2d(dtype=wp.uint8),
     sums: wp.array2d(dtype=float),
 ):
-    """One thread per world and pair of sets: what contacts do to shapes of the first set.
+    """One thread per world and pair of sets: add up the forces of contacts on shapes of the first set.
 
     `side[pair, shape]` adds up 1 for shapes of the first set and 2 for those of the second. A row of `sums`
-    has the readings of all pairs of a world: force along normals, friction, mean point and mean normal by
-    the sizes of the normal forces, all in world axes, and the number of contacts.
+    has the readings of all pairs of a world: force along normals, friction, mean point and mean normal, both
+    weighted by normal force, all in world axes, and the number of contacts.
     """
     i = first + wp.tid()
     pairs = side.shape[0]
@@ -185,7 +185,7 @@ def recover_accelerations(
     rate: float,
     qdd: wp.array(dtype=float),
 ):
-    """One thread per joint: (qd - old velocity) / h, with the old velocity read off the bodies."""
+    """One thread per joint: (qd - old velocity) / h, with the old velocity taken from the bodies."""
     j = first + wp.tid()
     begin = joint.qd_start[j]
     parent = joint.parent[j]

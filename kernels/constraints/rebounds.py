@@ -1,11 +1,12 @@
 """Motion along the normal through an impact within a step.
 
-Velocities of a leapfrog step belong to the middle of the intervals: a body that approaches at the stored
-velocity u under the pull g starts the step with the speed V = -u + g h/2. It meets the surface at the time
-tau, hits it at w = sqrt(V² + 2 g gap), leaves it at e w, and is y = e w (h - tau) - g (h - tau)²/2 above it
-at the end; the stored velocity is then e w - g (h - tau) + g h/2, while the position moves by y - gap. This
-is the exact motion under a constant pull, and so are its derivatives, whatever the step. Along the surface
-the body moves with its slip before the impact for tau, and with that after it for the rest of the step.
+In a leapfrog step, velocities belong to the midpoints of the intervals: a body that approaches with the
+stored velocity u under the acceleration g starts the step with the speed V = -u + g h/2. It reaches the
+surface at the time tau with the speed w = sqrt(V² + 2 g gap), leaves it with e w, and is y = e w (h - tau) -
+g (h - tau)²/2 above it at the end. The stored velocity is then e w - g (h - tau) + g h/2, while the position
+moves by y - gap. This motion and its derivatives are exact under a constant acceleration for any time step.
+Along the surface, the body moves with its slip before the impact until tau, and with that after the impact
+for the rest of the step.
 
 Stage: constraints, assembly of rows of contacts that bounce
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/contact_rows.py,
@@ -16,18 +17,18 @@ Writes: nothing, its functions return what they find
 
 import newtonsim.kernels.lazy_warp as wp
 
-# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+# the backward pass is compiled only when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# most bounces in one step; what would bounce more often rests
+# most bounces in one step; a body that would bounce more often rests
 MOST_BOUNCES = wp.constant(16)
-# restitution above which sums of its powers are expanded about 1
+# restitution above which sums of its powers are expanded in a series about 1
 ELASTIC = wp.constant(0.999)
 
 
 @wp.func
 def time_of_impact(gap: float, approach: float, pull: float, dt: float) -> wp.vec3:
-    """Speed w [m/s] and time tau [s] of the first impact in a step, and the pull [m/s²]; see the module.
+    """Speed w [m/s] and time tau [s] of the first impact in a step, and the acceleration g [m/s²].
 
     Args:
         gap: Distance at the start of the step [m].

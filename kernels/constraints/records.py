@@ -1,8 +1,8 @@
 """Contacts and closest points as rows of numbers in world axes, ready to be read by the host.
 
-A row holds the points on both surfaces, the normal and the distance; of contacts also the normal force
-and two friction forces with their directions. Both directions follow from the normal alone, so that they
-keep still while a contact lasts.
+A row holds the points on both surfaces, the normal and the distance; a row of a contact also holds the normal
+force and two friction forces with their directions. Both directions follow from the normal alone, so that
+they do not change while a contact lasts.
 
 Stage: after a step, where a PyBullet client reads contacts
 Called by: newtonsim/pybullet_compat/queries/contact_reading.py
@@ -29,23 +29,23 @@ FRICTION_2 = wp.constant(15)
 DIRECTION_2 = wp.constant(16)
 CONTACT_NUMBERS = wp.constant(19)
 
-# largest component along z of a normal whose first tangent is horizontal
+# largest z component of a normal whose first tangent is horizontal
 STEEP = wp.constant(0.70710678)
 
-# [m] what positions in single precision may be wrong by
+# [m] rounding error of positions in single precision
 ROUNDING = wp.constant(1.0e-6)
 
 
 @wp.struct
 class ReportView:
-    """What decides which contacts are reported, and which of both shapes comes first; S shapes."""
+    """Criteria for which contacts are reported and which of both shapes comes first; S shapes."""
 
     rank: wp.array(dtype=int)  # (S) the shape of lower rank comes first
     reach: wp.array(dtype=float)  # (S) [m] gap up to which the shape reports contacts without force
-    part: wp.array(dtype=int)  # (S) 1 for a shape of a compound: touches only what its own box meets
+    part: wp.array(dtype=int)  # (S) 1 for a shape of a compound, which touches only what overlaps its box
     box: wp.array(dtype=wp.transform)  # (S) middle and axes of that box in the frame of the body
     half: wp.array(dtype=wp.vec3)  # (S) [m] its half extents
-    round: wp.array(dtype=float)  # (S) [m] what the box about it in the world has in addition on each side
+    round: wp.array(dtype=float)  # (S) [m] margin of its bounding box in the world, on each side
     local: wp.array(dtype=int)  # (S) number of the shape within its world, -1 for shapes that report nothing
 
 
@@ -66,7 +66,7 @@ def put_vector(numbers: wp.array2d(dtype=wp.float64), row: int, column: int, v: 
 
 @wp.func
 def first_tangent(n: wp.vec3) -> wp.vec3:
-    """Unit vector perpendicular to n: horizontal beside steep surfaces, in the plane x = 0 on flat ones."""
+    """Unit vector perpendicular to n: horizontal for steep surfaces, in the plane x = 0 for flat ones."""
     t = wp.vec3(-n[1], n[0], 0.0)
     if wp.abs(n[2]) > STEEP:
         t = wp.vec3(0.0, -n[2], n[1])
@@ -75,13 +75,13 @@ def first_tangent(n: wp.vec3) -> wp.vec3:
 
 @wp.func
 def touching_point(shape: ShapeView, s: int, X: wp.array(dtype=wp.transform), local: wp.vec3) -> wp.vec3:
-    """World position of a point of the body of shape s when the shape was at X[s]."""
+    """World position of a point of the body of shape s, given the pose X[s] of the shape."""
     return wp.transform_point(X[s], wp.transform_point(wp.transform_inverse(shape.transform[s]), local))
 
 
 @wp.func
 def world_half(report: ReportView, s: int, X: wp.transform) -> wp.vec3:
-    """Half extents along the world axes of the box about the box of a shape, whose pose is X."""
+    """Half extents of the world-aligned box around the box of a shape with the pose X."""
     half = wp.vec3(report.round[s], report.round[s], report.round[s])
     for k in range(3):
         axis = wp.vec3()
@@ -94,7 +94,7 @@ def world_half(report: ReportView, s: int, X: wp.transform) -> wp.vec3:
 def boxes_meet(
     shape: ShapeView, report: ReportView, s0: int, s1: int, X: wp.array(dtype=wp.transform)
 ) -> bool:
-    """Whether the boxes about two shapes in the world overlap; X are the poses of the shapes."""
+    """Whether the world-aligned boxes of two shapes overlap; X are the poses of the shapes."""
     X0 = X[s0] * wp.transform_inverse(shape.transform[s0]) * report.box[s0]
     X1 = X[s1] * wp.transform_inverse(shape.transform[s1]) * report.box[s1]
     apart = wp.abs(wp.transform_get_translation(X0) - wp.transform_get_translation(X1))
@@ -106,7 +106,7 @@ def boxes_meet(
 def touch(
     shape: ShapeView, report: ReportView, s0: int, s1: int, X: wp.array(dtype=wp.transform), distance: float
 ) -> bool:
-    """Whether two shapes at a distance report a contact without force; X are the poses of the shapes."""
+    """Whether two separated shapes report a contact without force; X are the poses of the shapes."""
     kind = shape.kind[s0]
     if kind == shape.kind[s1] and (kind == GEO_BOX or kind == GEO_SPHERE):
         return distance <= ROUNDING

@@ -13,7 +13,7 @@ from newtonsim.kernels.constraints.pair_rows import PairRowView
 
 @wp.struct
 class ImpulseView:
-    """Impulses of a solution, and the velocities that belong to it in energy coordinates."""
+    """Impulses of a solution, and its velocities in energy coordinates."""
 
     dof: wp.array(dtype=float)  # (R)
     pair: wp.array(dtype=float)  # (P)
@@ -44,13 +44,13 @@ class WorldDofsView:
 
 @wp.struct
 class UnsolvedView:
-    """Steps that ended with a residual above what is promised, and what cannot be solved."""
+    """Steps that ended with a residual above the tolerance, and contacts that cannot be solved."""
 
     steps: wp.array(dtype=int)  # (W) their number
-    worst: wp.array(dtype=float)  # (W) largest residual of them [m/s or rad/s]
-    any: wp.array(dtype=int)  # (1) 1 once there was one; threads write nothing else there
-    wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a contact that was wedged in, plus 1, or zeros
-    wedged_now: wp.array(dtype=int)  # (W) 1 if an island of the present step has such a contact
-    wedged_run: wp.array(dtype=int)  # (W) steps in a row, up to the last one, with such an island
-    wedged_steps: wp.array(dtype=int)  # (W) most of them in a row
-    any_wedged: wp.array(dtype=int)  # (1) 1 once there were `apart.LONG_WEDGED` in a row in a world
+    worst: wp.array(dtype=float)  # (W) their largest residual [m/s or rad/s]
+    any: wp.array(dtype=int)  # (1) 1 after the first such step; threads write no other value
+    wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a wedged contact, plus 1, or zeros
+    wedged_now: wp.array(dtype=int)  # (W) 1 if an island has such a contact in the current step
+    wedged_run: wp.array(dtype=int)  # (W) consecutive steps with such an island, up to the last step
+    wedged_steps: wp.array(dtype=int)  # (W) largest number of consecutive ones
+    any_wedged: wp.array(dtype=int)  # (1) 1 after `apart.LONG_WEDGED` consecutive ones in a world

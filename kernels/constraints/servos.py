@@ -4,9 +4,9 @@ A servo is a bounded row of the constraint solve, see `constraints.dof_rows`. It
 
     v* = kp e / h + (1 - kd) v + kd v_d,
 
-with e the error of the position and v the velocity that the step would end with if no constraint acted. With
-kd = 1 and v_d = 0 the error shrinks by the factor 1 - kp in each step. A servo in mode SERVO_PD is a spring
-kp and damper kd instead, which act at the end of the step, within the same bound of force.
+where e is the position error and v is the velocity at the end of the step if no constraint acted. With kd = 1
+and v_d = 0 the error shrinks by the factor 1 - kp in each step. In mode SERVO_PD, a servo is instead a spring
+kp and a damper kd, evaluated at the end of the step, with the same force limit.
 
 Stage: forces at the start of a step; constraints, assembly of rows
 Called by: solvers/featherstone/stages.py, kernels/constraints/dof_rows.py
@@ -41,12 +41,12 @@ class ServoView:
     applied: wp.array(dtype=float)  # (D) [N m or N]
     ball: wp.array(dtype=int)  # (D) first coordinate of a ball joint, or -1
     component: wp.array(dtype=int)  # (D) number of the dof in its ball joint
-    period: float  # [s] time that the force acts in a step
+    period: float  # [s] time for which the force acts in a step
 
 
 @wp.struct
 class ServoRow:
-    """What a servo asks of its dof."""
+    """The row of a servo on its dof."""
 
     velocity: float  # target velocity
     softness: float  # CFM
@@ -77,7 +77,7 @@ def position_error(
     target_q: wp.array(dtype=float),
     q: wp.array(dtype=float),
 ) -> float:
-    """Target minus position of a dof; of ball joints the turn to the target, in the axes of the parent."""
+    """Target minus position of a dof; for ball joints, the rotation to the target, in the parent's axes."""
     error = float(0.0)
     if coord >= 0:
         error = target_q[coord] - q[coord]

@@ -1,9 +1,9 @@
 """Islands of trees that rest together, and their sleep.
 
 Trees that touch or are coupled form an island (Mirtich, "Impulse-based Dynamic Simulation of Rigid Body
-Systems", 1996, on contact groups). An island whose trees have all been slow for long enough falls asleep:
-its trees stand still, and pairs of shapes that cannot move are left out of the collision pass. It wakes as a
-whole when something that moves comes near, or when its inputs or coordinates change.
+Systems", 1996, on contact groups). An island whose trees have all been slow for long enough falls asleep: its
+trees stand still, and the collision pass skips pairs of shapes that cannot move. The whole island wakes when
+a moving body comes near, or when its inputs or coordinates change.
 
 Stage: first and last of a step with sleeping islands
 Called by: solvers/featherstone/sleep.py
@@ -29,17 +29,17 @@ class SleepView:
     tree: wp.array(dtype=int)  # (T) trees in the order of their worlds
     asleep: wp.array(dtype=int)  # (T)
     island: wp.array(dtype=int)  # (T) lowest tree of the island
-    rest_time: wp.array(dtype=float)  # (T) [s] since the tree was last fast
+    rest_time: wp.array(dtype=float)  # (T) [s] time since the tree was last fast
     wake: wp.array(dtype=int)  # (T) 1 if the tree's island has to wake before the next step
     wake_world: wp.array(dtype=int)  # (W) 1 if all islands of the world have to
-    seen_body_q: wp.array(dtype=wp.transform)  # (B) poses that the last step left
+    seen_body_q: wp.array(dtype=wp.transform)  # (B) poses at the end of the last step
     link_a: wp.array(dtype=int)  # (K) bodies that permanent constraints couple, -1 for the world
     link_b: wp.array(dtype=int)  # (K)
     link_start: wp.array(dtype=int)  # (W + 1) first coupling of each world
-    seen_q: wp.array(dtype=float)  # (C) coordinates that the last step left
+    seen_q: wp.array(dtype=float)  # (C) coordinates at the end of the last step
     seen_act: wp.array(dtype=float)  # (A) inputs of the last step
     seen_f: wp.array(dtype=float)  # (D)
-    seen_gravity: wp.array(dtype=wp.vec3)  # (W) that the last step of each world was made with
+    seen_gravity: wp.array(dtype=wp.vec3)  # (W) those of the last step of each world
 
 
 @wp.kernel
@@ -53,7 +53,7 @@ def notice_inputs(
     dof_tree: wp.array(dtype=int),
     sleep: SleepView,
 ):
-    """One thread per dof: wake sleeping trees whose velocity, inputs or gravity have changed."""
+    """One thread per dof: wake sleeping trees whose velocity, inputs or gravity changed."""
     d = first + wp.tid()
     a = tree.dof_axis[d]
     w = tree.dof_world[d]
@@ -71,7 +71,7 @@ def notice_inputs(
 def notice_coordinates(
     first: int, joint_q: wp.array(dtype=float), coord_tree: wp.array(dtype=int), sleep: SleepView
 ):
-    """One thread per coordinate: wake trees that were moved from outside."""
+    """One thread per coordinate: wake trees that the caller moved."""
     i = first + wp.tid()
     if joint_q[i] != sleep.seen_q[i]:
         sleep.wake[coord_tree[i]] = 1
@@ -79,14 +79,14 @@ def notice_coordinates(
 
 @wp.kernel
 def remember_coordinates(first: int, joint_q: wp.array(dtype=float), sleep: SleepView):
-    """One thread per coordinate: what `notice_coordinates` compares with in the next step."""
+    """One thread per coordinate: store what `notice_coordinates` compares with in the next step."""
     i = first + wp.tid()
     sleep.seen_q[i] = joint_q[i]
 
 
 @wp.kernel
 def remember_poses(first: int, body_q: wp.array(dtype=wp.transform), sleep: SleepView):
-    """One thread per body: what `notice_moved_bodies` compares with in the next step."""
+    """One thread per body: store what `notice_moved_bodies` compares with in the next step."""
     b = first + wp.tid()
     sleep.seen_body_q[b] = body_q[b]
 
@@ -108,7 +108,7 @@ def notice_moved_bodies(
     body_world: wp.array(dtype=int),
     sleep: SleepView,
 ):
-    """One thread per body: wake the world of a body without joints that was moved from outside.
+    """One thread per body: wake the world of a body without joints that the caller moved.
 
     Bodies of the global world wake all worlds.
     """
@@ -150,7 +150,7 @@ def wake_islands(first: int, gravity: wp.array(dtype=wp.vec3), sleep: SleepView)
 
 @wp.kernel
 def wake_worlds(first: int, mask: wp.array(dtype=bool), tree: TreeView, sleep: SleepView):
-    """One thread per tree: wake those of the masked worlds."""
+    """One thread per tree: wake the trees of the masked worlds."""
     t = first + wp.tid()
     if mask[tree.world[t]]:
         sleep.asleep[t] = 0
@@ -178,7 +178,7 @@ def hold_dofs(first: int, dof_tree: wp.array(dtype=int), sleep: SleepView, qd: w
 
 @wp.kernel
 def still_bodies(first: int, tree: TreeView, sleep: SleepView, body_qd: wp.array(dtype=wp.spatial_vector)):
-    """One thread per body: those of sleeping trees stand still."""
+    """One thread per body: bodies of sleeping trees stand still."""
     b = first + wp.tid()
     t = tree.body_tree[b]
     if t >= 0:
@@ -202,7 +202,7 @@ def mark_awake_shapes(first: int, shape: ShapeView, tree: TreeView, sleep: Sleep
 
 @wp.func
 def root_of(sleep: SleepView, t: int) -> int:
-    """Lowest tree that is known to be in the island of tree t."""
+    """Lowest tree known to be in the island of tree t."""
     r = t
     while sleep.island[r] != r:
         r = sleep.island[r]
@@ -265,7 +265,7 @@ def time_rest(
     dt: float,
     sleep: SleepView,
 ):
-    """One thread per tree: how long all of its bodies have been slow; each tree becomes its own island."""
+    """One thread per tree: time for which all of its bodies have been slow; each tree becomes an island."""
     t = first + wp.tid()
     if sleep.asleep[t] == 1:
         return
@@ -292,7 +292,7 @@ def settle_islands(
     after: float,
     sleep: SleepView,
 ):
-    """One thread per world: join what touches, put islands at rest to sleep, mark sleepers to be woken."""
+    """One thread per world: join trees that touch, put resting islands to sleep, mark those to be woken."""
     w = first + wp.tid()
     for c in range(contacts.world_start[w], contacts.world_start[w] + contacts.world_count[w]):
         join_bodies(tree, sleep, shape.body[contacts.shape0[c]], shape.body[contacts.shape1[c]])
@@ -300,7 +300,7 @@ def settle_islands(
         join_bodies(tree, sleep, sleep.link_a[k], sleep.link_b[k])
     start = sleep.world_start[w]
     end = sleep.world_start[w + 1]
-    # the least rest of an island is gathered at its root
+    # the shortest rest time in an island is gathered at its root
     for i in range(start, end):
         t = sleep.tree[i]
         if sleep.asleep[t] == 0:
@@ -314,7 +314,7 @@ def settle_islands(
             # the root has the lowest index and comes first, so it may be asleep by now
             if sleep.rest_time[r] > after:
                 sleep.asleep[t] = 1
-    # slow neighbours do not wake what they do not touch: two islands at rest would wake each other for ever
+    # slow bodies wake only islands that they touch; else two resting islands would wake each other forever
     for p in range(pairs.world_start[w], pairs.world_start[w] + pairs.world_count[w]):
         b0 = shape.body[pairs.shape0[p]]
         b1 = shape.body[pairs.shape1[p]]

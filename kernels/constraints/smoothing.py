@@ -1,24 +1,26 @@
 """Smooth laws of contacts and joint limits: springs, dampers, and friction that creeps.
 
-A rigid contact changes its answer within a tenth of a millimetre: it closes its gap, leaves the slop alone,
-and pushes out what is deeper. Softened over a width s, it has instead the impulse
+The response of a rigid contact changes within a tenth of a millimetre: it closes its gap, tolerates
+penetration up to the slop, and removes any deeper penetration. A contact that is softened over a width s has
+instead the impulse
 
     p = (d/s) max(0, r d - v) / c,    c = r s / (g h m)
 
 at a depth d and the normal velocity v at the end of a step h, with the rate r at which depths are removed: a
 spring and a damper that both grow with the depth (Hunt, Crossley, "Coefficient of restitution interpreted as
-damping in vibroimpact", 1975). A mass m sinks in by s under its weight at one g, and the force begins without
-a jump, at any velocity. Depths are means over the step at the velocity with which it starts, so that the
-moment of an impact within a step shows but little in what follows. Velocities r d are smoothly bounded.
+damping in vibroimpact", 1975). Under its weight at one g, a mass m sinks in by s. The force starts without a
+jump at any velocity. Depths are averaged over the step at its initial velocity, so that the time of an impact
+within a step has little influence on the result. Velocities r d are smoothly bounded.
 
-The limit of a joint has p = max(0, t(d) - v) / c with t(d) = r d²/s, and lets a gap close within the step,
-t(d) = -d/h for d > 0.
+A joint limit has p = max(0, t(d) - v) / c with t(d) = r d²/s, and lets a gap close within the step: t(d) =
+-d/h for d > 0.
 
-Coulomb's friction jumps where a slip changes its sign, and what several points of a face that sticks bear is
-not determined; the least turn of the face against the surface then decides. Softened, friction against a slip
-u is the share x (1 - x/4) of its bound with x = |u|/w, and all of it from x = 2 on: its slope has no jump,
-and what would stick creeps, at 0.59 w where it bears half of what it could. The width w is the velocity that
-covers s in a twentieth of a second, about as fast as depths are removed.
+Coulomb friction jumps where a slip changes its sign. At a face that sticks, the distribution of friction
+among several contacts is indeterminate, so that the slightest rotation of the face against the surface
+decides it. Softened friction against a slip u is the share x (1 - x/4) of its bound, with x = |u|/w, and the
+whole bound from x = 2 on. Its slope has no jump, and a contact that would stick creeps instead: at 0.59 w if
+it transmits half of its bound. The width w is the velocity that covers s in a twentieth of a second, which is
+about as fast as depths are removed.
 
 Stage: constraints, assembly of rows
 Called by: kernels/constraints/adjoint/, kernels/constraints/
@@ -30,11 +32,11 @@ import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# acceleration by which a width is the depth under weight [m/s²]
+# acceleration under which the static depth is one width [m/s²]
 ONE_G = wp.constant(9.81)
 # slip over which friction is softened, over the width [1/s]
 CREEP_RATE = wp.constant(20.0)
-# share of its stiffness and damping that a contact has at least
+# least share of its stiffness and damping that a contact keeps
 LEAST_SHARE = wp.constant(1.0e-6)
 
 
@@ -55,7 +57,7 @@ def smooth_speed(gap: float, width: float, rate: float, fastest: float, dt: floa
 
 @wp.struct
 class Touch:
-    """What a softened contact is in a step."""
+    """State of a softened contact in a step."""
 
     share: float  # mean of its depth, over the width
     speed: float  # velocity that it wants [m/s]
@@ -63,9 +65,9 @@ class Touch:
 
 @wp.func
 def smooth_touch(gap: float, approach: float, width: float, rate: float, fastest: float, dt: float) -> Touch:
-    """A softened contact with a gap and a relative velocity at the start of a step.
+    """Return the state of a softened contact, given its gap and relative velocity at the start of a step.
 
-    Depths are means over the step at that velocity, so that the moment of touch within it counts.
+    Depths are averaged over the step at that velocity, so that the time of touch within the step counts.
     """
     first = -gap
     last = first - dt * approach
@@ -89,7 +91,7 @@ def smooth_touch(gap: float, approach: float, width: float, rate: float, fastest
 
 @wp.func
 def smooth_softness(width: float, rate: float, fastest: float, weight: float, dt: float) -> float:
-    """c: velocity that a unit impulse lets pass, given the inverse weight of what is borne."""
+    """c: velocity by which a unit impulse yields, given the inverse weight of the load."""
     return recovery_speed(width, width, rate, fastest) / (ONE_G * dt) * weight
 
 
@@ -104,13 +106,13 @@ def friction_per_slip(speed: float, width: float) -> float:
 
 @wp.func
 def friction_slope(speed: float, width: float) -> float:
-    """How much that share grows with the speed [s/m]."""
+    """Slope of that share by the speed [s/m]."""
     return wp.max(0.0, 1.0 - 0.5 * speed / width) / width
 
 
 @wp.func
 def friction_matrix(slip: wp.vec2, width: float) -> wp.mat22:
-    """How much the friction against a slip grows with it, over its bound [s/m]."""
+    """Derivative of the friction by the slip that it opposes, over its bound [s/m]."""
     speed = wp.length(slip)
     along = friction_slope(speed, width)
     across = friction_per_slip(speed, width)
@@ -120,9 +122,9 @@ def friction_matrix(slip: wp.vec2, width: float) -> wp.mat22:
 
 @wp.func
 def relaxed_friction(t: float, bound: float, width: float, delassus: float) -> float:
-    """Friction of a bound that leaves the slip of its law, over the impulse t >= 0 that would leave none.
+    """Friction impulse whose slip agrees with the law, over the impulse t >= 0 that would leave no slip.
 
-    The slip is `delassus` times what the friction is short of t.
+    The slip is `delassus` times the difference between t and the friction.
     """
     creep = width / delassus
     share = bound / wp.max(t, 1.0e-30)

@@ -1,10 +1,10 @@
 """Solve of all constraint rows of a world, island by island: sweeps, then Newton's method.
 
 An island starts from the impulses of the last step, unless these would add energy to it. A few sweeps of
-projected Gauss-Seidel solve most islands. Where they do not, Newton's method solves the rows with laws around
-the impulses that they found (`laws`, `newton`), in rounds that move the centre of the laws to the last
-solution: near rest a few rounds with one factor leave what is rigid contact but for rounding; in motion the
-first one is enough.
+projected Gauss-Seidel solve most islands. For the others, Newton's method solves the rows with regularised
+laws, centred at the impulses that the sweeps found (`laws`, `newton`). Each round moves the centre of the
+laws to the last solution: near rest, a few rounds with one factorization yield rigid contact up to rounding;
+in motion, the first round is enough.
 
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/sweep_stage.py
@@ -47,43 +47,43 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# sweeps after which Newton's method takes over if the rate at which they converge does not promise enough
+# sweeps after which Newton's method takes over if they converge too slowly
 FEWEST = wp.constant(10)
-# sweeps at first in which contacts are soft about the impulses that they start from, by this share of their
-# weight: what is new of a load spreads over all that may bear it, while the first contact would take it all
+# initial sweeps in which contacts are softened about their starting impulses, by this share of their weight:
+# a new load spreads over all contacts that can bear it, instead of going to the first one
 SOFT_SWEEPS = wp.constant(4)
 SOFT_SHARE = wp.constant(0.5)
-# change of a velocity in the first sweep that is not worth being spread [m/s or rad/s]
+# change of a velocity in the first sweep below which loads are not spread [m/s or rad/s]
 SMALL_CHANGE = wp.constant(5.0e-5)
-# residual of Newton's method [m/s or rad/s]: the largest, over that of the last sweep, and the smallest
+# residual of Newton's method: the largest, over that of the last sweep, and the smallest [m/s or rad/s]
 TOLERANCE = wp.constant(5.0e-5)
 RELATIVE = wp.constant(1.0e-3)
 FINEST = wp.constant(2.0e-6)
-# speed [m/s] that the regularisation of a contact lets pass under its load, and that share of what the first
-# sweep changes: that is nothing where a load is borne as in the last step, and much in an impact
+# velocity error [m/s] that the regularisation of a contact allows under its load, and this error as a share
+# of what the first sweep changes: none where a load is as in the last step, much in an impact
 PASSING = wp.constant(3.0e-4)
 PASSING_SHARE = wp.constant(0.2)
 MOST_PASSING = wp.constant(0.2)
-# residual [m/s or rad/s] above which a step counts as unsolved, unless single precision allows no better
+# residual [m/s or rad/s] above which a step counts as unsolved, unless single precision is the limit
 PROMISED = wp.constant(1.0e-4)
 # residual above which a round is undone
 FAILED = wp.constant(1.0e-3)
-# relative rounding of the velocities that impulses add up to
+# relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
-# velocity [m/s or rad/s] that the regularisation may let pass beyond what is allowed when the rounds of
-# Newton's method end; most of them; and the least share by which a round should reduce what passes
+# velocity error [m/s or rad/s] of the regularisation beyond what is allowed at which the rounds of Newton's
+# method end; most rounds; and the factor by which a round should at least reduce the error
 SETTLED = wp.constant(2.0e-5)
 ROUNDS = wp.constant(20)
 PROGRESS = wp.constant(0.7)
-# tolerance of sweeps [m/s or rad/s] for which these are meant, and the least share of them that is asked for
+# tolerance of sweeps [m/s or rad/s] for which these are meant, and their least share that is required
 USUAL_TOLERANCE = wp.constant(1.0e-5)
 LEAST_FINE = wp.constant(0.05)
-# share of the regularisation that is left for the next round of a cheap island
+# share of the regularisation that remains for the next round of a cheap island
 STIFFER = wp.constant(0.1)
-# matrices that cost less than so much, in the units of `SolveOptions.cost`, make an island cheap enough for
-# many rounds, and where loose bodies move; Newton steps in one round beyond which something moves and it is
-# the last, of such islands and of others; factorizations in a later round, in all beyond which no round
-# begins, and in all
+# cost of a matrix, in the units of `SolveOptions.cost`, below which an island has many rounds, also where
+# loose bodies move; Newton steps in one round, for such islands and for others, above which an island counts
+# as moving and the round is the last; factorizations in a later round, in total before a new round, and in
+# total
 CHEAP = wp.constant(1.0e5)
 CHEAP_IN_MOTION = wp.constant(5.0e3)
 CALM_IF_CHEAP = wp.constant(14)
@@ -95,33 +95,33 @@ TOO_MANY = wp.constant(14)
 
 @wp.struct
 class SolveOptions:
-    """What a user can choose about the solve."""
+    """Options of the solve."""
 
-    sweeps: int  # most sweeps where Newton's method would cost too much
+    sweeps: int  # most sweeps if Newton's method would cost too much
     factorizations: int  # most factorizations of an island
     cost: float  # largest Σ dofs · length² of its panels
     tolerance: float  # largest change of a velocity in the last sweep [m/s or rad/s]
     pyramidal: int  # 1: friction is bounded by pyramids
-    keep: int  # 1: the impulses that remove penetrations are wanted, too
+    keep: int  # 1: the impulses that remove penetrations are requested as well
 
 
 @wp.struct
 class SolveReport:
-    """How the solve of an island went."""
+    """Report on the solve of an island."""
 
     sweeps: int
     factorizations: int
     residual: float  # [m/s or rad/s]
-    passed: float  # by how much the regularisation lets rows miss their targets [m/s or rad/s]
+    passed: float  # velocity error of rows due to the regularisation [m/s or rad/s]
     tolerance: float  # of Newton's method [m/s or rad/s]
     at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
-    passing: float  # velocity that the regularisation lets pass under load [m/s]
-    unsolved: int  # 1 if it ended above what is promised
-    laid_out: int  # 1 if its matrix is, -1 if that would cost too much
+    passing: float  # velocity error that the regularisation allows under load [m/s]
+    unsolved: int  # 1 if it ended above the tolerance
+    laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much
     cost: float  # of its matrix
-    thorough: int  # 1 if it is to have as many rounds as it takes
-    factorized: int  # 1 if its matrix is factorized for the present laws
-    hopeless: int  # 1 if Newton's method has to go on
+    thorough: int  # 1 if the number of rounds is not limited
+    factorized: int  # 1 if its matrix is factorized for the current laws
+    hopeless: int  # 1 if Newton's method has to continue
     change: float  # of a velocity in the last sweep [m/s or rad/s]
 
 
@@ -153,9 +153,9 @@ def solve_by_newton(
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
 ) -> SolveReport:
-    """Rounds of Newton's method from the present impulses; the matrix is laid out.
+    """Rounds of Newton's method from the current impulses; the matrix is laid out.
 
-    A round that is stopped short of the solution is undone; if it is the first, the island is swept once.
+    A round that stops short of the solution is undone; if it is the first, the island is swept once.
     """
     pyramidal = s.pyramidal == 1
     report = start
@@ -167,7 +167,7 @@ def solve_by_newton(
     if report.thorough == 1:
         calm = int(CALM_IF_CHEAP)
         factor = float(STIFFER)
-    # who wants finer sweeps wants less to pass, too
+    # a finer tolerance of sweeps also means a smaller error of the regularisation
     fine = wp.clamp(s.tolerance / USUAL_TOLERANCE, LEAST_FINE, 1.0)
     allowed = factor * fine
     rounds = int(0)
@@ -204,7 +204,7 @@ def solve_by_newton(
             report.factorizations = used + found.factorizations
             report.factorized = 0
             if rounds == 0:
-                # what a sweep still changes tells how far the impulses are from the targets
+                # the change in a sweep shows how far the impulses are from the targets
                 report.residual = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, z)
                 report.unsolved = 1
             return report
@@ -259,7 +259,7 @@ def solve_by_sweeps(
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
 ) -> SolveReport:
-    """Sweep the rows of an island from the present impulses, until they are solved or sweeps are hopeless."""
+    """Sweep the rows of an island from the current impulses, until they are solved or converge too slowly."""
     pyramidal = s.pyramidal == 1
     report = SolveReport()
     set_centres(team, rows, islands, k, laws)
@@ -285,12 +285,12 @@ def solve_by_sweeps(
         uneven = sweeps == SOFT_SWEEPS and report.at_start > SMALL_CHANGE
         solved = change <= s.tolerance and not shared
         if solved:
-            # what is solved may yet bear its load unevenly
+            # a solved island may still share its load unevenly
             shared = True
             uneven = uneven or is_articulated(tree, islands, k)
         uneven = uneven and sweeps < s.sweeps
         if uneven and even_out(team, tree, rows, contacts, islands, k, depth, solved, laws, z):
-            # it has to be swept again, and this is no change of a sweep that tells how they converge
+            # it has to be swept again, and this change does not show how sweeps converge
             change = float(s.tolerance + 1.0)
         elif sweeps >= FEWEST and s.cost > 0.0 and report.laid_out == 0:
             rate = wp.sqrt(change / earlier)
@@ -327,7 +327,7 @@ def go_on_by_newton(
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
 ) -> SolveReport:
-    """Solve the rows of an island of which sweeps were hopeless."""
+    """Solve the rows of an island for which sweeps converge too slowly."""
     report = swept
     report.unsolved = 0
     set_centres(team, rows, islands, k, laws)
@@ -359,7 +359,7 @@ def solve_island(
     sys: wp.ref[BlockSystemView],
     z: wp.array(dtype=float),
 ) -> SolveReport:
-    """Solve the rows of an island from the present impulses; `warm` if these are of the last step."""
+    """Solve the rows of an island from the current impulses; `warm` if these are those of the last step."""
     report = solve_by_sweeps(team, tree, rows, contacts, islands, k, w, depth, s, warm, z_free, laws, sys, z)
     if report.hopeless == 1:
         report = go_on_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
@@ -388,9 +388,9 @@ def any_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView],
 
 @wp.func
 def shift_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, sign: float):
-    """Let contacts want the velocity of the positions (sign 1), or again that at the end (-1).
+    """Set targets of contacts to the velocity that moves the positions (sign 1), or to that at the end (-1).
 
-    Positions move with impacts within the step, and out of penetrations.
+    The positions follow impacts within the step, and leave penetrations.
     """
     c0 = contacts.world_start[w]
     for c in range(c0 + team.lane, c0 + contacts.world_count[w], lanes(team)):
@@ -417,7 +417,7 @@ def begin_world(
     moving: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ) -> bool:
-    """Propagate impacts through a world and find its islands; returns True if one changes within the step."""
+    """Propagate impacts through a world and find its islands; returns True if one changes in the step."""
     w = team.index
     if team.lane == 0:
         if any_rebound(rows.contact, contacts, w):
@@ -447,7 +447,7 @@ def begin_island(
 ) -> SolveReport:
     """Sweep an island from the impulses of the last step, if it has rows."""
     report = SolveReport()
-    # without impulses; positions move with it, too, where nothing acts
+    # without impulses; it also moves the positions where no row acts
     copy_island(team, islands, k, z, z_moving)
     if has_rows(islands, k):
         apply_impulses(team, tree, rows, islands, k, depth, z)
@@ -479,7 +479,7 @@ def end_island(
     z_moving: wp.array(dtype=float),
     unsolved: wp.ref[UnsolvedView],
 ) -> int:
-    """Find how the positions of a solved island move, and where the next step starts; returns its state."""
+    """Find how the positions of a solved island move, and where its next step starts; returns its state."""
     pyramidal = s.pyramidal == 1
     keep = s.keep == 1
     w = team.index
@@ -503,7 +503,7 @@ def end_island(
 
 @wp.func
 def state_at_start(has_impact: bool) -> int:
-    """State of a world in which nothing has acted yet."""
+    """State of a world in which no row has acted yet."""
     state = int(NOTHING_ACTED)
     if has_impact:
         state = TIMED
@@ -520,7 +520,7 @@ def write_report(
     passed: wp.array(dtype=float),
     unsolved: wp.ref[UnsolvedView],
 ):
-    """Report how the solve of a world went."""
+    """Write the report on the solve of a world."""
     iterations[w] = total.sweeps
     factorizations[w] = total.factorizations
     residual[w] = total.residual
@@ -563,16 +563,16 @@ def solve_rows(
 ):
     """One team per world: impulses of all its rows, z after them, and the z that moves the positions.
 
-    Both differ where penetration is removed: what pushes single bodies apart moves them, but leaves them no
-    velocity (as in Catto, "Solver2D", 2024, and the split impulses of Bullet). Else penetrations would become
-    energy. Soft contacts keep it: it is the force of their springs. So do articulated bodies, whose momentum
-    depends on the pose: coordinates that move at another rate than their velocities would change it. Both
-    differ, too, where something rebounds within the step: the positions of the world then move with the mean
-    of the velocities before and after the impact, see `rebounds`. The first solution, which `moving` keeps
-    then, is that for the positions.
+    The two z differ where penetration is removed: impulses that push single bodies apart move them, but add
+    no velocity (as in Catto, "Solver2D", 2024, and the split impulses of Bullet); otherwise penetrations
+    would turn into energy. Soft contacts do add velocity, since it is due to the force of their springs. So
+    do articulated bodies, whose momentum depends on the pose and would change if coordinates moved at another
+    rate than their velocities. The two also differ where a body rebounds within the step: the positions of
+    the world then move with the mean of the velocities before and after the impact, see `rebounds`. In that
+    case the first solution, which `moving` keeps, is that for the positions.
 
-    If `begun` is 1, `sweep_rows` has swept all islands and solved those in which sweeps were enough; what is
-    left is worked on. `reports` by island and `totals` by world are what it has found.
+    If `begun` is 1, `sweep_rows` has swept all islands and solved those for which sweeps were enough, and
+    this kernel solves the others. `reports` by island and `totals` by world hold its results.
     """
     team = own_team(teams, wp.tid())
     w = team.index
@@ -626,7 +626,7 @@ def solve_rows(
             )
         if report.hopeless == 1:
             if begun == 1:
-                # its world has room for one layout, and may have been laid out for another island since
+                # its world has room for one layout, which may now be that of another island
                 lay_out_rows(team, tree[0], rows[0], islands[0], k, w, sys[0])
             report = go_on_by_newton(
                 team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0], z

@@ -1,4 +1,4 @@
-"""What a step does with the solution of its rows: impulses are kept, velocities accepted, trees moved.
+"""The end of a step after its rows are solved: store impulses, accept velocities, move trees.
 
 Stage: last of a step, after the constraints
 Called by: solvers/featherstone/constraints.py
@@ -26,9 +26,9 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 def remember_impulses(
     teams: Teams, contacts: ContactView, start: wp.array(dtype=wp.vec3), servo: ServoView, rows: RowsView
 ):
-    """One team per world: keep the impulses that the next step starts from; `start` has those of contacts.
+    """One team per world: store the impulses that the next step starts from; `start` has those of contacts.
 
-    Rows between bodies have fixed places and keep theirs.
+    Rows between bodies have fixed places and keep their impulses there.
     """
     team = own_team(teams, wp.tid())
     w = team.index
@@ -64,7 +64,7 @@ def advance_trees(
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
-    """One team per tree: velocities after the constraints, and coordinates and bodies where they lead to."""
+    """One team per tree: velocities after the constraints, and the resulting coordinates and body poses."""
     team = own_team(teams, wp.tid())
     t = team.index
     accept_tree(team, tree, levels, L, z, z_moving, v_free, world_state, qd, moving_qd, marks)

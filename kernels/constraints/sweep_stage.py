@@ -1,8 +1,9 @@
 """Sweeps over the constraint rows of all worlds, before Newton's method goes on in those that need it.
 
-On a GPU, worlds that sweeps solve would wait for the few that Newton's method takes a hundred times as long
-for: a launch ends with its slowest world, and a multiprocessor that fetches the code of both does neither
-well. So there a kernel of its own sweeps, and `solve.solve_rows` goes on with what is left.
+On a GPU, a launch ends with its slowest world, so that worlds solved by sweeps would wait for the few on
+which Newton's method spends a hundred times as long. A kernel with the code of both would also use the
+instruction cache poorly. A separate kernel therefore sweeps, and `solve.solve_rows` continues with the
+unsolved islands.
 
 Stage: constraints, first part of the solve on a GPU
 Called by: solvers/featherstone/constraints.py
@@ -63,7 +64,7 @@ def sweep_rows(
     passed: wp.array(dtype=float),
     unsolved: wp.array(dtype=UnsolvedView),
 ):
-    """One team per world: what `solve.solve_rows` does, without islands that sweeps do not solve."""
+    """One team per world: as `solve.solve_rows`, except for the islands that sweeps do not solve."""
     team = own_team(teams, wp.tid())
     w = team.index
     has_impact = begin_world(

@@ -1,4 +1,4 @@
-"""Sweeps over the rows of an island, and what they start from; sweeps over rows between bodies alone.
+"""Sweeps over the rows of an island, and their starting impulses; sweeps over rows between bodies alone.
 
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/apart.py, kernels/constraints/solve.py
@@ -59,7 +59,7 @@ def apply_impulses(
 
 @wp.func(inline=False)
 def work_of(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
-    """Work of the impulses of an island at the velocities that they want [J]."""
+    """Work of the impulses of an island at their target velocities [J]."""
     work = float(0.0)
     pairs = islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
@@ -125,11 +125,11 @@ def start_anew(
     laws: wp.ref[LawView],
     z: wp.array(dtype=float),
 ) -> bool:
-    """Forget the impulses of the last step if they are worse than none, even after a sweep.
+    """Discard the impulses of the last step if they are worse than none, even after a sweep.
 
-    Impulses p that solve the rows minimise |z|² / 2 - pᵀt over all that their bounds allow, so that they
-    leave no more energy than there was without them and what they do at the velocities t that their rows
-    want. Those of a step that was another, before a load was taken away, may leave much more.
+    Impulses p that solve the rows minimise |z|² / 2 - pᵀt within their bounds. The energy is therefore at
+    most that without impulses plus their work at the target velocities t. The impulses of a different step,
+    such as before a load was removed, may lead to much more energy.
     """
     before = island_energy(team, islands, k, z_free)
     worse = island_energy(team, islands, k, z) > before + work_of(team, rows, islands, k)
@@ -156,7 +156,7 @@ def sweep_island(
 ) -> float:
     """Update every row of an island once; returns the largest velocity change.
 
-    Contacts are softened about the centres by a `share` of their weight, see `solve.SOFT_SWEEPS`.
+    Contacts are softened about the centres by the `share` of their weight, see `solve.SOFT_SWEEPS`.
     """
     change = float(0.0)
     pairs = islands.pairs[k]

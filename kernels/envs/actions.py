@@ -1,4 +1,4 @@
-"""From actions to controls.
+"""Conversion of actions to controls.
 
 Stage: environment, first of a step, actions
 Called by: newtonsim/envs/task.py, kernels/envs/free.py

@@ -27,7 +27,7 @@ TARGET_Y = wp.constant(5)
 
 @wp.kernel
 def observe_pendulum(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: position, sines and cosines of the angles, velocities cut off at ±10."""
+    """One thread per world: position, sines and cosines of the angles, velocities clamped to ±10."""
     w = first + wp.tid()
     if not mask[w]:
         return
@@ -42,7 +42,7 @@ def observe_pendulum(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.kernel
 def score_pendulum(first: int, env: EnvView):
-    """One thread per world: bonus while the tip is above 1 m, less its distance from the top and turning."""
+    """One thread per world: bonus while the tip is above 1 m, minus its distance from the top and turning."""
     w = first + wp.tid()
     tip = wp.transform_point(env.body_q[(w + 1) * env.bodies - 1], wp.vec3(0.0, 0.0, env.numbers[TIP]))
     v1 = env.joint_qd[w * env.dofs + 1]
@@ -71,7 +71,7 @@ def spawn_pendulum(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.func
 def tip_to_target(env: EnvView, w: int) -> wp.vec3:
-    """Tip of the reacher less its target; the second link is body 1, the target the last coordinates."""
+    """Tip of the reacher minus its target; the second link is body 1, the target the last coordinates."""
     tip = wp.transform_point(env.body_q[w * env.bodies + 1], wp.vec3(env.numbers[TIP_X], 0.0, 0.0))
     x = env.joint_q[w * env.coords + 2] + env.numbers[TARGET_X]
     y = env.joint_q[w * env.coords + 3] + env.numbers[TARGET_Y]
@@ -96,7 +96,7 @@ def observe_reacher(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.kernel
 def score_reacher(first: int, env: EnvView):
-    """One thread per world: less the distance and the squared actions; never over."""
+    """One thread per world: minus the distance and the squared actions; never over."""
     w = first + wp.tid()
     effort = env.actions[w, 0] * env.actions[w, 0] + env.actions[w, 1] * env.actions[w, 1]
     distance = wp.length(tip_to_target(env, w))

@@ -1,4 +1,4 @@
-"""Fields of a model that are drawn anew: for each world at the start, for each episode, or now and then.
+"""Random values of a model's fields, drawn for each world at the start, for each episode, or at intervals.
 
 Stage: environment, starts and pushes
 Called by: newtonsim/envs/draws.py
@@ -14,11 +14,11 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 UNIFORM = wp.constant(0)
 LOG_UNIFORM = wp.constant(1)
 NORMAL = wp.constant(2)
-# how a number changes the value at first
+# how a number modifies the initial value
 SCALE = wp.constant(0)
 ADD = wp.constant(1)
 SET = wp.constant(2)
-# what has a number of its own
+# elements with their own random number
 EACH_NUMBER = wp.constant(0)
 EACH_ELEMENT = wp.constant(1)
 EACH_WORLD = wp.constant(2)
@@ -33,19 +33,19 @@ CUT = wp.constant(3.0)
 
 @wp.struct
 class DrawView:
-    """What is drawn for a field: N entries of K numbers in each of W worlds."""
+    """Random values of a field: N entries of K numbers in each of W worlds."""
 
     index: wp.array2d(dtype=int)  # (W, N) entries of the array
     low: wp.array(dtype=float)  # (K) least number, or mean
     high: wp.array(dtype=float)  # (K) greatest number, or standard deviation
-    nominal: wp.array(dtype=float)  # (W N K) values at first
+    nominal: wp.array(dtype=float)  # (W N K) initial values
     target: wp.array(dtype=float)  # the array, number by number
     distribution: int
     how: int
     each: int
     when: int
     every: int  # steps of the environment between two draws at intervals
-    stream: int  # of the random numbers, unlike those of other draws
+    stream: int  # stream of the random numbers, unlike those of other draws
 
 
 @wp.func
@@ -74,7 +74,7 @@ def state_of(start: int, each: int, element: int, component: int, width: int) ->
 
 @wp.func
 def changed(how: int, nominal: float, number: float) -> float:
-    """What becomes of a value."""
+    """The modified value."""
     value = number
     if how == SCALE:
         value = nominal * number
@@ -85,14 +85,14 @@ def changed(how: int, nominal: float, number: float) -> float:
 
 @wp.kernel
 def mark_due(first: int, env: EnvView, every: int, due: wp.array(dtype=bool)):
-    """One thread per world: whether something is drawn before this step of the episode."""
+    """One thread per world: whether a value is drawn before this step of the episode."""
     w = first + wp.tid()
     due[w] = env.length[w] > 0 and env.length[w] % every == 0
 
 
 @wp.func
 def is_due(env: EnvView, w: int, mask: wp.array(dtype=bool), draw: DrawView) -> bool:
-    """Whether a draw is made for a world; what belongs to the start in the first episode only."""
+    """Whether a draw is made for a world; draws for the start are made in the first episode only."""
     return mask[w] and (draw.when != AT_START or env.episode[w] == 0)
 
 
@@ -107,10 +107,10 @@ def start_of(env: EnvView, w: int, draw: DrawView) -> int:
 def draw_present(
     first: int, env: EnvView, mask: wp.array(dtype=bool), draw: DrawView, present: wp.array(dtype=int)
 ):
-    """One thread per world: which of its N trees are there, of those masked.
+    """One thread per world: choose which of its N trees are present, in masked worlds.
 
-    All numbers of them from `low` to `high` are as likely as each other, and so are all sets of a number:
-    Algorithm S of Knuth, The Art of Computer Programming, vol. 2, 3.4.2.
+    All numbers of present trees from `low` to `high` are equally likely, and so are all sets of the same
+    size: Algorithm S of Knuth, The Art of Computer Programming, vol. 2, 3.4.2.
     """
     w = first + wp.tid()
     if not is_due(env, w, mask, draw):

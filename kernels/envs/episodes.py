@@ -1,4 +1,4 @@
-"""Begin and end of episodes: time limits, statistics, worlds that are to start anew.
+"""Start and end of episodes: time limits, statistics, restarts of worlds.
 
 Stage: environment, last of a step, episodes
 Called by: newtonsim/envs/batched.py
@@ -24,7 +24,7 @@ class EpisodeView:
     ended: wp.array(dtype=bool)  # the last step was the last of an episode
     fresh: wp.array(dtype=bool)  # starts a new episode within this step
     waiting: wp.array(dtype=bool)  # starts a new episode within the next step
-    broken: wp.array(dtype=bool)  # was found to hold numbers that are none in the last step
+    broken: wp.array(dtype=bool)  # was found to be non-finite in the last step
     nonfinite: wp.array(dtype=bool)  # the solver's marks; empty if it has none
     failures: wp.array(dtype=int)  # episodes that ended as a NaN
     episode_return: wp.array(dtype=float)  # of the episode so far
@@ -35,12 +35,13 @@ class EpisodeView:
 
 @wp.kernel
 def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mode: int):
-    """One thread per world: count the step, end the episode if it is over, say whether to start anew.
+    """One thread per world: count the step, end the episode if it is over, and mark it for a restart.
 
-    A broken world is terminated with reward 0; its observation is zeros, for a product of zero and NaN would
-    spoil a learner. `limit` is the most steps of an episode, 0 for none.
+    A broken world is terminated with reward 0; its observation becomes zeros, since a product of zero and NaN
+    would spoil a learner. `limit` is the most steps of an episode, 0 for none.
 
-    On the CPU a function gets structs as copies, which would take longer than the rest: there are none here.
+    On the CPU, functions receive copies of structs, which would take longer than the rest; none are passed
+    here.
     """
     w = first + wp.tid()
     if episodes.waiting[w]:
@@ -62,7 +63,7 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
     if episodes.nonfinite.shape[0] > 0:
         broken = broken or episodes.nonfinite[w]
         if mode != RESET_DISABLED:
-            # the environment tells of it and starts the world anew: nobody else has to be warned
+            # the environment reports it and restarts the world, so that no other warning is needed
             episodes.nonfinite[w] = False
     if broken:
         reward = 0.0
@@ -116,7 +117,7 @@ def begin_episodes(first: int, env: EnvView, episodes: EpisodeView, mask: wp.arr
 
 @wp.kernel
 def clear_results(first: int, env: EnvView, episodes: EpisodeView, mask: wp.array(dtype=bool)):
-    """One thread per world: what a call of reset leaves of the masked ones' last step."""
+    """One thread per world: clear the results of the last step of masked worlds after a reset."""
     w = first + wp.tid()
     if mask[w]:
         env.reward[w] = 0.0

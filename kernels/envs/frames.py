@@ -1,7 +1,7 @@
-"""Pictures as observations: the last few of each world, one over the other.
+"""Pictures as observations: stacks of the last pictures of each world.
 
 Mnih et al. ("Human-level control through deep reinforcement learning", Nature, 2015) observe the luminance of
-the last four pictures, from which velocities can be told.
+the last four pictures, which contain velocities.
 
 Stage: environment, observations from cameras
 Called by: newtonsim/envs/frames.py
@@ -62,9 +62,9 @@ def push_frames(
     ended: wp.array(dtype=bool),
     broken: wp.array(dtype=bool),
 ):
-    """One thread per `run` pixels of a line: the newest frame takes the place of the oldest.
+    """One thread per `run` pixels of a line: the newest frame replaces the oldest one.
 
-    Where an episode has ended, keep its last stack, which is zeros in a broken world.
+    Where an episode ended, store its last stack, which is zeros in a broken world.
     """
     start = (first + wp.tid()) * run
     w = start // (frames.height * frames.width)

@@ -1,4 +1,4 @@
-"""Poses of bodies as another body sees them.
+"""Poses of bodies relative to another body.
 
 Stage: environment, sensors
 Called by: newtonsim/envs/frame_sensors.py
@@ -14,11 +14,11 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class FramesView:
-    """Frames of N bodies, seen from one more."""
+    """Frames of N bodies relative to another one."""
 
-    source: int  # body that sees, counted from the first of its world; -1 for the world
+    source: int  # reference body, counted from the first of its world; -1 for the world
     pose: wp.transform  # of the frame in that body's frame
-    target: wp.array(dtype=int)  # (N) bodies that are seen
+    target: wp.array(dtype=int)  # (N) observed bodies
     offset: wp.array(dtype=wp.transform)  # (N) frames in theirs
     column: int  # first of the readings
 

@@ -1,7 +1,7 @@
 """Robots with a free base that run forward: ant, humanoid.
 
 Body 0 of a world is the torso, on a free joint; all further coordinates are angles. Memory: x before the
-step, of the torso or of the centre of mass. The centre of mass, without more, is that of the whole robot.
+step, of the torso or of the centre of mass. "The centre of mass" means that of the whole robot.
 
 Stage: environment, starts, actions, observations, rewards
 Called by: newtonsim/envs/tasks/free.py
@@ -54,7 +54,7 @@ def com_of_robot(env: EnvView, w: int) -> wp.vec3:
 
 @wp.func
 def wrench_about(env: EnvView, b: int, about: wp.vec3) -> wp.spatial_vector:
-    """External wrench on a body about a point, (τ, f), cut off."""
+    """External wrench on a body about a point, (τ, f), clamped."""
     force = wp.spatial_bottom(env.body_wrench[b])
     torque = wp.spatial_top(env.body_wrench[b]) + wp.cross(com_of_body(env, b) - about, force)
     clip = env.numbers[WRENCH_CLIP]
@@ -104,7 +104,7 @@ def observe_inertia(env: EnvView, w: int, b: int, about: wp.vec3, at: int):
 
 @wp.func
 def observe_velocity(env: EnvView, w: int, b: int, about: wp.vec3, at: int):
-    """Angular velocity of a body, and velocity of its point that is at `about` now."""
+    """Angular velocity of a body, and velocity of its point that is currently at `about`."""
     spin = wp.spatial_top(env.body_qd[b])
     velocity = wp.spatial_bottom(env.body_qd[b]) + wp.cross(spin, about - com_of_body(env, b))
     for i in range(3):
@@ -114,7 +114,7 @@ def observe_velocity(env: EnvView, w: int, b: int, about: wp.vec3, at: int):
 
 @wp.kernel
 def observe_walker(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: torso, angles, velocities, then what is asked for of each body and motor."""
+    """One thread per world: torso, angles, velocities, then selected quantities of each body and motor."""
     w = first + wp.tid()
     if not mask[w]:
         return
@@ -147,7 +147,7 @@ def observe_walker(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.kernel
 def drive_and_note(first: int, env: EnvView):
-    """One thread per world: drive the motors, and remember where the robot is."""
+    """One thread per world: drive the motors, and store the position of the robot."""
     w = first + wp.tid()
     drive(env, w)
     env.memory[w, 0] = forward_position(env, w)
@@ -165,7 +165,7 @@ def forward_position(env: EnvView, w: int) -> float:
 
 @wp.func
 def contact_cost(env: EnvView, w: int) -> float:
-    """Squares of all external wrenches, weighted and cut off."""
+    """Weighted and clamped squares of all external wrenches."""
     com = com_of_robot(env, w)
     total = float(0.0)
     for k in range(env.bodies):
@@ -176,7 +176,7 @@ def contact_cost(env: EnvView, w: int) -> float:
 
 @wp.kernel
 def score_walker(first: int, env: EnvView):
-    """One thread per world: speed along x and a bonus for health, less squares of actions and of contacts."""
+    """One thread per world: speed along x and a bonus for health, minus squares of actions and contacts."""
     w = first + wp.tid()
     forward = (forward_position(env, w) - env.memory[w, 0]) / env.control_dt
     effort = float(0.0)
@@ -193,7 +193,7 @@ def score_walker(first: int, env: EnvView):
 
 @wp.kernel
 def spawn_walker(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: noise on all coordinates and velocities; the quaternion is made a unit one."""
+    """One thread per world: noise on all coordinates and velocities; the quaternion is normalised."""
     w = first + wp.tid()
     if not mask[w]:
         return

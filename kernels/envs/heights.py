@@ -1,4 +1,4 @@
-"""Height scan of environments: a grid of rays straight down about a body, turned with its heading.
+"""Height scan of environments: a grid of vertical rays around a body, rotated with its heading.
 
 Stage: environment, sensors
 Called by: newtonsim/envs/sensors.py
@@ -19,17 +19,17 @@ EVERY_SHAPE = wp.constant(wp.uint32(0xFFFFFFFF))
 class ScanView:
     """A height scan in each world; R rays."""
 
-    body: int  # in the middle, counted from the first of its world
+    body: int  # body in the middle, counted from the first of its world
     x: wp.array(dtype=float)  # (R) [m] ahead of the body
     y: wp.array(dtype=float)  # (R) [m] to its left
-    above: float  # [m] from the body up to where the rays begin
-    depth: float  # [m] from the body down to where they end
+    above: float  # [m] from the body up to the start of the rays
+    depth: float  # [m] from the body down to their end
     column: int  # first of its readings
 
 
 @wp.kernel
 def scan_heights(first: int, env: EnvView, scan: ScanView, scene: SceneView, mask: wp.array(dtype=bool)):
-    """One thread per ray: height of what is met, less that of the body."""
+    """One thread per ray: height of the hit, minus that of the body."""
     i = first + wp.tid()
     n = scan.x.shape[0]
     w = i // n
@@ -39,7 +39,7 @@ def scan_heights(first: int, env: EnvView, scan: ScanView, scene: SceneView, mas
     X = env.body_q[w * env.bodies + scan.body]
     ahead = wp.transform_vector(X, wp.vec3(1.0, 0.0, 0.0))
     ahead[2] = 0.0
-    # upright bodies have no heading; any will do
+    # a body that points straight up has no heading; any will do
     ahead = wp.where(wp.length(ahead) > 1.0e-6, wp.normalize(ahead), wp.vec3(1.0, 0.0, 0.0))
     left = wp.vec3(-ahead[1], ahead[0], 0.0)
     start = wp.transform_get_translation(X) + scan.x[r] * ahead + scan.y[r] * left

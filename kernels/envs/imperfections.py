@@ -1,4 +1,4 @@
-"""What stands between a policy and its robot: actions that arrive late, observations with noise.
+"""Imperfections between a policy and its robot: delayed actions, noisy observations.
 
 Stage: environment, actions and observations
 Called by: newtonsim/envs/imperfections.py
@@ -17,7 +17,7 @@ NOISE_STREAM = wp.constant(-2)
 
 @wp.struct
 class DelayView:
-    """Actions on their way; W worlds, A actions, H steps that are remembered."""
+    """Delayed actions; W worlds, A actions, H stored steps."""
 
     low: float  # [steps] least delay
     high: float  # [steps] greatest delay
@@ -28,17 +28,17 @@ class DelayView:
 
 @wp.kernel
 def draw_delays(first: int, env: EnvView, mask: wp.array(dtype=bool), delay: DelayView):
-    """One thread per world: how late actions of the episode arrive, a whole number of steps."""
+    """One thread per world: delay of the actions of the episode, a whole number of steps."""
     w = first + wp.tid()
     if mask[w]:
         state = wp.rand_init(int(random_of(env, w, RANDOMISE)), DELAY_STREAM)
-        # a step more or less, such that the mean is right
+        # rounded up or down at random, so that the mean is correct
         delay.steps[w] = int(wp.floor(uniform(delay.low, delay.high, wp.randf(state)) + wp.randf(state)))
 
 
 @wp.kernel
 def delay_actions(first: int, env: EnvView, delay: DelayView):
-    """One thread per world: send the actions, receive those that were sent a delay ago, zeros at first."""
+    """One thread per world: store the actions, and apply those from a delay ago, or zeros at first."""
     w = first + wp.tid()
     now = env.length[w]
     room = delay.sent.shape[1]

@@ -26,7 +26,7 @@ TARGET_HIGH = wp.constant(7)  # [m] three numbers
 HOME = wp.constant(10)  # [rad] seven numbers
 LOWER = wp.constant(17)  # [rad] seven numbers: limits of the joints
 UPPER = wp.constant(24)  # [rad] seven numbers
-REACHED = wp.constant(31)  # [m] that counts as the target reached
+REACHED = wp.constant(31)  # [m] distance at which the target counts as reached
 
 # numbers of reaching
 SPARSE = wp.constant(32)  # 1 for rewards of -1 and 0
@@ -37,9 +37,9 @@ OPENING = wp.constant(33)  # [m] of each finger from the middle when open
 CUBE_LOW = wp.constant(34)  # [m] x and y: corner of the rectangle where the cube starts
 CUBE_HIGH = wp.constant(36)  # [m] x and y
 CUBE_TURN = wp.constant(38)  # [rad] about z, to both sides
-LIFTED = wp.constant(39)  # [m] that counts as lifted
-NEAR = wp.constant(40)  # [m] from the middle of the fingers that a grasped cube is at most
-PRESSED = wp.constant(41)  # [m] that something keeps the closed fingers from where they are told to be
+LIFTED = wp.constant(39)  # [m] height that counts as lifted
+NEAR = wp.constant(40)  # [m] largest distance of a grasped cube from the middle of the fingers
+PRESSED = wp.constant(41)  # [m] least distance of blocked fingers from their closed targets
 
 
 @wp.func
@@ -51,7 +51,7 @@ def tool_point(env: EnvView, w: int) -> wp.vec3:
 
 @wp.func
 def target_point(env: EnvView, w: int) -> wp.vec3:
-    """Where to go."""
+    """The target."""
     return wp.vec3(env.memory[w, TARGET], env.memory[w, TARGET + 1], env.memory[w, TARGET + 2])
 
 
@@ -119,7 +119,7 @@ def observe_reach(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.kernel
 def score_reach(first: int, env: EnvView):
-    """One thread per world: less the distance, or -1 until the target is reached; never over."""
+    """One thread per world: minus the distance, or -1 until the target is reached; never over."""
     w = first + wp.tid()
     distance = wp.length(target_point(env, w) - tool_point(env, w))
     reward = -distance
@@ -183,7 +183,7 @@ def observe_pick(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.func
 def is_grasped(env: EnvView, w: int, apart: float) -> bool:
-    """Whether the cube is between the fingers, and keeps them from closing as far as they are told to."""
+    """Whether the cube is between the fingers and keeps them from reaching their targets."""
     stopped = env.joint_q[w * env.coords + JOINTS] - env.joint_act[w * env.axes + JOINTS]
     return apart < env.numbers[NEAR] and stopped > env.numbers[PRESSED]
 

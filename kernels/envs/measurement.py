@@ -1,4 +1,4 @@
-"""What real sensors do to readings: bias that drifts, noise, and delay.
+"""Imperfections of real sensors: drifting bias, noise, and delay.
 
 Stage: environment, sensors
 Called by: newtonsim/envs/measured.py
@@ -17,7 +17,7 @@ LATENCY = wp.constant(-(1 << 30) - 1)
 
 @wp.struct
 class MeasurementView:
-    """Faults of N readings in each world; R places for readings that are under way."""
+    """Imperfections of N readings in each world; R places for delayed readings."""
 
     column: int  # first of the readings
     noise: wp.array(dtype=float)  # (N) standard deviation
@@ -25,7 +25,7 @@ class MeasurementView:
     drift: wp.array(dtype=float)  # (N) standard deviation of the change of the bias in a second [1/√s]
     low: float  # [s] shortest delay
     high: float  # [s] longest
-    offset: wp.array2d(dtype=float)  # (W, N) present bias
+    offset: wp.array2d(dtype=float)  # (W, N) current bias
     ring: wp.array3d(dtype=float)  # (W, N, R) last readings
 
 
@@ -33,10 +33,10 @@ class MeasurementView:
 def measure_readings(
     first: int, env: EnvView, measured: MeasurementView, mask: wp.array(dtype=bool), fresh: int
 ):
-    """One thread per reading: add bias and noise, and show what was measured a delay ago.
+    """One thread per reading: add bias and noise, and return the measurement from a delay ago.
 
-    The delay is drawn by each world for each episode; between two steps it is interpolated. Before the
-    first measurement that has arrived there is that of the start of the episode.
+    Each world draws a delay for each episode; readings are interpolated between two steps. Until the first
+    measurement arrives, the reading is that at the start of the episode.
     """
     i = first + wp.tid()
     n = measured.noise.shape[0]

@@ -31,7 +31,7 @@ FORWARD_WEIGHT = wp.constant(13)
 
 @wp.kernel
 def observe_runner(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: all coordinates but x, then all velocities."""
+    """One thread per world: all coordinates except x, then all velocities."""
     w = first + wp.tid()
     if not mask[w]:
         return
@@ -66,7 +66,7 @@ def is_healthy(env: EnvView, w: int) -> bool:
 
 @wp.kernel
 def score_runner(first: int, env: EnvView):
-    """One thread per world: speed along x and a bonus for health, less the squares of the actions."""
+    """One thread per world: speed along x and a bonus for health, minus the squares of the actions."""
     w = first + wp.tid()
     x = env.joint_q[w * env.coords]
     forward = (x - env.memory[w, 0]) / env.control_dt

@@ -15,7 +15,7 @@ from newtonsim.kernels.envs.views import SPAWN, EnvView, random_of, uniform
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 MAX_SPEED = wp.constant(0)  # [m/s]
-MAX_STEER = wp.constant(1)  # [rad] of the wheel that would be in the middle
+MAX_STEER = wp.constant(1)  # [rad] of a virtual wheel in the middle
 WHEEL_RADIUS = wp.constant(2)  # [m]
 WHEELBASE = wp.constant(3)  # [m]
 TRACK = wp.constant(4)  # [m]
@@ -43,7 +43,7 @@ def command(env: EnvView, w: int) -> wp.vec2:
 def drive_car(first: int, env: EnvView):
     """One thread per world: angles and speeds with which all four wheels roll about one centre (Ackermann).
 
-    With κ = tan(steering) / wheelbase the curvature of the path of the middle of the rear axle, what is at y
+    If κ = tan(steering) / wheelbase is the curvature of the path of the middle of the rear axle, a point at y
     to its left moves 1 - κ y times as fast.
     """
     w = first + wp.tid()
@@ -68,7 +68,7 @@ def ball_in_car(env: EnvView, w: int) -> wp.vec3:
 
 @wp.kernel
 def observe_ball(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: where the ball is, as seen from the car."""
+    """One thread per world: position of the ball, as seen from the car."""
     w = first + wp.tid()
     if mask[w]:
         ball = ball_in_car(env, w)
@@ -78,7 +78,7 @@ def observe_ball(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.kernel
 def score_car(first: int, env: EnvView):
-    """One thread per world: less the distance between the surfaces of chassis and ball; never over."""
+    """One thread per world: minus the distance between the surfaces of chassis and ball; never over."""
     w = first + wp.tid()
     ball = ball_in_car(env, w)
     gap = wp.vec3(

@@ -1,4 +1,4 @@
-"""Worlds that differ by masses, friction, motors, drives, pushes and terrain, drawn anew for each episode.
+"""Random masses, friction, motors, drives, pushes and terrain of worlds, drawn for each episode.
 
 Stage: environment, starts and pushes
 Called by: newtonsim/envs/randomise.py
@@ -14,7 +14,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class RangeView:
-    """Ranges of what is drawn, and where it goes; nominal values are those of the model at the start."""
+    """Ranges and destinations of random values; nominal values are those of the model at the start."""
 
     mass_low: float
     mass_high: float
@@ -51,8 +51,8 @@ class RangeView:
 def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtype=bool)):
     """One thread per world: draw all but the pushes for the masked ones.
 
-    What has no range stays as it is, as other draws may have changed it for good; its numbers are drawn all
-    the same, so that those of the others do not depend on which there are.
+    A quantity without a range does not change, since other draws may have set it permanently. Its numbers are
+    drawn anyway, so that those of the others do not depend on which ranges are given.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -85,7 +85,7 @@ def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtyp
 
 @wp.kernel
 def push_worlds(first: int, env: EnvView, ranges: RangeView):
-    """One thread per world: from time to time a random horizontal force on body 0, for one step."""
+    """One thread per world: at intervals, a random horizontal force on body 0 for one step."""
     w = first + wp.tid()
     b = w * env.bodies
     force = wp.vec3(0.0, 0.0, 0.0)

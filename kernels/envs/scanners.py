@@ -19,13 +19,13 @@ EVERY_SHAPE = wp.constant(wp.uint32(0xFFFFFFFF))
 class ScannerView:
     """A ray caster in each world; R rays."""
 
-    body: int  # that carries it, counted from the first of its world
+    body: int  # body that carries it, counted from the first of its world
     pose: wp.transform  # in the body's frame
-    level: int  # 1 if it keeps level and turns with the body's heading alone, 0 if it turns with the body
+    level: int  # 1 if it stays level and follows only the body's heading, 0 if it rotates with the body
     turn: float  # [rad] about its z axis from step to step
     origin: wp.array(dtype=wp.vec3)  # (R) [m] in its frame
     direction: wp.array(dtype=wp.vec3)  # (R) unit, in its frame
-    reach: float  # [m] longest distance, and the reading where nothing is met
+    reach: float  # [m] longest distance, and the reading of a ray that hits nothing
     column: int  # first of its readings
 
 
@@ -44,7 +44,7 @@ def scanner_pose(scanner: ScannerView, body: wp.transform) -> wp.transform:
 def scan_distances(
     first: int, env: EnvView, scanner: ScannerView, scene: SceneView, mask: wp.array(dtype=bool), fresh: int
 ):
-    """One thread per ray: how far it goes."""
+    """One thread per ray: distance to its first hit."""
     i = first + wp.tid()
     n = scanner.origin.shape[0]
     w = i // n
@@ -54,7 +54,7 @@ def scan_distances(
     X = scanner_pose(scanner, env.body_q[w * env.bodies + scanner.body])
     if scanner.turn != 0.0:
         step = wp.where(fresh == 1, 0, env.length[w] + 1)
-        # whole turns away first: a large angle would be rounded
+        # whole turns are subtracted first, since a large angle would be rounded
         angle = wp.mod(float(step) * (scanner.turn / wp.TAU), 1.0) * wp.TAU
         X = X * wp.transform(wp.vec3(), wp.quat_from_axis_angle(wp.vec3(0.0, 0.0, 1.0), angle))
     start = wp.transform_point(X, scanner.origin[r])

@@ -18,7 +18,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 class ImuView:
     """An inertial measurement unit in each of W worlds."""
 
-    body: int  # that carries it, counted from the first of its world
+    body: int  # body that carries it, counted from the first of its world
     pose: wp.transform  # in the body's frame
     column: int  # first of its readings
     gravity: wp.array(dtype=wp.vec3)  # (W) [m/s²]
@@ -44,7 +44,7 @@ def imu_orientation(env: EnvView, imu: ImuView, b: int) -> wp.quat:
 
 @wp.kernel
 def note_motion(first: int, env: EnvView, imu: ImuView):
-    """One thread per world: keep velocity and orientation from before the step."""
+    """One thread per world: store velocity and orientation before the step."""
     w = first + wp.tid()
     b = w * env.bodies + imu.body
     imu.velocity[w] = imu_velocity(env, imu, b)
@@ -55,8 +55,8 @@ def note_motion(first: int, env: EnvView, imu: ImuView):
 def sense_motion(first: int, env: EnvView, imu: ImuView, mask: wp.array(dtype=bool), fresh: int):
     """One thread per world: specific force, angular velocity, orientation.
 
-    The force is the mean over the step, in axes half-way between those before and after it, which is right
-    to second order in the step for a unit that turns. In a fresh episode nothing has accelerated yet.
+    The force is the mean over the step, in the axes midway between those before and after it, which is
+    second-order accurate for a rotating unit. At the start of an episode, nothing has accelerated yet.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -93,7 +93,7 @@ def sense_touch(
 ):
     """One thread per world: for each body the force of its contacts, world axes, and 1 if it is large.
 
-    In a fresh episode no step has found any contact.
+    At the start of an episode, no step has found contacts.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -116,7 +116,7 @@ def show_readings(
     mask: wp.array(dtype=bool),
     fresh: int,
 ):
-    """One thread per world: readings of a step; zeros in a fresh episode, in which none was made."""
+    """One thread per world: readings of a step; zeros at the start of an episode, before any step."""
     w = first + wp.tid()
     if not mask[w]:
         return
@@ -138,10 +138,10 @@ def sense_joints(
     mask: wp.array(dtype=bool),
     fresh: int,
 ):
-    """One thread per world: positions, velocities, efforts of the drives with those given directly.
+    """One thread per world: positions, velocities, and efforts of the drives plus those given directly.
 
-    Drives act with the position and velocity at the end of a solver step, which is what the state holds. In a
-    fresh episode none has acted yet.
+    Drives act with the position and velocity at the end of a solver step, which is what the state holds. At
+    the start of an episode, none has acted yet.
     """
     w = first + wp.tid()
     if not mask[w]:

@@ -1,9 +1,8 @@
-"""A quadruped on terrain: patches that grow harder, chosen world by world by what the robot has achieved.
+"""A quadruped on terrain: patches of increasing difficulty, chosen in each world by the robot's progress.
 
-Memory: as in `kernels.envs.quadruped`, then the heading that is wanted [rad].
-Kept from episode to episode: level and kind of the patch; where the episode began; how far it went.
-Numbers: those of `kernels.envs.quadruped` for twelve motors, those named below, then the height of the
-platform of each patch, kind by kind within a level.
+Memory: as in `kernels.envs.quadruped`, then the target heading [rad]. Kept between episodes: level and kind
+of the patch, start of the episode, and distance covered. Numbers: those of `kernels.envs.quadruped` for
+twelve motors, those named below, then the height of the platform of each patch, kind by kind within a level.
 
 Stage: environment, starts, actions, rewards
 Called by: newtonsim/envs/tasks/quadruped_terrain.py
@@ -29,7 +28,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 LEVELS = wp.constant(20)
 KINDS = wp.constant(21)
 PATCH_SIZE = wp.constant(22)  # [m]
-FIRST_LEVELS = wp.constant(23)  # levels in which first episodes begin
+FIRST_LEVELS = wp.constant(23)  # number of levels in which first episodes start
 SECONDS = wp.constant(24)  # [s] of an episode
 CURRICULUM = wp.constant(25)  # 1 if levels change
 STANDING = wp.constant(26)  # [m] of the trunk above the ground
@@ -44,17 +43,17 @@ LEVEL = wp.constant(0)
 KIND = wp.constant(1)
 START = wp.constant(2)  # x and y
 WALKED = wp.constant(4)  # [m] from the start, -1 before the first step
-WANTED = wp.constant(5)  # [m] that the command asks for in a whole episode
+WANTED = wp.constant(5)  # [m] distance that the command requires in a whole episode
 
 START_SPREAD = wp.constant(0.5)  # [m] about the middle of a patch
 LEAST_COMMAND = wp.constant(0.2)  # [m/s]; slower ones stand still
-TURN_GAIN = wp.constant(0.5)  # [1/s] from the error of the heading to the wanted turning
-SEEN_HEIGHT = wp.constant(1.0)  # [m] most of it in the observation
+TURN_GAIN = wp.constant(0.5)  # [1/s] gain from heading error to commanded turning
+SEEN_HEIGHT = wp.constant(1.0)  # [m] largest value in the observation
 
 
 @wp.func
 def turn_to(env: EnvView, w: int) -> float:
-    """Turning that brings the trunk to its wanted heading [rad/s]."""
+    """Turning that brings the trunk to its target heading [rad/s]."""
     ahead = wp.quat_rotate(orientation(env, w), wp.vec3(1.0, 0.0, 0.0))
     error = env.memory[w, HEADING] - wp.atan2(ahead[1], ahead[0])
     error = wp.atan2(wp.sin(error), wp.cos(error))
@@ -64,7 +63,7 @@ def turn_to(env: EnvView, w: int) -> float:
 
 @wp.kernel
 def observe_on_terrain(first: int, env: EnvView, mask: wp.array(dtype=bool)):
-    """One thread per world: what is seen on flat ground, and heights of the ground about the trunk."""
+    """One thread per world: the observation on flat ground, and heights of the ground around the trunk."""
     w = first + wp.tid()
     if not mask[w]:
         return
@@ -78,7 +77,7 @@ def observe_on_terrain(first: int, env: EnvView, mask: wp.array(dtype=bool)):
 
 @wp.kernel
 def score_on_terrain(first: int, env: EnvView):
-    """One thread per world: rewards of flat ground but for the tilt; over when the trunk sinks or topples."""
+    """One thread per world: rewards of flat ground without the tilt; over when the trunk sinks or topples."""
     w = first + wp.tid()
     env.reward[w] = tracking_reward(env, w, 0.0)
     height = -env.sensed[w, int(env.numbers[BELOW])]
@@ -96,7 +95,7 @@ def whole(u: float, n: int) -> int:
 
 @wp.func
 def next_level(env: EnvView, w: int, u: float) -> int:
-    """Level after the episode that is over: one up, one down or the same; any after the last one."""
+    """Level of the next episode: one up, one down or the same; random after the last level."""
     level = int(env.kept[w, LEVEL])
     walked = env.kept[w, WALKED]
     if env.numbers[CURRICULUM] == 0.0 or walked < 0.0:
@@ -119,7 +118,7 @@ def spawn_on_terrain(first: int, env: EnvView, mask: wp.array(dtype=bool)):
         return
     state = random_of(env, w, SPAWN)
     spawn_pose(env, w, state)
-    # beside those of the pose, which every robot draws
+    # in addition to those of the pose, which every robot draws
     state = wp.rand_init(int(state), 1)
     anywhere = wp.randf(state)
     level = next_level(env, w, anywhere)

@@ -1,4 +1,4 @@
-"""What kernels of an environment see: a struct of arrays, and random numbers that depend on nothing else.
+"""Data of the kernels of environments: a struct of arrays, and counter-based random numbers.
 
 Lengths: W worlds, A actions, O observations, S readings of sensors, M memory, K kept, all of one world; world
 w owns the coordinates from `w * coords` on, likewise its dofs, axes and bodies.
@@ -46,9 +46,9 @@ class EnvView:
     episode: wp.array(dtype=int)  # (W) number of the episode
     strength: wp.array(dtype=float)  # (W) factor on the efforts of motors
     length: wp.array(dtype=int)  # (W) steps of the episode so far
-    terrain: wp.array(dtype=float)  # (W) share of the hardest level to begin on, -1 for the task's choice
-    memory: wp.array2d(dtype=float)  # (W, M) what the task remembers from step to step
-    kept: wp.array2d(dtype=float)  # (W, K) what it remembers from episode to episode
+    terrain: wp.array(dtype=float)  # (W) first level as a share of the hardest, -1 for the task's choice
+    memory: wp.array2d(dtype=float)  # (W, M) memory of the task from step to step
+    kept: wp.array2d(dtype=float)  # (W, K) memory from episode to episode
     actions: wp.array2d(dtype=float)  # (W, A)
     sensed: wp.array2d(dtype=float)  # (W, S) readings of the task's sensors
     # results
@@ -66,7 +66,7 @@ SENSE = wp.constant(-1)  # and all numbers down from here, one for each step
 
 @wp.func
 def random_of(env: EnvView, w: int, purpose: int) -> wp.uint32:
-    """Start of the random numbers of a world's episode for one purpose, whatever other worlds do."""
+    """Start of the random numbers of a world's episode for one purpose, independent of other worlds."""
     of_episode = wp.rand_init(env.key[w], env.episode[w])
     return wp.rand_init(int(of_episode), purpose)
 

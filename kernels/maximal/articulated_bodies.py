@@ -1,13 +1,13 @@
-"""Robots while the particles among them move: how links yield, and what they do next.
+"""Robots during the substeps of particles: mobility and expected motion of links.
 
-A link that is pushed at its centre of mass by an impulse p moves by M p, M = J H⁻¹ Jᵀ, the inverse of its
-operational-space inertia (Khatib, "A unified approach for motion and force control of robot manipulators: the
-operational space formulation", IEEE J. Robotics and Automation 3(1), 1987; Featherstone, "Rigid Body Dynamics
-Algorithms", 2008, chapter 9). H has the implicit terms of drives, and of the rows on single dofs (servos,
-limits, dry friction) that held in the step before. Forces of constraints are expected to be those of the step
-before, those of contacts and limits as far as they lasted for three steps; impacts do not. Drives are not
-remembered, as they change between terms of H and rows: they are expected to follow their law, those that were
-at their effort limit to stay there.
+An impulse p at the centre of mass of a link changes its velocity by M p, where M = J H⁻¹ Jᵀ is the inverse of
+its operational-space inertia (Khatib, "A unified approach for motion and force control of robot manipulators:
+the operational space formulation", IEEE J. Robotics and Automation 3(1), 1987; Featherstone, "Rigid Body
+Dynamics Algorithms", 2008, chapter 9). H includes the implicit terms of drives, and of the rows on single
+dofs (servos, limits, dry friction) that held in the previous step. Forces of constraints are expected to be
+those of the previous step; those of contacts and limits only if they lasted for three steps, which impacts do
+not. Forces of drives are not stored, since drives change between terms of H and rows: they are expected to
+follow their law, and those at their effort limit are expected to stay there.
 
 Stage: coupling of robots with particles, around the substeps of the particles
 Called by: solvers/featherstone/articulated_bodies.py
@@ -30,7 +30,7 @@ from newtonsim.kernels.views.model import BodyView, DriveView, JointView, Kinema
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# a dof that is held by a row without softness yields this much less than a free one
+# mobility of a dof that a row without softness holds, over that of a free one
 HELD = wp.constant(1.0e-4)
 # share of its bound above which an impulse counts as at the bound
 AT_BOUND = wp.constant(0.999)
@@ -49,7 +49,7 @@ def clear_memory(
 
 @wp.kernel
 def remember_holds(first: int, rows: DofRowView, hold: wp.array(dtype=float), saturated: wp.array(dtype=int)):
-    """One thread per place of a row on a dof: inertia that stands for the row in the next step [kg or kg m²].
+    """One thread per place of a row on a dof: inertia that represents the row in the next step [kg or kg m²].
 
     A row within its bounds keeps its velocity, up to its softness; at a bound its force is constant. Drives
     are only marked where they are at a bound.
@@ -78,7 +78,7 @@ def add_steady_impulses(
     depth: int,
     z: wp.array(dtype=float),
 ):
-    """One thread per world: impulses of all rows but contacts and limits, in energy coordinates.
+    """One thread per world: impulses of all rows except contacts and limits, in energy coordinates.
 
     Those of drives, servos, dry friction, loops and couplings change steadily.
     """
@@ -108,11 +108,11 @@ def remember_forces(
     latest: wp.array(dtype=wp.vec2),
     expected: wp.array(dtype=float),
 ):
-    """One thread per tree: generalised forces of constraints, as far as they are expected in the next step.
+    """One thread per tree: generalised forces of constraints that are expected in the next step.
 
-    Of all, H (v_end - v_free) / h, those with the impulses z are expected as they are. Of the others, which
-    are contacts and limits, the smallest of the last three steps, none if they have different signs: a hard
-    landing takes two steps, in which what is left of a gap is closed by the second one.
+    The total is H (v_end - v_free) / h. The forces with the impulses z are expected unchanged. For the
+    others, which are contacts and limits, the smallest of the last three steps is expected, and zero if their
+    signs differ: a hard landing takes two steps, the second of which closes the rest of the gap.
     """
     t = first + wp.tid()
     begin = tree.dof_start[t]
@@ -152,7 +152,7 @@ def remember_forces(
 
 @wp.kernel
 def leave_out_drives(first: int, rows: DofRowView, dt: float, expected: wp.array(dtype=float)):
-    """One thread per place of a row on a dof: what a drive did is not expected again."""
+    """One thread per place of a row on a dof: remove the force of a drive from the expected ones."""
     r = first + wp.tid()
     w = rows.world[r]
     if r - rows.world_start[w] >= rows.world_count[w]:
@@ -172,7 +172,7 @@ def forget_forces(
     latest: wp.array(dtype=wp.vec2),
     expected: wp.array(dtype=float),
 ):
-    """One thread per dof: forget what constraints did in the masked worlds."""
+    """One thread per dof: clear the constraint forces in the masked worlds."""
     d = first + wp.tid()
     if mask[world[d]]:
         hold[d] = 0.0
@@ -198,9 +198,9 @@ def expect_forces(
     diagonal: wp.array(dtype=float),
     force: wp.array(dtype=float),
 ):
-    """One thread per dof: add what holds it to the diagonal, and expected forces to the given ones.
+    """One thread per dof: add the inertia of its rows to the diagonal, and expected forces to the given ones.
 
-    A drive that may exceed its effort limit is implicit still, or, if it was at the limit, a constant force.
+    A drive that may exceed its effort limit stays implicit, or is a constant force if it was at the limit.
     """
     d = first + wp.tid()
     added = float(0.0)
@@ -229,10 +229,10 @@ def begin_bodies(
     gain: wp.array(dtype=wp.spatial_vector),
     bodies: MotionView,
 ):
-    """One thread per body: its pose and velocity, what it gains to that in `kin`, and how it yields.
+    """One thread per body: its pose and velocity, the expected change to that in `kin`, and its mobility.
 
     Rows 2b and 2b + 1 of B hold the whitened Jacobians of the velocity of the centre of mass and of the
-    angular velocity. A body without joints moves as it does, whatever pushes it.
+    angular velocity. Impulses do not affect the motion of a body without joints.
     """
     b = first + wp.tid()
     gain[b] = wp.spatial_vector()
@@ -278,7 +278,7 @@ def move_bodies(
     gain: wp.array(dtype=wp.spatial_vector),
     bodies: MotionView,
 ):
-    """One thread per body: end a substep of length `before`, and begin one with its share of the gain."""
+    """One thread per body: end a substep of length `before`, and begin one with its share of the change."""
     b = first + wp.tid()
     start = moved(bodies.origin[b], bodies.com[b], bodies.velocity[b], before)
     twist = bodies.velocity[b] + gain[b] * share
@@ -291,7 +291,7 @@ def move_bodies(
 
 @wp.kernel
 def share_bodies(first: int, tree: TreeView, joint: JointView, bodies: MotionView):
-    """One thread per tree: what touches any of its bodies shares in the mass of all of them."""
+    """One thread per tree: all particles that touch any of its bodies share the mass of the tree."""
     t = first + wp.tid()
     count = int(0)
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
@@ -312,7 +312,7 @@ def apply_impulses(
     qd: wp.array(dtype=float),
     bodies: MotionView,
 ):
-    """One thread per tree: all its bodies feel the impulses of a sweep, through its joints.
+    """One thread per tree: apply the impulses of a sweep to all of its bodies, through its joints.
 
     `carried` is first the impulse on the part of the tree behind a body about the tree's origin, then the
     change of the body's velocity there; `qd` is the change of joint velocities.

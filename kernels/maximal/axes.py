@@ -1,7 +1,8 @@
-"""Coordinates of joint axes between bodies that move freely, and the forces that act along them.
+"""Coordinates of joint axes between bodies in maximal coordinates, and forces along them.
 
 The impulse along an axis is found exactly for its single degree of freedom: drive, spring, damping, armature
-and limit act with the velocity at the end of the substep, so that any gain is stable at any step.
+and limit are evaluated at the velocity at the end of the substep, so that any gain is stable with any time
+step.
 
 Stage: substep in maximal coordinates, drives and limits
 Called by: kernels/maximal/adjoint/modes.py, kernels/maximal/adjoint/substep.py, kernels/maximal/joints.py,
@@ -30,7 +31,7 @@ LOCKED = wp.constant(1.0e-3)
 
 @wp.struct
 class AxisView:
-    """What acts along the axes of joints; see `views` for the lengths."""
+    """Forces and limits along the axes of joints; see `views` for the lengths."""
 
     drive: DriveView
     limit_lower: wp.array(dtype=float)  # (A)
@@ -188,7 +189,7 @@ def drive_impulse(a: int, start: float, axis: AxisView, dt: float) -> wp.vec2:
     """Impulse of the drive of axis a in a substep that begins at `start`, without its effort limit.
 
     Returns:
-        The impulse at a mean rate of zero, and by how much a unit rate lessens it.
+        The impulse at a mean rate of zero, and its decrease per unit rate.
     """
     drive = float(0.0)
     drive_slope = float(0.0)
@@ -205,10 +206,10 @@ def drive_impulse(a: int, start: float, axis: AxisView, dt: float) -> wp.vec2:
 
 @wp.func
 def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView) -> float:
-    """Rate of the axis of row r under all that acts along it, where it would be `free` without.
+    """Rate of the axis of row r under all forces along it; without these, it would be `free`.
 
-    Forces are those of the mean rate of the coordinate in the substep, as a discrete Lagrangian has them:
-    the rate along the wrench of the start falls behind it as directions turn.
+    Forces depend on the mean rate of the coordinate in the substep, as in a discrete Lagrangian: the rate
+    along the initial wrench falls behind it as directions rotate.
     """
     w = rows.mobility[r]
     d = rows.dof[r]
@@ -276,7 +277,7 @@ def limit_velocity(
             result = wp.where(end < lower, wp.max(result, v), wp.min(result, v))
         else:
             back = gap / dt
-            # from outside no faster than this
+            # from outside, no faster than this
             if gap > 0.0 and end < lower:
                 back = wp.min(back, axis.limit_speed)
             elif gap < 0.0 and end > upper:

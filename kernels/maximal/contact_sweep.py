@@ -1,4 +1,4 @@
-"""What sweeps do at one contact between bodies: see `maximal.contacts`.
+"""Updates of one contact between bodies in sweeps, see `maximal.contacts`.
 
 Stage: substep in maximal coordinates, sweeps
 Called by: kernels/maximal/sweeps.py
@@ -36,7 +36,7 @@ def push_spin(c: int, x: wp.vec3, view: BodyContactView, spin: SpinView, bodies:
 
 @wp.func
 def bounded(x: wp.vec3, most: float) -> wp.vec3:
-    """x shortened to a largest length."""
+    """x, limited to a largest length."""
     size = wp.length(x)
     return wp.where(size > most, x * (most / wp.max(size, 1.0e-30)), x)
 
@@ -45,7 +45,7 @@ def bounded(x: wp.vec3, most: float) -> wp.vec3:
 def start_contact(
     c: int, contacts: ContactView, view: BodyContactView, s: BodySettings, spin: SpinView, bodies: MotionView
 ):
-    """Apply a share of the impulse of the last substep, along the normal and tangents of now."""
+    """Apply a share of the impulse of the last substep along the current normal and tangents."""
     n = contacts.normal[c]
     x = s.warm_start * view.impulse[c]
     along = wp.dot(n, x)
@@ -75,14 +75,14 @@ def slow_sliding(
     view: BodyContactView,
     bodies: MotionView,
 ):
-    """Stop the sliding at contact c as far as the cone of its normal impulse allows.
+    """Stop sliding at contact c as far as its friction cone allows.
 
     Args:
         c: The contact.
         n: Its normal.
         along: Normal impulse.
         before: Tangential impulse so far.
-        slip_before_impact: Velocity at which it slides when it has stopped, by what it slid before an impact.
+        slip_before_impact: Remaining slip of a stopped contact, due to the slip before an impact.
         view: Contacts.
         bodies: Bodies.
     """
@@ -94,7 +94,7 @@ def slow_sliding(
             - slip_before_impact
         )
         sliding = u - wp.dot(n, u) * n
-        # what is wedged in sticks, too
+        # wedged contacts stick as well
         most = view.friction[c][0] * (along + view.shift[c])
         tangential = bounded(before - sliding / mobility, most)
     view.impulse[c] = along * n + tangential
@@ -113,7 +113,7 @@ def slow_spinning(
 ):
     """Torsional and rolling friction of contact c, within bounds that grow with its normal impulse.
 
-    `spin_before_impact` is for spins what `slip_before_impact` is for velocities in `slow_sliding`.
+    `spin_before_impact` corresponds to `slip_before_impact` in `slow_sliding`.
     """
     torsion = view.friction[c][1] * along
     rolling = view.friction[c][2] * along
@@ -144,7 +144,7 @@ def part_contact(
     spin: SpinView,
     bodies: MotionView,
 ):
-    """Remove the penetration at contact c by velocities that end with the substep: they leave no energy."""
+    """Remove the penetration at contact c by velocities that end with the substep and thus add no energy."""
     b0 = view.body0[c]
     b1 = view.body1[c]
     speed = float(0.0)
@@ -184,7 +184,7 @@ def solve_contact(
     if mobility <= 0.0:
         return
     u = relative_velocity(view.body0[c], view.body1[c], view.arm0[c], view.arm1[c], bodies)
-    # impacts are over in one step, and what they lack would show in the height of the rebound
+    # an impact lasts one step, and its residual would affect the height of the rebound
     factor = wp.where(view.bounces[c] >= 0, 1.0, s.contact_relaxation)
     if share == 1:
         factor = factor * view.share[c]
@@ -208,7 +208,7 @@ def relax_contact(
     spin: SpinView,
     bodies: MotionView,
 ):
-    """Leave contact c the velocity that it ought to have, if it pushed in the sweeps before.
+    """Set the velocity of contact c to its target if it pushed in the sweeps over positions.
 
     For `share` see `solve_contact`.
     """

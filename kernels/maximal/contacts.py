@@ -1,11 +1,11 @@
 """Contacts of bodies in sweeps over velocities: normal, friction in a cone, torsion, rolling, restitution.
 
-The gap is measured anew at the start of every substep, from points that move with the bodies; within it, it
-changes with the velocities. Impulses add up over the sweeps and are kept from step to step; friction is
-bounded by their sum (Coulomb), not by the correction of one sweep. Then velocities are corrected alone, so
-that what removes a penetration does not become speed, and for restitution (Müller, Macklin, Chentanez,
-Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA 2020, section 3.6).
-What bounces in a substep ends it where it gets from the time of its impact on, see `rebounds`.
+The gap is recomputed at the start of every substep, from points that move with the bodies; within a substep,
+it changes with the velocities. Impulses are accumulated over the sweeps and stored from step to step; their
+sum bounds friction (Coulomb), not the correction of one sweep. Then velocities are corrected alone, so that
+the removal of a penetration adds no speed, and for restitution (Müller, Macklin, Chentanez, Jeschke, Kim,
+"Detailed rigid body simulation with extended position based dynamics", SCA 2020, section 3.6). A body that
+bounces in a substep ends it at the position that it reaches after its impact, see `rebounds`.
 
 Stage: substep in maximal coordinates, before and after the sweeps
 Called by: solvers/maximal/sweeps.py, kernels/maximal/adjoint/contact_terms.py,
@@ -26,7 +26,7 @@ from newtonsim.kernels.views.structs import ModelShapeMaterials
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# a contact that bounces if it is hit after all, though not by the motion that the substep begins with
+# a contact that does not bounce due to the motion at the start of the substep, but may bounce if hit later
 UNTIMED = wp.constant(-1)
 NO_REBOUND = wp.constant(-2)
 
@@ -37,7 +37,7 @@ class BodySettings:
 
     dt: float  # [s]
     step: float  # [s] length of the whole step, over which gravity acts
-    before: float  # [s] of it that lie before the substep
+    before: float  # [s] time of the step before the substep
     linear_relaxation: float  # factors on corrections
     angular_relaxation: float
     contact_relaxation: float
@@ -46,7 +46,7 @@ class BodySettings:
     push_speed: float  # [m/s] at which a penetration is removed
     recovery_speed: float  # [m/s or rad/s] at which errors of joints at the start are removed
     limit_speed: float  # [m/s or rad/s] at which violated limits are restored
-    torsion: float  # [m] torsional friction where the shapes have none
+    torsion: float  # [m] torsional friction of shapes without their own
     rolling: float  # [m]
     restitution: int  # 1 if contacts bounce
     product: int  # 1 for products of both shapes' friction, 0 for means
@@ -55,7 +55,7 @@ class BodySettings:
 
 @wp.struct
 class BodyContactView:
-    """What sweeps need of contacts; C contact places."""
+    """Contacts during sweeps; C contact places."""
 
     body0: wp.array(dtype=int)  # (C)
     body1: wp.array(dtype=int)  # (C)
@@ -68,13 +68,13 @@ class BodyContactView:
     spin_mobility: wp.array(dtype=wp.vec2)  # (C) [1/(kg m²)] about the normal, and at most about a tangent
     friction: wp.array(dtype=wp.vec3)  # (C) coefficients of friction, torsion [m], rolling [m]
     gap: wp.array(dtype=float)  # (C) [m] at the start of the substep
-    speed: wp.array(dtype=float)  # (C) [m/s] least normal velocity that leads to the end of the substep
+    speed: wp.array(dtype=float)  # (C) [m/s] least normal velocity to the end of the substep
     target: wp.array(dtype=float)  # (C) [m/s] normal velocity after the substep, if the contact pushes
     bounces: wp.array(
         dtype=int
-    )  # (C) after the impact that is foreseen in the substep; or UNTIMED, NO_REBOUND
+    )  # (C) bounces after the expected impact in the substep; or UNTIMED, NO_REBOUND
     motion_before_impact: wp.array(dtype=wp.spatial_vector)  # (C) mean relative spin and velocity
-    shift: wp.array(dtype=float)  # (C) [N s] what removes a penetration in the substep
+    shift: wp.array(dtype=float)  # (C) [N s] impulse that removes a penetration in the substep
     share: wp.array(dtype=float)  # (C) 1 over the points of the pair
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] on body 0, world axes
     spin: wp.array(dtype=wp.vec3)  # (C) [N m s] likewise
@@ -94,17 +94,17 @@ def arm_matrix(b: int, arm: wp.vec3, spin: SpinView) -> wp.mat33:
 
 @wp.func
 def mixed(a: float, b: float, product: int) -> float:
-    """Product or mean of a number of both materials."""
+    """Product or mean of a parameter of both materials."""
     return wp.where(product == 1, a * b, 0.5 * (a + b))
 
 
 @wp.func
 def rebound(approach: float, gap: float, pull: float, e: float, dt: float) -> float:
-    """Speed after an impact in the substep, such that the apex comes out right [m/s].
+    """Speed after an impact in the substep that yields the correct apex [m/s].
 
     A body that approaches at this speed at the end of a kick by gravity hits with
-    v² = (approach - g h/2)² + 2 g gap - (g h/2)². It leaves the surface at the end of the step, and rises by
-    v'²/2g - v' h/2 in steps of that length; that shall be e² v²/2g.
+    v² = (approach - g h/2)² + 2 g gap - (g h/2)². It leaves the surface at the end of the step and rises by
+    v'²/2g - v' h/2 in steps of that length, which must equal e² v²/2g.
 
     Args:
         approach: Speed towards the surface after the kick [m/s].
@@ -127,7 +127,7 @@ def way_to_impact(gap: float, approach: float, s: BodySettings) -> float:
 
 @wp.func
 def foresee(gap: float, approach: float, pull: float, e: float, bounces: int, s: BodySettings) -> wp.vec3:
-    """Normal velocities after an impact in the substep, and that lead to its end, and when the impact is.
+    """Normal velocities after an impact in the substep and to its end, and the time of the impact.
 
     Args:
         gap: Distance at the start of the substep [m].
@@ -143,7 +143,7 @@ def foresee(gap: float, approach: float, pull: float, e: float, bounces: int, s:
     way = way_to_impact(gap, approach, s)
     impact = time_of_impact(way, pull * s.step - approach, pull, s.step)
     end = end_of_bounces(impact, way, e, bounces, s.step)
-    # where the rest of the step leads to from the end of the substep
+    # displacement in the rest of the step after the substep
     height = way + s.step * end[1] - (s.step - s.before - s.dt) * end[0]
     share = wp.clamp((impact[1] - s.before) / s.dt, 0.0, 1.0)
     return wp.vec3(end[0], (height - wp.max(gap, 0.0)) / s.dt, share)
@@ -151,9 +151,9 @@ def foresee(gap: float, approach: float, pull: float, e: float, bounces: int, s:
 
 @wp.func
 def bounces_of(gap: float, approach: float, pull: float, e: float, s: BodySettings) -> int:
-    """How a contact bounces in the substep, of `BodyContactView.bounces`."""
+    """Value of `BodyContactView.bounces` of a contact in the substep."""
     bounces = int(NO_REBOUND)
-    # what one step of gravity brings about does not bounce
+    # an approach due to one step of gravity does not bounce
     if e > 0.0 and approach > 2.0 * wp.abs(pull) * s.step:
         bounces = UNTIMED
         if gap < approach * s.dt:
@@ -201,7 +201,7 @@ def push_contact(c: int, x: wp.vec3, view: BodyContactView, bodies: MotionView):
 
 @wp.func
 def point_off(gap: float, bounces: int) -> float:
-    """How far the point at which bodies push lies off the surface that it moves with [m]."""
+    """Distance of the point of application from the surface with which it moves [m]."""
     return wp.where(bounces >= 0, 0.0, 0.5 * gap)
 
 
@@ -209,10 +209,10 @@ def point_off(gap: float, bounces: int) -> float:
 def place_point(
     c: int, contacts: ContactView, bodies: MotionView, spin: SpinView, view: BodyContactView
 ) -> float:
-    """Arms and mobilities of contact c at the present poses; returns the gap [m].
+    """Arms and mobilities of contact c at the current poses; returns the gap [m].
 
-    Both bodies are pushed in the middle between both surfaces; in an impact, known by `view.bounces`, where
-    they meet.
+    The impulse acts on both bodies in the middle between both surfaces; in an impact, marked by
+    `view.bounces`, where they meet.
     """
     b0 = view.body0[c]
     b1 = view.body1[c]
@@ -221,7 +221,7 @@ def place_point(
     x1 = point_in_world(b1, contacts.point1[c], bodies.origin)
     round0 = wp.length(contacts.offset0[c])
     round1 = wp.length(contacts.offset1[c])
-    # where the smaller or round shape is by now
+    # current position of the smaller or round shape
     gap = wp.dot(n, x0 - x1) - round0 - round1
     off = point_off(gap, view.bounces[c])
     x = x0 - (round0 + off) * n
@@ -258,7 +258,7 @@ def place_point(
 
 @wp.func
 def follower(s0: int, s1: int, shape: ShapeView) -> int:
-    """Which of two shapes a point of contact moves with: a round one, or else the smaller one."""
+    """The shape with which a point of contact moves: a round one, or else the smaller one."""
     round0 = shape.kind[s0] == GEO_SPHERE or shape.kind[s0] == GEO_CAPSULE
     round1 = shape.kind[s1] == GEO_SPHERE or shape.kind[s1] == GEO_CAPSULE
     second = shape.radius[s1] < shape.radius[s0]
@@ -302,9 +302,9 @@ def place_contacts(
     spin: SpinView,
     view: BodyContactView,
 ):
-    """One thread per contact place: gap, arms, coefficients, and the impulse to start from.
+    """One thread per contact place: gap, arms, coefficients, and the starting impulse.
 
-    With `fresh` the contacts are those of a new collision pass, and find their impulse by their match.
+    If `fresh`, the contacts are those of a new collision pass, and get their impulse from their match.
     """
     c = first + wp.tid()
     w = contacts.world[c]
@@ -384,7 +384,7 @@ def pair_size(c: int, contacts: ContactView) -> int:
 def place_contacts_again(
     first: int, contacts: ContactView, bodies: MotionView, spin: SpinView, view: BodyContactView
 ):
-    """One thread per contact place: arms and mobilities at the poses reached, where bodies push."""
+    """One thread per contact place: arms and mobilities at the current poses, where bodies push."""
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:

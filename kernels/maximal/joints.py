@@ -1,4 +1,4 @@
-"""Rows of joints and constraints between bodies: where they push, and what they measure.
+"""Rows of joints and constraints between bodies: their wrenches and measures.
 
 Stage: substep in maximal coordinates, before and after the sweeps
 Called by: solvers/maximal/sweeps.py, kernels/maximal/adjoint/modes.py, kernels/maximal/adjoint/row_terms.py,
@@ -38,10 +38,10 @@ from newtonsim.kernels.views.model import JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# turn in a substep [rad] up to which sweeps see all of a row's curvature, and from which on none
+# rotation in a substep [rad] up to which sweeps include all of a row's curvature, and above which none
 CURVED = wp.constant(0.7)
 STRAIGHT = wp.constant(1.4)
-# share of an axis's mobility that is rounding, once what its joint holds answers
+# share of an axis's mobility that is rounding, with the reaction of the held rows
 ROUNDING = wp.constant(1.0e-6)
 
 
@@ -83,7 +83,7 @@ def row_compliance(
 def measure_row(
     r: int, k: int, joint: JointView, p: Pair, near: wp.array(dtype=float), rows: RowView
 ) -> float:
-    """What row r of block k measures."""
+    """Measure of row r of block k."""
     value = float(0.0)
     kind = rows.kind[r]
     if kind == ROW_LINEAR_AXIS or kind == ROW_ANGULAR_AXIS:
@@ -111,14 +111,14 @@ def direct_row(
 
 @wp.func
 def ball_turn(number: int, p: Pair, u: Twists, dt: float) -> float:
-    """Turn about an axis of frame 0 in a substep that ends at p, by the direction half-way [rad]."""
+    """Rotation about an axis of frame 0 in a substep that ends at p, by the direction in its middle [rad]."""
     n = wp.quat_rotate(p.q0, world_axis(number))
     return dt * wp.dot(n - 0.5 * dt * wp.cross(u.w0, n), u.w1 - u.w0)
 
 
 @wp.func
 def clear_of_held(k: int, r: int, m: float, rows: RowView):
-    """Add to row r what the held rows of block k answer, so that it pushes without moving those."""
+    """Add the reaction of the held rows of block k to row r, so that it pushes without moving those."""
     first = rows.row_start[k]
     count = rows.held[k]
     if count == 0:
@@ -149,9 +149,9 @@ def aim_row(
     s: BodySettings,
     rows: RowView,
 ):
-    """Where held row r is to be at the end of the substep, and the impulse to start from.
+    """Target of held row r at the end of the substep, and its starting impulse.
 
-    What is wrong with a rigid row at the start goes away at a bounded speed.
+    The error of a rigid row at the start is removed at a bounded speed.
     """
     start = rows.start[r]
     keep = float(0.0)
@@ -171,11 +171,11 @@ def aim_row(
 
 @wp.func
 def curved_share(u: Twists, dt: float) -> float:
-    """Share of what rows measure beyond their rates at the start, by how far the bodies turn.
+    """Share of the nonlinear part of row measures that is used, given the rotation of the bodies.
 
-    Where they turn by more than a radian, directions of the start no longer lower errors of the end: sweeps
-    would add to both. Without that part sweeps are linear, and lose energy whatever the turn; what is left of
-    the error goes away in the next substeps, at a bounded speed.
+    If they rotate by more than a radian, the directions at the start no longer reduce errors at the end:
+    sweeps would increase both. Without this part, sweeps are linear and lose energy for any rotation; the
+    remaining error is removed in the next substeps, at a bounded speed.
     """
     angle = dt * wp.sqrt(wp.max(wp.length_sq(u.w0), wp.length_sq(u.w1)))
     return wp.clamp((STRAIGHT - angle) / (STRAIGHT - CURVED), 0.0, 1.0)
@@ -183,7 +183,7 @@ def curved_share(u: Twists, dt: float) -> float:
 
 @wp.func
 def steady_share(u: Twists, dt: float) -> float:
-    """Share of earlier impulses that still fits, by how far their directions turn with the bodies."""
+    """Share of earlier impulses that still applies, given the rotation of their directions."""
     angle = dt * wp.sqrt(wp.max(wp.length_sq(u.w0), wp.length_sq(u.w1))) / CURVED
     return wp.max(1.0 - angle * angle, 0.0)
 
@@ -270,7 +270,7 @@ def measure_block(
     spin: SpinView,
     rows: RowView,
 ):
-    """Measure the rows of block k at the end of the substep, for the present velocities."""
+    """Measure the rows of block k at the end of the substep, for the current velocities."""
     if block_enabled(k, joints, enabled, loop):
         f = block_frames(k, joints, joint, loop)
         u = load_twists(f, bodies)
@@ -282,7 +282,7 @@ def measure_block(
                 rows.rest[r] = share * (turned - dt * row_rate(r, u, rows))
             elif rows.kind[r] != PAIR_COUPLING:
                 if rows.kind[r] == ROW_TILT:
-                    # nor do they where the axis itself is far out of place
+                    # nor if the axis itself is far from its place
                     a0 = wp.quat_rotate(p.q0, rows.axis1[r])
                     share = share * wp.max(wp.dot(a0, wp.quat_rotate(p.q1, rows.axis1[r])), 0.0)
                 curved = measure_row(r, k, joint, p, near, rows) - dt * row_rate(r, u, rows) - rows.start[r]
@@ -323,7 +323,7 @@ def measure_joints(
     spin: SpinView,
     rows: RowView,
 ):
-    """One thread per joint: what its rows measure at the end of the substep."""
+    """One thread per joint: measure its rows at the end of the substep."""
     measure_block(first + wp.tid(), joints, joint, enabled, loop, near, dt, bodies, spin, rows)
 
 
@@ -341,7 +341,7 @@ def keep_rates(first: int, joint: JointView, dt: float, bodies: MotionView, rows
 
 @wp.kernel
 def compare_rates(first: int, qd: wp.array(dtype=float), rows: RowView):
-    """One thread per joint: by how much mean rates exceed those that the step ends with."""
+    """One thread per joint: difference between mean rates and those at the end of the step."""
     j = first + wp.tid()
     for r in range(rows.row_start[j], rows.row_start[j + 1]):
         if rows.dof[r] >= 0:
@@ -350,7 +350,7 @@ def compare_rates(first: int, qd: wp.array(dtype=float), rows: RowView):
 
 @wp.kernel
 def forget_rates(first: int, mask: wp.array(dtype=bool), rows: RowView):
-    """One thread per world: forget what is kept of its joints if it is masked."""
+    """One thread per world: clear the stored values of its joints if it is masked."""
     w = first + wp.tid()
     if mask[w]:
         for i in range(rows.world_start[w], rows.world_start[w + 1]):
@@ -470,7 +470,7 @@ def measure_constraints(
     spin: SpinView,
     rows: RowView,
 ):
-    """One thread per world: what the rows of its constraints measure at the end of the substep."""
+    """One thread per world: measure the rows of its constraints at the end of the substep."""
     w = first + wp.tid()
     for i in range(rows.world_start[w], rows.world_start[w + 1]):
         if rows.block[i] >= joints:

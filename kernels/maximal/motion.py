@@ -1,9 +1,9 @@
-"""How bodies turn in a substep, and what a step leaves: poses, velocities, joint coordinates.
+"""Rotation of bodies in a substep, and results of a step: poses, velocities, joint coordinates.
 
-The angular momentum of a body is what impulses change; in a substep it turns with the angular velocity that
-belongs to that momentum in its orientation half-way. This midpoint rule is of second order, symmetric, and
-stable at any spin, since the momentum keeps its size whatever the angular velocity (after Hairer, Lubich,
-Wanner, "Geometric Numerical Integration", 2006, section VII.5).
+Impulses change the angular momentum of a body; in a substep, it rotates with the angular velocity that
+corresponds to this momentum in its orientation in the middle. This midpoint rule is of second order,
+symmetric, and stable at any spin, since it preserves the magnitude of the momentum for any angular velocity
+(after Hairer, Lubich, Wanner, "Geometric Numerical Integration", 2006, section VII.5).
 
 Stage: substep in maximal coordinates, free motion first, poses last
 Called by: solvers/maximal/sweeps.py, kernels/maximal/adjoint/substep.py, kernels/maximal/adjoint/system.py
@@ -21,23 +21,24 @@ from newtonsim.kernels.views.model import JOINT_BALL, JOINT_DISTANCE, JOINT_FREE
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# change of the angular velocity by the gyroscopic torque that float32 does not resolve, as a share of it
+# relative change of the angular velocity by the gyroscopic torque that float32 does not resolve
 SMALL = wp.constant(1.0e-7)
-# error of the angular velocity half-way, as a share of it
+# relative error of the angular velocity in the middle
 CONVERGED = wp.constant(1.0e-6)
-# error that is left where the iteration converges slowly, but does
+# remaining error where the iteration converges, but slowly
 ROUGH = wp.constant(1.0e-2)
 
-# turn in a substep [rad] beyond which no body with joints gets by impulses, unless it nearly did before
+# rotation in a substep [rad] that impulses must not exceed for bodies with joints, unless it was nearly as
+# large before
 LARGEST_TURN = wp.constant(0.5 * wp.pi)
 LARGEST_GAIN = wp.constant(1.1)
-# cosine of half the angle between the orientation half-way and the one that the impulses led to
+# cosine of half the angle between the expected orientation in the middle and the actual one
 AGREED = wp.constant(0.9988)
 
 
 @wp.func
 def turn(q: wp.quat, v: wp.vec3) -> wp.vec3:
-    """Rotate a vector; its length does not grow with the rounding errors of the quaternion's."""
+    """Rotate a vector; rounding errors of the quaternion's length do not change that of the vector."""
     u = wp.vec3(q[0], q[1], q[2])
     c = wp.cross(u, v)
     return v + (q[3] * c + wp.cross(u, c)) * (2.0 / wp.dot(q, q))
@@ -61,7 +62,7 @@ def half_way(momentum: wp.vec3, inv_inertia: wp.mat33, dt: float) -> wp.vec3:
             if _k == 11:
                 found = error < ROUGH * ROUGH * wp.length_sq(w)
         if not found:
-            # it turns too far to tell; this has the energy of the start
+            # it rotates too far for convergence; this solution has the initial energy
             w = start
     return w
 
@@ -110,7 +111,7 @@ def turn_bodies(
     bodies: MotionView,
     spin: SpinView,
 ):
-    """One thread per body: spin of the substep, inertia in its middle. What is welded stands."""
+    """One thread per body: spin of the substep, inertia in its middle. Welded bodies stand still."""
     b = first + wp.tid()
     spin.com[b] = wp.transform_point(bodies.origin[b], bodies.com[b])
     r = wp.transform_get_rotation(bodies.origin[b])
@@ -119,7 +120,7 @@ def turn_bodies(
     spin.shift[b] = wp.spatial_vector()
     if spin.weld[b] >= 0:
         if is_welded(b, joint, enabled, linear, angular, spin):
-            # what hangs on a light base would pull it away from the world before sweeps can tell
+            # otherwise, links would pull a light base away from the world before sweeps converge
             bodies.inv_mass[b] = 0.0
             bodies.inv_inertia[b] = wp.mat33()
             bodies.velocity[b] = wp.spatial_vector()
@@ -137,7 +138,7 @@ def turn_bodies(
 def cut_short(
     b: int, twist: wp.spatial_vector, dt: float, bodies: MotionView, spin: SpinView
 ) -> wp.spatial_vector:
-    """Velocity of body b without a turn by impulses that no joint could follow."""
+    """Velocity of body b, limited to rotations by impulses that joints can follow."""
     result = twist
     speed = wp.length(wp.spatial_top(twist))
     if dt * speed > LARGEST_TURN and bodies.inv_mass[b] > 0.0 and spin.weld[b] >= -1:
@@ -150,7 +151,7 @@ def cut_short(
 
 @wp.func
 def turns_otherwise(twist: wp.spatial_vector, origin: wp.transform, middle: wp.quat, dt: float) -> bool:
-    """Whether impulses have turned a body far from where its inertia was known."""
+    """Whether impulses rotated a body far from the orientation of its inertia."""
     half = quat_exp(wp.spatial_top(twist) * (0.5 * dt)) * wp.transform_get_rotation(origin)
     return wp.abs(wp.dot(half, middle)) < AGREED
 
@@ -179,7 +180,7 @@ def finish_bodies(
         w = turn(r, bodies.inv_inertia[b] * turn(wp.quat_inverse(r), momentum))
         spin.inv_inertia[b] = rotate_inertia(r, bodies.inv_inertia[b])
         if otherwise:
-            # that shall not add energy
+            # this must not add energy
             before = wp.dot(momentum, wp.spatial_top(twist))
             after = wp.dot(momentum, w)
             if after > before:
@@ -211,7 +212,7 @@ def write_bodies(
 
 @wp.kernel
 def copy_coordinates(first: int, q: wp.array(dtype=float), near: wp.array(dtype=float)):
-    """One thread per coordinate: where it was before the step."""
+    """One thread per coordinate: its value before the step."""
     i = first + wp.tid()
     near[i] = q[i]
 

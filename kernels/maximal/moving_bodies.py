@@ -1,9 +1,9 @@
-"""Rigid bodies while the particles among them, or their own constraints, are solved within a step.
+"""Rigid bodies during the solve of particles among them, or of their own constraints, within a step.
 
-The bodies move with velocities of their own that feel the impulses of the particles; the sum of these
-impulses is what the solver of the bodies is given, if it is another one. Where many particles touch one body,
-each sees a part of its mass, so that all can be handled at once (mass splitting: Tonge, Benevolenski,
-Voroshilov, "Mass splitting for jitter-free parallel rigid body simulation", SIGGRAPH 2012).
+The bodies move with separate velocities, which impulses of the particles change; if another solver handles
+the bodies, it receives the sum of these impulses. If many particles touch one body, each acts on a share of
+its mass, so that all can be handled in parallel (mass splitting: Tonge, Benevolenski, Voroshilov, "Mass
+splitting for jitter-free parallel rigid body simulation", SIGGRAPH 2012).
 
 Stage: before and after the substeps in maximal coordinates
 Called by: solvers/maximal/moving_bodies.py, kernels/maximal/adjoint/substep.py, kernels/maximal/,
@@ -29,7 +29,7 @@ class MotionView:
     velocity: wp.array(dtype=wp.spatial_vector)  # (B) angular and of the centre of mass [rad/s, m/s]
     expected: wp.array(dtype=wp.spatial_vector)  # (B) velocities that lead from origin to pose
     com: wp.array(dtype=wp.vec3)  # (B) [m] in the body frames
-    inv_mass: wp.array(dtype=float)  # (B) [1/kg] 0 for bodies that feel nothing within a step
+    inv_mass: wp.array(dtype=float)  # (B) [1/kg] 0 for bodies that impulses do not move within a step
     inv_inertia: wp.array(dtype=wp.mat33)  # (B) in the body frames
     impulse: wp.array(dtype=wp.spatial_vector)  # (B) of a sweep, about the centre of mass
     total: wp.array(dtype=wp.spatial_vector)  # (B) of the step
@@ -61,7 +61,7 @@ def deviation_at(bodies: MotionView, b: int, p: wp.vec3) -> wp.vec3:
 
 @wp.func
 def inverse_mass_at(bodies: MotionView, b: int, p: wp.vec3, n: wp.vec3) -> float:
-    """Inverse mass that a particle feels when it pushes body b at world point p along n."""
+    """Inverse mass of body b for a particle that pushes at world point p along n."""
     w = float(0.0)
     if b >= 0:
         if bodies.articulated == 1:
@@ -106,7 +106,7 @@ def begin_bodies(
     dt: float,
     bodies: MotionView,
 ):
-    """One thread per body: start a step from the velocities that forces alone would give."""
+    """One thread per body: start a step with the velocities due to forces alone."""
     b = first + wp.tid()
     bodies.inv_mass[b] = inv_mass[b]
     bodies.inv_inertia[b] = inv_inertia[b]
@@ -140,7 +140,7 @@ def move_bodies(first: int, before: float, dt: float, bodies: MotionView):
 
 @wp.kernel
 def apply_impulses(first: int, bodies: MotionView):
-    """One thread per body: feel the impulses of a sweep."""
+    """One thread per body: apply the impulses of a sweep."""
     b = first + wp.tid()
     impulse = bodies.impulse[b]
     bodies.impulse[b] = wp.spatial_vector()

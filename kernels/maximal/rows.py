@@ -1,10 +1,10 @@
-"""Rows between two bodies, for sweeps that correct velocities by what is wrong with positions.
+"""Rows between two bodies, for sweeps that correct velocities according to position errors.
 
 The error of a row is measured at the end of the substep, nonlinearly; the wrench that removes it has the
 direction of the start. This is SHAKE (Ryckaert, Ciccotti, Berendsen, "Numerical integration of the cartesian
 equations of motion of a system with constraints", 1977), a symplectic method: swinging bodies keep their
-energy, where directions of the end, as in Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body
-simulation with extended position based dynamics", SCA 2020, take energy out of every swing. Forces on both
+energy, whereas directions at the end, as in Müller, Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body
+simulation with extended position based dynamics", SCA 2020, remove energy from every swing. Forces on both
 bodies of a row act at one point, so that momentum and angular momentum are conserved.
 
 Stage: substep in maximal coordinates, assembly of rows and sweeps
@@ -33,7 +33,7 @@ from newtonsim.kernels.views.model import JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# kinds of rows beside those of `pair_rows`
+# kinds of rows besides those of `pair_rows`
 ROW_LINEAR_AXIS = wp.constant(8)
 ROW_ANGULAR_AXIS = wp.constant(9)
 ROW_BALL_DOF = wp.constant(10)
@@ -44,7 +44,7 @@ TINY = wp.constant(1.0e-9)
 
 @wp.struct
 class SpinView:
-    """How bodies turn in a substep; B bodies."""
+    """Rotation of B bodies in a substep."""
 
     com: wp.array(dtype=wp.vec3)  # (B) [m] centres of mass in the world
     inv_inertia: wp.array(dtype=wp.mat33)  # (B) [1/(kg m²)] world axes
@@ -54,21 +54,21 @@ class SpinView:
     )  # (B) velocities that move bodies in the substep, and end with it
     entering: wp.array(dtype=wp.spatial_vector)  # (B) velocities at the start, before forces act
     weld: wp.array(dtype=int)  # (B) fixed joint that holds the body, -1 for another one, -2 for none
-    limited: wp.array(dtype=int)  # (1) times that a body's turn in a substep has been cut short
+    limited: wp.array(dtype=int)  # (1) number of rotations of bodies that were limited in a substep
 
 
 @wp.struct
 class RowView:
     """Blocks of rows, one for each joint (N joints), then one for each constraint; R rows.
 
-    Rows of a block that hold something come first and are solved together; the others, axes and limits, have
-    wrenches that leave those alone.
+    Held rows of a block come first and are solved together; the others, axes and limits, have wrenches that
+    do not affect these.
     """
 
     world_start: wp.array(dtype=int)  # (W + 1) in `block`
     block: wp.array(dtype=int)  # (N) ordered by world
     row_start: wp.array(dtype=int)  # (N + 1)
-    held: wp.array(dtype=int)  # (N) rows that hold something
+    held: wp.array(dtype=int)  # (N) number of held rows
     inverse: wp.array(dtype=wp.spatial_matrix)  # (N) of the mobility of the held rows
     kind: wp.array(dtype=int)  # (R)
     axis0: wp.array(dtype=wp.vec3)  # (R) in frame 0
@@ -83,15 +83,15 @@ class RowView:
     turn0: wp.array(dtype=wp.vec3)  # (R) change of angular velocity
     turn1: wp.array(dtype=wp.vec3)  # (R)
     mobility: wp.array(dtype=float)  # (R) rate for a unit impulse
-    start: wp.array(dtype=float)  # (R) what the row measures at the start of the substep
+    start: wp.array(dtype=float)  # (R) measure of the row at the start of the substep
     before: wp.array(dtype=float)  # (R) mean rate in the last substep
-    rate_excess: wp.array(dtype=float)  # (R) by which that was above the rate at the end of the last step
-    rest: wp.array(dtype=float)  # (R) what it would measure at the end if its rate were 0
+    rate_excess: wp.array(dtype=float)  # (R) difference between that and the rate at the end of the last step
+    rest: wp.array(dtype=float)  # (R) its measure at the end if its rate were 0
     scaled_compliance: wp.array(dtype=float)  # (R) compliance of a held row over the square of the substep
-    goal: wp.array(dtype=float)  # (R) what a held row is to measure at the end of the substep
+    goal: wp.array(dtype=float)  # (R) target of a held row at the end of the substep
     impulse: wp.array(dtype=float)  # (R) kept from step to step
     carried: wp.array(dtype=float)  # (R) impulse along an axis by couplings
-    held_response: wp.array(dtype=wp.spatial_vector)  # (R) taken by a unit impulse from its block's held rows
+    held_response: wp.array(dtype=wp.spatial_vector)  # (R) taken from held rows by a unit impulse
     relaxed: wp.array(dtype=float)  # (R) impulse by which velocities alone were corrected in the substep
 
 
@@ -177,7 +177,7 @@ def inverse_mass(b: int, bodies: MotionView) -> float:
 
 @wp.func
 def pair_at(f: PairFrames, u: Twists, bodies: MotionView, spin: SpinView, dt: float) -> Pair:
-    """Both frames after a time at constant velocities; distances do not suffer from large coordinates."""
+    """Both frames after a time at constant velocities; distances stay exact for large coordinates."""
     o0 = wp.quat_identity()
     o1 = wp.quat_identity()
     c0 = wp.vec3(0.0)
@@ -209,7 +209,7 @@ def pair_at(f: PairFrames, u: Twists, bodies: MotionView, spin: SpinView, dt: fl
 
 @wp.func
 def relative_rotation(p: Pair) -> wp.quat:
-    """Rotation from frame 0 to frame 1, the short way round."""
+    """Shortest rotation from frame 0 to frame 1."""
     q = wp.quat_inverse(p.q0) * p.q1
     if q[3] < 0.0:
         q = -q
@@ -218,14 +218,14 @@ def relative_rotation(p: Pair) -> wp.quat:
 
 @wp.func
 def row_value(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> float:
-    """What a row measures: a length [m], or an angle [rad]."""
+    """Measure of a row: a length [m] or an angle [rad]."""
     value = float(0.0)
     if kind == PAIR_OFFSET or kind == PAIR_SLIDE:
         value = wp.dot(wp.quat_rotate(p.q0, axis0), p.d)
     elif kind == PAIR_COSINE:
         n0 = wp.quat_rotate(p.q0, axis0)
         n1 = wp.quat_rotate(p.q1, axis1)
-        # by angles, since the slope of the cosine is gone where bodies are far out of place
+        # by angles, since the slope of the cosine vanishes if bodies are far from their place
         goal = wp.atan2(wp.length(wp.cross(axis0, axis1)), wp.dot(axis0, axis1))
         value = goal - wp.atan2(wp.length(wp.cross(n0, n1)), wp.dot(n0, n1))
     elif kind == ROW_TILT:
@@ -262,7 +262,7 @@ def row_value(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> float:
 
 @wp.func
 def row_wrench(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> Wrench:
-    """The wrench whose power is the rate of what the row measures."""
+    """The wrench whose power is the rate of a row."""
     w = Wrench()
     n0 = wp.quat_rotate(p.q0, axis0)
     if kind == PAIR_OFFSET or kind == PAIR_SLIDE:
@@ -276,7 +276,7 @@ def row_wrench(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> Wrench:
         w.torque = n0
     elif kind == PAIR_TWIST:
         n1 = wp.quat_rotate(p.q1, axis0)
-        # the pole of the decomposition is a swing by half a turn
+        # the decomposition is singular at a swing by half a turn
         w.torque = (n0 + n1) / wp.max(1.0 + wp.dot(n0, n1), 0.1)
     elif kind == PAIR_SWING:
         u = wp.cross(n0, wp.quat_rotate(p.q1, axis0))
@@ -285,7 +285,7 @@ def row_wrench(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> Wrench:
             w.torque = u / sine
     elif kind == PAIR_DISTANCE:
         length = wp.length(p.d)
-        # coinciding anchors have no direction; any one will do
+        # if the anchors coincide, any direction will do
         w.force = wp.vec3(0.0, 1.0, 0.0)
         if length > TINY:
             w.force = p.d / length
@@ -294,7 +294,7 @@ def row_wrench(kind: int, p: Pair, axis0: wp.vec3, axis1: wp.vec3) -> Wrench:
 
 @wp.func
 def row_rate(r: int, u: Twists, rows: RowView) -> float:
-    """Rate of what row r measures."""
+    """Rate of row r."""
     return wp.dot(rows.force[r], u.v1 - u.v0) + wp.dot(rows.torque1[r], u.w1) - wp.dot(rows.torque0[r], u.w0)
 
 
@@ -314,7 +314,7 @@ def push(r: int, x: float, m0: float, m1: float, u: Twists, rows: RowView) -> Tw
 def place_wrench(
     r: int, w: Wrench, p: Pair, f: PairFrames, bodies: MotionView, spin: SpinView, rows: RowView
 ):
-    """Store the wrench of row r, and how both bodies turn by it."""
+    """Store the wrench of row r, and the changes of angular velocity that it causes."""
     rows.force[r] = w.force
     rows.torque0[r] = w.torque + wp.cross(p.r0, w.force)
     rows.torque1[r] = w.torque + wp.cross(p.r1, w.force)
@@ -361,7 +361,7 @@ def coupling(r: int, s: int, m: float, rows: RowView) -> float:
 def invert(K: wp.spatial_matrix, n: int) -> wp.spatial_matrix:
     """Inverse of the leading n rows and columns of a positive semidefinite matrix, by Gauss and Jordan.
 
-    A row that depends on those before it, or along which nothing moves, gets zeros: it pushes nothing. What
-    is left of its pivot is rounding.
+    A row that depends on previous ones, or along which nothing moves, gets zeros and exerts no impulse; its
+    pivot is only rounding.
     """
     ...

@@ -41,7 +41,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class BlockView:
-    """All that the rows of joints and constraints depend on."""
+    """Data of the rows of joints and constraints."""
 
     joints: int
     joint: JointView
@@ -56,7 +56,7 @@ class BlockView:
 
 @wp.func
 def interval_of(r: int, k: int, block: BlockView) -> wp.vec2:
-    """Least and largest allowed value of what row r of block k measures."""
+    """Least and largest allowed measure of row r of block k."""
     kind = block.rows.kind[r]
     lower = float(-1.0e30)
     upper = float(1.0e30)
@@ -82,7 +82,7 @@ def interval_of(r: int, k: int, block: BlockView) -> wp.vec2:
 
 @wp.func
 def solve_interval(r: int, k: int, rate: float, block: BlockView, s: BodySettings) -> float:
-    """Impulse that keeps what row r measures within its interval at the end of the substep."""
+    """Impulse that keeps the measure of row r within its interval at the end of the substep."""
     rows = block.rows
     allowed = interval_of(r, k, block)
     compliance = float(0.0)
@@ -92,7 +92,7 @@ def solve_interval(r: int, k: int, rate: float, block: BlockView, s: BodySetting
     free = rate + (rows.rest[r] - rows.start[r]) / s.dt - rows.mobility[r] * rows.impulse[r]
     bound = wp.clamp(rows.start[r] + s.dt * free, allowed[0], allowed[1])
     goal = (bound - rows.start[r]) / s.dt
-    # from outside no faster than this
+    # from outside, no faster than this
     if rows.start[r] < allowed[0]:
         goal = wp.max(free, wp.min(goal, s.limit_speed))
     elif rows.start[r] > allowed[1]:
@@ -102,7 +102,7 @@ def solve_interval(r: int, k: int, rate: float, block: BlockView, s: BodySetting
 
 @wp.func
 def held_impulse(k: int, i: int, rows: RowView) -> float:
-    """Impulse that held row i of block k bears: its own, less what the other rows take from it."""
+    """Impulse of held row i of block k: its own, minus what the other rows take from it."""
     first = rows.row_start[k]
     total = rows.impulse[first + i]
     for r in range(first + rows.held[k], rows.row_start[k + 1]):
@@ -112,7 +112,7 @@ def held_impulse(k: int, i: int, rows: RowView) -> float:
 
 @wp.func
 def solve_held(k: int, u: Twists, m0: float, m1: float, block: BlockView, s: BodySettings) -> Twists:
-    """Velocities that bring the held rows of block k to where they are to be, all together."""
+    """Solve for velocities that bring all held rows of block k to their targets."""
     rows = block.rows
     first = rows.row_start[k]
     count = rows.held[k]
@@ -284,7 +284,7 @@ def sweep_worlds(
 
 @wp.func
 def is_rigid(r: int, k: int, block: BlockView) -> bool:
-    """Whether row r of block k holds without compliance, and whatever the force."""
+    """Whether row r of block k holds without compliance and without a force limit."""
     rigid = block.rows.scaled_compliance[r] == 0.0
     if k >= block.joints:
         rigid = rigid and block.loop.max_force[k - block.joints] > 1.0e30
@@ -293,10 +293,10 @@ def is_rigid(r: int, k: int, block: BlockView) -> bool:
 
 @wp.func
 def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
-    """Take the relative velocity that block k forbids from its bodies, at their poses now.
+    """Remove the relative velocity that block k forbids from its bodies, at their current poses.
 
-    The mobility is still that of the start of the substep; a wrong one makes the result less exact, but
-    conserves as well. Where the bodies have turned far it would overshoot, and add energy.
+    The mobility is that at the start of the substep; an inexact one makes the result less accurate, but
+    conserves momentum as well. If the bodies rotated far, it would overshoot and add energy.
     """
     rows = block.rows
     count = rows.held[k]
@@ -331,7 +331,7 @@ def relax_held(k: int, block: BlockView, spin: SpinView, bodies: MotionView):
         kick.v1 = bodies.inv_mass[f.b1] * force
         kick.w1 = spin.inv_inertia[f.b1] * turn
         curvature += wp.dot(kick.v1, force) + wp.dot(kick.w1, turn)
-    # no further than where the energy is least
+    # no further than to the least energy
     share = float(1.0)
     power = wp.dot(x, wrong)
     if curvature > power:
@@ -356,7 +356,7 @@ def relax_worlds(
     spin: SpinView,
     bodies: MotionView,
 ):
-    """One thread per world: velocities that joints allow at the poses reached, and that contacts leave.
+    """One thread per world: velocities that joints and contacts allow at the current poses.
 
     For `share` see `sweep_worlds`.
     """

@@ -1,1 +1,1 @@
-"""States and contacts in MuJoCo's arrays, and back."""
+"""Conversion of states and contacts to MuJoCo's arrays, and back."""

@@ -18,8 +18,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 vec5 = wp.types.vector(length=5, dtype=float)
 
 CONSTRAINT = wp.constant(1)  # mujoco_warp's bit for contacts that are no mere sensor readings
-LEAST_FRICTION = wp.constant(1.0e-5)  # below which MuJoCo's coefficients of a contact must not be
-NO_ROOM = wp.constant(8)  # its bit for contacts that were left out
+LEAST_FRICTION = wp.constant(1.0e-5)  # lower limit of MuJoCo's contact coefficients
+NO_ROOM = wp.constant(8)  # its bit for contacts that were omitted
 
 
 @wp.struct
@@ -37,7 +37,7 @@ class SurfaceView:
 
 @wp.struct
 class MujocoContactView:
-    """Contacts of all of MuJoCo's worlds; what is not named here stays as it is. C is the room for them."""
+    """Contacts of all of MuJoCo's worlds, with room for C; arrays that are not listed here do not change."""
 
     count: wp.array(dtype=int)  # (1)
     overflow: wp.array(dtype=int)  # (rows)
@@ -79,7 +79,7 @@ def contact_frame(n: wp.vec3) -> wp.mat33:
 
 @wp.kernel
 def clear_contacts(first: int, out: MujocoContactView):
-    """One thread: there are no contacts."""
+    """One thread: clear the number of contacts."""
     out.count[0] = 0
 
 
@@ -133,5 +133,5 @@ def write_contacts(
 
 @wp.kernel
 def bound_contacts(first: int, out: MujocoContactView):
-    """One thread: count those alone that found room."""
+    """One thread: limit the number of contacts to those that found room."""
     out.count[0] = wp.min(out.count[0], out.dist.shape[0])

@@ -1,8 +1,8 @@
-"""State and inputs of a model in the arrays of MuJoCo, and back.
+"""Conversion of state and inputs of a model to MuJoCo's arrays, and back.
 
 MuJoCo's quaternions are wxyz. A free joint there has the pose of the body frame, the velocity of that frame's
-origin in world axes and the angular velocity in body axes; a ball joint turns the body frame about a point of
-the body, with the angular velocity in body axes. See "Floating objects" in MuJoCo's chapter "Modeling".
+origin in world axes and the angular velocity in body axes; a ball joint rotates the body frame about a point
+of the body, with the angular velocity in body axes. See "Floating objects" in MuJoCo's chapter "Modeling".
 
 Stage: step by MuJoCo, before and after it
 Called by: solvers/mujoco/solver.py, solvers/mujoco/transfer.py
@@ -18,7 +18,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class MujocoView:
-    """Where elements of a model are in MuJoCo's arrays; a row is one of MuJoCo's worlds, -1 stands for none.
+    """Places of a model's elements in MuJoCo's arrays; a row is one of MuJoCo's worlds, and -1 means none.
 
     Lengths: J joints, A joint axes, T tendons, B bodies, K constraints, R rows.
     """
@@ -110,7 +110,7 @@ def write_joints(
     qpos: wp.array2d(dtype=float),
     qvel: wp.array2d(dtype=float),
 ):
-    """One thread per joint: its coordinates and velocities in MuJoCo's terms."""
+    """One thread per joint: its coordinates and velocities in MuJoCo's conventions."""
     j = first + wp.tid()
     row = view.joint_row[j]
     to_q = view.joint_coord[j]
@@ -221,7 +221,7 @@ def write_inputs(
     ctrl: wp.array2d(dtype=float),
     qfrc_applied: wp.array2d(dtype=float),
 ):
-    """One thread per joint: control inputs of its axes and generalised forces, as they do the same work."""
+    """One thread per joint: control inputs of its axes, and generalised forces that do the same work."""
     j = first + wp.tid()
     row = view.joint_row[j]
     to = view.joint_dof[j]

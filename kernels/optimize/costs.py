@@ -104,7 +104,7 @@ def add_frame_cost(
 def add_control_cost(
     first: int, view: CostView, weight: wp.array(dtype=float), reference: wp.array2d(dtype=float)
 ):
-    """One thread per world: controls beyond a reference, those that lead to the horizon too."""
+    """One thread per world: distance of controls from a reference, including those up to the horizon."""
     w = first + wp.tid()
     stage = stage_of(view, w)
     if stage == 0:
@@ -123,7 +123,7 @@ def add_rate_cost(
     before: wp.array(dtype=float),
     counts: wp.array(dtype=float),
 ):
-    """One thread per world: rates of change of controls; the first one counts as `counts` says."""
+    """One thread per world: rates of change of controls; `counts` determines whether the first one counts."""
     w = first + wp.tid()
     stage = stage_of(view, w)
     if stage == 0 or view.sequence.shape[0] == 0:

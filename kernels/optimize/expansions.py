@@ -1,7 +1,7 @@
 """Slopes and Gauss-Newton curvatures of the ready costs, in tangent coordinates of the state.
 
-A cost of half the weighted squares of residuals r has the slope Jᵀ W r, and the curvature Jᵀ W J where that
-of the residuals themselves is left out, so that it is never negative.
+A cost of half the weighted squares of residuals r has the slope Jᵀ W r and the curvature Jᵀ W J, which omits
+that of the residuals themselves and is therefore never negative.
 
 Stage: optimisation, quadratic models of costs
 Called by: newtonsim/optimize/costs.py, newtonsim/optimize/points.py
@@ -26,7 +26,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.kernel
 def clear_expansion(first: int, expansion: ExpansionView):
-    """One thread per world: nothing costs anything."""
+    """One thread per world: clear its quadratic model."""
     w = first + wp.tid()
     for i in range(expansion.slope.shape[1]):
         expansion.slope[w, i] = 0.0

@@ -1,13 +1,13 @@
 """The backward sweep of optimisers with linear models: from the horizon to the start, in double precision.
 
-One thread goes through all controls: a control needs what the one after it leaves. At control t the state x
-before it and the control u lead to x⁺ = F (x, u) with F = (A B); costs of (x⁺, u) have the slope g and the
-curvature C, and the value of the states that follow v and V. Then
+One thread goes through all controls, since a control needs the result of the next one. At control t, the
+state x before it and the control u lead to x⁺ = F (x, u) with F = (A B); costs of (x⁺, u) have the slope g
+and the curvature C, and the value function after it has the slope v and the curvature V. Then
 
     Q = Fᵀ (V + C_xx) F + Eᵀ C_ux F + Fᵀ C_xu E + Eᵀ C_uu E,   q = Fᵀ (v + g_x) + Eᵀ g_u,   E (x, u) = u
 
-are curvature and slope by (x, u). The control that costs least is u = k + K x with k = -Q_uu⁻¹ q_u and
-K = -Q_uu⁻¹ Q_ux. Matrices lie row after row in flat arrays.
+are curvature and slope by (x, u). The optimal control is u = k + K x with k = -Q_uu⁻¹ q_u and K = -Q_uu⁻¹
+Q_ux. Matrices lie row after row in flat arrays.
 
 Stage: optimisation, between the runs
 Called by: newtonsim/optimize/riccati.py
@@ -20,7 +20,7 @@ import newtonsim.kernels.lazy_warp as wp
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 DONE, BOUND, INDEFINITE = wp.constant(0), wp.constant(1), wp.constant(2)
-"""What a sweep ends with: all controls; one that meets a bound; a curvature that is not positive."""
+"""Result of a sweep: all controls; one that meets a bound; a curvature that is not positive."""
 
 
 @wp.struct
@@ -36,15 +36,15 @@ class SweepView:
     rise: wp.array(dtype=wp.float64)  # (T, M) their slope
     weight: wp.array(dtype=wp.float64)  # (T, M) their curvature
     open: bool  # whether there are gaps
-    gaps: wp.array(dtype=wp.float64)  # (T, S) from the state to where the control before leads
+    gaps: wp.array(dtype=wp.float64)  # (T, S) from the state to the result of the previous control
     low: wp.array(dtype=wp.float64)  # (T, M) bounds of changes
     high: wp.array(dtype=wp.float64)  # (T, M)
     damping: wp.float64  # share of the diagonal of Q_uu that is added to it
     change: wp.array(dtype=wp.float64)  # (T, M) k
     gain: wp.array(dtype=wp.float64)  # (T, M, S) K
     decrease: wp.array(dtype=wp.float64)  # (1) of the cost, expected
-    # of the control at hand
-    v: wp.array(dtype=wp.float64)  # (S) value of what follows
+    # of the current control
+    v: wp.array(dtype=wp.float64)  # (S) value function after it
     V: wp.array(dtype=wp.float64)  # (S, S)
     W: wp.array(dtype=wp.float64)  # (N, S)
     Z: wp.array(dtype=wp.float64)  # (N, N)
@@ -124,7 +124,7 @@ def expand_control(view: SweepView, t: int):
     add_transposed_product(N, S, N, view.F, course, view.Z, 0, view.Q, 0, N)
     for i in range(S, N):
         view.q[i] = wp.float64(0.0)
-        for j in range(N):  # what costs have by state and control together
+        for j in range(N):  # mixed derivatives of costs by state and control
             cross = view.Z[i * N + j]
             view.Q[i * N + j] += cross
             view.Q[j * N + i] += cross
@@ -143,7 +143,7 @@ def expand_control(view: SweepView, t: int):
 
 @wp.func
 def add_changes(view: SweepView, t: int):
-    """Add costs of changes: of u less the control before, the last numbers of the state."""
+    """Add costs of changes of u from the previous control, which is the last part of the state."""
     S, M = view.states, view.inputs
     N = S + M
     for k in range(M):

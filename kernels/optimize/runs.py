@@ -1,4 +1,4 @@
-"""Runs of many worlds side by side: the start, the controls of each step, and the states along the way.
+"""Runs of many worlds in parallel: the start, the controls of each step, and the states along the way.
 
 Stage: optimisation, before and after every step
 Called by: newtonsim/optimize/gaps.py, newtonsim/optimize/ilqr.py, newtonsim/optimize/runs.py
@@ -17,7 +17,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def keep_state(run: RunView, w: int, row: int):
-    """Write down the state of a world."""
+    """Store the state of a world."""
     for i in range(w * run.coords, (w + 1) * run.coords):
         run.q[row, i] = run.joint_q[i]
     for d in range(w * run.dofs, (w + 1) * run.dofs):
@@ -26,7 +26,7 @@ def keep_state(run: RunView, w: int, row: int):
 
 @wp.kernel
 def begin_runs(first: int, run: RunView):
-    """One thread per world: put it to the start, with a loss of 0."""
+    """One thread per world: set it to the start, with a loss of 0."""
     w = first + wp.tid()
     run.step[w] = 0
     run.losses[w] = 0.0
@@ -48,14 +48,14 @@ def apply_controls(first: int, run: RunView):
 
 @wp.kernel
 def count_steps(first: int, run: RunView):
-    """One thread per world: the steps of a control are done."""
+    """One thread per world: count the steps of a control."""
     w = first + wp.tid()
     run.step[w] = run.step[w] + run.hold
 
 
 @wp.kernel
 def record_states(first: int, run: RunView):
-    """One thread per world: write down its state."""
+    """One thread per world: store its state."""
     w = first + wp.tid()
     keep_state(run, w, run.step[w] / run.hold)
 
@@ -111,7 +111,7 @@ def apply_feedback(
         if t > 0:
             for m in range(
                 gain.shape[2] - 2 * run.dofs
-            ):  # of the control before, where it is a part of the state
+            ):  # of the previous control, if it is part of the state
                 u += gain[t, k, 2 * run.dofs + m] * (run.sequence[t - 1, m, w] - controls[t - 1, m])
         u = wp.clamp(u, run.low[k], run.high[k])
         run.sequence[t, k, w] = u
@@ -159,10 +159,10 @@ def find_nodes(
     node_qd: wp.array2d(dtype=float),
     found: wp.array3d(dtype=float),
 ):
-    """One thread per world: the state that its next control begins in, and the gap to it.
+    """One thread per world: the state at the start of its next control, and the gap to it.
 
-    Where `jump` says so this is the node of the reference, moved by the length times its step; elsewhere it
-    is where the last control has led, with the share 1 - length of the gap of the reference left open.
+    If `jump` is set, this is the node of the reference, moved by the length times its step; otherwise, it is
+    the result of the last control, where the share 1 - length of the reference's gap remains.
     """
     w = first + wp.tid()
     t = run.step[w] / run.hold
@@ -187,7 +187,7 @@ def find_nodes(
 def place_at_nodes(
     first: int, node_q: wp.array2d(dtype=float), node_qd: wp.array2d(dtype=float), run: RunView
 ):
-    """One thread per world: put it to the state that its next control begins in."""
+    """One thread per world: set it to the state at the start of its next control."""
     w = first + wp.tid()
     t = run.step[w] / run.hold
     for i in range(w * run.coords, (w + 1) * run.coords):

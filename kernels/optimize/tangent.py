@@ -1,6 +1,7 @@
 """Differences of joint coordinates in the axes of `joint_qd`: the inverse of q ⊕ δ of a step.
 
-Rotations differ by a rotation vector [rad], floating joints by that and by the way of the centre of mass [m].
+Rotations differ by a rotation vector [rad], floating joints by this and by the displacement of the centre of
+mass [m].
 
 Stage: optimisation, tangent coordinates
 Called by: kernels/optimize/costs.py, kernels/optimize/expansions.py, kernels/optimize/runs.py
@@ -19,7 +20,7 @@ DIFFERENTIABLE = True
 
 @wp.func
 def quat_log(q: wp.quat) -> wp.vec3:
-    """Rotation vector of a unit quaternion, of the shorter way round, smooth through zero."""
+    """Shortest rotation vector of a unit quaternion, smooth through zero."""
     sign = float(1.0)
     if q[3] < 0.0:
         sign = -1.0
@@ -42,7 +43,7 @@ def turn_between(start: wp.quat, end: wp.quat) -> wp.vec3:
 
 @wp.func
 def turn_slope(e: wp.vec3) -> wp.mat33:
-    """How `turn_between` moves with a turn of the end about the same axes: the inverse left Jacobian.
+    """Derivative of `turn_between` by a rotation of the end about the same axes: the inverse left Jacobian.
 
     Solà, Deray, Atchuthan, "A micro Lie theory for state estimation in robotics", 2018, eq. 146.
     """
@@ -70,7 +71,7 @@ def floating_difference(
     reference: wp.array(dtype=float),
     i_reference: int,
 ) -> wp.spatial_vector:
-    """(rotation vector, way of the centre of mass) from a reference to q of a floating joint."""
+    """(rotation vector, displacement of the centre of mass) from a reference to q of a floating joint."""
     i = joint.q_start[j]
     from_child = wp.transform_inverse(joint.X_c[j])
     com = body_com[joint.child[j]]

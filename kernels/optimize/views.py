@@ -1,4 +1,4 @@
-"""What kernels of optimisers see: what a cost is a function of, and the runs of all worlds.
+"""Data of the kernels of optimisers: arguments of costs, and the runs of all worlds.
 
 Lengths: W worlds, T controls one after the other, M numbers in each, N degrees of freedom, C coordinates and
 B bodies of a world; world w owns the coordinates from `w * coords` on, likewise its dofs, bodies and inputs.
@@ -18,17 +18,17 @@ DIFFERENTIABLE = True
 
 @wp.struct
 class CostView:
-    """State and control that a cost is a function of, and where it is added to."""
+    """State and control on which a cost depends, and the loss to which it is added."""
 
     joint_q: wp.array(dtype=float)
     joint_qd: wp.array(dtype=float)
     body_q: wp.array(dtype=wp.transform)
     body_qd: wp.array(dtype=wp.spatial_vector)
     control: wp.array(dtype=float)  # the array of the Control that is optimised
-    entry: wp.array(dtype=int)  # (M) those of its numbers in a world that are
+    entry: wp.array(dtype=int)  # (M) its optimised entries in a world
     contact_f: wp.array(dtype=wp.spatial_vector)  # wrench of contacts on every body, where costs read it
     sequence: wp.array3d(dtype=float)  # (T, M, W) controls of runs, empty elsewhere
-    step: wp.array(dtype=int)  # (W) or (1) steps of the solver that are done
+    step: wp.array(dtype=int)  # (W) or (1) completed steps of the solver
     losses: wp.array(dtype=float)  # (W)
     # how many of them each world has
     coords: int
@@ -37,16 +37,16 @@ class CostView:
     bodies: int
     inputs: int
     # of the problem
-    hold: int  # steps of the solver that a control lasts
+    hold: int  # steps of the solver per control
     steps: int  # steps of the solver to the horizon
-    interval: float  # [s] that a control lasts
+    interval: float  # [s] duration of a control
 
 
 @wp.struct
 class RunView:
-    """Controls of all worlds, and the states that they lead to."""
+    """Controls of all worlds, and the resulting states."""
 
-    step: wp.array(dtype=int)  # (W) steps of the solver that are done
+    step: wp.array(dtype=int)  # (W) completed steps of the solver
     losses: wp.array(dtype=float)  # (W)
     joint_q: wp.array(dtype=float)
     joint_qd: wp.array(dtype=float)
@@ -68,7 +68,7 @@ class RunView:
 
 @wp.func
 def stage_of(view: CostView, w: int) -> int:
-    """Number of controls that a world has behind it, from 1 on; 0 while one of them still lasts."""
+    """Number of completed controls of a world, from 1 on; 0 in the middle of a control."""
     done = view.step[wp.min(w, view.step.shape[0] - 1)]
     stage = int(0)
     if done % view.hold == 0:

@@ -1,1 +1,1 @@
-"""Particles and the elements between them: contacts, neighbours, and one folder per way of solving."""
+"""Particles and the elements between them: contacts, neighbours, and one folder per solution method."""

@@ -1,4 +1,4 @@
-"""Forces of the air on triangles: drag and lift of a thin plate, explicit at the start of a step.
+"""Aerodynamic forces on triangles: drag and lift of a thin plate, explicit at the start of a step.
 
 Stage: forces on particles at the start of a step
 Called by: solvers/particles/aerodynamics.py, kernels/particles/adjoint/steps.py, kernels/penalty/elements.py
@@ -11,22 +11,22 @@ import newtonsim.kernels.lazy_warp as wp
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# [m²/s²] squared speed below which there is no lift, whose direction would be undefined
+# [m²/s²] squared speed below which lift is zero, since its direction would be undefined
 SLOW = wp.constant(1.0e-12)
 
 
 @wp.func
 def air_force(ab: wp.vec3, ac: wp.vec3, v: wp.vec3, drag: float, lift: float) -> wp.vec3:
-    """Force of air at rest on a triangle [N].
+    """Force of still air on a triangle [N].
 
-    f = -drag A |n·v| v - lift A |v| (n·v) (n - v̂ (n·v̂)): both grow with the square of the speed, drag is
-    against the velocity, and lift is across it.
+    f = -drag A |n·v| v - lift A |v| (n·v) (n - v̂ (n·v̂)): both grow with the square of the speed; drag is
+    opposite to the velocity, and lift is perpendicular to it.
 
     Args:
         ab: Edge from the first to the second corner [m].
         ac: Edge from the first to the third corner [m].
         v: Mean velocity of the corners [m/s].
-        drag: Coefficient of drag [kg/m³], half the density of the air times the usual coefficient.
+        drag: Coefficient of drag [kg/m³]: half the density of the air times the dimensionless coefficient.
         lift: Coefficient of lift [kg/m³].
     """
     force = wp.vec3(0.0, 0.0, 0.0)
@@ -53,7 +53,7 @@ def find_air_forces(
     v: wp.array(dtype=wp.vec3),
     force: wp.array(dtype=wp.vec3),
 ):
-    """One thread per triangle: a third of the force of the air on it, which is each corner's share."""
+    """One thread per triangle: a third of the aerodynamic force, which is the share of each corner."""
     t = first + wp.tid()
     i = indices[t, 0]
     j = indices[t, 1]

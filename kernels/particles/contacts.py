@@ -1,9 +1,9 @@
 """Contacts of particles, and of the inside of triangles between them, with the shapes of rigid bodies.
 
-The deepest point of a triangle is searched from its centre by descent along the gradient of the distance,
+The deepest point of a triangle is found by descent from its centre along the gradient of the distance,
 projected onto the triangle (Macklin, Erleben, Müller, Chentanez, Jeschke, Corse, "Local optimization for
-robust signed distance field collision", PACMCGIT 3(1), 2020). Shapes are first sought near blocks of
-particles or triangles that follow each other in their arrays.
+robust signed distance field collision", PACMCGIT 3(1), 2020). Candidate shapes are first found for blocks of
+consecutive particles or triangles.
 
 Stage: collision of particles with shapes
 Called by: solvers/particles/contacts.py, kernels/particles/adjoint/curvature.py,
@@ -22,27 +22,27 @@ from newtonsim.kernels.views.shapes import GEO_PLANE
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# [kg m] a push without bound
+# [kg m] an unbounded push
 UNBOUNDED = wp.constant(1.0e30)
 # most contacts of a particle, and of the inside of a triangle; the deepest ones are kept
 CONTACTS = wp.constant(4)
 FACE_CONTACTS = wp.constant(2)
-# most shapes near a block that are listed; where there are more, all of the world are tried
+# most shapes listed for a block; if there are more, all shapes of the world are tested
 NEAR = wp.constant(16)
 # particles or triangles of a block
 BLOCK = wp.constant(32)
-# part of the way of a substep within which contacts are made that are not yet touching
+# share of the motion in a substep within which contacts are created before they touch
 AHEAD = wp.constant(0.5)
-# steps of the search for the deepest point of a triangle, how much shorter one is after another that did not
-# lead deeper, and the length over the size of the triangle at which the search ends
+# steps of the search for the deepest point of a triangle, the factor by which a step shrinks after one that
+# did not lead deeper, and the step length, over the size of the triangle, at which the search ends
 SEARCH = wp.constant(24)
 SHORTER = wp.constant(0.4)
 SETTLED = wp.constant(1.0e-3)
 # squared sine below which a triangle has no inside
 FLAT = wp.constant(1.0e-8)
-# weight of a corner above which the contact is left to the particle there
+# weight of a corner above which its particle takes the contact
 CORNER = wp.constant(0.95)
-# part of a triangle's size by which its inside is deeper than its corners, if it has a contact of its own
+# depth of the inside of a triangle below its corners, over its size, from which it has its own contact
 DEEPER = wp.constant(1.0e-3)
 
 
@@ -56,7 +56,7 @@ class ContactView:
     overlap: wp.array2d(dtype=float)  # [m] of the predicted position
     before: wp.array2d(dtype=float)  # [m] at the start of the substep
     mu: wp.array2d(dtype=float)  # coefficient of friction of both
-    stick: wp.array2d(dtype=float)  # [m] gap up to which the contact holds, 0 for one that only pushes
+    stick: wp.array2d(dtype=float)  # [m] gap up to which the contact sticks, 0 for one that only pushes
     push: wp.array2d(dtype=float)  # impulse along the normal, times the length of the substep [kg m]
     hold: wp.array2d(dtype=wp.vec3)  # impulse of friction on the body, likewise
 
@@ -78,23 +78,23 @@ class BlockView:
     world: wp.array(dtype=int)  # (C) row in RigidView.start
     count: wp.array(dtype=int)  # (C) shapes near it
     near: wp.array2d(dtype=int)  # (C, NEAR) the first of them
-    dropped: wp.array(dtype=int)  # (1) contacts that there was no place for
+    dropped: wp.array(dtype=int)  # (1) number of contacts without a place
 
 
 @wp.struct
 class SurfaceMaterial:
-    """Contact material of particles, and of the shapes that they meet."""
+    """Contact material of particles and shapes."""
 
     radius: wp.array(dtype=float)  # (N) [m]
     friction: wp.array(dtype=float)  # (N)
     adhesion: wp.array(dtype=float)  # (N) [m] gap up to which a particle sticks to shapes
     shape_friction: wp.array(dtype=float)  # (S)
-    anchored: wp.array(dtype=int)  # (N) body that a particle is anchored to, whose shapes it passes through
+    anchored: wp.array(dtype=int)  # (N) body to which a particle is anchored, whose shapes it ignores
 
 
 @wp.struct
 class Mixing:
-    """How the friction of a particle and that of a shape give that of a contact: a sum and a product."""
+    """Coefficients that combine the friction of a particle and a shape: by their sum and their product."""
 
     constant: float
     of_shape: float
@@ -103,7 +103,7 @@ class Mixing:
 
 @wp.func
 def blend(m: wp.array(dtype=wp.vec3), corner: wp.vec3i, weight: wp.vec3) -> wp.vec3:
-    """Value at a point of a triangle of what its corners have."""
+    """Interpolation of values at the corners of a triangle to a point of it."""
     return m[corner[0]] * weight[0] + m[corner[1]] * weight[1] + m[corner[2]] * weight[2]
 
 
@@ -115,7 +115,7 @@ def corners_of(indices: wp.array2d(dtype=int), t: int) -> wp.vec3i:
 
 @wp.func
 def shapes_near(rigid: RigidView, blocks: BlockView, i: int) -> int:
-    """How many shapes may be near particle or triangle i."""
+    """Number of shapes that may be near particle or triangle i."""
     c = blocks.block[i]
     count = blocks.count[c]
     if count > NEAR:
@@ -126,7 +126,7 @@ def shapes_near(rigid: RigidView, blocks: BlockView, i: int) -> int:
 
 @wp.func
 def shape_near(rigid: RigidView, blocks: BlockView, i: int, k: int) -> int:
-    """Number k of them."""
+    """Shape number k of these."""
     c = blocks.block[i]
     if blocks.count[c] > NEAR:
         return rigid.listed[rigid.start[blocks.world[c]] + k]
@@ -137,7 +137,7 @@ def shape_near(rigid: RigidView, blocks: BlockView, i: int, k: int) -> int:
 def free_place(
     contacts: ContactView, blocks: BlockView, i: int, count: int, most: int, overlap: float
 ) -> int:
-    """Place for one more contact; if all are taken, that of the least overlap, or -1 if the new one is it."""
+    """Place for another contact; if all are used, that of the least overlap, or -1 if that is the new one."""
     place = int(count)
     if count == most:
         wp.atomic_add(blocks.dropped, 0, 1)
@@ -162,7 +162,7 @@ def write_contact(
     mu: float,
     stick: float,
 ):
-    """Start a contact that comes `approach` [m] nearer within the substep."""
+    """Start a contact whose gap closes by `approach` [m] in the substep."""
     contacts.shape[i, place] = s
     contacts.normal[i, place] = gap.normal
     contacts.overlap[i, place] = margin - gap.distance
@@ -181,7 +181,7 @@ def mixed(mixing: Mixing, particle: float, shape: float) -> float:
 
 @wp.func
 def list_near(rigid: RigidView, blocks: BlockView, c: int, lower: wp.vec3, upper: wp.vec3):
-    """List the shapes whose balls meet a box."""
+    """List the shapes whose bounding spheres overlap a box."""
     count = int(0)
     w = blocks.world[c]
     for k in range(rigid.start[w], rigid.start[w + 1]):
@@ -266,7 +266,7 @@ def find_contacts(
     bodies: MotionView,
     contacts: ContactView,
 ):
-    """One thread per particle: shapes that it meets on its way to the predicted position, or comes near."""
+    """One thread per particle: shapes that it touches or approaches on its way to the predicted position."""
     i = first + wp.tid()
     count = int(0)
     if inv_mass[i] > 0.0:
@@ -324,7 +324,7 @@ def deepest_point(
         s: The shape.
         t: The triangle [m].
         size: Distance of its farthest corner from its centre [m].
-        way: Its motion within the substep, relative to the shape [m].
+        way: Its motion in the substep, relative to the shape [m].
         first: Gap of its centre.
         reach: See `shape_distance` [m].
     """
@@ -349,9 +349,9 @@ def deepest_point(
 def is_beyond_corners(
     rigid: RigidView, s: int, t: Convex, size: float, way: wp.vec3, deepest: float, reach: float
 ) -> bool:
-    """Whether a triangle is deeper in a shape, by `deepest`, than its corners, whose particles touch it, too.
+    """Whether a triangle, by `deepest`, is deeper in a shape than its corners, whose particles touch it too.
 
-    Where a corner is as deep, a contact of the inside would only take load from those of the corners.
+    If a corner is as deep, a contact of the inside would only take load from those of the corners.
     """
     beyond = bool(True)
     for k in range(3):
@@ -377,7 +377,7 @@ def find_face_contacts(
     bodies: MotionView,
     faces: FaceView,
 ):
-    """One thread per triangle: shapes that its inside overlaps at the predicted position, or comes near."""
+    """One thread per triangle: shapes that its inside overlaps or approaches at the predicted position."""
     t = first + wp.tid()
     corner = corners_of(indices, t)
     centre = wp.vec3(1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)
@@ -401,7 +401,7 @@ def find_face_contacts(
         b = rigid.shape.body[s]
         way = (blend(v, corner, centre) - velocity_at(bodies, b, c)) * dt
         reach = radius + wp.max(AHEAD * wp.length(blend(v, corner, centre)) * dt, stick)
-        # of a plane a corner is nearest
+        # for a plane, a corner is nearest
         passes = s == rigid.disabled or rigid.shape.kind[s] == GEO_PLANE
         anchored = int(0)
         for k in range(3):

@@ -1,4 +1,4 @@
-"""Particles at the borders of a step of FeatherstoneSolver.
+"""Particles at the start and end of a step of FeatherstoneSolver.
 
 Stage: first and last of a step with particles
 Called by: solvers/featherstone/deformable_stage.py, solvers/nonfinite.py, solvers/particles/sweep_solver.py
@@ -34,7 +34,7 @@ def mark_nonfinite(
     v: wp.array(dtype=wp.vec3),
     marks: MarksView,
 ):
-    """One thread per particle: mark it and its world if it is at no place."""
+    """One thread per particle: mark it and its world if its position is not finite."""
     i = first + wp.tid()
     broken = not (wp.isfinite(x[i]) and wp.isfinite(v[i])) and world[i] >= 0
     mark(marks, world[i], i, broken, 0)

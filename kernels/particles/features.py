@@ -1,8 +1,8 @@
-"""What particles and triangles touch, seen from the bodies: features that stay fixed while forces follow.
+"""Contact features of particles and triangles in the frames of bodies, which stay fixed while forces vary.
 
 The gap beside a feature is known to second order: gap + n·δ + ½ δ·C δ for a displacement δ in the frame of
-the body. The forces of a step need gap and normal n alone; their slopes need the curvature C of the surface
-at this distance, which is found from normals close by.
+the body. The forces of a step need only gap and normal n; their derivatives need the curvature C of the
+surface at this distance, which follows from nearby normals.
 
 Stage: collision of particles with shapes, for penalties
 Called by: solvers/semi_implicit/contacts.py, kernels/particles/adjoint/curvature.py
@@ -16,10 +16,10 @@ from newtonsim.kernels.particles.point_distance import RigidView, shape_distance
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# distance of points close by: share of the radius, and least [m]
+# distance of nearby points: share of the radius, and least [m]
 BESIDE = wp.constant(1.0e-2)
 LEAST_BESIDE = wp.constant(1.0e-4)
-# change of the normal across that distance beyond which the surface has a kink there, and no curvature
+# change of the normal over that distance above which the surface has a kink and no curvature
 KINK = wp.constant(0.3)
 
 
@@ -29,19 +29,19 @@ class FeatureView:
 
     count: wp.array(dtype=int)  # (N)
     shape: wp.array2d(dtype=int)  # (N, K)
-    weight: wp.array2d(dtype=wp.vec3)  # (N, K) of the corners in the point of contact; of triangles
-    point: wp.array2d(dtype=wp.vec3)  # (N, K) [m] where the particle is, in the frame of the body
+    weight: wp.array2d(dtype=wp.vec3)  # (N, K) weights of the corners in the point of contact, for triangles
+    point: wp.array2d(dtype=wp.vec3)  # (N, K) [m] position of the particle, in the frame of the body
     normal: wp.array2d(dtype=wp.vec3)  # (N, K) out of the shape, in the frame of the body
     gap: wp.array2d(dtype=float)  # (N, K) [m] from the centre to the shape
     curvature: wp.array2d(dtype=wp.mat33)  # (N, K) [1/m] in the frame of the body
-    curved: int  # 0 if the curvature is not to be used
+    curved: int  # 0 if the curvature is not used
 
 
 @wp.func
 def change_of_normal(
     rigid: RigidView, s: int, p: wp.vec3, viewer: wp.vec3, way: wp.vec3, reach: float
 ) -> wp.vec3:
-    """How much the normal of shape s changes from p - way to p + way."""
+    """Change of the normal of shape s from p - way to p + way."""
     X = rigid.pose[s]
     ahead = shape_distance(rigid, s, X, p + way, viewer, reach).normal
     behind = shape_distance(rigid, s, X, p - way, viewer, reach).normal
@@ -65,7 +65,7 @@ def surface_curvature(
     along_t = change_of_normal(rigid, s, p, viewer, h * t, reach + h)
     along_u = change_of_normal(rigid, s, p, viewer, h * u, reach + h)
     slope = (wp.outer(along_t, t) + wp.outer(along_u, u)) / (2.0 * h)
-    # a slope of a slope is symmetric, and nothing changes along the normal
+    # a second derivative is symmetric, and the normal is constant along itself
     slope = 0.5 * (slope + wp.transpose(slope))
     across = wp.identity(n=3, dtype=float) - wp.outer(n, n)
     return across * slope * across

@@ -1,9 +1,9 @@
-"""Particles sorted into the cells of a grid, for all worlds at once, so that neighbours are found.
+"""Particles of all worlds, sorted into the cells of a grid for neighbour search.
 
-Each world has a grid of its own: a box of cells about its particles while there are cells enough, else one
-that repeats itself, so that cells far apart share a place (Teschner, Heidelberger, Müller, Pomeranets, Gross,
-"Optimized spatial hashing for collision detection of deformable objects", VMV 2003). Particles are placed by
-counting (Green, "Particle simulation using CUDA", NVIDIA 2010), in each cell in the order of their numbers.
+Each world has its own grid: a box of cells around its particles if there are enough cells, else a periodic
+one, in which distant cells share a place (Teschner, Heidelberger, Müller, Pomeranets, Gross, "Optimized
+spatial hashing for collision detection of deformable objects", VMV 2003). Particles are sorted by counting
+(Green, "Particle simulation using CUDA", NVIDIA 2010), within each cell in the order of their indices.
 
 Stage: broad phase of particles
 Called by: solvers/particles/grid.py, kernels/particles/pairs.py, kernels/particles/surface_pairs.py,
@@ -16,15 +16,15 @@ import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# runs of cells in which all neighbours of a cell lie
+# runs of cells that contain all neighbours of a cell
 SPANS = wp.constant(18)
-# particles of a group whose bounds are found by one thread, and cells of a chunk that one thread sums up
+# particles of a group, whose bounds one thread finds, and cells of a chunk, whose counts one thread sums
 GROUP = wp.constant(256)
 CHUNK = wp.constant(256)
 # cells from the origin beyond which all share the last one
 LAST_CELL = wp.constant(wp.float64(5.0e8))
-# cells of a block, of which there is an even number along each axis: neighbours of a block are then of other
-# parity, and those of a particle are met once
+# cells of a block; the number of blocks along each axis is even, so that neighbouring blocks have different
+# parity, and each neighbour of a particle is visited once
 BLOCK_X = wp.constant(8)
 BLOCK_Y = wp.constant(2)
 BLOCK_Z = wp.constant(2)
@@ -46,7 +46,7 @@ class GridView:
     rank: wp.array(dtype=int)  # (N) its place among the particles there
     count: wp.array(dtype=int)  # (C) particles in each cell
     start: wp.array(dtype=int)  # (C) place of the first of them
-    order: wp.array(dtype=int)  # (N) particles by cell, -1 at places that are left over
+    order: wp.array(dtype=int)  # (N) particles by cell, -1 at unused places
     group_first: wp.array(dtype=int)  # (B + 1) first particle of each group
     group_lower: wp.array(dtype=wp.vec3i)  # (B) bounds of the cells of its particles
     group_upper: wp.array(dtype=wp.vec3i)  # (B)
@@ -57,27 +57,27 @@ class GridView:
 
 @wp.func
 def lattice(x: float, size: float) -> int:
-    """Number of the cell of a coordinate; in double precision, for particles far from the origin."""
+    """Cell number of a coordinate, in double precision for particles far from the origin."""
     return int(wp.clamp(wp.floor(wp.float64(x) / wp.float64(size)), -LAST_CELL, LAST_CELL))
 
 
 @wp.func
 def lattice_cell(p: wp.vec3, size: float) -> wp.vec3i:
-    """Cell of a point in an endless grid."""
+    """Cell of a point in an infinite grid."""
     return wp.vec3i(lattice(p[0], size), lattice(p[1], size), lattice(p[2], size))
 
 
 @wp.func
 def is_placeable(p: wp.vec3) -> bool:
-    """Whether a point is a number."""
+    """Whether a point is finite."""
     return not wp.isnan(p[0] + p[1] + p[2])
 
 
 @wp.func
 def folded(c: int, cells: int) -> int:
-    """Place of a cell, counted from the corner, in a grid that repeats itself."""
+    """Place of a cell, counted from the corner, in a periodic grid."""
     place = int(c)
-    # a division takes longer than the rest of the search for a cell
+    # a division would take longer than the rest of this search
     if c < 0 or c >= cells:
         place = c % cells
         if place < 0:
@@ -141,7 +141,7 @@ def bound_groups(first: int, x: wp.array(dtype=wp.vec3), grid: GridView):
 
 @wp.kernel
 def lay_out_grids(first: int, grid: GridView):
-    """One thread per grid: how many cells along each axis, as many as its particles need and it may have."""
+    """One thread per grid: number of cells along each axis, as its particles need and its limit allows."""
     r = first + wp.tid()
     lower = wp.vec3i(int(LAST_CELL), int(LAST_CELL), int(LAST_CELL))
     upper = -lower
@@ -151,7 +151,7 @@ def lay_out_grids(first: int, grid: GridView):
     step = wp.vec3i(2 * BLOCK_X, 2 * BLOCK_Y, 2 * BLOCK_Z)
     cells = step
     for k in range(3):
-        # an empty layer keeps both borders apart
+        # an empty layer separates both borders
         cells[k] = wp.max((upper[k] - lower[k] + 1 + step[k]) / step[k] * step[k], step[k])
     most = float(grid.cell_first[r + 1] - grid.cell_first[r])
     while float(cells[0]) * float(cells[1]) * float(cells[2]) > most:
@@ -200,7 +200,7 @@ def sum_chunks(
 def scan_sums(
     first: int, chunk_start: wp.array(dtype=int), base: wp.array(dtype=int), total: wp.array(dtype=int)
 ):
-    """One thread per grid: from the sums of its chunks to where each one starts."""
+    """One thread per grid: start of each of its chunks, from their sums."""
     r = first + wp.tid()
     place = base[r]
     for k in range(chunk_start[r], chunk_start[r + 1]):
@@ -217,7 +217,7 @@ def scan_chunks(
     total: wp.array(dtype=int),
     start: wp.array(dtype=int),
 ):
-    """One thread per chunk: where each of its counts starts."""
+    """One thread per chunk: start of each of its cells."""
     k = first + wp.tid()
     place = total[k]
     for c in range(chunk_first[k], chunk_first[k + 1]):
@@ -242,7 +242,7 @@ def place_particles(first: int, grid: GridView):
 
 @wp.kernel
 def sort_cells(first: int, grid: GridView):
-    """One thread per cell: put its particles into the order of their numbers, whoever came first."""
+    """One thread per cell: sort its particles by index, so that the order of threads does not matter."""
     c = first + wp.tid()
     start = grid.start[c]
     for a in range(start + 1, start + grid.count[c]):

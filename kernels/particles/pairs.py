@@ -1,10 +1,11 @@
-"""Contact of particles with each other in extended position-based dynamics: friction, cohesion.
+"""Contacts between particles, with friction and cohesion, in extended position-based dynamics.
 
 Macklin, Müller, Chentanez, Kim, "Unified particle physics for real-time applications", TOG 33(4), 2014,
 sections 4 and 6.1; impulses are accumulated over the sweeps and kept in the friction cone as a whole. Each
 pair belongs to the particle whose cell comes first. Blocks of cells of the same parity share no particle, so
-that eight colours of them are solved one after the other (as in Fratarcangeli, Tibaldo, Pellacini, "Vivace: a
-practical Gauss-Seidel method for stable soft body dynamics", TOG 35(6), 2016, but known from the start).
+that their eight colours are solved one after the other (as in Fratarcangeli, Tibaldo, Pellacini, "Vivace: a
+practical Gauss-Seidel method for stable soft body dynamics", TOG 35(6), 2016, but with colours known in
+advance).
 
 Stage: XPBD substep, contacts between particles
 Called by: solvers/particles/pairs.py, kernels/penalty/grains.py
@@ -18,11 +19,11 @@ from newtonsim.kernels.particles.grid import BLOCK_X, BLOCK_Y, BLOCK_Z, GridView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# runs of cells after a cell, among which half of the neighbours of its particles are; twice, for the borders
+# runs of cells after a cell, which contain half of the neighbours of its particles; twice as many at borders
 RUNS = wp.constant(5)
-# part of the sum of radii within which pairs are listed that do not touch
+# share of the sum of radii within which pairs are listed before they touch
 MARGIN = wp.constant(0.05)
-# places for the pairs that a particle is seen to have; who has as many is searched again to write them
+# places for the pairs of a particle; if all are used, the search is repeated to write them
 LISTED = wp.constant(12)
 # distance at rest over the sum of radii below which two particles of one body are neighbours
 NEIGHBOURS = wp.constant(1.25)
@@ -34,10 +35,10 @@ TINIEST = wp.constant(1.0e-36)
 
 @wp.struct
 class Grain:
-    """A particle while pairs are solved: what belongs together is read together."""
+    """A particle while pairs are solved; values used together are stored together."""
 
     x: wp.vec3  # [m] predicted
-    motion: wp.vec3  # [m] that has led there
+    motion: wp.vec3  # [m] displacement to it
     shift: wp.vec3  # [m] correction so far
     w: float  # [1/kg] inverse mass
 
@@ -50,7 +51,7 @@ class Pair:
     other: int  # place of the second one
     rest: float  # [m] distance to be kept
     mu: float  # coefficient of friction of both
-    least: float  # [kg m] least push: 0, or less for pairs that hold together
+    least: float  # [kg m] least push: 0, or less for pairs with cohesion
     push: float  # [kg m] impulse along the normal, times the length of the substep
     hold: wp.vec3  # [kg m] impulse of friction on the second, likewise
 
@@ -63,24 +64,24 @@ class PairView:
     start: wp.array(dtype=int)  # (N) first of them
     first: wp.array(dtype=int)  # (R + 1) first pair of each grid
     point: wp.array(dtype=wp.vec4)  # (N) position and radius of the particle at each place [m]
-    cell: wp.array(dtype=int)  # (N) its cell, -1 for places that are left over
-    listed: wp.array2d(dtype=int)  # (N, LISTED) places of those it makes pairs with
+    cell: wp.array(dtype=int)  # (N) its cell, -1 for unused places
+    listed: wp.array2d(dtype=int)  # (N, LISTED) places of its partners
     grain: wp.array(dtype=Grain)  # (N) the particle
     pair: wp.array(dtype=Pair)  # (P)
-    dropped: wp.array(dtype=int)  # (1) pairs that there was no place for
+    dropped: wp.array(dtype=int)  # (1) number of pairs without a place
 
 
 @wp.struct
 class GrainView:
-    """What decides about contact between particles; N of them."""
+    """Contact parameters of N particles."""
 
     inv_mass: wp.array(dtype=float)  # [1/kg]
     radius: wp.array(dtype=float)  # [m]
     mu: wp.array(dtype=float)
-    cohesion: wp.array(dtype=float)  # [m] gap up to which two hold together
-    world: wp.array(dtype=int)  # -1 meets all
+    cohesion: wp.array(dtype=float)  # [m] gap up to which two particles cohere
+    world: wp.array(dtype=int)  # -1 collides with all
     body: wp.array(dtype=int)  # number of the connected body, -1 for a particle without elements
-    self_contact: wp.array(dtype=int)  # whether it meets others of its own body
+    self_contact: wp.array(dtype=int)  # whether it collides with others of its own body
     rest: wp.array(dtype=wp.vec3)  # [m] positions at rest
     widest_cohesion: float  # [m]
     mixed: int  # whether worlds have to be compared
@@ -89,7 +90,7 @@ class GrainView:
 
 @wp.func
 def may_touch(grains: GrainView, i: int, j: int, touching: float) -> bool:
-    """Whether two particles are of worlds that meet, and not neighbours of one body."""
+    """Whether two particles belong to worlds that collide, and are not neighbours in one body."""
     body = grains.body[i]
     if body >= 0 and body == grains.body[j]:
         if grains.self_contact[i] == 0 or grains.self_contact[j] == 0:
@@ -105,7 +106,7 @@ def may_touch(grains: GrainView, i: int, j: int, touching: float) -> bool:
 
 @wp.func
 def wrapped(c: int, cells: int) -> int:
-    """Place of a cell that is at most one beyond the border of a grid that repeats itself."""
+    """Place of a cell that is at most one beyond the border of a periodic grid."""
     place = c
     if c < 0:
         place = cells - 1
@@ -118,8 +119,8 @@ def wrapped(c: int, cells: int) -> int:
 def run_after(grid: GridView, r: int, c: wp.vec3i, place: int, k: int) -> wp.vec2i:
     """Places of run k, of 2 RUNS, of the particles that come after the one at a place, in or near its cell.
 
-    Run 0 is the rest of its cell and the next one along x; the other ones are lines of three cells in the
-    next rows. Runs from RUNS on are what lies across the border of the grid.
+    Run 0 is the rest of its cell and the next one along x; the others are lines of three cells in the next
+    rows. Runs from RUNS on are those across the border of the grid.
     """
     n = grid.cells[r]
     line = int(k)
@@ -156,7 +157,7 @@ def run_after(grid: GridView, r: int, c: wp.vec3i, place: int, k: int) -> wp.vec
 
 @wp.func
 def run_count(grid: GridView, r: int, c: wp.vec3i) -> int:
-    """How many runs a cell has: twice as many at the border of the grid."""
+    """Number of runs of a cell: twice as many at the border of the grid."""
     runs = int(RUNS)
     if c[0] == 0 or c[0] == grid.cells[r][0] - 1:
         runs = 2 * RUNS
@@ -165,7 +166,7 @@ def run_count(grid: GridView, r: int, c: wp.vec3i) -> int:
 
 @wp.func
 def come_near(p: wp.vec4, o: wp.vec4, cohesion: float) -> bool:
-    """Whether two particles, as positions and radii, are so near that they are listed."""
+    """Whether two particles, given as positions and radii, are near enough to be listed."""
     reach = (1.0 + MARGIN) * (p[3] + o[3]) + cohesion
     x = p[0] - o[0]
     y = p[1] - o[1]
@@ -183,7 +184,7 @@ def gather_points(
     dt: float,
     pairs: PairView,
 ):
-    """One thread per place: bring together what is known of the particle there."""
+    """One thread per place: gather the data of its particle."""
     a = first + wp.tid()
     i = grid.order[a]
     cell = int(-1)
@@ -201,7 +202,7 @@ def gather_points(
 
 @wp.kernel
 def gather_shifts(first: int, grid: GridView, shift: wp.array(dtype=wp.vec3), pairs: PairView):
-    """One thread per place: bring the correction of the particle there."""
+    """One thread per place: gather the correction of its particle."""
     a = first + wp.tid()
     i = grid.order[a]
     if i >= 0:
@@ -210,7 +211,7 @@ def gather_shifts(first: int, grid: GridView, shift: wp.array(dtype=wp.vec3), pa
 
 @wp.kernel
 def scatter_shifts(first: int, grid: GridView, pairs: PairView, shift: wp.array(dtype=wp.vec3)):
-    """One thread per place: return the correction of the particle there."""
+    """One thread per place: return the correction of its particle."""
     a = first + wp.tid()
     i = grid.order[a]
     if i >= 0:
@@ -227,7 +228,7 @@ def count_pairs(
     listed: wp.array2d(dtype=int),
     count: wp.array(dtype=int),
 ):
-    """One thread per place: find the pairs that the particle there has with those that come after it."""
+    """One thread per place: find the pairs of its particle with those that come after it."""
     a = first + wp.tid()
     found = int(0)
     cohesion = grains.widest_cohesion
@@ -245,7 +246,7 @@ def count_pairs(
                 if plain == 0:
                     if touch:
                         touch = may_touch(grains, i, grid.order[b], p[3] + o[3])
-                # written in any case: which are near is known too late to guess
+                # written in any case, since the branch is hard to predict
                 listed[a, wp.min(found, LISTED - 1)] = b
                 found += int(touch)
     count[a] = found
@@ -321,9 +322,9 @@ def solve_pair(k: int, grain: wp.array(dtype=Grain), pairs: wp.array(dtype=Pair)
     moved = me.shift - other.shift
     d = apart + moved
     motion = me.motion - other.motion
-    # computed in any case: whether particles touch is known too late to guess
+    # computed in any case, since the branch is hard to predict
     touches = w > 0.0 and (pair.push != 0.0 or pair.least < 0.0 or wp.length_sq(d) < pair.rest * pair.rest)
-    # they may have gone through each other
+    # they may have passed through each other
     direction = wp.where(wp.dot(d, apart - motion) < 0.0, apart - motion, d)
     square = wp.length_sq(direction)
     direction = direction * (1.0 / wp.sqrt(wp.max(square, TINY)))
@@ -364,7 +365,7 @@ def pairs_of_row(grid: GridView, pairs: PairView, r: int, corner: wp.vec3i, row:
     b = grid.start[last] + grid.count[last] - 1
     if b < a:
         return wp.vec2i(0, 0)
-    # there may have been no room for all
+    # there may not have been room for all
     return wp.vec2i(pairs.start[a], wp.min(pairs.start[b] + pairs.count[b], pairs.first[r + 1]))
 
 
@@ -372,7 +373,7 @@ def pairs_of_row(grid: GridView, pairs: PairView, r: int, corner: wp.vec3i, row:
 def solve_pairs(first: int, colour: int, grid: GridView, pairs: PairView):
     """One thread per two blocks of cells of one colour: solve the pairs of their particles.
 
-    The blocks have no particle in common: a processor works on a pair of one while it waits for the other.
+    The blocks share no particle: a processor works on a pair of one block while it waits for the other.
     """
     volume = BLOCK_X * BLOCK_Y * BLOCK_Z
     block = first + wp.tid()

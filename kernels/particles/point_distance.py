@@ -1,4 +1,4 @@
-"""Signed distance of a point from the surface of a collision shape, and of a point that moves.
+"""Signed distance of a static or moving point from the surface of a collision shape.
 
 Ellipsoids: D. Eberly, "Distance from a point to an ellipse, an ellipsoid, or a hyperellipsoid", 2013; moving
 points: conservative advancement (B. Mirtich, "Impulse-based dynamic simulation of rigid body systems", 1996,
@@ -34,13 +34,13 @@ from newtonsim.kernels.views.shapes import (
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# [m] a gap that counts as none: farther than any contact
+# [m] a gap that means no contact: larger than any other
 FAR = wp.constant(1.0e6)
 # [m] distance below which the direction to a core is not used
 TINY = wp.constant(1.0e-9)
-# halvings of the interval that holds the root for an ellipsoid
+# bisections of the interval that contains the root for an ellipsoid
 ELLIPSOID_STEPS = wp.constant(32)
-# most steps of a point along its path, and the part of its radius at which it counts as arrived
+# most steps of a point along its path, and the share of its radius at which it counts as arrived
 PATH_STEPS = wp.constant(24)
 ARRIVED = wp.constant(0.05)
 
@@ -54,9 +54,9 @@ class RigidView:
     surfaces: SurfaceView
     start: wp.array(dtype=int)  # (W + 1) places of each world in `listed`
     listed: wp.array(dtype=int)  # shapes that particles may touch
-    pose: wp.array(dtype=wp.transform)  # (S) in the world
+    pose: wp.array(dtype=wp.transform)  # (S) world pose
     centre: wp.array(dtype=wp.vec4)  # (S) centre and radius of a ball about the shape, in the world [m]
-    disabled: int  # a shape that nothing touches, -1 for none
+    disabled: int  # a shape that particles ignore, -1 for none
 
 
 @wp.struct
@@ -69,7 +69,7 @@ class Gap:
 
 @wp.func
 def along(core: wp.vec3, radius: float) -> Gap:
-    """Gap of a point at `core` from the nearest point of a core that is grown by a radius."""
+    """Gap of a point at `core` from the nearest point of a core that is extended by a radius."""
     gap = Gap()
     length = wp.length(core)
     gap.distance = length - radius
@@ -161,7 +161,7 @@ def ellipsoid_distance(size: wp.vec3, p: wp.vec3) -> Gap:
     q = wp.abs(p)
     a = wp.max(size, wp.vec3(TINY, TINY, TINY))
     least = wp.min(wp.min(a[0], a[1]), a[2])
-    # a point in a plane of symmetry counts as one beside it
+    # a point in a plane of symmetry is moved slightly off it
     q = wp.max(q, wp.vec3(1.0e-6, 1.0e-6, 1.0e-6) * least)
     low = float(-least * least + least * 1.0e-6 * least)
     high = float(wp.length(wp.cw_mul(a, q)) - least * least)
@@ -191,7 +191,7 @@ def ellipsoid_distance(size: wp.vec3, p: wp.vec3) -> Gap:
 
 @wp.func
 def plane_distance(size: wp.vec3, p: wp.vec3, viewer: wp.vec3, reach: float) -> Gap:
-    """Gap from a half-space y < 0, or from the upper side of a rectangle, 0 for endless sides."""
+    """Gap from a half-space y < 0, or from the upper side of a rectangle; 0 means infinite sides."""
     gap = Gap()
     gap.distance = p[1]
     gap.normal = wp.vec3(0.0, 1.0, 0.0)
@@ -211,7 +211,7 @@ def plane_distance(size: wp.vec3, p: wp.vec3, viewer: wp.vec3, reach: float) -> 
 
 @wp.func(inline=False)
 def hull_distance(hulls: HullView, hull: int, p: wp.vec3, reach: float) -> Gap:
-    """Gap from a convex polyhedron, or from what is left of a flat one; beyond reach any larger number."""
+    """Gap from a convex polyhedron, which may be flat; any larger number beyond `reach`."""
     gap = Gap()
     gap.distance = -FAR
     gap.normal = wp.vec3(0.0, 1.0, 0.0)
@@ -270,7 +270,7 @@ def field_distance(shape: ShapeView, s: int, X: wp.transform, p: wp.vec3, reach:
 
 @wp.func
 def solid_distance(kind: int, size: wp.vec3, p: wp.vec3) -> Gap:
-    """Gap from a solid that its kind and size describe; none for other kinds."""
+    """Gap from a solid given by kind and size; none for other kinds."""
     gap = Gap()
     gap.distance = FAR
     if kind == GEO_SPHERE:
@@ -321,7 +321,7 @@ def shape_distance(
         s: The shape.
         X: Its world pose.
         point: In the world [m].
-        viewer: A world point on the outer side of surfaces that are touched from both sides [m].
+        viewer: A world point on the outer side of two-sided surfaces [m].
         reach: Beyond this distance the gap may be any larger number [m].
 
     Returns:
@@ -334,7 +334,7 @@ def shape_distance(
     thickness = rigid.shape.geo.thickness[s]
     far = reach + thickness
     gap = Gap()
-    # what takes all views along is kept apart: they are copied at each call
+    # code that needs all views is separate, since they are copied at each call
     if kind == GEO_PLANE:
         gap = plane_distance(size, p, wp.transform_point(inverse, viewer), far)
     elif kind == KIND_HULL or kind == GEO_SDF or kind == GEO_MESH or kind == GEO_HFIELD:
@@ -348,7 +348,7 @@ def shape_distance(
 
 @wp.func
 def is_near(rigid: RigidView, s: int, p: wp.vec3, reach: float) -> bool:
-    """Whether a world point comes within reach of the ball about a shape, or of what is below a plane."""
+    """Whether a world point is within reach of a shape's bounding sphere, or of the space below a plane."""
     ball = rigid.centre[s]
     apart = p - wp.vec3(ball[0], ball[1], ball[2])
     if rigid.shape.kind[s] == GEO_PLANE:
@@ -360,15 +360,15 @@ def is_near(rigid: RigidView, s: int, p: wp.vec3, reach: float) -> bool:
 
 @wp.func
 def gap_after(rigid: RigidView, s: int, start: wp.vec3, end: wp.vec3, radius: float, reach: float) -> Gap:
-    """Gap of a ball's centre from shape s at the end of its path, from what it meets first on its way.
+    """Gap of a ball's centre from shape s at the end of its path, up to its first contact on the way.
 
-    A ball that moves on by more than its radius could come through a thin shape, or into it by more than
-    half: then it is stopped at the first contact, and the gap is measured along the normal there.
+    A ball that moves by more than its radius could pass through a thin shape, or past its middle. It is then
+    stopped at the first contact, and the gap is measured along the normal there.
 
     Args:
         rigid: The shapes.
         s: The shape.
-        start: Start of the path, relative to where the shape is at its end, in the world [m].
+        start: Start of the path, relative to the pose of the shape at its end, in the world [m].
         end: Its end [m].
         radius: Radius of the ball [m].
         reach: Beyond this distance the gap may be any larger number [m].
@@ -404,7 +404,7 @@ def gap_after(rigid: RigidView, s: int, start: wp.vec3, end: wp.vec3, radius: fl
 
 @wp.kernel
 def place_shapes(first: int, bodies: MotionView, dt: float, endless: float, rigid: RigidView):
-    """One thread per shape: its pose in the world, and a ball about where it is within the substep."""
+    """One thread per shape: its world pose, and a bounding sphere of its positions in the substep."""
     s = first + wp.tid()
     X = rigid.shape.transform[s]
     b = rigid.shape.body[s]
@@ -415,7 +415,7 @@ def place_shapes(first: int, bodies: MotionView, dt: float, endless: float, rigi
     middle = wp.vec3(0.0)
     radius = rigid.shape.radius[s]
     if kind == GEO_PLANE or kind == GEO_HFIELD:
-        # below a terrain everything is inside
+        # all points below a terrain are inside
         radius = endless
     elif kind == GEO_MESH or kind == GEO_SDF:
         middle = 0.5 * (rigid.shape.local_lower[s] + rigid.shape.local_upper[s])

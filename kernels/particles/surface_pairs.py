@@ -1,7 +1,7 @@
-"""Particles against triangles between other particles, in extended position-based dynamics.
+"""Contacts between particles and triangles of other particles in extended position-based dynamics.
 
-A particle stays on the side of a triangle on which it was at the start of the substep, its own radius and
-that of the triangle's corners away from it (Bridson, Fedkiw, Anderson, "Robust treatment of collisions,
+A particle stays on that side of a triangle on which it was at the start of the substep, at a distance of its
+own radius plus that of the triangle's corners (Bridson, Fedkiw, Anderson, "Robust treatment of collisions,
 contact and friction for cloth animation", SIGGRAPH 2002, section 7, as constraints).
 
 Stage: XPBD substep, contacts of particles with triangles
@@ -18,9 +18,9 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # most particles in contact with a triangle; the nearest ones are kept
 NEAR = wp.constant(12)
-# part of the overlap at the start of a substep that one substep removes
+# share of the overlap at the start of a substep that the substep removes
 RECOVERY = wp.constant(0.2)
-# distance from a triangle, in radii, below which contact is expected within the substep
+# distance from a triangle, in radii, below which contact is expected in the substep
 EXPECTED = wp.constant(2.0)
 
 
@@ -31,7 +31,7 @@ class SurfaceView:
     corners: wp.array2d(dtype=int)  # (T, 3)
     world: wp.array(dtype=int)  # (N)
     body: wp.array(dtype=int)  # (N) connected body
-    self_contact: wp.array(dtype=int)  # (N) whether a particle meets its own body
+    self_contact: wp.array(dtype=int)  # (N) whether a particle collides with its own body
     rest: wp.array(dtype=wp.vec3)  # (N) positions at rest [m]
     radius: wp.array(dtype=float)  # (N)
     mu: wp.array(dtype=float)  # (N) friction
@@ -46,15 +46,15 @@ class SurfacePairView:
     particle: wp.array2d(dtype=int)  # (T, NEAR)
     weight: wp.array2d(dtype=wp.vec3)  # of the corners in the nearest point
     normal: wp.array2d(dtype=wp.vec3)  # from the triangle to the particle
-    least: wp.array2d(dtype=float)  # [m] distance that is asked for
+    least: wp.array2d(dtype=float)  # [m] target distance
     push: wp.array2d(dtype=float)  # impulse along the normal, times the length of the substep [kg m]
     hold: wp.array2d(dtype=wp.vec3)  # of friction, likewise
-    dropped: wp.array(dtype=int)  # (1) contacts without a place
+    dropped: wp.array(dtype=int)  # (1) number of contacts without a place
 
 
 @wp.func
 def may_touch(s: SurfaceView, i: int, a: int, b: int, c: int, least: float) -> bool:
-    """Whether particle i meets a triangle: not its own ones, nor those that it overlaps at rest."""
+    """Whether particle i may touch a triangle: not one of its own, nor one that it overlaps at rest."""
     if i == a or i == b or i == c or s.world[i] != s.world[a]:
         return False
     if s.body[i] != s.body[a]:
@@ -67,7 +67,7 @@ def may_touch(s: SurfaceView, i: int, a: int, b: int, c: int, least: float) -> b
 
 @wp.func
 def farthest(pairs: SurfacePairView, t: int) -> int:
-    """Place of the contact with the longest way to go."""
+    """Place of the contact with the largest distance."""
     place = int(0)
     for k in range(1, NEAR):
         if pairs.push[t, k] > pairs.push[t, place]:
@@ -85,14 +85,14 @@ def note_pair(
     dt: float,
     pairs: SurfacePairView,
 ):
-    """Note particle i as a contact of triangle t if it comes near; `push` holds its distance for now."""
+    """Record particle i as a contact of triangle t if it is near; `push` temporarily holds its distance."""
     a = s.corners[t, 0]
     b = s.corners[t, 1]
     c = s.corners[t, 2]
     least = s.radius[i] + s.radius[a]
     if not may_touch(s, i, a, b, c, least):
         return
-    # relative to the first corner, so that nothing is lost far from the origin
+    # relative to the first corner, so that no digits are lost far from the origin
     base = x[a] - v[a] * dt
     p0 = (x[i] - v[i] * dt) - base
     b0 = (x[b] - v[b] * dt) - base
@@ -134,7 +134,7 @@ def find_surface_pairs(
     dt: float,
     pairs: SurfacePairView,
 ):
-    """One thread per triangle: particles that come near it within the substep."""
+    """One thread per triangle: particles that come near it in the substep."""
     t = first + wp.tid()
     pairs.count[t] = 0
     a = s.corners[t, 0]

@@ -1,4 +1,4 @@
-"""Penalty forces between bodies for the backward pass: what they are, and how they change with the poses.
+"""Penalty forces between bodies for the backward pass, with normal and points that depend on the poses.
 
 The forward pass (`penalty.contact_law`) takes normal and points from the collision pass. Here they follow the
 features in contact (`contact_features`): the values are the same, and their derivatives those of the

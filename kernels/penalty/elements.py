@@ -1,7 +1,7 @@
-"""Forces of springs, triangles, bending edges and tetrahedra: minus the slope of their energies, and damping.
+"""Forces of springs, triangles, bending edges and tetrahedra: negative gradients of energies, and damping.
 
-Each element writes the force on each of its corners to a place of its own; particles sum their places up
-(`penalty.sums`), so the order of a sum never depends on threads.
+Each element writes the force on each of its corners to its own place; particles add up their places
+(`penalty.sums`), so that the order of a sum never depends on threads.
 
 Triangles: St. Venant-Kirchhoff membrane. Tetrahedra: stable neo-Hookean energy without logarithm, Smith, de
 Goes, Kim, "Stable neo-Hookean flesh simulation", 2018, with parameters such that its moduli at rest are the
@@ -30,7 +30,7 @@ from newtonsim.kernels.particles.elements.triangle import (
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
-# share of the volume at rest below which the rate of strain is divided by no less
+# share of the rest volume that limits the divisor of the rate of strain from below
 LEAST_VOLUME = wp.constant(0.1)
 
 
@@ -77,7 +77,7 @@ def stretch_triangles(
     place: int,
     corner: wp.array(dtype=wp.vec3),
 ):
-    """One thread per triangle: membrane forces, viscous forces, and those of the air.
+    """One thread per triangle: membrane, viscous and aerodynamic forces.
 
     E = A (ke |G|² + ½ ka (tr G - a)²) with G = ½ (FᵀF - I); the viscous stress is kd dG/dt.
     """
@@ -173,7 +173,7 @@ def squeeze_tetrahedra(
     F = wp.matrix_from_cols(x[j] - x[i], x[k] - x[i], x[l] - x[i]) * inverse
     rate = wp.matrix_from_cols(v[j] - v[i], v[k] - v[i], v[l] - v[i]) * inverse
     slope, J = volume_slope(F)
-    # the velocity gradient times J needs no inverse, so that flat and inverted elements are damped, too
+    # the velocity gradient times J needs no inverse, so that flat and inverted elements are damped as well
     flow = rate * wp.transpose(slope)
     strain = 0.5 * (flow + wp.transpose(flow))
     divided = kd / wp.max(J, LEAST_VOLUME)

@@ -1,10 +1,10 @@
-"""Joints of bodies in maximal coordinates: springs and dampers hold what a joint does not let go.
+"""Joints of bodies in maximal coordinates: springs and dampers resist motion that a joint does not allow.
 
-What a joint leaves free is moved by its drive, limits, spring, damping and friction. Both bodies feel the
-same force at the child's anchor, so that momentum and angular momentum stay.
+Drive, limits, spring, damping and friction act along the free directions of a joint. Opposite forces act on
+both bodies at the child's anchor, so that momentum and angular momentum are conserved.
 
-The springs against turning are those against shifting times the inertia that turns over the mass that moves:
-all errors of a joint swing at the same frequency, and a slender rod needs no shorter step than a ball.
+The rotational stiffness is the translational one times rotational inertia over mass: all errors of a joint
+oscillate at the same frequency, and a slender rod needs no shorter step than a ball.
 
 Stage: penalty forces, joints
 Called by: solvers/semi_implicit/bodies.py, kernels/penalty/loops.py
@@ -36,12 +36,12 @@ DIFFERENTIABLE = True
 
 @wp.struct
 class AttachView:
-    """How joints are held, beside `JointView` and `DriveView`."""
+    """Parameters of joints besides `JointView` and `DriveView`."""
 
     ke: float  # [N/m]
     kd: float  # [N s/m]
     dt: float  # [s] length of the step
-    slip: float  # [m/s or rad/s] speed below which dry friction fades
+    slip: float  # [m/s or rad/s] speed below which dry friction fades out
     fade: float  # [m or rad] distance beyond a limit below which its damping fades
     enabled: wp.array(dtype=int)  # (J)
     linear_compliance: wp.array(dtype=float)  # (J) [m/N]
@@ -88,7 +88,7 @@ def unwind_angles(
     before: wp.array(dtype=float),
     q: wp.array(dtype=float),
 ):
-    """One thread per joint: coordinates, single angles with as many turns as bring them next to `before`."""
+    """One thread per joint: coordinates, with single angles in the turn nearest to `before`."""
     j = first + wp.tid()
     begin = joint.q_start[j]
     for i in range(begin, joint.q_start[j + 1]):
@@ -145,7 +145,7 @@ def column(C: wp.mat33, k: int) -> wp.vec3:
 
 @wp.func
 def unit_or_zero(v: wp.vec3) -> wp.vec3:
-    """v scaled to length one; zero if it is hardly more than rounding."""
+    """v scaled to length one; zero if it is close to rounding."""
     n = wp.vec3(0.0, 0.0, 0.0)
     size2 = wp.dot(v, v)
     if size2 > DEPENDENT:
@@ -155,7 +155,7 @@ def unit_or_zero(v: wp.vec3) -> wp.vec3:
 
 @wp.func
 def orthonormal(C: wp.mat33) -> wp.mat33:
-    """Gram-Schmidt of the columns; those that depend on the ones before them become zero."""
+    """Gram-Schmidt of the columns; those that depend on previous ones become zero."""
     t0 = unit_or_zero(column(C, 0))
     t1 = column(C, 1)
     t1 = unit_or_zero(t1 - wp.dot(t0, t1) * t0)
@@ -166,13 +166,13 @@ def orthonormal(C: wp.mat33) -> wp.mat33:
 
 @wp.func
 def outside(T: wp.mat33, v: wp.vec3) -> wp.vec3:
-    """Part of v across the orthonormal columns of T."""
+    """Component of v perpendicular to the orthonormal columns of T."""
     return v - T * (wp.transpose(T) * v)
 
 
 @wp.func
 def quotient(a: float, b: float) -> float:
-    """a / b, 0 for a direction that is none."""
+    """a / b, or 0 for a zero direction."""
     y = float(0.0)
     if b > 0.0:
         y = a / b
@@ -205,7 +205,7 @@ def dof_effort(d: int, drive: DriveView, attach: AttachView, inputs: JointInputV
 def axis_effort(
     k: int, j: int, joint: JointView, drive: DriveView, attach: AttachView, inputs: JointInputView
 ) -> float:
-    """Everything that acts along axis k of joint j: drive, spring, limits and `dof_effort` [N or N m]."""
+    """Total effort along axis k of joint j: drive, spring, limits and `dof_effort` [N or N m]."""
     a = joint.axis_start[j] + k
     d = joint.qd_start[j] + k
     q = inputs.q[joint.q_start[j] + k]
@@ -220,7 +220,7 @@ def axis_effort(
         effort = drive.target_ke[a] * (act - v)
     effort = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a])
     effort += drive.stiffness[a] * (drive.spring_ref[a] - q) + dof_effort(d, drive, attach, inputs)
-    # limits push, and never pull; their damping fades in, or it would jump where a limit is hit
+    # limits push, and never pull; their damping fades in, since it would jump at the limit otherwise
     below = attach.limit_lower[a] - q
     if below > 0.0:
         damping = attach.limit_kd[a] * below / (below + attach.fade)
@@ -285,7 +285,7 @@ def linear_axes(j: int, r: wp.quat, joint: JointView) -> wp.mat33:
 
 @wp.func
 def axis_turn(k: int, j: int, joint: JointView, q: wp.array(dtype=float)) -> wp.quat:
-    """Rotation of joint j about its angular axis k, none if it has fewer."""
+    """Rotation of joint j about its angular axis k, or the identity if it has fewer."""
     turn = wp.quat_identity()
     if k < joint.axis_dim[j, 1]:
         n = joint.axis_dim[j, 0] + k
@@ -295,7 +295,7 @@ def axis_turn(k: int, j: int, joint: JointView, q: wp.array(dtype=float)) -> wp.
 
 @wp.func
 def angular_axes(j: int, r: wp.quat, joint: JointView, q: wp.array(dtype=float)) -> wp.mat33:
-    """World directions of the angular axes of joint j in columns, each turned by those before it."""
+    """World directions of the angular axes of joint j in columns, each rotated by the previous ones."""
     c0 = wp.vec3(0.0, 0.0, 0.0)
     c1 = wp.vec3(0.0, 0.0, 0.0)
     c2 = wp.vec3(0.0, 0.0, 0.0)
@@ -312,10 +312,10 @@ def angular_axes(j: int, r: wp.quat, joint: JointView, q: wp.array(dtype=float))
 
 @wp.func
 def stable_gains(attach: AttachView, inv_mass: float) -> wp.vec2:
-    """Stiffness [N/m] and damping [N s/m] of a joint, within what a step can carry of what it moves.
+    """Stiffness [N/m] and damping [N s/m] of a joint, limited to what is stable for step and mass.
 
     Args:
-        attach: Stiffness and damping that are asked for, and the step.
+        attach: Requested stiffness and damping, and the step.
         inv_mass: Largest inverse mass that the joint moves [1/kg].
     """
     damping = 0.5 / (attach.dt * inv_mass)
@@ -324,7 +324,7 @@ def stable_gains(attach: AttachView, inv_mass: float) -> wp.vec2:
 
 @wp.func
 def lever(b: int, x: wp.vec3, bodies: BodyMotionView) -> float:
-    """How much turning adds to the inverse mass of body b at world point x, at most [1/kg]."""
+    """Largest contribution of rotation to the inverse mass of body b at world point x [1/kg]."""
     added = float(0.0)
     if b >= 0:
         arm = x - wp.transform_point(bodies.q[b], bodies.com[b])
@@ -364,7 +364,7 @@ def limit_ball(
     v = wp.vec3(relative[0], relative[1], relative[2])
     size = real * real + v[0] * v[0]
     if beyond != 0.0 and size > DEPENDENT:
-        # slope of the twist angle with respect to a rotation of the child
+        # derivative of the twist angle by a rotation of the child
         g = wp.quat_rotate(r, (real * real * x + real * wp.cross(v, x) + v[0] * v) / size)
         torque -= (gain[0] * beyond + gain[1] * wp.dot(g, w)) * wp.dot(g, stiff * g) * g
     return torque
@@ -380,7 +380,7 @@ def turn_joints(
     bodies: BodyMotionView,
     torque: wp.array(dtype=wp.vec3),
 ):
-    """One thread per joint: torque on its child, beside that of the force at the anchor."""
+    """One thread per joint: torque on its child, in addition to that of the force at the anchor."""
     j = first + wp.tid()
     torque[j] = wp.vec3(0.0, 0.0, 0.0)
     if attach.enabled[j] == 0:
@@ -460,7 +460,7 @@ def anchor_force(
         frame: World pose of its frame in the parent.
         x: World position of the child's anchor [m].
         v: Its velocity relative to the parent [m/s].
-        gain: Stiffness [N/m] and damping [N s/m] of what is held.
+        gain: Stiffness [N/m] and damping [N s/m] of the constrained directions.
         joint: The joints.
         drive: Their drives.
         attach: Limits and compliances.

@@ -1,8 +1,8 @@
-"""Constraints beside the joints by penalty: loop joints, welds, distances, couplings as springs and dampers.
+"""Loop joints, welds, distances and couplings by penalty: springs and dampers.
 
 Each row of `pair_rows` measures one number of the motion of body 1 relative to body 0, and has the wrench
-whose power is the rate of that number: a spring and a damper along it keep the number where the constraint
-wants it. All rows swing at the frequency of the joints' springs (`penalty.joints`).
+whose power is the rate of that number: a spring and a damper along it keep the number at its target. All rows
+oscillate at the frequency of the joints' springs (`penalty.joints`).
 
 Stage: penalty forces, constraints
 Called by: solvers/semi_implicit/loops.py
@@ -53,7 +53,7 @@ class LoopRowView:
 
 @wp.func
 def anchor_motion(frame: wp.transform, w: wp.vec3) -> BodyMotion:
-    """What `measure_row` needs of a body: place and orientation of its anchor, and its angular velocity."""
+    """Position and orientation of a body's anchor, and its angular velocity, for `measure_row`."""
     m = BodyMotion()
     m.x = wp.transform_get_translation(frame)
     m.q = wp.transform_get_rotation(frame)
@@ -63,13 +63,13 @@ def anchor_motion(frame: wp.transform, w: wp.vec3) -> BodyMotion:
 
 @wp.func
 def hold_equality(value: float, rate: float, k: float, d: float, compliance: float, most: float) -> float:
-    """Effort that brings a number to zero, along it, at most `most`."""
+    """Effort along a number that drives it to zero, at most `most`."""
     return wp.clamp(-(k * value + d * rate) / (1.0 + compliance * k), -most, most)
 
 
 @wp.func
 def hold_interval(value: float, rate: float, k: float, d: float, interval: wp.vec2) -> float:
-    """Effort that keeps a number within an interval; one without width is held from both sides."""
+    """Effort that keeps a number within an interval; an interval without width acts on both sides."""
     effort = float(0.0)
     if interval[0] == interval[1]:
         effort = k * (interval[0] - value) - d * rate
@@ -107,7 +107,7 @@ def pull_loops(
     w0 = turning(b0, bodies)
     w1 = turning(b1, bodies)
     row = measure_row(kind, anchor_motion(X0, w0), anchor_motion(X1, w1), rows.axis0[r], rows.axis1[r])
-    # both bodies are pushed at the same point
+    # the forces on both bodies act at the same point
     v = point_velocity(b1, x, bodies.q, bodies.com, bodies.qd)
     v -= point_velocity(b0, x, bodies.q, bodies.com, bodies.qd)
     rate = wp.dot(row.force, v) + wp.dot(row.torque, w1 - w0)
@@ -142,7 +142,7 @@ def pull_loops(
 
 @wp.func
 def dof_mobility(d: int, dof_joint: wp.array(dtype=int), joint: JointView, bodies: BodyMotionView) -> wp.vec2:
-    """Sum of both bodies' inverse masses, and the most that a unit effort on a dof accelerates it."""
+    """Sum of both bodies' inverse masses, and the largest acceleration of a dof by a unit effort on it."""
     j = dof_joint[d]
     p = joint.parent[j]
     c = joint.child[j]
@@ -167,7 +167,7 @@ def couple_joints(
     bodies: BodyMotionView,
     effort: wp.array(dtype=float),
 ):
-    """One thread per row: what a coupling adds to the efforts of its two dofs."""
+    """One thread per row: contribution of a coupling to the efforts of its two dofs."""
     r = order[first + wp.tid()]
     effort[2 * r] = 0.0
     effort[2 * r + 1] = 0.0
@@ -214,7 +214,7 @@ def sum_efforts(
     given: wp.array(dtype=float),
     f: wp.array(dtype=float),
 ):
-    """One thread per dof: input and what couplings add to it."""
+    """One thread per dof: its input plus the efforts of couplings."""
     d = first + wp.tid()
     total = given[d]
     for k in range(start[d], start[d + 1]):

@@ -1,8 +1,8 @@
 """Penalty forces between particles or triangles and the shapes of bodies.
 
 The features in contact stay fixed (`particles.features`); gap, normal and forces follow the particles and the
-bodies. Forces are those between bodies (`penalty.contact_law`), with dampers that at most stop what they damp
-within a step: light particles need no shorter step for them.
+bodies. Forces are those between bodies (`penalty.contact_law`), with dampers that at most stop the motion
+within a step, so that light particles need no shorter step.
 
 Stage: penalty forces, contacts of particles
 Called by: solvers/semi_implicit/contacts.py, kernels/penalty/grains.py
@@ -36,7 +36,7 @@ class SoftMaterial:
     body_mass: wp.array(dtype=float)  # (B) [kg]
     mass: wp.array(dtype=float)  # (N) [kg]
     radius: wp.array(dtype=float)  # (N) [m]
-    adhesion: wp.array(dtype=float)  # (N) [m] gap up to which a particle is drawn to shapes
+    adhesion: wp.array(dtype=float)  # (N) [m] gap up to which shapes attract a particle
 
 
 @wp.struct
@@ -50,7 +50,7 @@ class BodyView:
 
 @wp.func
 def pull_back(depth: float, reach: float, ke: float) -> float:
-    """Attraction across a gap -depth < reach [N]: none at both ends, most, ½ ke reach, in the middle."""
+    """Attraction across a gap -depth < reach [N]: zero at both ends, at most ½ ke reach in the middle."""
     pull = float(0.0)
     if depth < 0.0 and depth > -reach:
         pull = ke * wp.min(-depth, reach + depth)
@@ -59,7 +59,7 @@ def pull_back(depth: float, reach: float, ke: float) -> float:
 
 @wp.func
 def inverse_of_mass(m: float) -> float:
-    """1/m; 0 for what nothing moves."""
+    """1/m; 0 for immovable bodies and particles."""
     w = float(0.0)
     if m > 0.0:
         w = 1.0 / m
@@ -68,7 +68,7 @@ def inverse_of_mass(m: float) -> float:
 
 @wp.func
 def most_damping(rate: float, w: float) -> float:
-    """Damping that stops what has inverse mass w [1/kg] within a step [N s/m]."""
+    """Damping that stops an inverse mass w [1/kg] within a step [N s/m]."""
     return rate / wp.max(w, 1.0e-9)
 
 
@@ -86,7 +86,7 @@ def feature_force(
     bodies: BodyView,
     body_f: wp.array(dtype=wp.spatial_vector),
 ) -> wp.vec3:
-    """Force of contact k of i on what is at x; the opposite acts on the body at the same point.
+    """Force of contact k of i at x; the opposite force acts on the body at the same point.
 
     Args:
         i: Particle or triangle.
@@ -98,7 +98,7 @@ def feature_force(
         radius: Distance from the centre at which it touches [m].
         adhesion: Gap up to which it is attracted [m].
         material: Contact material.
-        bodies: Where the bodies are.
+        bodies: Poses and velocities of bodies.
         body_f: Wrenches of the bodies, added to.
     """
     s = features.shape[i, k]
@@ -107,7 +107,7 @@ def feature_force(
     w_both = w
     if b >= 0:
         X = bodies.q[b]
-        # a body yields by turning, too, which makes it lighter by up to 3.5 for a ball
+        # a body also yields by rotation, which makes a ball up to 3.5 times lighter
         w_both = w + 4.0 * inverse_of_mass(material.body_mass[b])
     r = wp.transform_get_rotation(X)
     shift = wp.transform_point(wp.transform_inverse(X), x) - features.point[i, k]

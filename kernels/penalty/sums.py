@@ -1,4 +1,4 @@
-"""Sums of forces: what acts on a particle or a body lies in places that its elements wrote.
+"""Sums of forces that elements wrote to separate places, for each particle and body.
 
 Each sum runs over a list of places, `slot[start[i]:start[i + 1]]`, in a fixed order.
 

@@ -1,7 +1,7 @@
 """Closest points of sets of shapes, and shapes in boxes.
 
-Of two sets the pair of shapes with the least signed distance counts. Pairs are tried in the order that lets
-the boxes about the shapes rule out most of the others: the pair with the nearest boxes comes first.
+The result for two sets is that of the pair of shapes with the least signed distance. The pair with the
+nearest boxes is tested first, so that the boxes rule out most of the others.
 
 Stage: queries between steps
 Called by: newtonsim/queries/scene_query.py, kernels/queries/closest_records.py
@@ -42,13 +42,13 @@ CLASS_SURFACE = wp.constant(2)
 CLASS_FIELD = wp.constant(3)
 CLASS_HALF_SPACE = wp.constant(4)
 
-# half extent [m] that stands for an endless side of a plane that is finite along the other
+# half extent [m] that represents an infinite side of a plane that is finite along the other
 ENDLESS = wp.constant(1.0e4)
 
 
 @wp.struct
 class SetView:
-    """Sets of shapes, and which of them each group compares."""
+    """Sets of shapes, and the sets that each group compares."""
 
     start: wp.array(dtype=int)  # (sets + 1)
     shape: wp.array(dtype=int)
@@ -209,7 +209,7 @@ def find_closest(scene: SceneView, sets_a: SetView, sets_b: SetView, reach: floa
     if start < 0 or least > reach:
         count = 0
     for k in range(count):
-        # `start` goes to the front, the others keep their order
+        # `start` moves to the front, the others keep their order
         place = k - 1
         if k == 0:
             place = start
@@ -246,7 +246,7 @@ def find_in_boxes(
     shapes: wp.array2d(dtype=int),
     count: wp.array(dtype=int),
 ):
-    """One thread per box: the shapes whose boxes meet it, and how many they are."""
+    """One thread per box: the shapes whose boxes overlap it, and their number."""
     i = wp.tid()
     w = world
     if boxes_per_world > 0:

@@ -60,7 +60,7 @@ def no_span() -> Span:
 
 @wp.func
 def cut_half_space(span: Span, n: wp.vec3, offset: float, o: wp.vec3, d: wp.vec3) -> Span:
-    """What of the span lies in n·x <= offset."""
+    """The part of the span in n·x <= offset."""
     rate = wp.dot(n, d)
     room = offset - wp.dot(n, o)
     cut = span
@@ -80,7 +80,7 @@ def cut_half_space(span: Span, n: wp.vec3, offset: float, o: wp.vec3, d: wp.vec3
 
 @wp.func
 def meet(a: Span, b: Span) -> Span:
-    """What two spans share."""
+    """The intersection of two spans."""
     both = a
     if b.enter > a.enter:
         both.enter = b.enter
@@ -148,7 +148,7 @@ def span_of_box(half: wp.vec3, o: wp.vec3, d: wp.vec3) -> Span:
 
 @wp.func
 def cut_ends(span: Span, half_height: float, o: wp.vec3, d: wp.vec3) -> Span:
-    """What of the span lies in |y| <= half_height."""
+    """The part of the span in |y| <= half_height."""
     up = wp.vec3(0.0, 1.0, 0.0)
     cut = cut_half_space(span, up, half_height, o, d)
     return cut_half_space(cut, -up, half_height, o, d)
@@ -156,7 +156,7 @@ def cut_ends(span: Span, half_height: float, o: wp.vec3, d: wp.vec3) -> Span:
 
 @wp.func
 def span_of_tube(radius: float, o: wp.vec3, d: wp.vec3) -> Span:
-    """Endless cylinder about local y."""
+    """Infinite cylinder about local y."""
     span = no_span()
     p = wp.vec3(o[0], 0.0, o[2])
     v = wp.vec3(d[0], 0.0, d[2])
@@ -196,7 +196,7 @@ def nappe_normal(slope: float, apex: float, p: wp.vec3) -> wp.vec3:
 
 @wp.func
 def span_of_nappe(slope: float, apex: float, o: wp.vec3, d: wp.vec3) -> Span:
-    """Endless cone about local y that opens downwards from height `apex`, radius = slope * depth."""
+    """Infinite cone about local y that opens downwards from height `apex`, radius = slope * depth."""
     depth = apex - o[1]
     sink = -d[1]
     k = slope * slope
@@ -269,7 +269,7 @@ def in_polygon(hulls: HullView, hull: int, face: int, p: wp.vec3) -> bool:
 def span_of_hull(hulls: HullView, hull: int, margin: float, o: wp.vec3, d: wp.vec3) -> Span:
     """Convex polyhedron with its faces moved out by a margin [m].
 
-    A flat one is met where the line crosses it, one without faces never.
+    A line hits a flat one where it crosses it, and never one without faces.
     """
     span = whole_line()
     vertex = hulls.vertex_start[hull]

@@ -1,6 +1,6 @@
-"""First points where a ray meets planes, triangle meshes and signed distance fields, in their own frames.
+"""First intersections of a ray with planes, triangle meshes and signed distance fields, in their frames.
 
-Meshes go through their bounding volume hierarchy with the watertight triangle test of Woop, Benthin and Wald
+Meshes use their bounding volume hierarchy with the watertight triangle test of Woop, Benthin and Wald
 ("Watertight ray/triangle intersection", JCGT, 2013); distance fields are sphere traced (Hart, "Sphere
 tracing", The Visual Computer, 1996) and the sign change is bisected.
 
@@ -17,17 +17,17 @@ from newtonsim.kernels.queries.ray_solids import span_of_box
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# triangles seen from behind that a ray goes through before it gives up
+# number of back faces that a ray passes before it gives up
 MAX_BACKS = wp.constant(64)
 MAX_MARCH = wp.constant(256)
-# a step through a field, as a part of the distance there: interpolated fields are no exact distances
+# step through a field, as a share of the distance there: interpolated fields are not exact distances
 MARCH = wp.constant(0.9)
 BISECTIONS = wp.constant(24)
 
 
 @wp.struct
 class SurfaceHit:
-    """Where a ray meets one shape."""
+    """Intersection of a ray with one shape."""
 
     distance: float  # [m] along the ray, infinite for a miss
     normal: wp.vec3  # outward, unit
@@ -76,7 +76,7 @@ def cast_on_mesh(
     hit = no_hit()
     if scale[0] * scale[1] * scale[2] == 0.0:
         return hit
-    # the line keeps its parameter under the stretch, so that t stays in metres
+    # scaling preserves the parameter of the line, so that t stays in metres
     start = wp.cw_div(o, scale)
     along = wp.cw_div(d, scale)
     t = float(0.0)

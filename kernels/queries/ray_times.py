@@ -1,11 +1,10 @@
-"""Where a line enters and leaves a convex solid; without normals, faster than
-`newtonsim.kernels.queries.ray_solids`.
+"""Entry and exit of a line through a convex solid, without normals; faster than `kernels.queries.ray_solids`.
 
 Boxes by slabs (Kay and Kajiya, "Ray tracing complex scenes", 1986), quadrics by the numerically stable root
 through the point of closest approach (Haines, Guenther, Akenine-Moeller, "Precision improvements for
-ray/sphere intersection", Ray Tracing Gems, 2019). A line that leaves the tube of a capsule beyond an end does
-so within the ball there. Lines are given in the frame of the solid; functions return the entry and the exit,
-in lengths of the direction, and the entry is above the exit where the line misses.
+ray/sphere intersection", Ray Tracing Gems, 2019). A line that leaves the tube of a capsule beyond an end is
+inside the ball there. Lines are given in the frame of the solid; functions return the entry and the exit, in
+lengths of the direction, and the entry is above the exit where the line misses.
 
 Stage: ray casting
 Called by: kernels/camera/scene.py
@@ -69,7 +68,7 @@ def times_of_box(half: wp.vec3, o: wp.vec3, d: wp.vec3):
 
 @wp.func
 def times_of_tube(radius: float, o: wp.vec3, d: wp.vec3):
-    """Endless cylinder about y."""
+    """Infinite cylinder about y."""
     rate = d[0] * d[0] + d[2] * d[2]
     middle = float(0.0)
     if rate > ALONG:
@@ -99,7 +98,7 @@ def times_of_capsule(radius: float, half_height: float, o: wp.vec3, d: wp.vec3):
     enter, leave = times_of_tube(radius, o, d)
     if enter > leave:
         return enter, leave
-    # heights of entry and exit; endless for lines along the axis
+    # heights of entry and exit; infinite for lines along the axis
     low = o[1] + enter * d[1]
     high = o[1] + leave * d[1]
     if wp.abs(low) > half_height:

@@ -1,8 +1,8 @@
 """Rays against the shapes of a world.
 
-A ray meets the shapes of its own world and the global ones. Boxes about the shapes are tried first by their
-slabs (Kay and Kajiya, "Ray tracing complex scenes", 1986); what they leave is answered in the frame of the
-shape. Each shape counts once on a ray, at the first point where the ray meets it.
+A ray may hit the shapes of its own world and the global ones. The bounding boxes of the shapes are tested
+first by their slabs (Kay and Kajiya, "Ray tracing complex scenes", 1986), and the remaining shapes in their
+own frames. A ray hits each shape at most once, at the first point.
 
 Stage: queries between steps; sensors of environments
 Called by: newtonsim/queries/prepared_segments.py, newtonsim/queries/rays.py, kernels/envs/heights.py,
@@ -33,7 +33,7 @@ from newtonsim.kernels.views.shapes import (
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# what a ray meets besides the outside of solids and the fronts of surfaces; flags may be added
+# what a ray hits besides the outside of solids and the fronts of surfaces; flags may be added
 SEE_BACKS = wp.constant(1)  # surfaces (mesh, height field, finite plane) from behind
 SEE_INSIDE = wp.constant(2)  # solids (convex shapes, distance fields, half-spaces) from within
 SEE_BELOW = wp.constant(4)  # half-spaces from within, but not other solids
@@ -47,17 +47,17 @@ PARALLEL = wp.constant(1.0e-12)
 
 @wp.struct
 class SceneView:
-    """The shapes of a model at their present poses; S shapes, W worlds."""
+    """The shapes of a model at their current poses; S shapes, W worlds."""
 
     shape: ShapeView
     hulls: HullView
     pose: wp.array(dtype=wp.transform)  # (S) world poses
     lower: wp.array(dtype=wp.vec3)  # (S) [m] boxes in the world
     upper: wp.array(dtype=wp.vec3)  # (S) [m]
-    mask: wp.array(dtype=wp.uint32)  # (S) bits; a query meets a shape that shares one with its own mask
+    mask: wp.array(dtype=wp.uint32)  # (S) bits; a query includes shapes that share a bit with its own mask
     world: wp.array(dtype=int)  # (S) -1 for global shapes
     closed: wp.array(dtype=int)  # (S) 1 for meshes that bound a solid
-    disabled: int  # shape that is not there, -1 for none: the ground plane while it is off
+    disabled: int  # absent shape, -1 for none: the ground plane while it is off
     world_count: int
     list_start: wp.array(dtype=int)  # (W + 2) first place of each world in `listed`; entry W: only the global
     listed: wp.array(dtype=int)  # shapes of each world and the global ones, ascending
@@ -65,7 +65,7 @@ class SceneView:
 
 @wp.struct
 class RayHit:
-    """What a ray meets."""
+    """Intersection of a ray."""
 
     shape: int  # -1 for nothing
     distance: float  # [m] along the ray, infinite for nothing
@@ -95,7 +95,7 @@ def inverse_direction(d: wp.vec3) -> wp.vec3:
 
 @wp.func
 def ray_meets_box(o: wp.vec3, inverse: wp.vec3, lower: wp.vec3, upper: wp.vec3, max_distance: float) -> bool:
-    """True if a ray, given by the inverse of its direction, comes near a box before max_distance."""
+    """True if a ray, given by its inverse direction, comes near a box before max_distance."""
     slack = 1.0e-6 * (wp.abs(o) + wp.abs(lower) + wp.abs(upper))
     t = wp.cw_mul(lower - slack - o, inverse)
     u = wp.cw_mul(upper + slack - o, inverse)
@@ -212,8 +212,8 @@ def cast_ray(
 ) -> RayHit:
     """First hit of a ray with unit direction.
 
-    World -1 means the global shapes alone. Shapes that share no bit with `mask` and those of `ignored_body`
-    (-1 for none) let the ray pass. `sight` adds up SEE_*.
+    World -1 means only the global shapes. The ray passes through shapes that share no bit with `mask`, and
+    through those of `ignored_body` (-1 for none). `sight` adds up SEE_*.
     """
     before = RayHit()
     before.shape = -1
@@ -223,7 +223,7 @@ def cast_ray(
 
 @wp.struct
 class RayView:
-    """Rays to cast; R rays. Arrays of length 0 stand for the one value beside them."""
+    """Rays to cast; R rays. For arrays of length 0, the single value next to them applies."""
 
     origin: wp.array(dtype=wp.vec3)  # (R) [m] world
     direction: wp.array(dtype=wp.vec3)  # (R) of any length; end points [m] if ends is 1
@@ -237,7 +237,7 @@ class RayView:
     ignored_body: int
     ignored_bodies: wp.array(dtype=int)  # (R) or (0)
     sight: int
-    skip: int  # hits to pass over
+    skip: int  # number of hits to skip
 
 
 @wp.struct
@@ -255,7 +255,7 @@ class RayHitView:
 
 @wp.kernel
 def cast_rays(scene: SceneView, rays: RayView, hits: RayHitView):
-    """One thread per ray: its first hits in order, after those to pass over."""
+    """One thread per ray: its first hits in order, after the skipped ones."""
     i = wp.tid()
     origin = rays.origin[i]
     direction = rays.direction[i]

@@ -1,1 +1,1 @@
-"""What steps of all solvers share: integration, reset, replay, rollouts."""
+"""Kernels that all solvers share: integration, reset, replay, rollouts."""

@@ -1,6 +1,6 @@
-"""Writing chosen entries of a model's arrays, and what has to follow them.
+"""Writes to chosen entries of a model's arrays, and updates of the values that depend on them.
 
-What follows is done for the worlds of a mask, or for all if the mask has no entries.
+Updates apply to the worlds of a mask, or to all if the mask has no entries.
 
 Stage: between steps, changes of a model
 Called by: newtonsim/fields/field.py, newtonsim/fields/updates.py
@@ -77,7 +77,7 @@ def invert_masses(
     mass: wp.array(dtype=float),
     inverse: wp.array(dtype=float),
 ):
-    """One thread per body or particle: 1/m, or 0 for what has no mass and does not move."""
+    """One thread per body or particle: 1/m, or 0 for those without mass, which do not move."""
     i = first + wp.tid()
     if is_chosen(world[i], mask):
         inverse[i] = wp.where(mass[i] > 0.0, 1.0 / mass[i], 0.0)
@@ -92,7 +92,7 @@ def invert_inertias(
     inertia: wp.array(dtype=wp.mat33),
     inverse: wp.array(dtype=wp.mat33),
 ):
-    """One thread per body: the inverse of the inertia of what has mass; others keep theirs."""
+    """One thread per body: the inverse of its inertia if it has mass; others keep theirs."""
     b = first + wp.tid()
     if is_chosen(world[b], mask) and mass[b] > 0.0:
         inverse[b] = wp.inverse(inertia[b])
@@ -109,7 +109,7 @@ def measure_levers(
     inertia: wp.array(dtype=wp.mat33),
     lever: wp.array(dtype=float),
 ):
-    """One thread per joint: radius of gyration of its child about it, for each axis that turns."""
+    """One thread per joint: radius of gyration of its child about each of its angular axes."""
     j = first + wp.tid()
     if not is_chosen(world[j], mask):
         return
@@ -126,7 +126,7 @@ def measure_levers(
 
 @wp.func
 def radius_of(kind: int, size: wp.vec3) -> float:
-    """Radius [m] about the origin of a shape that holds it, -1 for shapes of meshes, fields and planes."""
+    """Radius [m] of the bounding sphere about the origin of a shape, -1 for meshes, fields and planes."""
     x = wp.abs(size[0])
     y = wp.abs(size[1])
     z = wp.abs(size[2])
@@ -155,9 +155,9 @@ def bound_radii(
     nominal_radius: wp.array(dtype=float),
     radius: wp.array(dtype=float),
 ):
-    """One thread per shape: radius that holds it at its present size; planes keep theirs.
+    """One thread per shape: radius of its bounding sphere at its current size; planes keep theirs.
 
-    Of meshes and fields it is that at the nominal size, times the largest of the three factors.
+    For meshes and fields, it is that at the nominal size times the largest of the three factors.
     """
     s = first + wp.tid()
     if not is_chosen(world[s], mask) or kind[s] == GEO_PLANE or kind[s] == GEO_NONE:
@@ -182,7 +182,7 @@ def bound_boxes(
     lower: wp.array(dtype=wp.vec3),
     upper: wp.array(dtype=wp.vec3),
 ):
-    """One thread per shape: box that holds a mesh or a field at its present size; others have none."""
+    """One thread per shape: bounding box of a mesh or a field at its current size; others have none."""
     s = first + wp.tid()
     if not is_chosen(world[s], mask) or radius_of(kind[s], scale[s]) >= 0.0 or kind[s] == GEO_PLANE:
         return

@@ -1,6 +1,6 @@
-"""Motion of bodies and particles under their forces, and marks for worlds whose numbers are none.
+"""Motion of bodies and particles under their forces, and marks of non-finite worlds.
 
-Inverse masses are found here, so that gradients arrive at masses and inertias.
+Inverse masses are computed here, so that gradients reach masses and inertias.
 
 Stage: integration, last of a step
 Called by: solvers/nonfinite.py, solvers/semi_implicit/solver.py, kernels/maximal/adjoint/contact_terms.py,
@@ -49,7 +49,7 @@ def move_bodies(
 ):
     """One thread per body: momenta change by the forces, then the body moves with the new momenta.
 
-    Angular momentum is what a turn conserves: the angular velocity follows from it at the start, in the
+    A free rotation conserves angular momentum: the angular velocity follows from it at the start, in the
     middle and at the end (explicit midpoint rule). Bodies without mass keep their velocity.
     """
     b = first + wp.tid()
@@ -64,7 +64,8 @@ def move_bodies(
         momentum = rotate_inertia(r, inertia[b]) * w
         change = wp.spatial_top(body_f[b]) * dt
         change = change - (momentum + change) * (angular_damping * dt)
-        # by differences from w: momentum times inverse inertia would be off by the same factor in each step
+        # in terms of differences from w: momentum times inverse inertia would have the same relative error in
+        # each step
         w_start = w + rotate_inertia(r, inverse) * change
         r_middle = unit_quat(quat_exp(w_start * (0.5 * dt)) * r)
         gained = momentum - rotate_inertia(r_middle, inertia[b]) * w + change
@@ -112,6 +113,6 @@ def mark_bodies(
     body_qd: wp.array(dtype=wp.spatial_vector),
     marks: MarksView,
 ):
-    """One thread per body: mark it and its world if its velocity is no number."""
+    """One thread per body: mark it and its world if its velocity is not finite."""
     b = first + wp.tid()
     mark(marks, world[b], b, not wp.isfinite(body_qd[b]), 0)

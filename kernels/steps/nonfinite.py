@@ -1,4 +1,4 @@
-"""Marks of worlds that became NaN or infinite, with what is needed to say where and when it began.
+"""Marks of worlds that became NaN or infinite, with the place and time at which this began.
 
 Stage: last of a step, check of its numbers
 Called by: kernels/constraints/energy_coordinates.py, kernels/particles/coupling.py, kernels/steps/motion.py
@@ -16,10 +16,10 @@ class MarksView:
     """Marks of worlds, and of one kind of element: trees, bodies or particles."""
 
     world: wp.array(dtype=bool)  # (W) until the world is reset
-    any: wp.array(dtype=int)  # (1) 1 if a world was marked since the host looked last
+    any: wp.array(dtype=int)  # (1) 1 if a world was marked since the last check by the host
     steps: wp.array(dtype=int)  # (1) steps made
     age: wp.array(dtype=int)  # (N) steps for which each element has been broken, 0 for none
-    cause: wp.array(dtype=int)  # (N) what its kernel said of it in the first of them
+    cause: wp.array(dtype=int)  # (N) cause that its kernel reported in the first of these
 
 
 @wp.func

@@ -1,6 +1,6 @@
-"""Bodies that are not there: what collides with nothing, moves by nothing and has no rows.
+"""Absent bodies, which neither collide nor move and have no rows.
 
-`present` of the root of a tree speaks for the whole tree, see `newtonsim.fields.presence`.
+`present` of the root of a tree applies to the whole tree, see `newtonsim.fields.presence`.
 
 Stage: beginning of a step in which bodies may be absent
 Called by: newtonsim/fields/presence.py, newtonsim/fields/spares.py, newtonsim/queries/scene_query.py,
@@ -17,7 +17,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.kernel
 def follow_roots(first: int, root: wp.array(dtype=int), present: wp.array(dtype=int)):
-    """One thread per body: what the root of its tree says."""
+    """One thread per body: copy the presence of the root of its tree."""
     b = first + wp.tid()
     if root[b] != b:
         present[b] = present[root[b]]
@@ -31,7 +31,7 @@ def hide_shapes(
     solid_kind: wp.array(dtype=int),
     kind: wp.array(dtype=int),
 ):
-    """One thread per shape: its kind, and that of nothing on bodies that are absent."""
+    """One thread per shape: its kind, or that of no shape on absent bodies."""
     s = first + wp.tid()
     b = body[s]
     there = int(1)
@@ -49,7 +49,7 @@ def hold_bodies(
     body_leaf: wp.array(dtype=int),
     moving: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: no dof moves absent ones, nor does the velocity that a user gave them."""
+    """One thread per body: neither dofs nor user-given velocities move absent bodies."""
     b = first + wp.tid()
     there = present[b] != 0
     body_leaf[b] = wp.where(there, leaf[b], -1)
@@ -65,7 +65,7 @@ def hold_dofs(
     settled: wp.array(dtype=int),
     applied: wp.array(dtype=float),
 ):
-    """One thread per dof: those of absent bodies stand still, and their drives and servos are off.
+    """One thread per dof: dofs of absent bodies stand still, and their drives and servos are off.
 
     `settled` becomes 1 for drives that need no row; `applied` may be without entries.
     """
@@ -87,7 +87,7 @@ def leave_out_rows(
     idle_kind: int,
     source_kind: wp.array(dtype=int),
 ):
-    """One thread per candidate for a row on a dof: its kind, and on absent bodies one that needs no row."""
+    """One thread per candidate for a row on a dof: its kind, or one that needs no row on absent bodies."""
     r = first + wp.tid()
     there = present[body[dof[r]]] != 0
     source_kind[r] = wp.where(there, own_kind[r], idle_kind)
@@ -102,7 +102,7 @@ def release_constraints(
     enabled: wp.array(dtype=int),
     acting: wp.array(dtype=int),
 ):
-    """One thread per row between bodies: whether its constraint acts, which joins only what is there."""
+    """One thread per row between bodies: whether its constraint acts, which needs both bodies present."""
     c = constraint[first + wp.tid()]
     if c >= 0:
         acts = enabled[c]
@@ -120,7 +120,7 @@ def choose_families(
     family: wp.array2d(dtype=int),
     listed: wp.array(dtype=wp.vec3i),
 ):
-    """One thread per listed pair: the narrow phase of what spare shapes are now."""
+    """One thread per listed pair: the narrow phase for the current kinds of spare shapes."""
     i = first + wp.tid()
     pair = listed[i]
     if spare[pair[0]] or spare[pair[1]]:
@@ -137,7 +137,7 @@ def hide_rows(
     alpha: wp.array(dtype=float),
     color: wp.array(dtype=wp.vec4),
 ):
-    """One thread per row of what a camera sees: invisible where the shape is on an absent body."""
+    """One thread per row of a camera's scene: invisible if the shape is on an absent body."""
     r = first + wp.tid()
     b = body[shape[r]]
     there = int(1)

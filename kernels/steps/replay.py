@@ -1,4 +1,4 @@
-"""Calls of recorded kernels, one after the other, without going back to the host between them.
+"""Calls of recorded kernels, one after the other, without returning to the host between them.
 
 For the CPU, where a kernel is a function with an address; see `newtonsim.runtime.capture`.
 
@@ -37,8 +37,8 @@ def repeat_launches(table: wp.array2d(dtype=wp.uint64), count: int, repeats: int
     """One thread in all: make the launches in the rows of a table (entry point, bounds, arguments, adjoints).
 
     Adjoints are the arguments that receive gradients, 0 for a kernel that runs forward. A row without an
-    entry point is a condition (0, mask, its length, number of rows): so many rows after it are left out if
-    the mask, of integers, is zero everywhere.
+    entry point is a condition (0, mask, its length, number of rows): this number of rows after it is skipped
+    if the integer mask is zero everywhere.
     """
     for _ in range(repeats):
         i = int(0)

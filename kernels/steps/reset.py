@@ -1,4 +1,4 @@
-"""Per-world reset of flat arrays, and of what solvers remember of a world.
+"""Per-world reset of flat arrays and of the memory of solvers.
 
 Stage: between steps, reset of worlds
 Called by: newtonsim/kernel_warmup.py, newtonsim/simulator.py, solvers/featherstone/constraints.py,
@@ -32,7 +32,7 @@ def restore_worlds(
 ):
     """One thread per world: copy coordinates, velocities and poses of the masked ones, and clear forces.
 
-    Bodies of the global world may stand between those of two worlds.
+    Bodies of the global world may be stored between those of two worlds.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -83,7 +83,7 @@ def forget_rows(
 ):
     """One thread per world: the masked ones lose their warm starts and marks.
 
-    Where few worlds are masked, one thread for each of all entries would take longer.
+    If few worlds are masked, one thread per entry would take longer.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -102,7 +102,7 @@ def forget_rows(
 
 @wp.kernel
 def clear_wrenches(first: int, wrenches: wp.array(dtype=wp.spatial_vector)):
-    """One thread per body: no wrench."""
+    """One thread per body: clear its wrench."""
     wrenches[first + wp.tid()] = wp.spatial_vector()
 
 

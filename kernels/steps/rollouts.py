@@ -95,8 +95,8 @@ def carry_back(
 ):
     """One thread per value: the gradient of the start of a step becomes that of the end of the one before.
 
-    The last state of each world at which it is not finite is noted, counted from 0 for the first one; states
-    of no world count as the one after all worlds.
+    The last state of each world in which it is not finite is recorded, counted from 0 for the first one;
+    states of no world count as those of a world after all others.
     """
     i = first + wp.tid()
     g = grad_in[i]
@@ -118,7 +118,7 @@ def note_nonfinite(
     columns: int,
     nonfinite: wp.array(dtype=int),
 ):
-    """One thread per column: note a state, plus the row, in worlds whose values are not finite.
+    """One thread per column: record a state, plus the row, in worlds whose values are not finite.
 
     See `carry_back`.
     """
@@ -139,10 +139,10 @@ def spread_nonfinite(
     columns: int,
     values: wp.array2d(dtype=float),
 ):
-    """One thread per column: NaN where steps contribute that no gradient came back from, shared or not.
+    """One thread per column: NaN where steps contribute from which no gradient came back, shared or not.
 
-    Such steps may leave terms out instead: contacts of a world that is not finite are not even found. Rows of
-    a sequence belong to one step each, anything else to all of them.
+    Otherwise, such steps might omit terms: contacts of a world that is not finite are not even found. Each
+    row of a sequence belongs to one step, and all other values to all steps.
     """
     i = first + wp.tid()
     w = world[i / columns]

@@ -1,4 +1,4 @@
-"""Copies of what the sweeps of a step start from.
+"""Copies of the values with which the sweeps of a step start.
 
 Stage: all constraints, before and after the solve
 Called by: solvers/featherstone/step.py

@@ -1,1 +1,1 @@
-"""Tendons: lengths along joint coordinates or through points of bodies, what pulls them, and their rows."""
+"""Tendons: lengths along joint coordinates or through points of bodies, their forces, and their rows."""

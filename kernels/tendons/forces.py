@@ -1,7 +1,7 @@
 """Forces of tendons: springs with a range of rest lengths, damping, drives.
 
 A tendon pulls with the force f = -k (l - l0) - b l' + drive, positive along a growing length; l0 is the
-nearer end of the range of rest lengths, and there is no spring inside it. Degrees of freedom feel J f. The
+nearer end of the range of rest lengths, and there is no spring inside it. The generalised force is J f. The
 forces are those at the start of the step.
 
 Source: MuJoCo's documentation, "Computation", section "Passive forces", and "XML reference", element tendon.
@@ -23,7 +23,7 @@ DIFFERENTIABLE = True
 
 @wp.struct
 class TendonDrive:
-    """What pulls T tendons."""
+    """Springs and drives of T tendons."""
 
     stiffness: wp.array(dtype=float)  # (T)
     damping: wp.array(dtype=float)  # (T)
@@ -72,7 +72,7 @@ def add_tendon_forces(
     joint_f: wp.array(dtype=float),
     total: wp.array(dtype=float),
 ):
-    """One thread per dof: the generalised force of all tendons, and what acts besides."""
+    """One thread per dof: the generalised force of all tendons, added to the others."""
     d = first + wp.tid()
     sum = float(0.0) + joint_f[d]
     for k in range(tendon.dof_start[d], tendon.dof_start[d + 1]):

@@ -1,9 +1,9 @@
-"""Length of tendons, and how it changes with the degrees of freedom.
+"""Lengths of tendons, and their derivatives by the degrees of freedom.
 
-A fixed tendon is a sum of joint coordinates with factors. A spatial one is made of straight segments between
-points of bodies; behind a pulley lengths count by the inverse of its divisor. Between two points it may wrap
-around a sphere or cylinder of a body, see `wrapping`. A dof changes the length by the velocities that it
-gives both ends of each segment, along the segment.
+A fixed tendon is a weighted sum of joint coordinates. A spatial one consists of straight segments between
+points of bodies; after a pulley, lengths are divided by its divisor. Between two points it may wrap around a
+sphere or cylinder of a body, see `wrapping`. A dof changes the length according to the velocities of both
+ends of each segment, along the segment.
 
 Source: MuJoCo's documentation, "XML reference", element tendon.
 
@@ -21,9 +21,9 @@ from newtonsim.kernels.views.model import KinematicsView, TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
-# what an element of a path is: a joint coordinate, a point that begins a piece, one at the end of a segment,
-# a ball or cylinder that the path may wrap around and what belongs to it (a second point of its axis, a point
-# at the side), and the point behind it
+# kinds of elements of a path: a joint coordinate, a point that starts a piece, one at the end of a segment, a
+# ball or cylinder around which the path may wrap with its auxiliary points (a second point of its axis, a
+# side point), and the point after it
 ELEMENT_JOINT = wp.constant(0)
 ELEMENT_START = wp.constant(1)
 ELEMENT_SEGMENT = wp.constant(2)
@@ -46,7 +46,7 @@ class TendonView:
     point: wp.array(dtype=wp.vec3)  # (P) [m] in the frame of the body
     scale: wp.array(dtype=float)  # (P) factor of the coordinate, or share of the segment's length
     before: wp.array(dtype=int)  # (P) element at which the segment that ends here begins, -1 for none
-    radius: wp.array(dtype=float)  # (P) [m] of what is wrapped around
+    radius: wp.array(dtype=float)  # (P) [m] radius of the wrapped body
     offset: wp.array(dtype=float)  # (T) [m or rad] added to the length
     entry_start: wp.array(dtype=int)  # (T + 1)
     entry_dof: wp.array(dtype=int)  # (E)
@@ -57,9 +57,9 @@ class TendonView:
 
 @wp.struct
 class TendonMotion:
-    """What a step finds of tendons."""
+    """Lengths and derivatives of tendons in a step."""
 
-    part: wp.array(dtype=float)  # (P) what the element adds to the length
+    part: wp.array(dtype=float)  # (P) contribution of the element to the length
     along: wp.array(dtype=wp.vec3)  # (P) direction of the segment that ends there, times its scale
     begin: wp.array(dtype=wp.vec3)  # (P) [m] where that segment begins in the world
     end: wp.array(dtype=wp.vec3)  # (P) [m] where it ends, and where a point is
@@ -80,7 +80,7 @@ def path_point(i: int, tendon: TendonView, body_q: wp.array(dtype=wp.transform))
 
 @wp.func
 def direction(start: wp.vec3, end: wp.vec3, share: float) -> wp.vec3:
-    """Vector from start to end whose length is `share`; zero where both are one."""
+    """Vector from start to end whose length is `share`; zero if both coincide."""
     found = wp.vec3(0.0, 0.0, 0.0)
     d = end - start
     size = wp.length(d)
@@ -91,7 +91,7 @@ def direction(start: wp.vec3, end: wp.vec3, share: float) -> wp.vec3:
 
 @wp.func
 def wrap(i: int, tendon: TendonView, body_q: wp.array(dtype=wp.transform), motion: TendonMotion):
-    """Element i, around which the path may wrap: both segments, to it and from it to the point behind."""
+    """Element i, around which the path may wrap: both segments, to it and from it to the point after it."""
     start = path_point(i - 1, tendon, body_q)
     centre = path_point(i, tendon, body_q)
     axis = wp.vec3(0.0, 0.0, 0.0)
@@ -126,7 +126,7 @@ def measure_paths(
     q: wp.array(dtype=float),
     motion: TendonMotion,
 ):
-    """One thread per element of a path: what it adds to the length, and the direction of its segment."""
+    """One thread per element of a path: its contribution to the length, and the direction of its segment."""
     i = first + wp.tid()
     if tendon.kind[i] == ELEMENT_JOINT:
         motion.part[i] = tendon.scale[i] * q[tree.dof_coord[tendon.dof[i]]]

@@ -1,5 +1,4 @@
-"""What rows of tendons add to the scalar S whose derivatives are the gradient of a step, see
-`constraints.adjoint.row_terms`.
+"""Terms of tendon rows in the scalar S whose derivatives are the gradient of a step, see `row_terms`.
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/tendons.py

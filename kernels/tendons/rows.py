@@ -1,6 +1,6 @@
 """Constraint rows of tendons: limits of lengths, dry friction, equalities. They are rows by reference.
 
-Rows lie among those between bodies, which have room for the dofs of two chains.
+They are stored among the rows between bodies, which have room for the dofs of two chains.
 
 Source: MuJoCo's documentation, "Computation", and "XML reference", elements tendon and equality/tendon.
 
@@ -29,10 +29,10 @@ TENDON_EQUALITY = wp.constant(2)
 class TendonRowView:
     """R rows of tendons, ordered by world, and their parts: entries of both tendons."""
 
-    place: wp.array(dtype=int)  # (R) row between bodies that it is
+    place: wp.array(dtype=int)  # (R) its place among the rows between bodies
     kind: wp.array(dtype=int)  # (R) TENDON_*
     leaf: wp.array(dtype=wp.vec2i)  # (R) last dofs of both chains, or -1
-    tendon: wp.array(dtype=wp.vec2i)  # (R) the second one is -1 but for equalities
+    tendon: wp.array(dtype=wp.vec2i)  # (R) the second one is -1 except for equalities
     number: wp.array(dtype=int)  # (R) the equality, or the tendon
     weight: wp.array(dtype=float)  # (R) inverse weight in the reference pose
     part_start: wp.array(dtype=int)  # (R + 1)
@@ -41,7 +41,7 @@ class TendonRowView:
     part_second: wp.array(dtype=int)  # (Q) 1 for entries of the second tendon
     lower: wp.array(dtype=float)  # (T) limits of the length
     upper: wp.array(dtype=float)  # (T)
-    margin: wp.array(dtype=float)  # (T) distance from which on they act
+    margin: wp.array(dtype=float)  # (T) distance below which they act
     ref: wp.array2d(dtype=float)  # (T, 2)
     imp: wp.array2d(dtype=float)  # (T, 5)
     friction: wp.array(dtype=float)  # (T) [N]
@@ -54,7 +54,7 @@ class TendonRowView:
 
 @wp.struct
 class TendonGoal:
-    """What a row of a tendon asks for."""
+    """Target of a row of a tendon."""
 
     acts: int
     slope: float  # of the second tendon's rate in the row's
@@ -128,7 +128,7 @@ def equality_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: Tend
 
 @wp.func
 def tendon_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: TendonRowView) -> TendonGoal:
-    """What row r asks for."""
+    """Target of row r."""
     goal = TendonGoal()
     if rows.kind[r] == TENDON_LIMIT:
         goal = limit_goal(r, rows.tendon[r][0], motion, dt, late, rows)

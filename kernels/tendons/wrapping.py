@@ -1,13 +1,13 @@
 """Shortest paths of tendons around spheres and cylinders.
 
-A path around a sphere lies in the plane of both ends and the centre; one around a cylinder, unrolled, is
-straight, so that seen along the axis it is that around a circle, and climbs in proportion to its length
-there. Around a circle it is two tangents and an arc. Ends do not see that the points of contact slide: the
-path is the shortest, and so its length changes by the velocities of its ends and of the body that it wraps
-around as if these points were fixed.
+A path around a sphere lies in the plane of both ends and the centre. A path around a cylinder is straight
+when unrolled: seen along the axis, it is a path around a circle, and it climbs in proportion to its length
+there. A path around a circle consists of two tangents and an arc. Since the path is the shortest, sliding of
+the points of contact does not affect the rate of its length: this follows from the velocities of its ends and
+of the body that it wraps around, as if these points were fixed.
 
-A side point says on which side the path goes. One inside the body asks for a path through the inside, which
-touches the circle where both straight parts meet it at the same angle.
+A side point selects the side of the path. A side point inside the body selects a path through the inside,
+which touches the circle where both straight parts meet it at the same angle.
 
 Source: MuJoCo's documentation, "XML reference", elements spatial/geom; Garner and Pandy, "The obstacle-set
 method for representing muscle paths in musculoskeletal models", 2000.
@@ -23,10 +23,10 @@ import newtonsim.kernels.lazy_warp as wp
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# directions closer than this are one
+# directions closer than this coincide
 PARALLEL = wp.constant(1.0e-6)
-# where the line passes clear on the other side of the circle, the path goes around by the side point as
-# long as both points of contact lie less far behind the centre than this share of the radius
+# if the straight line passes the circle on the other side, the path wraps on the side of the side point as
+# long as both points of contact lie behind the centre by less than this share of the radius
 BEHIND = wp.constant(0.4)
 
 
@@ -35,14 +35,14 @@ class Around:
     """A path around a circle with its centre at 0."""
 
     wraps: int
-    first: wp.vec2  # where it meets the circle
+    first: wp.vec2  # where it touches the circle first
     last: wp.vec2  # where it leaves it
     arc: float  # length of the arc
 
 
 @wp.func
 def turned(v: wp.vec2) -> wp.vec2:
-    """The vector turned by a right angle."""
+    """The vector rotated by a right angle."""
     return wp.vec2(-v[1], v[0])
 
 
@@ -67,7 +67,7 @@ def around_circle(a: wp.vec2, b: wp.vec2, radius: float, sense: float) -> Around
 
 @wp.func
 def cross(a: wp.vec2, b: wp.vec2) -> float:
-    """Product of areas."""
+    """Signed area of the parallelogram of two vectors."""
     return a[0] * b[1] - a[1] * b[0]
 
 
@@ -83,7 +83,7 @@ def crossing(a: wp.vec2, b: wp.vec2, c: wp.vec2, d: wp.vec2) -> bool:
 
 @wp.func
 def slope(t: float, a: wp.vec2, b: wp.vec2, radius: float) -> wp.vec2:
-    """First and second derivative of the path a, point of the circle at angle t, b by t."""
+    """First and second derivative of the length of the path from a over the point at angle t to b."""
     x = radius * wp.vec2(wp.cos(t), wp.sin(t))
     dx = turned(x)
     da = x - a
@@ -110,7 +110,7 @@ def halved(span: wp.vec2, a: wp.vec2, b: wp.vec2, radius: float) -> wp.vec2:
 
 @wp.func
 def halved_often(span: wp.vec2, a: wp.vec2, b: wp.vec2, radius: float) -> wp.vec2:
-    """Five halvings; written out, since the backward pass does not know what a loop carries."""
+    """Five bisections, written out because the backward pass does not know loop-carried values."""
     one = halved(span, a, b, radius)
     two = halved(one, a, b, radius)
     three = halved(two, a, b, radius)
@@ -129,7 +129,7 @@ def through_inside(a: wp.vec2, b: wp.vec2, radius: float) -> Around:
     span = halved_often(span, a, b, radius)
     span = halved_often(span, a, b, radius)
     t = 0.5 * (span[0] + span[1])
-    # two steps of Newton's method, by which the derivative is that of the root
+    # two steps of Newton's method, through which the derivative is that of the root
     s = slope(t, a, b, radius)
     t = t - s[0] / wp.max(s[1], PARALLEL)
     s = slope(t, a, b, radius)
@@ -141,7 +141,7 @@ def through_inside(a: wp.vec2, b: wp.vec2, radius: float) -> Around:
 
 @wp.func
 def path_around(a: wp.vec2, b: wp.vec2, radius: float, sided: int, inside: bool, side: wp.vec2) -> Around:
-    """The path from a to b by a circle, seen in its plane; `wraps` is 0 where it is straight."""
+    """The path from a to b around a circle, in its plane; `wraps` is 0 if it is straight."""
     path = Around()
     if wp.length(a) <= radius or wp.length(b) <= radius:
         return path
@@ -181,7 +181,7 @@ def path_around(a: wp.vec2, b: wp.vec2, radius: float, sided: int, inside: bool,
 class Wrapping:
     """A path around a body, or past it."""
 
-    first: wp.vec3  # [m] where it meets the body; where it is straight, its middle
+    first: wp.vec3  # [m] where it touches the body first; its middle if it is straight
     last: wp.vec3  # [m] where it leaves it; likewise
     arc: float  # [m] length between both
 
@@ -199,8 +199,8 @@ def wrap_around(
     """The path from start to end.
 
     Args:
-        start: Where it comes from [m].
-        end: Where it goes [m].
+        start: Its start [m].
+        end: Its end [m].
         centre: A point on the axis of the cylinder, or the centre of the sphere [m].
         axis: Along the axis of a cylinder; zero for a sphere.
         radius: Radius [m].
@@ -216,7 +216,7 @@ def wrap_around(
     if round:
         normal = wp.cross(a, b)
         if wp.length(normal) < PARALLEL * wp.length(a) * wp.length(b):
-            # any plane will do: one that is not along a
+            # any plane will do; this one is not parallel to a
             other = wp.vec3(1.0, 0.0, 0.0)
             if wp.abs(a[0]) > 0.5 * wp.length(a):
                 other = wp.vec3(0.0, 1.0, 0.0)
@@ -228,7 +228,7 @@ def wrap_around(
     low = wp.dot(a, normal)
     e = a - low * normal
     if wp.length(e) < PARALLEL:
-        # an end on the axis: nothing is wrapped, whatever the frame
+        # an end on the axis: nothing is wrapped in any frame
         e = wp.vec3(normal[1] - normal[2], normal[2] - normal[0], normal[0] - normal[1])
     e = wp.normalize(e)
     f = wp.cross(normal, e)

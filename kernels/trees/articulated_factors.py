@@ -1,11 +1,11 @@
 """Factors of the joint-space inertia from articulated-body inertias, for chains of any length.
 
 H = Lᵀ D L with the sparsity of the tree, stored as in `crba`, whose solves use it; H itself is not formed.
-D_d = S_dᵀ I^A S_d is the inertia that dof d meets when all that hangs on it yields, and
-L_dk = S_kᵀ I^A S_d / D_d (Rodriguez, Jain, Kreutz-Delgado, "A spatial operator algebra for manipulator
-modeling and control", 1991; recursion as in Featherstone, "Rigid Body Dynamics Algorithms", 2008, section
-7.3). An articulated inertia about the body's own centre of mass does not grow with the length of the chain,
-and so loses nothing.
+D_d = S_dᵀ I^A S_d is the inertia of dof d when all bodies behind it yield, and L_dk = S_kᵀ I^A S_d / D_d
+(Rodriguez, Jain, Kreutz-Delgado, "A spatial operator algebra for manipulator modeling and control", 1991;
+recursion as in Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 7.3). Articulated inertias are
+taken about the body's own centre of mass, where they do not grow with the length of the chain and lose no
+precision.
 
 Stage: smooth dynamics, factors of the joint-space inertia
 Called by: newtonsim/runtime/inertia_factors.py
@@ -20,18 +20,18 @@ from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, L
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# pivots below this share of what they would be without the joint's other dofs are rounding, as at gimbal lock
+# pivots below this share of those without the joint's other dofs are rounding, as at gimbal lock
 PIVOT_FLOOR = wp.constant(1.0e-6)
 
 
 @wp.struct
 class ArticulatedView:
-    """Inertia of each body with all that hangs on it and yields, in world axes about the centre of mass.
+    """Articulated-body inertia of each body, in world axes about its centre of mass.
 
     It takes the wrench (rotational w + coupling v, couplingᵀ w + translational v) to accelerate by (w, v).
     """
 
-    mass: wp.array(dtype=float)  # (B) [kg] of the body and all that hangs on it
+    mass: wp.array(dtype=float)  # (B) [kg] of the body and all bodies behind it
     rotational: wp.array(dtype=wp.mat33)  # (B) [kg m²]
     coupling: wp.array(dtype=wp.mat33)  # (B) [kg m]
     translational: wp.array(dtype=wp.mat33)  # (B) [kg]
@@ -72,7 +72,7 @@ def yield_joint(
     articulated: ArticulatedView,
     L: wp.array(dtype=float),
 ):
-    """Write the rows of the dofs of body b's joint, and take from its inertia what they yield."""
+    """Write the rows of the dofs of body b's joint, and subtract from its inertia what they yield."""
     com = kin.body_com[b]
     J = articulated.rotational[b]
     C = articulated.coupling[b]
@@ -115,8 +115,8 @@ def factorize_chains(
 ):
     """One team per tree: L (below the diagonal) and D^(-1/2) (on it) of the joint-space inertia.
 
-    `diagonal` is added to the diagonal of H. The root of the inverse is what rows of Jacobians and velocities
-    in energy coordinates are scaled by. Inertias of bodies in world axes go to `kin`.
+    `diagonal` is added to the diagonal of H. The square root of the inverse scales rows of Jacobians and
+    velocities in energy coordinates. Inertias of bodies in world axes go to `kin`.
     """
     team = own_team(teams, wp.tid())
     begin = levels.first[team.index]

@@ -1,4 +1,4 @@
-"""Centroidal momentum of articulations, and the matrix that gives it from joint velocities.
+"""Centroidal momentum of articulations, and the matrix that maps joint velocities to it.
 
 Orin, Goswami, Lee, "Centroidal dynamics of a humanoid robot", 2013: column d of the matrix is the momentum of
 all bodies behind dof d when it moves with unit velocity, about the centre of mass of the articulation.

@@ -1,8 +1,9 @@
 """Joint-space inertia, its sparse factorization, and solves with it.
 
 Composite-rigid-body algorithm and LᵀDL factorization that preserves branch-induced sparsity (Featherstone,
-"Rigid Body Dynamics Algorithms", 2008, sections 6.2, 6.5 and table 6.3). Row d holds the entries of d's
-ancestors from the root down to d, contiguous, so factor and solves have no fill-in and no gaps.
+"Rigid Body Dynamics Algorithms", 2008, sections 6.2, 6.5 and table 6.3). Row d contains the entries of d's
+ancestors from the root down to d, contiguously, so that factorization and solves have neither fill-in nor
+gaps.
 
 Stage: smooth dynamics, joint-space inertia
 Called by: newtonsim/dynamics/stages.py, newtonsim/runtime/inertia_factors.py,
@@ -34,7 +35,8 @@ PIVOT_FLOOR = wp.constant(1.0e-6)
 class CompositeView:
     """Inertia of the subtree behind each body, world axes.
 
-    About the subtree's own centre of mass: about a far origin, the inertia of a small link would drown.
+    It is taken about the subtree's own centre of mass: about a distant origin, the inertia of a small link
+    would be lost to rounding.
     """
 
     mass: wp.array(dtype=float)  # (B) [kg]
@@ -108,7 +110,7 @@ def fill_inertia(
 ):
     """Rows of the joint-space inertia of a tree plus an addition to the diagonal.
 
-    `floor` receives the smallest pivots that the factorization may meet.
+    `floor` receives the smallest pivots that the factorization may encounter.
     """
     for i in range(tree.dof_start[team.index] + team.lane, tree.dof_start[team.index + 1], lanes(team)):
         d = tree.dof[i]
@@ -126,8 +128,8 @@ def fill_inertia(
 def eliminate(team: Team, tree: TreeView, floor: wp.array(dtype=float), H: wp.array(dtype=float)):
     """H = Lᵀ D L of a tree becomes L (below the diagonal) and D^(-1/2) (on it).
 
-    The root of the inverse is what rows of Jacobians and velocities in energy coordinates are scaled by.
-    Lanes share the ancestors of a dof, each of which has a row of its own.
+    The square root of the inverse scales rows of Jacobians and velocities in energy coordinates. Lanes share
+    the ancestors of a dof, each of which has its own row.
     """
     start = tree.dof_start[team.index]
     end = tree.dof_start[team.index + 1]

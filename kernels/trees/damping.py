@@ -1,4 +1,4 @@
-"""Explicit damping forces, added to those that act on bodies and joints in a step.
+"""Explicit damping forces on bodies and joints in a step.
 
 Stage: forces at the start of a step
 Called by: solvers/featherstone/stages.py

@@ -1,4 +1,4 @@
-"""Inertia that each dof has alone, without what implicit forces add to it and with it.
+"""Inertia of each dof alone, without and with the terms of implicit forces.
 
 It is the diagonal of the joint-space inertia, one dof at a time: H_dd = Σ S_dᵀ I_b S_d over the bodies b that
 the dof moves, plus the armature.
@@ -72,8 +72,8 @@ def weigh_dofs(
     light: wp.array(dtype=float),
     heavy: wp.array(dtype=float),
 ):
-    """One thread per dof: 1 / H_dd, and the same with what implicit forces add to the inertia."""
-    # a launch of its own, as reverse mode forgets what a loop has summed
+    """One thread per dof: 1 / H_dd, and the same with the terms of implicit forces."""
+    # a separate launch, because reverse mode does not preserve sums in a loop
     d = first + wp.tid()
     light[d] = 1.0 / wp.max(inertia[d] + drive.armature[d], LEAST_INERTIA)
     heavy[d] = 1.0 / wp.max(inertia[d] + implicit_inertia(d, tree, drive, implicit[d], dt), LEAST_INERTIA)

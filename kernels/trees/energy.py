@@ -36,7 +36,7 @@ def sum_mass(
 
 @wp.kernel
 def clear_sums(first: int, mass: wp.array(dtype=float), moment: wp.array(dtype=wp.vec3)):
-    """One thread per articulation: zeros for `sum_mass` to add to."""
+    """One thread per articulation: clear the sums of `sum_mass`."""
     a = first + wp.tid()
     mass[a] = 0.0
     moment[a] = wp.vec3(0.0, 0.0, 0.0)
@@ -53,7 +53,7 @@ def divide(
 
 @wp.kernel
 def clear_energies(first: int, energy: wp.array(dtype=float)):
-    """One thread per articulation: zeros for sums of energies to add to."""
+    """One thread per articulation: clear the sums of energies."""
     energy[first + wp.tid()] = 0.0
 
 

@@ -1,9 +1,8 @@
-"""Damping of joints at the start of a step where that is stable, and at its end elsewhere.
+"""Joint damping, explicit where this is stable, and implicit elsewhere.
 
-Let I be the inertia that a joint would feel if only the two links that it joins were there. The explicit
-force -d q̇ takes the share h d / I of the rate away in a step, and is unstable from twice the rate on; in a
-long chain of equal links from one rate on, since neighbours push each other. A servo that holds the joint
-with more than that force keeps any share stable.
+Let I be the inertia of a joint if only its two links existed. The explicit force -d q̇ removes the share h d
+/ I of the rate in a step. It is unstable for shares above 2; in a long chain of equal links, where neighbours
+act on each other, above 1. A servo that holds the joint with more than that force stabilises any share.
 
 Stage: forces at the start of a step
 Called by: newtonsim/pybullet_compat/engine/damping_stage.py
@@ -18,21 +17,21 @@ from newtonsim.kernels.views.model import BodyView, KinematicsView, TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 MOST = wp.constant(0.75)
-"""Greatest share of its rate that explicit damping takes from a joint in a step."""
+"""Largest share of the rate of a joint that explicit damping removes in a step."""
 LEAST = wp.constant(1.0e-12)
-"""What keeps two links without inertia from a division by zero [kg m² or kg]."""
+"""Inertia that prevents a division by zero for two links without any [kg m² or kg]."""
 
 
 @wp.func
 def inertia_along(b: int, w: wp.vec3, v: wp.vec3, body: BodyView, kin: KinematicsView) -> float:
-    """Inertia of a link that turns by w while its centre of mass moves by v [kg m² or kg]."""
+    """Inertia of a link that rotates by w while its centre of mass moves by v [kg m² or kg]."""
     turn = wp.transform_get_rotation(kin.body_X[b])
     return wp.dot(w, rotate_inertia(turn, body.inertia[b]) * w) + body.mass[b] * wp.dot(v, v)
 
 
 @wp.func
 def pair_inertia(d: int, tree: TreeView, body: BodyView, kin: KinematicsView) -> float:
-    """Inertia against dof d of the link that it moves and the one that bears it [kg m² or kg]."""
+    """Inertia of dof d from the link that it moves and the one that bears it [kg m² or kg]."""
     b = tree.dof_body[d]
     w = wp.spatial_top(kin.S[d])
     v = wp.spatial_bottom(kin.S[d])
@@ -63,7 +62,7 @@ def damp_axes(
     acting: wp.array(dtype=float),
     joint_f: wp.array(dtype=float),
 ):
-    """One thread per dof: add -d q̇ and leave nothing to the end of the step, or leave all to it.
+    """One thread per dof: add -d q̇ now, or leave all damping to the end of the step.
 
     `holding` is the mode of servos that hold their joint at a rate.
     """

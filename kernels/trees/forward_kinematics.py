@@ -1,9 +1,9 @@
 """Poses and velocities of all bodies from joint coordinates.
 
 Every joint axis is treated as a one-degree-of-freedom virtual link, so that one recursion serves all joint
-types (Featherstone, "Rigid Body Dynamics Algorithms", 2008, sections 4.4 and 5.3). State that the loops
-carry lives in arrays: Warp's adjoint of a dynamic loop is only right that way. Functions are inlined because
-the adjoint of a call copies the views that it takes, which makes backward passes slower by a quarter.
+types (Featherstone, "Rigid Body Dynamics Algorithms", 2008, sections 4.4 and 5.3). Loop-carried values are
+stored in arrays: otherwise, Warp's adjoint of a dynamic loop would be wrong. Functions are inlined because
+the adjoint of a call copies its views, which makes backward passes a quarter slower.
 
 Stage: forward kinematics, first and last of a step
 Called by: newtonsim/runtime/launcher.py, solvers/featherstone/step_adjoint.py,
@@ -37,7 +37,7 @@ from newtonsim.kernels.views.model import (
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
-# squared lengths of axes differ from 1 by no more than this, but for those that PyBullet's clients write
+# largest difference of squared lengths of axes from 1, except for those that PyBullet clients write
 UNIT = wp.constant(1.0e-6)
 
 
@@ -49,7 +49,7 @@ def is_floating(joint_type: int) -> bool:
 
 @wp.func(inline=True)
 def place_axes(j: int, anchor: wp.transform, joint: JointView, q: wp.array(dtype=float), kin: KinematicsView):
-    """Frames and motion subspaces of the axes of joint j, one behind the other."""
+    """Frames and motion subspaces of the axes of joint j, one after the other."""
     d0 = joint.qd_start[j]
     for k in range(joint.axis_dim[j, 0] + joint.axis_dim[j, 1]):
         d = d0 + k
@@ -68,7 +68,7 @@ def place_axes(j: int, anchor: wp.transform, joint: JointView, q: wp.array(dtype
             kin.S[d] = wp.spatial_vector(axis_w, wp.cross(p, axis_w))
             turned = axis
             length_sq = wp.dot(axis, axis)
-            if wp.abs(length_sq - 1.0) > UNIT:  # turns by x, but moves by its length times the rate
+            if wp.abs(length_sq - 1.0) > UNIT:  # rotates by x, but moves by its length times the rate
                 turned = axis / wp.sqrt(length_sq)
             kin.dof_X[d] = wp.transform(p, r * wp.quat_from_axis_angle(turned, x))
 
@@ -132,7 +132,7 @@ def anchor_frame(j: int, origin: wp.vec3, joint: JointView, kin: KinematicsView)
 
 @wp.func
 def root_position(j: int, joint: JointView, q: wp.array(dtype=float)) -> wp.vec3:
-    """World position of what root joint j moves [m]."""
+    """World position of the body that root joint j moves [m]."""
     p = wp.transform_get_translation(joint.X_p[j])
     if is_floating(joint.type[j]):
         p += wp.quat_rotate(wp.transform_get_rotation(joint.X_p[j]), load_vec3(q, joint.q_start[j]))
@@ -205,7 +205,7 @@ def world_velocity(b: int, body: BodyView, kin: KinematicsView) -> wp.spatial_ve
 def place_origins(
     first: int, tree: TreeView, joint: JointView, q: wp.array(dtype=float), origin: wp.array(dtype=wp.vec3)
 ):
-    """One thread per tree: reference point at the root joint, so that far-off worlds lose no digits."""
+    """One thread per tree: reference point at the root joint, so that distant worlds lose no digits."""
     t = first + wp.tid()
     origin[t] = root_position(tree.joint[tree.joint_start[t]], joint, q)
 
@@ -284,7 +284,7 @@ def end_pose(
     loose_qd: wp.array(dtype=wp.spatial_vector),
     dt: float,
 ) -> wp.transform:
-    """World pose of body b; of a body on no tree that after a time dt."""
+    """World pose of body b; for a body on no tree, its pose after a time dt."""
     t = tree.body_tree[b]
     if t >= 0:
         return world_pose(b, kin.origin[t], kin)
@@ -303,7 +303,7 @@ def body_velocity(
     loose_qd: wp.array(dtype=wp.spatial_vector),
     share: float,
 ) -> wp.spatial_vector:
-    """(ω, v of the centre of mass); of a body on no tree that share of its own."""
+    """(ω, v of the centre of mass); for a body on no tree, `share` of its own."""
     if tree.body_tree[b] >= 0:
         return world_velocity(b, body, kin)
     return share * loose_qd[b]

@@ -1,4 +1,4 @@
-"""Forces that carry a share of the weight of bodies.
+"""Forces that compensate a share of the weight of bodies.
 
 Stage: forces at the start of a step
 Called by: solvers/featherstone/stages.py

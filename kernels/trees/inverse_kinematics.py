@@ -18,7 +18,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
 PARALLEL = wp.constant(1.0e-10)
-# squared sine below which a direction depends on others: float32 resolves no closer angle at a lock
+# squared sine below which a direction depends on others: float32 resolves no smaller angle at a gimbal lock
 DEPENDENT = wp.constant(2.5e-7)
 
 
@@ -56,7 +56,7 @@ def finish_angles(q: wp.quat, a0: wp.vec3, a1: wp.vec3, a2: wp.vec3, second: flo
 
 @wp.func
 def split_rotation(q: wp.quat, n: int, a0: wp.vec3, a1: wp.vec3, a2: wp.vec3) -> wp.vec3:
-    """Angles about up to three successive axes; of two solutions the one with the smaller angles."""
+    """Angles about up to three successive axes; of two solutions, the one with the smaller angles."""
     angles = wp.vec3(0.0, 0.0, 0.0)
     if n == 1:
         angles = wp.vec3(twist_angle(q, a0), 0.0, 0.0)
@@ -87,7 +87,7 @@ def components(n: int, c0: wp.vec3, c1: wp.vec3, c2: wp.vec3, v: wp.vec3) -> wp.
     """Least-squares coefficients of v in the first n of three unit directions.
 
     By Gram-Schmidt: normal equations would square the condition number, which is large near gimbal lock.
-    A direction that depends on the ones before it gets nothing.
+    The coefficient of a direction that depends on previous ones is zero.
     """
     w1 = wp.vec3(0.0, 0.0, 0.0)
     w2 = wp.vec3(0.0, 0.0, 0.0)
@@ -205,7 +205,7 @@ def relative_motion(
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
 ) -> RelativeMotion:
-    """What the coordinates and rates of joint j are read from; floating bodies move in world axes."""
+    """Motion from which the coordinates and rates of joint j follow; floating bodies move in world axes."""
     parent = joint.parent[j]
     child = joint.child[j]
     anchor = joint.X_p[j]

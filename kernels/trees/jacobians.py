@@ -1,4 +1,4 @@
-"""Geometric Jacobians of bodies, their rates, and what follows from them in operational space.
+"""Geometric Jacobians of bodies, their rates, and operational-space inertias.
 
 Rows are (ω, velocity of the centre of mass) in world axes, columns the dofs of the body's articulation. The
 rate is that of Siciliano and others, "Robotics: Modelling, Planning and Control", 2009, section 3.8; the
@@ -55,10 +55,10 @@ def fill_jacobian(
 def carrier_velocity(
     j: int, d: int, origin: wp.vec3, joint: JointView, qd: wp.array(dtype=float), kin: KinematicsView
 ) -> wp.spatial_vector:
-    """Velocity V of what carries the motion subspace S of dof d of joint j, so that its rate is V × S.
+    """Velocity V of the frame that carries the motion subspace S of dof d of joint j: the rate of S is V × S.
 
-    The axes of a ball joint are fixed in the parent; those of a floating joint are, too, but turn about the
-    centre of mass.
+    The axes of a ball joint are fixed in the parent; so are those of a floating joint, but they pass through
+    the moving centre of mass.
     """
     V = kin.dof_V[d]
     if joint.type[j] == JOINT_BALL or is_floating(joint.type[j]):

@@ -1,7 +1,7 @@
 """Generalised forces of drives, springs and damping, and the motion of joint coordinates.
 
-Drives, springs and damping act with the velocity and position at the end of the step, so that any gain is
-stable at any step: their derivative is the diagonal that `implicit_inertia` gives.
+Drives, springs and damping are evaluated at the velocity and position at the end of the step, so that any
+gain is stable with any time step: their derivative is the diagonal that `implicit_inertia` returns.
 
 Stage: smooth dynamics, forces of joints; integration
 Called by: solvers/featherstone/, kernels/constraints/step_end.py, kernels/envs/sensors.py,
@@ -67,10 +67,10 @@ def select_drive(
     implicit: wp.array(dtype=int),
     diagonal: wp.array(dtype=float),
 ):
-    """0 for a drive of dof d that may exceed its effort limit in the step; what all else adds to the inertia.
+    """0 if the drive of dof d may exceed its effort limit in the step; what all others add to the inertia.
 
-    Such a drive becomes a bounded row of the constraint solve; all others stay in the joint-space inertia,
-    by its diagonal.
+    Such a drive becomes a bounded row of the constraint solve; all others are part of the diagonal of the
+    joint-space inertia.
     """
     selected = int(1)
     a = tree.dof_axis[d]

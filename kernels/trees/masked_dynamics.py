@@ -1,6 +1,6 @@
-"""Poses, velocities, dynamics and residuals of the worlds of a mask alone; the others cost next to nothing.
+"""Poses, velocities, dynamics and residuals of masked worlds; the others cost almost nothing.
 
-What is not written is not to be read: it is that of another call.
+Entries that are not written hold results of another call and must not be read.
 
 Stage: backward pass of smooth dynamics
 Called by: solvers/featherstone/contact_adjoint.py, solvers/featherstone/impact_adjoint.py,

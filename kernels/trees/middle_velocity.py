@@ -1,10 +1,10 @@
 """Velocity in the middle of a step, at which velocity-dependent forces are taken.
 
-For most trees it is the mean of the old velocity and a predicted one. The rotation of a single body about
-its centre of mass or a fixed point is stiffer: its gyroscopic torque grows with the square of the spin, and
-an explicit prediction explodes once the body turns by about half a radian in a step. There the implicit
-midpoint rule is solved, which keeps the energy of a free body at any spin (Hairer, Lubich, Wanner,
-"Geometric Numerical Integration", 2006, sections IV.2 and VII.5).
+For most trees it is the mean of the old velocity and a predicted one. The rotation of a single body about its
+centre of mass or a fixed point is stiffer: its gyroscopic torque grows with the square of the spin, and an
+explicit prediction diverges if the body rotates by more than about half a radian in a step. The implicit
+midpoint rule is used for these bodies; it conserves the energy of a free body at any spin (Hairer, Lubich,
+Wanner, "Geometric Numerical Integration", 2006, sections IV.2 and VII.5).
 
 Stage: smooth dynamics, velocity-dependent forces
 Called by: solvers/featherstone/step_adjoint.py, kernels/constraints/linear/middle_spin.py,
@@ -36,7 +36,7 @@ def newton_step(mid: wp.vec3, start: wp.vec3, inertia: wp.mat33, impulse: wp.vec
 def middle_spin(start: wp.vec3, predicted: wp.vec3, inertia: wp.mat33, dt: float) -> wp.vec3:
     """Angular velocity of the implicit midpoint rule [rad/s].
 
-    The prediction holds the impulse of all torques but the gyroscopic one, which it took at the start.
+    The prediction contains the impulse of all torques, with the gyroscopic one evaluated at the start.
     """
     impulse = inertia * (predicted - start) + dt * wp.cross(start, inertia * start)
     mid = newton_step(start, start, inertia, impulse, dt)
@@ -61,7 +61,7 @@ def pivot_inertia(j: int, joint: JointView, body: BodyView, kin: KinematicsView)
 
 @wp.func
 def is_single_rotating(t: int, tree: TreeView, joint: JointView) -> bool:
-    """True if the tree is a single body that turns freely or about a fixed point."""
+    """True if the tree is a single body that rotates freely or about a fixed point."""
     first = tree.joint_start[t]
     kind = joint.type[tree.joint[first]]
     return tree.joint_start[t + 1] - first == 1 and (is_floating(kind) or kind == JOINT_BALL)

@@ -22,11 +22,11 @@ WIDTH = wp.constant(0.45)
 # strain at which the passive force is f0, and shape of its exponential
 PASSIVE_STRAIN = wp.constant(0.6)
 PASSIVE_SHAPE = wp.constant(5.0)
-# [1/s] fastest shortening in optimal lengths
+# [1/s] largest speed of shortening, in optimal lengths
 FASTEST = wp.constant(10.0)
-# steepness of the force over the velocity of shortening; its slope goes on into lengthening
+# steepness of the force over the velocity of shortening; the slope continues into lengthening
 STEEP = wp.constant(4.0)
-# force of a muscle that is stretched fast, in f0
+# force of a rapidly stretched muscle, in f0
 STRETCHED = wp.constant(1.4)
 
 
@@ -45,14 +45,14 @@ class MuscleView:
 
 @wp.func
 def force_of_length(ratio: float) -> float:
-    """Active force over length, both in those at the optimum."""
+    """Active force over length, both relative to the optimum."""
     off = ratio - 1.0
     return wp.exp(-off * off / WIDTH)
 
 
 @wp.func
 def force_of_velocity(u: float) -> float:
-    """Active force over the velocity of lengthening, in the fastest one of shortening: Hill's hyperbola.
+    """Active force over the velocity of lengthening, relative to the largest of shortening: Hill's hyperbola.
 
     Both branches meet at u = 0 with the same slope.
     """
@@ -94,11 +94,11 @@ def muscle_tension(
     Args:
         length: Length of the path [m].
         rate: Its change [m/s].
-        activation: a; numbers outside 0..1 count as the nearest of these.
-        f0: Active force of a fibre that is held at its best length [N].
+        activation: a; clamped to 0..1.
+        f0: Active force of a fibre that is held at its optimal length [N].
         lm: Length of the fibre beyond which it resists passively [m].
         lt: Length of the tendon [m].
-        lmax: Length of the fibre at which it is strongest [m].
+        lmax: Length of the fibre at which its active force is largest [m].
         pen: Pennation at that length [rad].
     """
     tension = float(0.0)
@@ -123,9 +123,9 @@ def measure_muscles(
     length: wp.array(dtype=float),
     rate: wp.array(dtype=float),
 ):
-    """One thread per muscle: length of its path and how fast it grows."""
+    """One thread per muscle: length of its path and its rate."""
     m = muscles.order[first + wp.tid()]
-    # sums that a loop carries may be stored only: the backward pass does not know their values
+    # loop-carried sums may only be stored: the backward pass does not know their values
     total = float(0.0)
     growth = float(0.0)
     for p in range(muscles.start[m] + 1, muscles.start[m + 1]):

@@ -1,9 +1,9 @@
 """Motion of points of bodies: velocities, and the accelerations that velocities alone cause.
 
-A point that moves with its body does not go straight while the joint velocities stay as they are: after a
-time h it is off the line by h²/2 times its acceleration at constant joint velocities, the velocity-product or
-bias acceleration. Rows that hold points together need it, since the bodies of trees move along arcs and the
-centre of mass of a free body along a line.
+At constant joint velocities, a point of a body does not move in a straight line: after a time h, it deviates
+from the line by h²/2 times its acceleration at constant joint velocities, the velocity-product or bias
+acceleration. Rows that hold points together need it, since the bodies of trees move along arcs and the centre
+of mass of a free body moves along a line.
 
 Source: Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 2.11 (spatial and classical
 acceleration) and section 8.2 (the velocity-product term of a constraint).
@@ -20,7 +20,7 @@ from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# radius of relative curvature [m] up to which surfaces are taken to roll
+# largest radius of relative curvature [m] for which surfaces are assumed to roll
 LARGEST_RADIUS = wp.constant(10.0)
 
 
@@ -62,9 +62,9 @@ def point_motion(
         kin: Velocities of trees, and the origins that they are about.
         body_A: Spatial accelerations of bodies on trees at constant joint velocities, on a base that
             accelerates against gravity.
-        gravity: What that base's acceleration is taken back by [m/s²]: `base_gravity`, `lacking_gravity`.
-        bodies: Poses of all bodies, and velocities of those on no tree, which turn about their centre of mass
-            while it goes straight.
+        gravity: Acceleration that cancels that of the base [m/s²]: `base_gravity`, `lacking_gravity`.
+        bodies: Poses of all bodies, and velocities of those on no tree, which rotate about their centre of
+            mass while it moves in a straight line.
     """
     w = wp.vec3(0.0, 0.0, 0.0)
     v = wp.vec3(0.0, 0.0, 0.0)
@@ -96,7 +96,7 @@ def point_motion(
 
 @wp.func
 def base_gravity(b: int, tree: TreeView, gravity: wp.array(dtype=wp.vec3)) -> wp.vec3:
-    """Gravity of the world of body b; any for bodies on no tree, of which nobody asks it."""
+    """Gravity of the world of body b; arbitrary for bodies on no tree, for which it is not used."""
     w = int(0)
     if b >= 0:
         t = tree.body_tree[b]
@@ -109,7 +109,7 @@ def base_gravity(b: int, tree: TreeView, gravity: wp.array(dtype=wp.vec3)) -> wp
 def lacking_gravity(
     b: int, tree: TreeView, falls: wp.array(dtype=int), gravity: wp.array(dtype=wp.vec3)
 ) -> wp.vec3:
-    """Gravity that the acceleration of body b lacks: none in trees whose balance is taken in free fall."""
+    """Gravity that the acceleration of body b omits: none in trees whose balance is computed in free fall."""
     lacking = wp.vec3(0.0, 0.0, 0.0)
     if b >= 0:
         t = tree.body_tree[b]
@@ -121,15 +121,16 @@ def lacking_gravity(
 
 @wp.func
 def parting_acceleration(m0: PointMotion, m1: PointMotion, n: wp.vec3, roundness: float) -> wp.vec3:
-    """How fast [m/s²] the relative velocity of surfaces that touch changes at constant joint velocities.
+    """Rate [m/s²] of the relative velocity of touching surfaces at constant joint velocities.
 
-    The velocity is that where the surfaces touch. If body 0 rolls over body 1, that place travels over both
-    materials at the velocity R Ω × n, where Ω is the relative spin and `roundness` is R, the radius [m] of
-    relative curvature (0 for corners, and sides that lie on each other); the velocity changes by Ω × that.
-    Across the normal n this is R (Ω·n) Ω: nothing for wheels that roll straight or bodies that turn on the
-    spot, but without it balls that roll and spin would leave their way. Along the normal it cancels what the
-    material points part by, which is large for wheels, whose curvature is not known here: as much of that as
-    rolling could explain is left out, and all remains of what one body carries along.
+    The velocity is that at the point of contact. If body 0 rolls over body 1, this point travels over both
+    materials at the velocity R Ω × n, where Ω is the relative spin and R (`roundness`) is the radius [m] of
+    relative curvature (0 for corners, and for faces that lie on each other); the relative velocity changes at
+    the rate of Ω × this. Perpendicular to the normal n, this is R (Ω·n) Ω: zero for wheels that roll straight
+    and bodies that rotate in place, but without it, balls that roll and spin would leave their path. Along
+    the normal, it cancels the separation of the material points, which is large for wheels, whose curvature
+    is not known here. The part of the separation that rolling could explain is therefore omitted, and the
+    part due to motion with one body remains.
     """
     turn = m0.w - m1.w
     spin = wp.dot(turn, n)

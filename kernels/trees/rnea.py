@@ -3,7 +3,7 @@
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 5.3, in world axes about the tree's origin.
 The kernel serves three purposes: bias forces (zero acceleration), inverse dynamics, and the residual
 M(q) a + c(q, v) = 0 whose derivative gives the gradient of the implicit step.
-Functions are inlined for the sake of that derivative, see `forward_kinematics`.
+Functions are inlined to speed up that derivative, see `forward_kinematics`.
 
 Stage: smooth dynamics, bias forces
 Called by: newtonsim/runtime/launcher.py, solvers/featherstone/reactions.py, solvers/featherstone/smooth.py,

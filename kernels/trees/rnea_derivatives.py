@@ -1,8 +1,8 @@
 """Derivatives of inverse dynamics by configuration and velocity.
 
-A displacement along dof j moves all that j carries: the bodies behind it, and the motion subspaces S of later
-dofs. With the velocity V and acceleration A of what j does not carry, it changes the velocity v of a body by
-Ψ̇ - v × S and its acceleration a by Ψ̈ - a × S - v × Ψ̇,
+A displacement along dof j moves the bodies behind it and the motion subspaces S of later dofs. With the
+velocity V and acceleration A of the frame that carries j, it changes the velocity v of a body by Ψ̇ - v × S
+and its acceleration a by Ψ̈ - a × S - v × Ψ̇,
 
     Ψ̇ = V × S,    Ψ̈ = A × S + V × Ψ̇,
 
@@ -11,14 +11,14 @@ and I (Ψ̇ + Ṡ) + 2 B S (Singh, Russell, Wensing, "Efficient analytical deriv
 using spatial vector algebra", 2022; Carpentier, Mansard, "Analytical derivatives of rigid body dynamics
 algorithms", 2018). Sums of I and 2 B over the bodies behind a dof give all of its entries.
 
-Of one body with momentum p at c, angular velocity ω and inertia Ī about c, in these axes, 2 B x depends on
-the angular part w of x alone: its force is 2 w × p, its torque T w about the origin with
+For a body with momentum p at c, angular velocity ω and inertia Ī about c, in these axes, 2 B x depends only
+on the angular part w of x: its force is 2 w × p and its torque about the origin is T w, with
 
     T = 2 ((c·p) 1 - p cᵀ) + 2 [ω] Ī - tr(Ī) [ω].
 
-The axes of ball joints are fixed in the parent, so none carries another; those of floating joints turn about
-the centre of mass, so that only translations carry rotations. External wrenches keep their direction in the
-world and act at the centres of mass, so they turn with nothing and move with their bodies.
+The axes of ball joints are fixed in the parent, so that none carries another; those of floating joints pass
+through the centre of mass, so that only translations carry rotations. External wrenches keep their direction
+in the world and act at the centres of mass: they move with their bodies, but do not rotate.
 
 Stage: queries of dynamics between steps
 Called by: newtonsim/dynamics/stages.py, solvers/featherstone/linear_model.py
@@ -42,7 +42,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class ChainView:
-    """What derivatives of forces need: of each dof, and of each body with all that hangs on it."""
+    """Quantities for derivatives of forces: of each dof, and of each body with all bodies behind it."""
 
     rate: wp.array(dtype=wp.spatial_vector)  # (D) Ψ̇
     drift: wp.array(dtype=wp.spatial_vector)  # (D) Ψ̈
@@ -50,7 +50,7 @@ class ChainView:
     composite: CompositeView  # inertia
     momentum: wp.array(dtype=wp.vec3)  # (B) [kg m/s]
     coriolis: wp.array(dtype=wp.mat33)  # (B) T
-    wrench: wp.array(dtype=wp.spatial_vector)  # (B) that moves it, external ones included
+    wrench: wp.array(dtype=wp.spatial_vector)  # (B) wrench that moves it, including external ones
     push: wp.array(dtype=wp.vec3)  # (B) external force [N]
     twist: wp.array(dtype=wp.vec3)  # (B) external torque at the centres of mass [N m]
     lever: wp.array(dtype=wp.mat33)  # (B) Σ c fᵀ of external forces [N m]
@@ -157,7 +157,7 @@ def sum_chains(
     body_f: wp.array(dtype=wp.spatial_vector),
     chain: ChainView,
 ):
-    """One thread per tree: what the derivatives by all of its dofs need."""
+    """One thread per tree: quantities for the derivatives by all of its dofs."""
     t = first + wp.tid()
     start = tree.joint_start[t]
     end = tree.joint_start[t + 1]
@@ -182,7 +182,7 @@ def differentiate_subspaces(
     body_A: wp.array(dtype=wp.spatial_vector),
     chain: ChainView,
 ):
-    """One thread per joint: Ψ̇, Ψ̈ and Ψ̇ + Ṡ of its dofs, and nothing else."""
+    """One thread per joint: only Ψ̇, Ψ̈ and Ψ̇ + Ṡ of its dofs."""
     j = first + wp.tid()
     origin = kin.origin[tree.body_tree[joint.child[j]]]
     differentiate_joint(j, origin, joint, kin, qd, dof_A, body_A, chain)
@@ -208,7 +208,7 @@ def coriolis_wrench(chain: ChainView, b: int, x: wp.spatial_vector) -> wp.spatia
 
 @wp.func
 def external_change(chain: ChainView, b: int, s: wp.spatial_vector) -> wp.spatial_vector:
-    """Change of the external wrench behind body b by a displacement along s: levers grow, forces stay."""
+    """Change of the external wrench behind body b by a displacement along s: levers change, forces do not."""
     w = wp.spatial_top(s)
     lever = chain.lever[b]
     torque = wp.cross(wp.spatial_bottom(s), chain.push[b]) + lever * w - wp.trace(lever) * w
@@ -227,9 +227,9 @@ def external_wrench(chain: ChainView, b: int) -> wp.spatial_vector:
 def wrench_change(
     chain: ChainView, b: int, d: int, s: wp.spatial_vector, subspace_moves: bool
 ) -> wp.spatial_vector:
-    """Change of the wrench behind body b by a displacement along dof d, as a dof with the subspace feels it.
+    """Change of the wrench behind body b by a displacement along dof d, projected onto a subspace.
 
-    A subspace that moves along feels the wrench less the turn that both make.
+    For a subspace that moves along, the common rotation of both is subtracted.
     """
     change = coriolis_wrench(chain, b, chain.rate[d]) + composite_momentum(chain.composite, b, chain.drift[d])
     if subspace_moves:

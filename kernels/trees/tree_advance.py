@@ -1,7 +1,7 @@
-"""What a step does with the velocities of a whole tree in one pass, for where no gradient is recorded.
+"""Update of the velocities of a whole tree in one pass, for steps without a gradient.
 
-The same functions as in `rnea`, `joint_forces`, `crba`, `middle_velocity` and `forward_kinematics`, whose
-kernels take one quantity each.
+It uses the functions of `rnea`, `joint_forces`, `crba`, `middle_velocity` and `forward_kinematics`, whose
+kernels compute one quantity each.
 
 Stage: smooth dynamics and integration, without gradient
 Called by: solvers/featherstone/articulated_bodies.py, solvers/featherstone/smooth.py,
@@ -69,7 +69,7 @@ def balance_forces(
                     forces.tau[d] = wp.dot(kin.S[d], wrench)
                 parent = joint.parent[j]
                 if parent >= 0:
-                    # not +=, which is an atomic one: the lane has the whole family
+                    # not +=, which is atomic: the lane has all children to itself
                     forces.body_F[parent] = forces.body_F[parent] + wrench
         sync(team)
 
@@ -141,7 +141,7 @@ def fall_freely(
     gravity: wp.array(dtype=wp.vec3),
     qdd: wp.array(dtype=float),
 ):
-    """One thread per joint: accelerations of a tree on a floating joint that falls as it is."""
+    """One thread per joint: accelerations of a tree on a floating joint in free fall."""
     j = first + wp.tid()
     if joint.parent[j] < 0 and is_floating(joint.type[j]):
         down = gravity_of(gravity, world[j])
@@ -162,9 +162,9 @@ def finish_from_start(
     used: wp.array(dtype=float),
     end: wp.array(dtype=float),
 ):
-    """One team per tree: keep the prediction; single rotating bodies end where the midpoint rule says.
+    """One team per tree: keep the prediction; single rotating bodies end according to the midpoint rule.
 
-    `used` is the velocity at which the velocity-dependent forces were taken.
+    `used` is the velocity at which the velocity-dependent forces were evaluated.
     """
     team = own_team(teams, wp.tid())
     t = team.index

@@ -1,6 +1,6 @@
-"""Smooth dynamics of a whole tree in two launches, for where no gradient is recorded.
+"""Smooth dynamics of a whole tree in two launches, for steps without a gradient.
 
-Loops have their say between the predicted velocity and the final one, or it would be one.
+There are two because loops act between the predicted velocity and the final one.
 
 Stage: smooth dynamics, without gradient
 Called by: solvers/featherstone/smooth.py

@@ -1,6 +1,6 @@
-"""Poses and velocities of a kinematic tree in one pass, for where no gradient is recorded.
+"""Poses and velocities of a kinematic tree in one pass, for steps without a gradient.
 
-The same functions as in `forward_kinematics`, whose kernels take one quantity each.
+It uses the functions of `forward_kinematics`, whose kernels compute one quantity each.
 
 Stage: forward kinematics, first and last of a step, without gradient
 Called by: newtonsim/runtime/launcher.py, newtonsim/simulator.py, kernels/constraints/step_end.py,

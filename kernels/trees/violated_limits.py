@@ -1,4 +1,4 @@
-"""Limits of joints that act once they are violated, for solvers that stop joints ahead of their limits.
+"""Joint limits that act only when violated, for solvers that stop joints before their limits.
 
 Stage: start of a step
 Called by: newtonsim/pybullet_compat/engine/limit_stage.py
@@ -12,15 +12,15 @@ from newtonsim.kernels.views.model import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 CLOSE = wp.constant(1.0e-4)
-"""How far inside of a limit a joint rests against it [rad or m]: on and off would make it tremble."""
+"""Distance from its limit at which a joint rests against it [rad or m], which prevents trembling."""
 
 
 @wp.func
 def acting_limit(violation: float, push: wp.vec2) -> float:
-    """How far inside of a limit, from where a joint is, the one lies that acts; infinite for none.
+    """Distance from a joint's position to its acting limit; infinite for none.
 
-    A joint beyond its limit goes back by a share push[0] of the violation in each step; one that is further
-    beyond than push[1] is only stopped, and one that is close to its limit is stopped there.
+    A joint beyond its limit moves back by the share push[0] of the violation in each step; one that is beyond
+    it by more than push[1] is only stopped, and one close to its limit is stopped there.
     """
     inside = float(-wp.inf)
     if violation > -CLOSE:
@@ -45,9 +45,10 @@ def act_when_violated(
     upper: wp.array(dtype=float),
     inside: wp.array(dtype=wp.vec2),
 ):
-    """One thread per dof: limits of its axis in this step, which the solver restores by 1 / scale at once.
+    """One thread per dof: limits of its axis in this step, which the solver restores by the share 1 / scale.
 
-    `inside` has how far inside of the joint's place the lower and the upper limit act, -inf for none.
+    `inside` receives the distances from the joint's position at which the lower and the upper limit act, -inf
+    for none.
     """
     d = first + wp.tid()
     a = tree.dof_axis[d]

@@ -15,8 +15,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def gravity_of(gravity: wp.array(dtype=wp.vec3), w: int) -> wp.vec3:
-    """Gravity [m/s²] of world w; what moves in the global world -1 falls as in world 0.
+    """Gravity [m/s²] of world w; bodies in the global world -1 fall as in world 0.
 
-    Worlds have the same gravity where anything does, see `Model.gravity`.
+    All worlds have the same gravity if the global world has moving bodies, see `Model.gravity`.
     """
     return gravity[wp.max(w, 0)]

@@ -49,12 +49,13 @@ class TreeView:
 
 @wp.struct
 class LevelView:
-    """What of the trees can be worked on side by side: nodes with the same number of ancestors.
+    """Levels of the trees, for parallel work: nodes with the same number of ancestors.
 
-    Level n, of all G levels of joints of all trees, is `joint[joint_start[n]]` and what follows up to
-    `joint_start[n + 1]`; likewise the F levels of dofs. Joints of a level that hang on the same body are a
-    family: towards the root a lane takes a whole family, the last joint first, so that nobody else adds to
-    that body. To a team of one lane a tree is one level and one family, parents before children.
+    Level n, of all G levels of joints of all trees, occupies `joint` from `joint_start[n]` to `joint_start[n
+    + 1]`; likewise the F levels of dofs. Joints of a level with the same parent body are a
+    family: in passes towards the root, one lane handles a whole family, the last joint first, so that no
+        other lane adds to that body. For a team of one lane, a tree is one level and one family, parents
+        before children.
     """
 
     first: wp.array(dtype=int)  # (T + 1) first level of joints of each tree
@@ -94,7 +95,7 @@ class BodyView:
 
 @wp.struct
 class DriveView:
-    """Everything that makes a generalised force at a joint, besides the bias force."""
+    """Sources of generalised forces at joints, besides the bias force."""
 
     mode: wp.array(dtype=int)  # (A)
     target_ke: wp.array(dtype=float)  # (A)
@@ -126,5 +127,5 @@ class ForceView:
 
     dof_A: wp.array(dtype=wp.spatial_vector)  # (D) spatial acceleration behind the dof, less gravity
     body_A: wp.array(dtype=wp.spatial_vector)  # (B)
-    body_F: wp.array(dtype=wp.spatial_vector)  # (B) wrench that moves the body and all that hangs on it
+    body_F: wp.array(dtype=wp.spatial_vector)  # (B) wrench that moves the body and all bodies behind it
     tau: wp.array(dtype=float)  # (D) generalised force

@@ -4,14 +4,15 @@ A row with the position r (negative where the constraint is violated) and the ve
 
     a + R f = -b v - k r,    R = (1 - d) / d · w,
 
-with the force f, the acceleration a that it leads to, the impedance d(r) between 0 and 1, and the inverse
-weight w of what the row moves. The impedance goes from d0 at r = 0 to d1 at |r| = width along a sigmoid. Of
-a time constant T and a damping ratio ζ follow b = 2 / (d1 T) and k = d / (d1² T² ζ²); of negative numbers -K
-and -D follow b = D / d1 and k = K d / d1². Within a step h this is a target velocity v - h (b v + k r) at its
-end, and the softness R, with r and v at the start of the step; or, `late`, with those at its end, the target
-(v - h k r) / e and the softness R / e, e = 1 + h b + h² k, which is stable at any b and k.
+where f is the force, a the resulting acceleration, d(r) the impedance between 0 and 1, and w the inverse
+weight of the bodies or dofs that the row moves. The impedance goes from d0 at r = 0 to d1 at |r| = width
+along a sigmoid. A time constant T and a damping ratio ζ yield b = 2 / (d1 T) and k = d / (d1² T² ζ²);
+negative numbers -K and -D yield b = D / d1 and k = K d / d1². Within a step h this is a target velocity v - h
+(b v + k r) at its end, and the softness R, with r and v at the start of the step; or, `late`, with those at
+its end, the target (v - h k r) / e and the softness R / e, e = 1 + h b + h² k, which is stable at any b and
+k.
 
-Contacts take the parameters of the shape of higher priority, or mix those of both by their weights.
+Contacts use the parameters of the shape with the higher priority, or mix those of both by their weights.
 
 Source: MuJoCo's documentation, chapters "Computation" (constraint model, parameters) and "Modeling" (solver
 parameters, contact parameters).
@@ -30,14 +31,14 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # least and largest impedance
 LEAST_IMPEDANCE = wp.constant(1.0e-4)
 MOST_IMPEDANCE = wp.constant(0.9999)
-# a time constant is at least so many steps
+# smallest time constant, in steps
 FEWEST_STEPS = wp.constant(2.0)
 # width [m or rad] below which the impedance does not depend on the position
 NO_WIDTH = wp.constant(1.0e-10)
 LEAST_MIX = wp.constant(1.0e-10)
-# halvings that any list of pairs comes to one of
+# bisections that reduce any list of pairs to one
 MOST_HALVINGS = wp.constant(31)
-# a velocity [m/s] that no row has: what it is asked of pushes nothing
+# a target velocity [m/s] that no row reaches, so that the row exerts no impulse
 IDLE = wp.constant(1.0e4)
 COMBINE_PRODUCT = wp.constant(1)
 COMBINE_MAX = wp.constant(2)
@@ -51,13 +52,13 @@ class RowParameters:
     ref: wp.vec2  # time constant [s] and damping ratio, or minus stiffness and minus damping
     ends: wp.vec2  # impedance at the limit, and beyond the width
     width: float  # [m or rad]
-    middle: float  # share of the width at which the sigmoid turns
+    middle: float  # share of the width at which the sigmoid has its inflection
     power: float
 
 
 @wp.struct
 class RowReference:
-    """What a row by reference asks for."""
+    """Target of a row by reference."""
 
     target: float  # velocity at the end of the step [m/s or rad/s]
     softness: float  # R
@@ -72,7 +73,7 @@ class ContactParameters:
     imp: wp.array2d(dtype=float)  # (S, 5) both ends, width, middle, power
     mix: wp.array(dtype=float)  # (S) weight in a mix
     priority: wp.array(dtype=int)  # (S)
-    condim: wp.array(dtype=int)  # (S) 1 without friction, 0 for what the coefficients say
+    condim: wp.array(dtype=int)  # (S) 1 without friction, 0 for friction according to the coefficients
     pair: wp.array(dtype=wp.vec2i)  # (P) smaller shape first, sorted
     pair_ref: wp.array2d(dtype=float)  # (P, 2)
     pair_imp: wp.array2d(dtype=float)  # (P, 5)
@@ -101,7 +102,7 @@ def impedance(r: float, p: RowParameters) -> float:
 def reference_at(
     d: float, r: float, v: float, bend: float, weight: float, p: RowParameters, dt: float, late: int
 ) -> RowReference:
-    """`row_reference` of a row whose impedance d is that of several rows together, and whose Jacobian turns.
+    """`row_reference` of a row that shares its impedance d with other rows, and whose Jacobian rotates.
 
     `bend` is the acceleration of the row at constant velocities of the dofs.
     """
@@ -149,7 +150,7 @@ def read_parameters(i: int, ref: wp.array2d(dtype=float), imp: wp.array2d(dtype=
 
 @wp.func
 def usual_parameters(p: RowParameters) -> RowParameters:
-    """The same, or those that hold where none are given."""
+    """The same, or the defaults where none are given."""
     q = RowParameters()
     q.ref = wp.vec2(0.02, 1.0)
     q.ends = wp.vec2(0.9, 0.95)
@@ -163,7 +164,7 @@ def usual_parameters(p: RowParameters) -> RowParameters:
 
 @wp.func
 def find_pair(s0: int, s1: int, contact: ContactParameters) -> int:
-    """Place of a pair of shapes among those with parameters of their own, -1 if it is none of them."""
+    """Place of a pair of shapes among those with their own parameters, or -1."""
     a = wp.min(s0, s1)
     b = wp.max(s0, s1)
     low = int(0)
@@ -231,7 +232,7 @@ def mixed_parameters(s0: int, s1: int, contact: ContactParameters) -> RowParamet
 
 @wp.func
 def combine(a: float, b: float, how: int) -> float:
-    """Mean, product or larger one of a number of both materials."""
+    """Mean, product or larger one of two material parameters."""
     result = 0.5 * (a + b)
     if how == COMBINE_PRODUCT:
         result = a * b
@@ -242,7 +243,7 @@ def combine(a: float, b: float, how: int) -> float:
 
 @wp.func
 def higher_priority(s0: int, s1: int, contact: ContactParameters) -> int:
-    """The shape that alone decides, -1 if both do."""
+    """The shape whose parameters apply alone, or -1 for both."""
     decides = int(-1)
     if contact.priority[s0] > contact.priority[s1]:
         decides = s0

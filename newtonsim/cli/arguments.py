@@ -250,7 +250,9 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 
 def _add_play(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim play``."""
-    parser.description = "Run a policy in its environment, without noise, and print returns and lengths."
+    parser.description = (
+        "Run a policy in its environment, without noise, and print returns and lengths; Ctrl-C ends it early."
+    )
     parser.add_argument("policy", metavar="POLICY", help="policy.onnx of newtonsim train, or its folder")
     parser.add_argument(
         "--num-envs", type=positive_int, default=64, metavar="N", help="worlds at most (default: 64)"
@@ -262,9 +264,11 @@ def _add_play(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument("--video", metavar="OUT.mp4", help="write a video of one world (.mp4, .gif)")
     parser.add_argument(
-        "--seconds", type=positive_float, default=10.0, metavar="S", help="its length (default: 10)"
+        "--seconds", type=positive_float, default=10.0, metavar="S", help="length of the video (default: 10)"
     )
-    parser.add_argument("--view", action="store_true", help="show it in the web browser until Ctrl-C instead")
+    parser.add_argument(
+        "--view", action="store_true", help="instead, show it in the web browser until Ctrl-C"
+    )
     _add_page(parser)
 
 

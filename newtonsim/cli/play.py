@@ -7,6 +7,7 @@ import math
 import os
 from typing import TYPE_CHECKING
 
+from newtonsim.cli.progress import EpisodesProgress
 from newtonsim.cli.start import device_name
 from newtonsim.cli.train import find_task, import_learn, let_threads_sleep
 from newtonsim.cli.view import LiveView
@@ -45,8 +46,10 @@ def play(arguments: argparse.Namespace) -> int:
     # as many episodes in each world, and no more than it takes
     each = math.ceil(arguments.episodes / arguments.num_envs)
     env = envs.make(name, math.ceil(arguments.episodes / each), device, **options)
-    print(learn.evaluate(policy, env, arguments.episodes, arguments.seed))
+    whole = _evaluate(policy, env, arguments, name)
     env.close()
+    if not whole:
+        return 130
     if arguments.video:
         env = envs.make(name, 1, device, render_mode="rgb_array", render_size=(640, 480), **options)
         learn.film(policy, env, arguments.video, arguments.seconds, arguments.seed)
@@ -67,6 +70,22 @@ def policy_path(path: str) -> str:
         there = f"it contains runs with policies: {', '.join(runs)}" if runs else "it contains no policy.onnx"
         raise NewtonsimError(f"{path}: expected the folder of a run; {there}")
     return file
+
+
+def _evaluate(policy: PolicyFile, env: BatchedEnv, arguments: argparse.Namespace, name: str) -> bool:
+    """Print how well a policy performs; return False if Ctrl-C ended it early."""
+    from newtonsim.learn import evaluate
+
+    progress = EpisodesProgress(name, math.ceil(arguments.episodes / env.num_envs) * env.num_envs)
+    try:
+        found = evaluate(policy, env, arguments.episodes, arguments.seed, watch=progress.show)
+    except KeyboardInterrupt:
+        progress.end()
+        print(f"stopped after {progress.summary()}")
+        return False
+    progress.end()
+    print(found)
+    return True
 
 
 def _live(policy: PolicyFile, env: BatchedEnv, arguments: argparse.Namespace, name: str) -> None:

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from newtonsim.cli.progress import EpisodesProgress, ProgressLine, clock
 from newtonsim.cli.start import device_name
 from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
     from newtonsim.envs import Task
     from newtonsim.learn import PolicyFile, Training
-
-_TELL_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -102,52 +101,27 @@ def key_values(option: str, pairs: Sequence[str]) -> dict[str, Any]:
 
 def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
     """Iterate until the samples or the time are used up."""
-    tells = _Tells(training)
+    line = ProgressLine()
     limit = arguments.seconds or math.inf
     saved = time.perf_counter()
     while not training.done and training.progress.seconds < limit:
         told = training.step()
-        tells.tell(told)
+        line.show(_progress(training, told["samples_per_second"]))
         if time.perf_counter() - saved > arguments.save_every:
             training.save()
             saved = time.perf_counter()
-    tells.end()
+    line.end()
 
 
-class _Tells:
-    """A progress line, which is overwritten on a terminal."""
-
-    def __init__(self, training: Training):
-        self._training, self._last, self._line = training, -math.inf, ""
-        self._said = ""
-        self._terminal = sys.stderr.isatty()
-
-    def tell(self, told: dict[str, float]) -> None:
-        """Print the progress after an iteration, if it is time."""
-        p, settings = self._training.progress, self._training.run.settings
-        rate = told["samples_per_second"]
-        rest = max(0.0, (settings.samples - p.samples) / rate)
-        self._line = (
-            f"{self._training.run.name}: {_of(p.samples, settings.samples)} samples, "
-            f"{rate:,.0f}/s, {_episodes(p.mean_return, p.mean_length)}, "
-            f"{_time(p.seconds)}, {_time(rest)} left"
-        )
-        if time.perf_counter() - self._last > _TELL_EVERY[not self._terminal]:
-            self._write()
-
-    def end(self) -> None:
-        """Print the last line, unless it has been printed."""
-        if self._line:
-            if self._line != self._said:
-                self._write()
-            if self._terminal:
-                sys.stderr.write("\n")
-
-    def _write(self) -> None:
-        self._last, self._said = time.perf_counter(), self._line
-        text = f"\r\x1b[K{self._line}" if self._terminal else f"{self._line}\n"
-        sys.stderr.write(text)
-        sys.stderr.flush()
+def _progress(training: Training, samples_per_second: float) -> str:
+    """Return the progress of a training on one line."""
+    p, settings = training.progress, training.run.settings
+    rest = max(0.0, (settings.samples - p.samples) / samples_per_second)
+    return (
+        f"{training.run.name}: {_of(p.samples, settings.samples)} samples, "
+        f"{samples_per_second:,.0f}/s, {_episodes(p.mean_return, p.mean_length)}, "
+        f"{clock(p.seconds)}, {clock(rest)} left"
+    )
 
 
 def _of(part: int, whole: int) -> str:
@@ -166,12 +140,6 @@ def _episodes(mean_return: float, mean_length: float) -> str:
     return f"return {mean_return:.1f}, length {mean_length:.0f}"
 
 
-def _time(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
-
-
 def _show(policy: PolicyFile, arguments: argparse.Namespace, folder: str) -> None:
     """Evaluate a policy and make its video."""
     from newtonsim import envs
@@ -180,7 +148,10 @@ def _show(policy: PolicyFile, arguments: argparse.Namespace, folder: str) -> Non
     options = policy.about["options"]
     _say("playing 128 episodes with the best policy")
     env = envs.make(arguments.name, 64, arguments.device, **options)
-    print(f"without noise: {evaluate(policy, env, 128)}")
+    progress = EpisodesProgress(arguments.name, 128)
+    found = evaluate(policy, env, 128, watch=progress.show)
+    progress.end()
+    print(f"without noise: {found}")
     env.close()
     if arguments.no_video:
         return

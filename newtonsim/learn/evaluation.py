@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,12 @@ class Episodes:
 
 
 def evaluate(
-    policy: Policy, env: BatchedEnv, episodes: int = 100, seed: int = 0, track: bool = False
+    policy: Policy,
+    env: BatchedEnv,
+    episodes: int = 100,
+    seed: int = 0,
+    track: bool = False,
+    watch: Callable[[Episodes], None] | None = None,
 ) -> Episodes:
     """Run a policy for the same number of episodes in each world, so that short ones are not overrepresented.
 
@@ -57,6 +62,7 @@ def evaluate(
         episodes: Smallest number of episodes.
         seed: Seed of the environment.
         track: Whether to compute tracking errors, see `Task.tracking_error`.
+        watch: Called after each step with the episodes that count and are complete, without tracking errors.
 
     Raises:
         NewtonsimError: Episodes have no time limit, or the infos do not report them.
@@ -75,18 +81,21 @@ def evaluate(
         obs, _, terminated, truncated, infos = env.step(policy(obs))
         if errors is not None:
             errors.add(terminated | truncated)
-        if "episode" not in infos:
-            continue
-        for world in np.flatnonzero(infos["_episode"]):
+        for world in np.flatnonzero(infos["_episode"]) if "episode" in infos else ():
             failures += int(infos["failed"][world] and len(returns[world]) < each)
             returns[world].append(float(infos["episode"]["r"][world]))
             lengths[world].append(int(infos["episode"]["l"][world]))
-    firsts = [values[:each] for values in (*returns,)], [values[:each] for values in (*lengths,)]
-    found = Episodes(np.concatenate(firsts[0]), np.concatenate(firsts[1]), failures)
+        if watch is not None:
+            watch(Episodes(_firsts(returns, each), _firsts(lengths, each), failures))
+    found = Episodes(_firsts(returns, each), _firsts(lengths, each), failures)
     if errors is None or not errors.unit:
         return found
-    means = np.concatenate([values[:each] for values in errors.means])
-    return dataclasses.replace(found, errors=means, unit=errors.unit)
+    return dataclasses.replace(found, errors=_firsts(errors.means, each), unit=errors.unit)
+
+
+def _firsts(values: Sequence[Sequence[float]], count: int) -> np.ndarray:
+    """Return the first values of each world, by world."""
+    return np.concatenate([of_world[:count] for of_world in values])
 
 
 class _Errors:

@@ -259,12 +259,17 @@ def _load_one(module: wp.Module, device: wp.Device) -> None:
 
 
 def _size(module: wp.Module) -> int:
-    """Measure of how long a module takes to compile: the length of all kernel files that it draws on."""
-    waiting, files = [module.name], set()
+    """Measure of how long a module takes to compile: the length of all kernel files that it draws on.
+
+    Modules of a notebook or an interactive session have no file and count as empty.
+    """
+    waiting, files, seen = [module.name], set(), set()
     while waiting:
-        python = sys.modules[waiting.pop()]
-        if python.__file__ not in files:
-            files.add(python.__file__)
+        name = waiting.pop()
+        if name not in seen:
+            seen.add(name)
+            python = sys.modules[name]
+            files |= {python.__file__} if getattr(python, "__file__", None) else set()
             values = vars(python).values()
             waiting += sorted({f.__module__ for f in values if isinstance(f, lazy_warp.LazyFunction)})
     return sum(os.path.getsize(file) for file in files)

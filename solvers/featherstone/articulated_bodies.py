@@ -1,4 +1,4 @@
-"""The rigid bodies of FeatherstoneSolver while the particles among them move."""
+"""The rigid bodies of FeatherstoneSolver during the substeps of particles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 
 
 class ArticulatedBodies(MovingBodies):
-    """Bodies that yield as their kinematic trees do, and are expected to move as they will without particles.
+    """Bodies that respond as their kinematic trees do, and whose expected motion is that without particles.
 
     See `kernels.maximal.articulated_bodies`. A step is `begin`, `advance` with particles, `end`, the solver's
     own step, and `remember`.
@@ -55,7 +55,7 @@ class ArticulatedBodies(MovingBodies):
         self._z = zeros(dofs, dtype=float, device=device)
 
     def begin(self, launch: Launcher, state: State, control: Control, joint_f: wp.array, dt: float) -> None:
-        """Start a step: poses, expected velocities, and how bodies yield.
+        """Start a step: poses, expected velocities, and mobilities of bodies.
 
         Args:
             launch: For the worlds.
@@ -159,7 +159,7 @@ class ArticulatedBodies(MovingBodies):
         )
 
     def remember(self, launch: Launcher, rows: RowsView, joint_qd: wp.array, dt: float) -> None:
-        """Keep what constraints did in a step, from the velocities that they led to."""
+        """Store the constraint forces of a step, given the velocities after it."""
         smooth, tree = self.smooth, launch.views.tree
         launch(
             maximal_articulated_bodies.clear_memory,
@@ -192,7 +192,7 @@ class ArticulatedBodies(MovingBodies):
         )
 
     def forget(self, world_mask: wp.array | None) -> None:
-        """Forget that in the masked worlds, or in all."""
+        """Clear these in the masked worlds, or in all."""
         memory = [self._hold, self._saturated, self._latest, self._forces]
         if world_mask is None:
             for array in memory:
@@ -201,7 +201,7 @@ class ArticulatedBodies(MovingBodies):
         self.forget_in(Launcher(self.model, record_tape=False), world_mask)
 
     def forget_in(self, launch: Launcher, world_mask: wp.array) -> None:
-        """Forget that in the masked worlds of a launcher."""
+        """Clear these in the masked worlds of a launcher."""
         launch(
             maximal_articulated_bodies.forget_forces,
             "dof",

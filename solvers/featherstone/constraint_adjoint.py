@@ -1,7 +1,7 @@
 """Adjoint of the constraint stage of FeatherstoneSolver: buffers, and the order of its kernels.
 
-The rows of a step are built and solved once more, in buffers of the adjoint's own, from the impulses that the
-step started from: the same sweeps lead to the same impulses.
+The rows of a step are built and solved again, in the adjoint's own buffers, from the impulses with which the
+step started: the same sweeps yield the same impulses.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _REASONS = {
 
 
 class ConstraintAdjoint:
-    """Multipliers of the rows of a step, and what the rows add to its gradient.
+    """Multipliers of the rows of a step, and terms of the rows in its gradient.
 
     Args:
         model: A model finalized with gradients.
@@ -77,9 +77,9 @@ class ConstraintAdjoint:
         multiplier: λ of the last solve, by dof, shape (joint_dof_count,).
         system: Linear systems of the islands.
         transposed: Those that are transposed, in the same memory.
-        rows: What each row is, and its multiplier.
-        acting: Worlds in which one acts in the last `solve`, 0 for others, shape (world_count,).
-        mass: Mass behind the first body of each chain [kg], of whose weight softened rows know; 0 without
+        rows: Mode and multiplier of each row.
+        acting: 1 for worlds in which a row acts in the last `solve`, 0 for others, shape (world_count,).
+        mass: Mass behind the first body of each chain [kg], whose weight softened rows use; 0 without
             softening, and for other bodies; shape (body_count,).
     """
 
@@ -115,7 +115,7 @@ class ConstraintAdjoint:
         dt: float,
         starts: StartingImpulses,
     ) -> None:
-        """Build the rows of a step again, with the impulses that it started from."""
+        """Build the rows of a step again, with the impulses with which it started."""
         self.stage.options = options
         self.stage.build(launch, smooth, state_in.joint_q, state_in.joint_qd, control.joint_act, contacts, dt)
         starts.restore(launch, self.stage)
@@ -123,7 +123,7 @@ class ConstraintAdjoint:
     def resolve(
         self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, v_end: wp.array
     ) -> None:
-        """Solve the rows, and mark worlds in which their impulses lead to another velocity than v_end."""
+        """Solve the rows, and mark worlds in which their impulses yield a velocity other than v_end."""
         stage, dofs = self.stage, self.stage.dofs
         stage.solve(launch, smooth, contacts, dt, self.solved_qd)
         launch(
@@ -140,7 +140,7 @@ class ConstraintAdjoint:
         )
 
     def tight(self, options: ConstraintOptions) -> ConstraintOptions:
-        """Options of a solve that does not depend on earlier steps and leaves no error to speak of."""
+        """Options of a solve that is independent of earlier steps and has negligible error."""
         return dataclasses.replace(
             options,
             iterations=max(options.iterations, ITERATIONS),
@@ -151,7 +151,7 @@ class ConstraintAdjoint:
     def predict(
         self, launch: Launcher, options: ConstraintOptions, smooth: SmoothStage, state: State, dt: float
     ) -> None:
-        """Let loops and couplings hold in the predicted velocity, as `ConstraintStage.predict` does."""
+        """Make loops and couplings hold in the predicted velocity, as `ConstraintStage.predict` does."""
         self.stage.options = self.tight(options)
         self.stage.predict(launch, smooth, state, dt, self.predicted)
 
@@ -174,7 +174,7 @@ class ConstraintAdjoint:
         terms: ContactAdjoint | None,
         pushing: bool,
     ) -> None:
-        """From a gradient of the end velocity to the multipliers of all rows and of the force balance."""
+        """From a gradient of the end velocity, find the multipliers of all rows and of the force balance."""
         stage = self.stage
         self.to_energy(launch, L, gradient)
         if contacts.rigid_contact_max:
@@ -200,7 +200,7 @@ class ConstraintAdjoint:
         self._to_multiplier(launch, L)
 
     def to_energy(self, launch: Launcher, L: wp.array, gradient: wp.array) -> None:
-        """Bring a gradient of joint velocities into energy coordinates, as `y`."""
+        """Convert a gradient of joint velocities to energy coordinates, as `y`."""
         launch(
             velocities_adjoint.to_energy_gradient,
             "tree",
@@ -231,11 +231,11 @@ class ConstraintAdjoint:
     ) -> None:
         """From a gradient of a velocity without constraints to the multipliers of the force balance.
 
-        Includes what rounds of impact, if there are any, leave of the gradient of their outcome.
+        This includes the gradient of the velocity before rounds of impact, if there are any.
         """
         self.to_energy(launch, L, gradient)
         if rounds is not None:
-            # without rounds nothing has written what they leave
+            # without rounds, nothing was written there
             with launch.where_any(rounds.count):
                 launch(impacts_adjoint.add_left, "dof", reads=dict(rounds=rounds), writes=dict(y=self.y))
         self._to_multiplier(launch, L)
@@ -268,7 +268,7 @@ class ConstraintAdjoint:
         )
 
     def add_masses(self, launch: Launcher) -> None:
-        """Put the masses that softened contacts and limits bear on the tape."""
+        """Record the masses that softened contacts and limits bear."""
         if self.stage.options.smoothing == 0.0:
             return
         fill(self.mass)
@@ -283,7 +283,7 @@ class ConstraintAdjoint:
     def add_dof_terms(
         self, launch: Launcher, state: State, control: Control, dt: float, impulse: ImpulseView
     ) -> None:
-        """Put the terms of rows on dofs on the tape."""
+        """Record the terms of rows on dofs."""
         if not self.stage.dof_count:
             return
         v, options = launch.views, self.stage.options
@@ -307,7 +307,7 @@ class ConstraintAdjoint:
         )
 
     def add_tendon_terms(self, launch: Launcher, v_end: wp.array, dt: float, impulse: ImpulseView) -> None:
-        """Put the terms of rows of tendons on the tape.
+        """Record the terms of tendon rows.
 
         Args:
             launch: Launcher whose launches are recorded.
@@ -339,7 +339,7 @@ class ConstraintAdjoint:
         dt: float,
         impulse: wp.array | None,
     ) -> None:
-        """Put the terms of rows between bodies or dofs on the tape.
+        """Record the terms of rows between bodies or dofs.
 
         Args:
             launch: Launcher whose launches are recorded.
@@ -401,14 +401,14 @@ class ConstraintAdjoint:
         )
 
     def seed_terms(self) -> None:
-        """Ask for the gradient of -S; reverse passes clear what they have used."""
+        """Seed the gradient of -S; reverse passes clear the seeds that they use."""
         for terms in (self.dof_terms, self.pair_terms):
             fill(terms.grad, -1.0)
         if self.stage.tendons is not None:
             fill(self.stage.tendons.terms.grad, -1.0)
 
     def check(self) -> None:
-        """Raise if a world had no gradient since the last call, and forget it.
+        """Raise if a world had no gradient since the last call, and clear the reasons.
 
         Raises:
             NotDifferentiableError: Names the worlds and why.
@@ -417,7 +417,7 @@ class ConstraintAdjoint:
         if not found.any():
             return
         self.reason.zero_()
-        # gradients of a step that went non-finite are so, too
+        # gradients of a non-finite step are not finite either
         found[found & int(worlds_adjoint.NONFINITE) > 0] = 0
         if found.any():
             self.stage.forget_all()

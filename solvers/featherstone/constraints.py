@@ -56,25 +56,26 @@ class ConstraintStage:
             (world_count,).
         factorizations: Factorizations of Newton's method likewise, and the one that finds how bodies move
             apart.
-        residual: By how much velocities miss the constraints as solved, at the worst row of each world
-            [m/s or rad/s], shape (world_count,): of sweeps the last change of a velocity, of Newton's method
-            how far the velocities at which impulses obey their laws are from those that they lead to.
-        passed: By how much the regularisation of Newton's method lets velocities miss their targets besides,
-            likewise: next to nothing at rest, some of what an impact changes.
-        unsolved: Steps that ended with a larger residual than promised.
-        keeps_moving: Whether impulses of `moving` are kept of all worlds in which it differs.
+        residual: By how much velocities miss the constraints as solved, at the worst row of each world [m/s
+            or rad/s], shape (world_count,): of sweeps the last change of a velocity, of Newton's method how
+            far the velocities at which impulses obey their laws are from those that they lead to.
+        passed: Velocity errors due to the regularisation of Newton's method,
+            likewise: almost zero at rest,
+        and a share of the change in an impact.
+        unsolved: Steps that ended with a residual above the tolerance.
+        keeps_moving: Whether impulses of `moving` are stored for all worlds in which it differs.
         moving: The solution that moves the positions, where it differs from the final one.
         dofs: Degrees of freedom by worlds.
         tendons: Tendons of the model, None without any.
         parameters: Parameters of rows by reference.
         weights: How inert dofs are, for these rows.
-        acting_limits: Lower and upper limits (axes,) that hold in place of the model's, None for those.
+        acting_limits: Lower and upper limits (axes,) that replace the model's; None for the model's.
         levers: How far one rad about each joint axis moves its body [m], see `newtonsim.fields.levers`.
-        nonfinite: Worlds with a velocity that is no number.
+        nonfinite: Worlds with a non-finite velocity.
         has_loops: Whether a constraint of the model couples bodies or joints.
-        predicts: Whether they hold in the predicted velocity, too, see `predict`.
-        moving_qd: Velocity that the coordinates move with: `joint_qd`, what removes penetrations, and what
-            an impact within the step changed too late to act for all of it.
+        predicts: Whether they also hold in the predicted velocity, see `predict`.
+        moving_qd: Velocity with which the coordinates move: `joint_qd`, plus the velocity that removes
+            penetrations and corrections for impacts within the step.
         rows: All rows, see `kernels.constraints.rows.RowsView`.
         starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
         last_contacts: Contacts of the last step, None before the first.
@@ -152,7 +153,7 @@ class ConstraintStage:
         contacts: Contacts,
         dt: float,
     ) -> None:
-        """Build the rows of a step, whose impulses are then those that the solve starts from.
+        """Build the rows of a step, with the impulses with which the solve starts.
 
         Args:
             launch: Launcher of the model.
@@ -192,7 +193,7 @@ class ConstraintStage:
             self._build_contacts(launch, smooth, contacts, dt)
 
     def limits(self, joint_qd: wp.array) -> dof_rows.LimitView:
-        """Return the arrays that bound dofs, taken anew for each step: those of the model may be replaced.
+        """Return the arrays that bound dofs, read in each step, since those of the model may be replaced.
 
         Args:
             joint_qd: Velocities at the start of the step.
@@ -233,7 +234,7 @@ class ConstraintStage:
         self.accept(launch, smooth, joint_qd)
 
     def find_impulses(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
-        """Solve the rows that `build` has built, and keep their impulses for the next step.
+        """Solve the rows of `build`, and store their impulses for the next step.
 
         Args:
             launch: Launcher of the model.
@@ -281,7 +282,7 @@ class ConstraintStage:
         )
 
     def accept(self, launch: Launcher, smooth: SmoothStage, joint_qd: wp.array) -> None:
-        """Write the joint velocities that impulses lead to, and `moving_qd`; needs `find_impulses`."""
+        """Write the joint velocities after the impulses, and `moving_qd`; needs `find_impulses`."""
         v = launch.views
         launch(
             energy_coordinates.accept_velocities,
@@ -324,7 +325,7 @@ class ConstraintStage:
         )
 
     def _outcome(self, smooth: SmoothStage) -> dict[str, object]:
-        """What the solve has left, which joint velocities follow from."""
+        """Results of the solve from which joint velocities follow."""
         return dict(
             L=smooth.L,
             z=self.z,
@@ -347,14 +348,15 @@ class ConstraintStage:
         dt: float,
         rows: PairRowView | None = None,
     ) -> None:
-        """Let loops and couplings, if there are any, hold in the predicted velocity.
+        """Make loops and couplings, if there are any, hold in the predicted velocity.
 
-        The velocity in the middle of the step, at which Coriolis forces are taken, would otherwise lack the
-        acceleration by constraint forces, and linkages would lose a share of their energy in every turn.
+        Otherwise, the velocity in the middle of the step, at which Coriolis forces are evaluated, would lack
+        the acceleration by constraint forces, and linkages would lose a share of their energy in every
+        revolution.
 
         Args:
             launch: Launcher of the model.
-            smooth: The smooth stage, between prediction and what follows it.
+            smooth: The smooth stage, after the prediction.
             state_in: State at the start of the step.
             dt: Time step [s].
             rows: Rows to build and to solve; None for those of the stage.
@@ -478,7 +480,7 @@ class ConstraintStage:
         return [self.rows.contact, self.rows.spin] if self.rows.spins else [self.rows.contact]
 
     def carried_arrays(self) -> list[wp.array]:
-        """Arrays by which earlier steps decide on the bits of the next one, see `SolverBase`."""
+        """Arrays through which earlier steps affect the next one, see `SolverBase`."""
         rows = self.rows
         memories = [family.memory for family in (rows.dof, *self._contact_families())]
         return [*memories, rows.pair.impulse, self.nonfinite.worlds]

@@ -1,4 +1,4 @@
-"""What contacts add to the gradient of a FeatherstoneSolver step: buffers, and the order of their kernels."""
+"""Terms of contacts in the gradient of a FeatherstoneSolver step: buffers, and the order of their kernels."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ContactAdjoint:
 
     Args:
         model: A model finalized with gradients.
-        poses: Poses at the start of the step, through which all gradients go in the end.
+        poses: Poses at the start of the step, through which all gradients finally pass.
 
     Attributes:
         features: Features in contact, see `find`.
-        v_free: Joint velocities without constraints, whose gradient restitution adds to, shape
+        v_free: Joint velocities without constraints, to whose gradient restitution adds, shape
             (joint_dof_count,).
-        v_outcome: Joint velocities after impacts that are propagated, likewise.
+        v_outcome: Joint velocities after propagated impacts, likewise.
         rebounds: Whether a shape had restitution when this was made; without, contacts with it are refused.
         rebounding: Whether a contact rebounds in the step, by world, see `refuse`.
         terms: Terms of each contact place, shape (contact_count,).
@@ -66,7 +66,7 @@ class ContactAdjoint:
             setattr(self._motion, name, velocities)
 
         if not self.rebounds:
-            # kernels may read them before they find that a contact is refused
+            # kernels may read them before they find that a contact is rejected
             self._motion.start = self._motion.free = self._motion.outcome = self._motion.end
 
     def find(self, launch: Launcher, contacts: Contacts, body_q: wp.array) -> None:
@@ -99,7 +99,7 @@ class ContactAdjoint:
         """Add the bits `no_rule` and `propagated` to the reasons of worlds, see
         `kernels.constraints.adjoint.contact_terms`.
 
-        Finds the worlds that rebound, too.
+        This also finds the worlds that rebound.
         """
         if self.rebounds:
             launch(
@@ -124,7 +124,7 @@ class ContactAdjoint:
         )
 
     def clear(self) -> None:
-        """Clear gradients that worlds without rebounds leave, and ask for the gradient of -S."""
+        """Clear gradients that worlds without rebounds leave, and seed the gradient of -S."""
         for name in self._names[2:]:
             getattr(self._fields, name).zero_grad()
             fill(getattr(self._motion, name).grad)
@@ -146,7 +146,7 @@ class ContactAdjoint:
         rounds: wp.array,
         pushed: wp.array | None,
     ) -> None:
-        """Put the terms of contacts on the tape; needs `find`, and `v_free`.
+        """Record the terms of contacts; needs `find`, and `v_free`.
 
         Args:
             record: Launcher whose launches are recorded.
@@ -161,7 +161,8 @@ class ContactAdjoint:
             adj: What each row is, and its multiplier.
             mass: Mass behind the first body of each chain, see `ConstraintAdjoint`.
             rounds: Rounds of impact by world, see `solvers.featherstone.impact_adjoint`.
-            pushed: Worlds in which positions move by another solution, if it is that; None for the final one.
+            pushed: Worlds in which another solution moves the positions, if this is that solution; None for
+            the final one.
         """
         model, v, motion = self.model, record.views, self._motion
         motion.com, body_q, loose_qd = bodies.com, bodies.q, bodies.qd
@@ -265,7 +266,7 @@ class ContactAdjoint:
         body_qd: wp.array,
         body_f: wp.array,
     ) -> None:
-        """Put the forces of compliant contacts on the tape; needs `find`."""
+        """Record the forces of compliant contacts; needs `find`."""
         model = self.model
         if contacts.rigid_contact_max == 0:
             return

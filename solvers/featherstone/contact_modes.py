@@ -1,4 +1,4 @@
-"""What contacts are to FeatherstoneSolver: constraints, or smooth forces."""
+"""Treatment of contacts in FeatherstoneSolver: constraints, or smooth forces."""
 
 from __future__ import annotations
 

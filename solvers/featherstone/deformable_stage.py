@@ -20,7 +20,7 @@ from newtonsim.solvers.step import Step
 
 
 class FreeParticles:
-    """Particles that fly freely beside robots, and meet neither the ground nor bodies."""
+    """Particles that move freely and collide neither with the ground nor with bodies."""
 
     def begin(self, shard: Shard, step: Step) -> None:
         """Move the particles, in a recorded launch."""
@@ -48,15 +48,15 @@ class FreeParticles:
 
 
 class DeformableStage(Revised):
-    """Moves particles through a step, before the robots among them make the same step.
+    """Steps particles, before the robots among them make the same step.
 
-    The bodies move at the velocities that they are expected to have at the end of the step, and yield as
-    their trees do. The impulses between particles and bodies become forces of the robots' own step: what the
-    particles have got is what the bodies get.
+    The bodies move with the velocities that are expected at the end of the step, and respond to impulses as
+    their trees do. The impulses between particles and bodies become forces in the robots' own step, so that
+    action equals reaction.
 
     Args:
         source: A solver of deformables that has `particles`, or a `ParticleSystem` itself.
-        model: The bodies. If the particles are in another model, they have a state of their own.
+        model: The bodies. If the particles are in another model, they have their own state.
         smooth: The smooth stage of the bodies' solver.
         constraints: Its constraint stage.
 
@@ -95,14 +95,14 @@ class DeformableStage(Revised):
 
     @property
     def system(self) -> ParticleSystem:
-        """What moves the particles, with the present options of its solver."""
+        """The system of particles, with the current options of its solver."""
         return getattr(self.source, "particles", None) if isinstance(self.source, SolverBase) else self.source
 
     def begin(self, shard: Shard, step: Step) -> None:
         """See `FreeParticles.begin`: these move once the bodies are placed."""
 
     def apply(self, launch: Launcher, step: Step, joint_f: wp.array) -> None:
-        """Move the particles, and add what they do to the forces of the bodies' smooth stage.
+        """Move the particles, and add their forces to those of the bodies' smooth stage.
 
         Args:
             launch: For the worlds.
@@ -138,7 +138,7 @@ class DeformableStage(Revised):
         )
 
     def remember(self, launch: Launcher, joint_qd: wp.array, dt: float) -> None:
-        """Keep what constraints did in the step, as what the next step expects.
+        """Store the constraint forces of the step, which the next step expects.
 
         Args:
             launch: For the worlds, with the rows of the constraint stage among its kinds of index.

@@ -1,8 +1,8 @@
 """Linear models of a step of FeatherstoneSolver in closed form, see `kernels.constraints.linear.system`.
 
-A step has what its derivative is made of: the factor of its inertia, the rows that act and their impulses.
-What is added are the derivatives of inverse dynamics, at the start and in the middle of the step, those of
-contacts by the dofs of their bodies, and one dense elimination for each world, of all columns at once.
+A step provides the basis of its derivative: the factor of its inertia, the rows that act and their impulses.
+The linear model adds the derivatives of inverse dynamics at the start and in the middle of the step, those of
+contacts by the dofs of their bodies, and one dense elimination of all columns for each world.
 """
 
 from __future__ import annotations
@@ -158,10 +158,10 @@ class LinearModel:
         self._solve(launch, step)
 
     def not_covered(self) -> np.ndarray:
-        """Worlds in which something acted in the last step that A and B do not hold, int (n,).
+        """Worlds in which a term acted in the last step that A and B do not include, int (n,).
 
-        The adjoint of the step has it: rebounds, single bodies that are pushed out of penetrations, limits of
-        ball and distance joints, torsional and rolling friction.
+        The adjoint of the step includes these terms: rebounds, single bodies that are pushed out of
+        penetrations, limits of ball and distance joints, torsional and rolling friction.
 
         Raises:
             NotDifferentiableError: A contact acted whose shapes have no gradient.

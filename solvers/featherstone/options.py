@@ -1,4 +1,4 @@
-"""What a user can choose about the constraint solve."""
+"""Options of the constraint solve."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _NOT_NEGATIVE = (
     "warm_start",
     "smoothing",
 )
-# sweeps and tolerance with which softened rows are solved at least: a step that ends short of their solution
-# has another derivative than that
+# minimal sweeps and tolerance for softened rows: the derivative of a step that ends short of their solution
+# differs from that of the solution
 _SMOOTH_SWEEPS, _SMOOTH_TOLERANCE = 200, 1.0e-7
 # an island of a robot that Newton's method solves costs as much as 90 sweeps; where a launch waits for its
 # slowest world, sweeps that Newton's method follows after all are dearer than on a CPU
@@ -67,7 +67,7 @@ class ConstraintOptions(Revised):
         restitution_combine: "mean" or "product" of both shapes' restitution.
         contact_erp: Share of a penetration that one step removes.
         contact_cfm: Softness of contacts, added to the Delassus diagonal [1/kg].
-        contact_slop: Penetration that is left alone [m].
+        contact_slop: Penetration that is tolerated [m].
         contact_skin: Gap below which a contact counts as closed [m].
         max_push_speed: Fastest removal of penetration [m/s].
         recovery_time: Shortest time constant of removing penetrations and violated limits [s]; where the ERP
@@ -80,9 +80,9 @@ class ConstraintOptions(Revised):
         loop_erp: Share of the error of loop joints and couplings that one step removes.
         warm_start: Share of the last step's impulses to start from.
         smoothing: Width [m] over which rigid contacts and the limits of joint axes are softened, for
-            gradients; 0 for rigid ones, 5e-3 for robots of half a metre. A body sinks in by so much under its
-            weight at 9.81 m/s², and by less where several contacts bear it; what friction would hold creeps,
-            at 12 times the width in a second where it bears half of what it could; see
+            gradients; 0 for rigid ones, 5e-3 for robots of half a metre. Under its weight at 9.81 m/s², a
+            body sinks in by this width, and by less if several contacts bear it. Contacts that would stick
+            creep, at 12 times the width per second at half of the friction bound; see
             `kernels.constraints.smoothing`. Softened contacts have neither slop nor skin, and restitution is
             not read, as for compliant contact. Contacts with springs of their materials keep these. Steps
             with softened contacts are solved with at least 200 iterations and a tolerance of 1e-7.

@@ -1,4 +1,4 @@
-"""How a tree of FeatherstoneSolver became non-finite, from what its first such step left in the buffers."""
+"""Cause of a non-finite tree of FeatherstoneSolver, from the buffers after its first such step."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from newtonsim.solvers.tendons import tendon_layout
 
 
 def explain(origin: Origin, smooth: SmoothStage, constraints: ConstraintStage) -> str:
-    """Return what is known, to go behind the name of the tree; waits for the device.
+    """Return the known cause, to follow the name of the tree; waits for the device.
 
     Args:
-        origin: Where it began.
-        smooth: The smooth stage. Once a further step was made it only holds what came of the first one, and
-            no joint or row is named.
+        origin: Where it started.
+        smooth: The smooth stage. After another step, its buffers no longer hold the cause, and no joint or
+            row is named.
         constraints: The constraint stage, likewise.
     """
     if origin.kind != "tree":
@@ -35,7 +35,7 @@ def explain(origin: Origin, smooth: SmoothStage, constraints: ConstraintStage) -
 
 
 def _joint_of_forces(smooth: SmoothStage, model: Model, origin: Origin) -> str | None:
-    """The last joint on the way from the root whose forces are no numbers; None if all are numbers."""
+    """The last joint on the path from the root whose forces are not finite; None if all are finite."""
     view, topology = topology_of(model).view, topology_of(model)
     start = view.dof_start.numpy()
     dofs = view.dof.numpy()[start[origin.element] : start[origin.element + 1]]

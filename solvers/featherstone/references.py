@@ -41,7 +41,7 @@ class DofWeights:
 
 
 class References:
-    """solref, solimp and what else decides about rows by reference.
+    """solref, solimp and other parameters of rows by reference.
 
     Inverse weights are those of the masses when this was made, in the pose where all coordinates are zero;
     parameters of pairs are those that the model had then, too.
@@ -77,7 +77,7 @@ class References:
         s: ConstraintSettings,
         weights: DofWeights,
     ) -> None:
-        """Find how inert dofs are, if rows by reference have to know.
+        """Compute inertias of dofs, if rows by reference need them.
 
         Args:
             launch: Launcher of the model.

@@ -1,4 +1,4 @@
-"""Buffers of the constraint stage: which rows a model can have, and where they stand."""
+"""Buffers of the constraint stage: possible rows of a model, and their places."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _X_AXIS = (1.0, 0.0, 0.0)
 
 
 def dof_rows(model: Model, servos: bool) -> DofRowView:
-    """Find every dof that can have a row of its own, grouped by world; with servos or without."""
+    """Find every dof that can have its own row, grouped by world, with or without servos."""
     view = topology_of(model).view
-    # every axis is a candidate whatever its limits are now: their values may change between steps
+    # every axis is a candidate regardless of its current limits, whose values may change between steps
     with_axis = np.flatnonzero(view.dof_axis.numpy() >= 0)
     candidates = {
         constraints_dof_rows.ROW_LIMIT: with_axis,
@@ -61,7 +61,7 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
 
 
 def _servo_dofs(model: Model) -> np.ndarray:
-    """All dofs but those of free bodies."""
+    """All dofs except those of free bodies."""
     kinds = model.joint_type.numpy()[topology_of(model).dof_joint]
     return np.flatnonzero((kinds != JointType.FREE) & (kinds != JointType.DISTANCE))
 
@@ -161,7 +161,7 @@ def _contact_row_length(model: Model) -> int:
 
 
 def spin_rows_of(model: Model) -> SpinRowView:
-    """Make room for torsional and rolling friction if a shape of the model has it now."""
+    """Make room for torsional and rolling friction if a shape of the model currently has it."""
     coefficients = (model.shape_mu_torsion, model.shape_mu_rolling)
     spins = any(mu.size and np.any(mu.numpy() > 0.0) for mu in coefficients)
     count, device = collision_plan_of(model).contact_count if spins else 0, model.device
@@ -190,7 +190,7 @@ def world_dofs(model: Model) -> WorldDofsView:
 
 
 def gather_impulses(rows: RowsView) -> None:
-    """Let `rows.impulse` be the impulses of all families."""
+    """Set `rows.impulse` to the impulses of all families."""
     rows.impulse.dof, rows.impulse.pair = rows.dof.impulse, rows.pair.impulse
     rows.impulse.contact, rows.impulse.spin = rows.contact.impulse, rows.spin.impulse
 

@@ -15,7 +15,7 @@ from newtonsim.scene.revisions import Revised
 
 
 class ServoMode(IntEnum):
-    """What the servo of a degree of freedom does."""
+    """Mode of the servo of a degree of freedom."""
 
     OFF = 0
     VELOCITY = 1
@@ -26,16 +26,17 @@ class JointServos(Revised):
     """Motors on degrees of freedom of joints with axes and of ball joints, all off at first.
 
     In mode VELOCITY a servo brings its dof to v* = kp e / h + (1 - kd) v + kd v_d within one step of length
-    h, whatever else acts, as long as its impulse stays within `max_force` times `period`. Here e is
-    `target_q` minus the position, v the velocity that the step would end with without constraints, and v_d
-    is `target_qd`. With kd = 1 and v_d = 0 the error shrinks by the factor 1 - kp in every step, from 1 / kp
-    steps on with the same speed at any mass. Servos give way to joint limits.
+    h, whatever else acts, as long as its impulse stays within `max_force` times `period`. Here, e is
+    `target_q` minus the position, v is the velocity at the end of the step without constraints, and v_d is
+    `target_qd`. With kd = 1 and v_d = 0, the error shrinks by the factor 1 - kp in every step, at any mass.
+    Servos yield to joint limits.
 
-    In mode PD it is a spring kp [N m/rad or N/m] and damper kd which act at the end of the step, stable at
-    any gain (compare Tan, Liu, Turk, "Stable proportional-derivative controllers", 2011), within the bound.
+    In mode PD, a servo is a spring kp [N m/rad or N/m] and a damper kd, evaluated at the end of the step and
+    stable at any gain (compare Tan, Liu, Turk, "Stable proportional-derivative controllers", 2011), within
+    the bound.
 
-    For a ball joint e is the turn from the position to the target as a rotation vector; its three dofs are
-    about the axes of the joint frame in the parent.
+    For a ball joint, e is the rotation vector from the position to the target; its three dofs are about the
+    axes of the joint frame in the parent.
 
     Write to the arrays between steps. Gradients and sleep are not supported.
 

@@ -1,4 +1,4 @@
-"""Sleep stage of FeatherstoneSolver: which trees stand still, and what wakes them."""
+"""Sleep stage of FeatherstoneSolver."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class SleepOptions(Revised):
     """When islands fall asleep.
 
     Attributes:
-        speed: Fastest centre of mass at rest [m/s].
-        spin: Fastest turning at rest [rad/s].
+        speed: Largest speed of the centre of mass at rest [m/s].
+        spin: Largest angular speed at rest [rad/s].
         time: How long all bodies of an island have to be slower than that [s].
     """
 
@@ -43,7 +43,7 @@ class SleepOptions(Revised):
 
 
 class Awake:
-    """Stands for `SleepStage` where nothing ever sleeps.
+    """Replaces `SleepStage` if nothing ever sleeps.
 
     Attributes:
         look_ahead: Part of a step within which contacts are found.
@@ -71,8 +71,8 @@ class SleepStage:
     Attributes:
         asleep: 1 for trees that stand still, shape (tree_count,).
         tree: The model's topology, without dofs for the bodies of sleeping trees.
-        look_ahead: Part of a step within which contacts are found: what will be hit in the next step has to
-            wake before it.
+        look_ahead: Share of a step within which contacts are found: an island that will be hit in the next
+        step has to wake before it.
     """
 
     look_ahead = 2.0
@@ -116,7 +116,7 @@ class SleepStage:
         return wp.array(start, dtype=int, device=self.model.device)
 
     def begin(self, launch: Launcher, state: State, control: Control, contacts: Contacts) -> Launcher:
-        """Wake islands whose inputs or coordinates have changed, or that something nears.
+        """Wake islands whose inputs or coordinates changed, or that a moving body approaches.
 
         Returns:
             Launcher for the rest of the step, to which the bodies of sleeping trees have no dofs.
@@ -212,7 +212,7 @@ class SleepStage:
             ),
             writes=dict(sleep=view),
         )
-        # what fell asleep just now may still creep; a velocity would wake it
+        # an island that has just fallen asleep may still creep; a velocity would wake it
         self.hold(launch, state.joint_qd)
         launch(
             sleep_kernels.still_bodies,

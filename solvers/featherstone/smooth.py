@@ -28,17 +28,17 @@ class SmoothStage:
         body_qd: World velocities at the start of the step, shape (body_count,).
         body_f: Wrenches that act on the bodies, shape (body_count,).
         from_start: Whether velocity-dependent forces are those at the start of the step.
-        mid: Velocities at which these forces are taken: in the middle of the step, or at its start.
+        mid: Velocities at which these forces are evaluated: in the middle of the step, or at its start.
         v_mid: Joint velocities likewise.
         implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
-        qdd: Acceleration at which the balance of forces is taken, shape (joint_dof_count,): none; or where
-            chains are long, that of free fall, which spares them forces that cancel but for rounding.
-        falls: 1 for the trees in which it is that of free fall, shape (tree_count,).
+        qdd: Acceleration at which the force balance is evaluated, shape (joint_dof_count,): zero, or that of
+            free fall for long chains, which avoids forces that cancel up to rounding.
+        falls: 1 for trees in which it is that of free fall, shape (tree_count,).
         acting_damping: Damping of joints that acts with the rates at the end of the step, shape
             (joint_dof_count,); None for that of the model.
         factors: Factorises the joint-space inertia with the implicit terms.
         L: Its factors.
-        v_predicted: Joint velocities with the bias force taken at the start of the step.
+        v_predicted: Joint velocities with the bias force at the start of the step.
         v_free: Joint velocities without constraints.
     """
 
@@ -224,7 +224,7 @@ class SmoothStage:
         self.factors.factorize(launch, self.motion.kin, self.diagonal)
 
     def _drive(self, launch: Launcher) -> DriveView:
-        """Drives, springs and damping, as they act at the end of the step."""
+        """Drives, springs and damping, evaluated at the end of the step."""
         if self.acting_damping is None:
             return launch.views.drive
         drive = ModelViews(launch.model).drive

@@ -21,11 +21,11 @@ from newtonsim.solvers.step import CONVERGENCE_TOLERANCE
 
 
 class SolutionError:
-    """How far the sweeps of the steps of a backward pass ended from the solutions of their constraints.
+    """Distance between the sweeps of the steps of a backward pass and the solutions of their constraints.
 
-    Summed over the steps for each tree, as squares of the norm of kinetic energy: of the change of velocities
-    to the solution, and of the change that constraints made. Only what the final velocities come from is
-    looked at, and not the solution that removes penetrations.
+    For each tree, it sums over the steps the squares, in the norm of kinetic energy, of the change of
+    velocities to the solution and of the change by constraints. It considers only the solution for the final
+    velocities, and not the one that removes penetrations.
 
     Args:
         model: A model finalized with gradients.
@@ -76,12 +76,12 @@ class SolutionError:
         )
 
     def clear(self) -> None:
-        """Forget all steps."""
+        """Clear the sums of all steps."""
         for name in ("sums", "worst", "steps", "worst_step"):
             fill(getattr(self.errors, name))
 
     def warn(self) -> None:
-        """Warn if the steps so far are too far from their solutions, and again when it gets twice as bad."""
+        """Warn if the steps so far are too far from their solutions, and again each time this doubles."""
         found = self._shortfall.untold(self.errors.sums.numpy())
         if found is None:
             return

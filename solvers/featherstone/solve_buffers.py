@@ -34,8 +34,8 @@ class SolveBuffers:
         newton: Iterations of Newton's method.
         system: Its matrices.
         sweeps_first: Whether `sweep_stage` begins the solve.
-        reports: What it has found by islands.
-        totals: What it has found by worlds.
+        reports: Its reports by island.
+        totals: Its reports by world.
     """
 
     def __init__(self, model: Model, rows: RowsView):
@@ -50,7 +50,7 @@ class SolveBuffers:
             self.sweep_first(model)
 
     def sweep_first(self, model: Model) -> None:
-        """Let `sweep_stage` begin the solve. The CPU waits for no slowest world, and gains nothing by it."""
+        """Let `sweep_stage` begin the solve; this has no benefit on the CPU, where no launch waits."""
         self.reports = zeros(topology_of(model).tree_count, dtype=SolveReport, device=model.device)
         self.totals = zeros(model.world_count, dtype=SolveReport, device=model.device)
         self.sweeps_first = True
@@ -163,7 +163,7 @@ def _block_system(model: Model, islands: IslandView) -> BlockSystemView:
 
 
 def _starts(lengths: np.ndarray) -> np.ndarray:
-    """Where ranges of these lengths begin one after the other, and the end."""
+    """Starts of consecutive ranges of these lengths, and the end."""
     return np.concatenate(([0], np.cumsum(lengths)))
 
 

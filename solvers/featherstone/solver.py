@@ -62,10 +62,10 @@ class FeatherstoneSolver(LaunchedSolver):
     A step reads `joint_q`, `joint_qd` and `body_f` of the state (and the poses of bodies without joints) and
     writes joint coordinates and body poses that agree with each other.
 
-    Drives, springs and damping are implicit: any gain is stable at any step. They are those of backward
-    Euler, which takes energy out of fast oscillations: a spring of 10 rad/s keeps half its energy for 2 s at
-    1/240 s. Velocity-dependent forces are centred in the step, which keeps the energy of swinging bodies;
-    single bodies keep theirs at any spin.
+    Drives, springs and damping are implicit: any gain is stable with any time step. They are integrated by
+    backward Euler, which damps fast oscillations: a spring of 10 rad/s loses half its energy in 2 s at 1/240
+    s. Velocity-dependent forces are centred in the step, which conserves the energy of swinging bodies;
+    single bodies conserve theirs at any spin.
 
     Constraints act at velocity level: contacts with a friction cone and restitution, limits of joints and of
     their velocities, drives at their effort limit, dry joint friction, and the model's constraints (loop
@@ -74,17 +74,17 @@ class FeatherstoneSolver(LaunchedSolver):
     A finite plane touches only what is in front of it.
 
     Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
-    it needs from the states, so a rollout stores nothing but its states and the impulses that their sweeps
-    started from. Where constraints act, their equations belong to it: limits, efforts and friction at their
-    bound, loops, couplings, contacts that press, stick, slide, twist or roll, with the set of those that act
-    held fixed; contact points and normals follow the poses with the features in contact held fixed. Single
-    bodies that rebound do so at the time of impact within the step, whose gradient is that of the bounce;
-    trees of several joints rebound at the end of the step. `NotDifferentiableError` refuses
-    `cone="pyramidal"` with contacts, `before_step` and `deformables` when a step is recorded, and afterwards
-    names worlds in which a contact acted that has no gradient, impacts with restitution were propagated more
-    than four times or between contacts of different restitution, the rows that act contradict each other or
-    have no room, or their solution was not found again; inside a captured graph, which cannot raise, the
-    gradients of these worlds are NaN, and `check_gradient` raises.
+    it needs from the states, so that a rollout stores only its states and the starting impulses of their
+    sweeps. Where constraints act, the adjoint includes their equations: limits, efforts and friction at their
+    bound, loops, couplings, and contacts that press, stick, slide, twist or roll, with a fixed active set.
+    Contact points and normals follow the poses with fixed contact features. Single bodies that rebound do so
+    at the time of impact within the step, whose gradient is that of the bounce; trees of several joints
+    rebound at the end of the step. `NotDifferentiableError` refuses `cone="pyramidal"` with contacts,
+    `before_step` and `deformables` when a step is recorded, and afterwards names worlds in which a contact
+    acted that has no gradient, impacts with restitution were propagated more than four times or between
+    contacts of different restitution, the rows that act contradict each other or have no room, or their
+    solution was not found again; inside a captured graph, which cannot raise, the gradients of these worlds
+    are NaN, and `check_gradient` raises.
 
     Args:
         model: The model to simulate.
@@ -93,23 +93,24 @@ class FeatherstoneSolver(LaunchedSolver):
             forces are explicit: the step must stay well below √(m/ke) and m/kd of the lightest body in
             contact (for 1 kg and the default material 1e-3 s), or the motion explodes.
         sleep: Whether islands of trees that rest together fall asleep: they stand still, and cost neither
-            collision tests among themselves nor constraint rows. They wake when something that moves comes
-            near, when their inputs, coordinates or gravity change, or by `wake`; other changes of the model
-            need that call. Not with gradients or compliant contacts.
-        sleep_speed: Fastest centre of mass of a body at rest [m/s].
-        sleep_spin: Fastest turning of a body at rest [rad/s].
+            collision tests among themselves nor constraint rows. They wake when a moving body comes near,
+            when their inputs, coordinates or gravity change, or by `wake`; other changes of the model require
+            that call. Not with gradients or compliant contacts.
+        sleep_speed: Largest speed of the centre of mass of a body at rest [m/s].
+        sleep_spin: Largest angular speed of a body at rest [rad/s].
         sleep_time: How long all bodies of an island have to be slower than that [s].
         servos: Whether joints may have `servos`. Not with gradients or sleep.
-        speed_limit: Largest velocity of a degree of freedom [rad/s or m/s], those of free bodies too; None
-            for no limit. What is faster at the end of a step is slowed down to it.
-        coriolis: Where velocity-dependent forces of trees are taken: in the "middle" of the step, which keeps
-            the energy of swinging bodies, or at its "start", which is less work, gains a little energy, and
-            is what explicit engines do; there a robot that turns by half a radian in a step explodes. Not
-            "start" with gradients.
-        deformables: What moves particles with elements, and contact of particles, such as
-            `XPBDSolver(model)`; see the property. Not with gradients or sleep. Without it particles fly
-            freely: they meet neither the ground nor bodies.
-        slip_speed: Below this speed [m/s] friction of compliant contacts fades: what would stick creeps.
+        speed_limit: Largest velocity of a degree of freedom [rad/s or m/s], including those of free bodies;
+            None for no limit. Faster velocities at the end of a step are reduced to it.
+        coriolis: Where velocity-dependent forces of trees are evaluated: in the "middle" of the step, which
+            conserves the energy of swinging bodies, or at its "start", as explicit engines do, which costs
+            less and adds a little energy; with "start", a robot that rotates by half a radian in a step
+            becomes unstable. Not "start" with gradients.
+        deformables: Solver of particles with elements and contact, such as `XPBDSolver(model)`; see the
+            property. Not with gradients or sleep. Without it, particles move freely and collide neither with
+            the ground nor with bodies.
+        slip_speed: Below this speed [m/s], friction of compliant contacts fades out: contacts that would
+            stick creep.
         fade_depth: Below this penetration [m] damping of compliant contacts fades.
         options: Further fields of `ConstraintOptions`, such as iterations, tolerance, cone, contact_erp.
 
@@ -187,7 +188,7 @@ class FeatherstoneSolver(LaunchedSolver):
         stage = self.constraints
         alarms = (self.contacts.alarm, stage.nonfinite.alarm, *stage.unsolved.alarms)
         self._alarms = [alarm for alarm in alarms if alarm is not None]
-        # a list, since a replaced attribute would have graphs captured anew
+        # a list, since graphs are captured again when an attribute is replaced
         self._shared_starts: list[StartingImpulses] = []
         self._chosen_worlds: list[Shard] = []
         self._particles: DeformableStage | FreeParticles = FreeParticles()
@@ -220,7 +221,7 @@ class FeatherstoneSolver(LaunchedSolver):
         return type(self), families, parts, model.particle_count > 0, self.constraints.has_loops, deformables
 
     def _step_bodies(self, launch: Launcher, step: FeatherstoneStep) -> None:
-        """Step everything but particles that fly freely: the solver's algorithm."""
+        """Step everything except particles that move freely: the solver's algorithm."""
         state, out, control, dt = step.state_in, step.state_out, step.control, step.dt
         smooth, constraints, rest = self.smooth, self.constraints, self._rest
         contacts = self.contacts if step.contacts is None else step.contacts
@@ -259,7 +260,7 @@ class FeatherstoneSolver(LaunchedSolver):
         rest.end(launch, out, contacts, dt)
 
     def _absent_bodies(self) -> AbsentBodies | None:
-        """What keeps absent bodies out of a step, made in the first one in which there may be any."""
+        """The stage that excludes absent bodies, made in the first step in which there may be any."""
         if self.model.bodies_may_be_absent and self._absent is None:
             self._absent = AbsentBodies(self.model, self.constraints.rows.dof, self.constraints.rows.pair)
         return self._absent if self.model.bodies_may_be_absent else None
@@ -291,7 +292,7 @@ class FeatherstoneSolver(LaunchedSolver):
         launch.place(self.end_motion, out.joint_q, out.joint_qd, out.body_q, out.body_qd)  # pyright: ignore[reportArgumentType]
 
     def _limit_speeds(self, launch: Launcher, joint_qd: wp.array, moving_qd: wp.array) -> None:
-        """Slow down what is faster than `speed_limit`, if there is one."""
+        """Reduce velocities to `speed_limit`, if there is one."""
         if self.speed_limit is not None:
             launch(
                 energy_coordinates.clamp_velocities,
@@ -337,7 +338,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
     @property
     def deformables(self) -> DeformableStage | None:
-        """What moves particles with elements, and contact of particles; None for neither.
+        """Solver of particles with elements and contact; None for neither.
 
         Assign a solver of deformables that has `particles`, or a `ParticleSystem`. Its particles are those of
         this solver's model; or those of another one with the same worlds, whose state is then
@@ -371,7 +372,7 @@ class FeatherstoneSolver(LaunchedSolver):
         """
         self._particles.report()
         alarms = self._alarms
-        # asked after every step of a single robot, of which the calls below would be a tenth
+        # called after every step; for a single robot, the calls below would take a tenth of its time
         if alarms and not (alarms[0][0] or alarms[1][0] or alarms[2][0] or alarms[3][0]):
             return
         self.contacts.warn_of_overflow()
@@ -386,7 +387,7 @@ class FeatherstoneSolver(LaunchedSolver):
         return revision if self.sleep is None else revision + self.sleep.options.revision
 
     def wake(self, world_mask: wp.array | None = None) -> None:
-        """Wake what sleeps, as is needed after changes of the model that move bodies at rest.
+        """Wake sleeping islands, which is required after changes of the model that move bodies at rest.
 
         Args:
             world_mask: Worlds to wake, bool, shape (world_count,); None for all.
@@ -451,7 +452,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.reactions.add_external(launch, self.contacts, 1.0 / dt, out, constraints)
 
     def pair_forces(self, shard: Shard, dt: float, side: wp.array, out: wp.array) -> None:
-        """Write what contacts between sets of shapes do in some worlds, by launches alone.
+        """Write the forces of contacts between sets of shapes in some worlds, by launches alone.
 
         It may be part of the capture of a step, after the step.
 
@@ -498,7 +499,7 @@ class FeatherstoneSolver(LaunchedSolver):
             raise RuntimeError(f"{name}: compliant contacts are no constraints; the solver keeps no forces")
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Forget warm starts, sleep and non-finite marks of the masked worlds, or of all.
+        """Clear warm starts, sleep and non-finite marks of the masked worlds, or of all.
 
         See `SolverBase.reset`.
         """
@@ -582,9 +583,9 @@ class FeatherstoneSolver(LaunchedSolver):
             self.forget_step()
 
     def forget_step(self) -> None:
-        """Let `contact_forces` and their like read as before the first step.
+        """Reset `contact_forces` and the like to their state before the first step.
 
-        A step is noted where it is captured, so the next one is captured anew.
+        A step is recorded where it is captured, so the next one is captured again.
         """
         self.constraints.last_contacts = None
         self._stage_changes += 1
@@ -598,17 +599,17 @@ class FeatherstoneSolver(LaunchedSolver):
         """Linear models of steps in closed form; see `SolverBase.make_linear_model`."""
         if not self._has_closed_form():
             return None
-        # here, because few need it
+        # here, because it is rarely needed
         from newtonsim.solvers.featherstone.linear_model import LinearModel
 
         parts = (self.model, self.smooth, self.constraints, self.contacts)
         return LinearModel(*parts, self._advance, inputs)
 
     def _has_closed_form(self) -> bool:
-        """Whether steps have linear models in closed form, as far as can be told before them.
+        """Whether steps have linear models in closed form, as far as this is known before them.
 
-        They have not with loops and couplings, compliant contacts, the pyramidal cone, limits and contacts by
-        reference, tendons, and what has no gradient at all.
+        They do not with loops and couplings, compliant contacts, the pyramidal cone, limits and contacts by
+        reference, tendons, or anything without a gradient.
         """
         if self.constraints.has_loops:
             return False
@@ -627,7 +628,7 @@ class FeatherstoneSolver(LaunchedSolver):
         return self.constraints.carried_arrays() + self.contacts.carried_arrays()
 
     def check_gradient(self) -> None:
-        """Raise if backward passes met what has no gradient; see `SolverBase.check_gradient`."""
+        """Raise if backward passes found terms without a gradient; see `SolverBase.check_gradient`."""
         if self.adjoint is not None:
             self.adjoint.check()
 

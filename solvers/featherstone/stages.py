@@ -25,7 +25,7 @@ from newtonsim.solvers.step import Step
 
 @dataclass
 class StepForces:
-    """What a stage sees of a step.
+    """Arguments of a stage in a step.
 
     Attributes:
         state: State at the start of the step, to be read.
@@ -49,9 +49,9 @@ class StepForces:
 
 @runtime_checkable
 class StepStage(Protocol):
-    """Something that adds forces at the start of every step of the solver.
+    """Object that adds forces at the start of every step of the solver.
 
-    A stage that derives from `Revised` has the step captured anew when one of its arrays is replaced.
+    If a stage derives from `Revised`, the step is captured again when one of its arrays is replaced.
     """
 
     def apply(self, launch: Launcher, step: StepForces) -> None:
@@ -144,7 +144,7 @@ class BodyDamping(Revised):
 
 
 class GravityCompensation(Revised):
-    """Carries a share of the weight of bodies, as `gravcomp` of MJCF: force -s m g at a point.
+    """Compensates a share of the weight of bodies, as `gravcomp` of MJCF: force -s m g at a point.
 
     Example:
         >>> from newtonsim import FeatherstoneSolver, ModelBuilder
@@ -159,7 +159,7 @@ class GravityCompensation(Revised):
 
     Attributes:
         share: s, 1 for a body that floats, above 1 for one that rises, shape (body_count,).
-        point: Where the force acts in the body frame [m], shape (body_count,), vec3.
+        point: Point of application in the body frame [m], shape (body_count,), vec3.
 
     Args:
         model: The model.
@@ -198,9 +198,9 @@ class GravityCompensation(Revised):
 
 
 class JointDamping(Revised):
-    """Explicit viscous damping of joints, beside the implicit `Model.joint_damping`.
+    """Explicit viscous damping of joints, in addition to the implicit `Model.joint_damping`.
 
-    It becomes unstable where the step is longer than 2 I / d.
+    It is unstable if the step is longer than 2 I / d.
 
     Attributes:
         damping: d [N m s/rad or N s/m], shape (joint_dof_count,).

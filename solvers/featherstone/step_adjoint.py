@@ -2,12 +2,12 @@
 
 The step solves r(q, v, v⁺, v̄; u, θ) = 0 for v⁺, where r is inverse dynamics at acceleration (v⁺ - v)/h plus
 joint forces at the end of the step, and ∂r/∂v⁺ = H/h; where constraints act, it solves h r = Jᵀ p together
-with their equations. By the implicit function theorem an incoming gradient of v⁺ becomes the gradient of -S
-by every other argument, where S is h λᵀ r and the terms of the rows
+with their equations. By the implicit function theorem, an incoming gradient of v⁺ yields the gradient of -S
+with respect to every other argument, where S is the sum of h λᵀ r and the terms of the rows
 (`kernels.constraints.adjoint.row_terms`), with the multipliers of `kernels.constraints.adjoint.solve` held
-fixed: one solve and one reverse pass through plain kernels. Everything is recomputed from the stored states,
-in buffers of the adjoint's own, so that nothing outlives a step but the states themselves and the impulses
-that its sweeps started from; the solver's memory is not touched.
+fixed: one solve and one reverse pass through plain kernels. Everything is recomputed from the stored states
+in the adjoint's own buffers. Only the states themselves and the starting impulses of the sweeps outlive a
+step, and the solver's memory does not change.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class FeatherstoneAdjoint:
     Args:
         model: The solver's model, finalized with gradients.
         options: The solver's options.
-        contact_mode: What contacts are to the solver.
+        contact_mode: How the solver treats contacts.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class FeatherstoneAdjoint:
         )
         if model.tendon_count:
             modules += (paths, tendon_forces, row_terms)
-        # now rather than in the backward pass, when they would be compiled for the second time
+        # now, since in the backward pass they would be compiled for the second time
         compilation.enable_backward(*(wp.get_module(kernels.__name__) for kernels in modules))
         self.smooth = SmoothStage(model)
         self.contacts = Contacts(model)
@@ -154,7 +154,7 @@ class FeatherstoneAdjoint:
         self._after = step.state_in
         self._recompute(launch, step)
         self._reverse_positions(launch, step)
-        # the reverse of a store clears the gradient that it has used; what is added to has to be cleared
+        # the reverse of a store clears the gradient that it used; accumulated gradients have to be cleared
         fill(self.body_f.grad)
         if self.tendons is not None:
             self.tendons.clear_gradients()
@@ -189,7 +189,7 @@ class FeatherstoneAdjoint:
             self.constraints.check()
 
     def check(self) -> None:
-        """Warn of sweeps that stopped early in the steps since this was last asked, and forget them.
+        """Warn of sweeps that stopped early in the steps since the last call, and clear the record.
 
         Raises:
             NotDifferentiableError: A world had no gradient, see `ConstraintAdjoint.check`.
@@ -234,7 +234,7 @@ class FeatherstoneAdjoint:
         return self.contact_mode.constrained(self.contacts)
 
     def _record_poses(self, step: FeatherstoneStep) -> wp.Tape:
-        """Poses at the start of the step, through which all later reverse passes go in the end."""
+        """Poses at the start of the step, through which all later reverse passes finally go."""
         state = step.state_in
         with Tape() as tape:
             launch = self._launcher(record_tape=True)
@@ -318,7 +318,7 @@ class FeatherstoneAdjoint:
         )
 
     def _record_bodies(self, launch: Launcher, record: Launcher, step: FeatherstoneStep) -> None:
-        """Put poses and velocities of bodies at the end on the tape, where they have gradients."""
+        """Record poses and velocities of bodies at the end, where they have gradients."""
         v, com, kin, state = record.views, self.model.body_com, self.end.kin, step.state_in
         launch(
             forward_kinematics.place_origins,
@@ -367,14 +367,15 @@ class FeatherstoneAdjoint:
         Args:
             launch: Launcher whose launches are not recorded.
             step: The step.
-            pushing: Whether it is the velocity that moves the coordinates, where that is another one.
+            pushing: Whether it is the velocity that moves the coordinates, where the two differ.
         """
         gradient = self.pushing_gradient if pushing else self.final_gradient
         contacts = self._rigid_contacts()
         self.constraints.solve(launch, self.smooth.L, gradient, contacts, self.contact_terms, pushing)
         impulse = self.constraints.impulses(pushing)
         if pushing:
-            # trees of several joints move by the final solution, but this one knows them at another velocity
+            # trees of several joints move by the final solution, but this solution has another velocity for
+            # them
             launch(
                 velocities_adjoint.find_pushing_velocities,
                 "tree",
@@ -393,7 +394,7 @@ class FeatherstoneAdjoint:
         self._reverse_residual(launch, step, self.v_bias, impulse.pair, impulse, pushing, mask)
 
     def _reverse_free(self, launch: Launcher, step: FeatherstoneStep) -> None:
-        """From the velocity without constraints, which impacts with restitution see, back to the step."""
+        """From the velocity without constraints, on which rebounds depend, back to the step."""
         terms, impacts, constraints = self.contact_terms, self.impacts, self.constraints
         with launch.where_any(impacts.rounds.count):
             impacts.reverse(launch, constraints, self.contacts, self.smooth.L, terms.v_outcome.grad)
@@ -455,7 +456,7 @@ class FeatherstoneAdjoint:
             impulse: All impulses; None for the prediction, which has no other rows, and without constraints.
             pushing: Whether they are those that move the coordinates.
             mask: Worlds in which the multipliers may differ from zero; None for all.
-            impact: Round of impact that the velocity comes from, if any.
+            impact: Round of impact that produced the velocity, if any.
         """
         state, control, dt = step.state_in, step.control, step.dt
         joint_f = control.joint_f if self.tendons is None else self.tendons.joint_f
@@ -532,13 +533,13 @@ class FeatherstoneAdjoint:
         )
         tape.backward()
         if mask is not None:
-            # nothing was stored in the worlds that were left out
+            # nothing was stored in the worlds outside the mask
             self.motion.zero_grad()
 
     def _record_pairs(
         self, record: Launcher, step: FeatherstoneStep, v_bias: wp.array, impulse: wp.array | None
     ) -> None:
-        """Put the terms of rows between bodies or dofs on the tape."""
+        """Record the terms of rows between bodies or dofs."""
         state, constraints = step.state_in, self.constraints
         record.velocities(self.bias, v_bias)
         record.accelerations(self.bias, v_bias, self.zero)
@@ -558,7 +559,7 @@ class FeatherstoneAdjoint:
         return view
 
     def _record_masked(self, record: Launcher, v_bias: wp.array, mask: wp.array) -> None:
-        """Put the inverse dynamics of the worlds of a mask on the tape."""
+        """Record the inverse dynamics of the worlds of a mask."""
         v, motion = record.views, self.motion
         record(
             masked_dynamics.compute_masked_velocities,
@@ -586,7 +587,7 @@ class FeatherstoneAdjoint:
     def _record_contacts(
         self, record: Launcher, step: FeatherstoneStep, impulse: object, positions: bool
     ) -> None:
-        """Put the terms of contacts on the tape."""
+        """Record the terms of contacts."""
         state, constraints = step.state_in, self.constraints
         record.velocities(self.carried, state.joint_qd)
         record.accelerations(self.carried, state.joint_qd, self.zero)
@@ -608,7 +609,7 @@ class FeatherstoneAdjoint:
         )
 
     def _reverse_tendons(self, step: FeatherstoneStep) -> None:
-        """From the forces of tendons and what their rows read back to coordinates, velocities and inputs."""
+        """From the forces and rows of tendons back to coordinates, velocities and inputs."""
         if self.tendons is None:
             return
         state = step.state_in

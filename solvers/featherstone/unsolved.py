@@ -1,4 +1,4 @@
-"""Count of steps whose constraints were not solved as well as promised, and the warning of them."""
+"""Count of steps whose constraints were not solved to the tolerance, and warning about these."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from newtonsim.scene.topology import topology_of
 
 
 class UnsolvedSteps:
-    """Steps of each world that ended with a residual above 1e-4 m/s or rad/s, though not for rounding.
+    """Steps of each world that ended with a residual above 1e-4 m/s or rad/s that is not due to rounding.
 
-    Where sweeps alone were asked for, nothing is promised, and nothing counts.
+    If only sweeps were requested, there is no tolerance, and no step counts.
 
     Args:
         model: The model.

@@ -249,3 +249,12 @@ print(simulator.state.joint_q.numpy())
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert result.returncode == 0, result.stderr
     assert "nan" not in result.stdout
+
+
+def test_kernels_of_a_notebook_have_no_file(kernels):
+    """Modules are compiled in the order of their sizes; `__main__` of a notebook has no file."""
+    module = kernels.double.module
+    size = compilation._size(module)
+    assert size >= len(FILE)
+    del kernels.__file__
+    assert compilation._size(module) == size - len(FILE)

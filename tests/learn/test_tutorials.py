@@ -39,6 +39,14 @@ def test_a_policy_from_a_urdf_file(tmp_path: Path):
     assert np.all(np.abs(torques) <= 1.0)
 
 
+def test_a_pybullet_name_makes_our_environment(tmp_path: Path):
+    (tmp_path / "names.py").write_text(blocks("tutorial_pybullet.md", "python")[0])
+    with pytest.warns(UserWarning, match="HopperBulletEnv-v0"):
+        names = runpy.run_path(str(tmp_path / "names.py"))
+    assert names["reward"].shape == (256,)
+    names["env"].close()
+
+
 def test_a_pybullet_environment_in_many_worlds(tmp_path: Path, monkeypatch, request):
     """The environment for PyBullet, the task in NumPy and the one in kernels move alike."""
     programs = blocks("tutorial_pybullet.md", "python")

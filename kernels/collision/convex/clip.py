@@ -3,7 +3,8 @@
 Faces are cut by each other's edges (I. E. Sutherland, G. W. Hodgman, "Reentrant polygon clipping",
 Communications of the ACM 17(1), 1974), lines by the edges of a face (M. Cyrus, J. Beck, "Generalized two- and
 three-dimensional clipping", Computers & Graphics 3(1), 1978). Neither facet is the reference: the gap at a
-place is the difference of both heights, so that nothing changes when the better aligned one changes.
+place is the difference of both heights, so that the result does not change when the other facet becomes the
+better aligned one.
 
 Stage: narrow phase, contact points of convex shapes
 Called by: kernels/collision/convex/manifold_points.py, kernels/collision/families/mesh.py,
@@ -25,7 +26,7 @@ CODE_B = wp.constant(1 << 20)
 CODE_CROSSING = wp.constant(2 << 20)
 CODE_CLOSEST = wp.constant(3 << 20)
 OWNER_BITS = wp.constant(24)
-# share of the curvature radii by which nearly parallel lines may lie beside each other at their ends
+# share of the radii of curvature by which nearly parallel lines may separate at their ends
 BESIDE = wp.constant(0.03)
 
 
@@ -49,7 +50,7 @@ def crossing(label_a: int, label_b: int) -> int:
 
 @wp.func
 def inward(corner: wp.array(dtype=wp.vec3), count: int, j: int, turn: float) -> wp.vec2:
-    """Unit vector across edge j of a face to its inside; zero if the edge has no length."""
+    """Unit vector perpendicular to edge j of a face, pointing inside; zero if the edge has no length."""
     e = flat(corner[(j + 1) % count] - corner[j])
     return wp.normalize(wp.vec2(-turn * e[1], turn * e[0]))
 
@@ -80,9 +81,9 @@ def clip_faces(
 ) -> int:
     """Cut the first count_a entries of x, the corners of face A, by the edges of face B.
 
-    Corners of A that lie outside by no more than the tolerance are kept: the corners of equal faces on each
-    other do not come and go. The upper bits of a code tell on which edge of A or B the next edge of the
-    overlap lies. The overlap, whose number of corners is returned, takes the place of A.
+    Corners of A that lie outside by no more than the tolerance are kept, so that the corners of congruent
+    stacked faces do not come and go. The upper bits of a code say on which edge of A or B the next edge of
+    the overlap lies. The overlap, whose number of corners is returned, replaces A.
     """
     count = int(count_a)
     for j in range(b.count):
@@ -96,7 +97,7 @@ def clip_faces(
         kept = int(0)
         left = bool(False)
         for i in range(count):
-            # an edge leaves a convex face once: what is written is at most one place ahead of what is read
+            # an edge leaves a convex face once: writes are at most one place ahead of reads
             there = first
             there_code = first_code
             if i + 1 < count:
@@ -181,9 +182,9 @@ def clip_lines(
     x: wp.array(dtype=wp.vec3),
     code: wp.array(dtype=int),
 ) -> int:
-    """Ends of the part of line A along which line B runs beside it, written to x with their gaps.
+    """Ends of the part of line A that line B runs alongside, written to x with their gaps.
 
-    Nothing is found unless the lines are so nearly parallel that they stay beside each other.
+    Nothing is found unless the lines are parallel enough to stay close to each other.
     """
     p = flat(corner_a[0])
     e = flat(corner_a[1]) - p

@@ -1,8 +1,9 @@
 """Convex shapes by their support mappings.
 
-A shape is a core grown by a radius: a sphere is a point, a capsule a segment, every other shape its own core.
-Distances between cores are cheaper and more accurate than between the rounded shapes (G. van den Bergen,
-Collision Detection in Interactive 3D Environments, 2004, section 4.3, where the mappings are listed as well).
+A shape is a core extended by a radius: the core of a sphere is a point, that of a capsule a segment, and any
+other shape is its own core. Distances between cores are cheaper and more accurate than between the rounded
+shapes (G. van den Bergen, Collision Detection in Interactive 3D Environments, 2004, section 4.3, where the
+mappings are listed as well).
 
 Stage: narrow phase, support points of convex shapes
 Called by: kernels/collision/convex/, kernels/collision/families/, kernels/collision/surfaces/,
@@ -27,7 +28,7 @@ from newtonsim.kernels.views.shapes import (
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# hulls with more vertices are searched by climbing from neighbour to neighbour
+# hulls with more vertices are searched by hill climbing along edges
 CLIMB_VERTICES = wp.constant(24)
 # squared sine of the angle to the axis below which the rim of a disc counts as its centre
 ALIGNED = wp.constant(1.0e-14)
@@ -49,7 +50,7 @@ class Convex:
 class Closest:
     """Closest points of two convex shapes, or those of deepest penetration."""
 
-    found: int  # 0 if the shapes are farther apart than was asked
+    found: int  # 0 if the shapes are farther apart than the requested reach
     distance: float  # [m] negative in penetration
     normal: wp.vec3  # world, unit, from shape B to shape A
     point_a: wp.vec3  # [m] world, on the surface of A
@@ -106,7 +107,7 @@ def disc_support(radius: float, d: wp.vec3) -> wp.vec3:
 
 @wp.func
 def hull_support(hulls: HullView, hull: int, d: wp.vec3, start: int) -> int:
-    """Vertex of a hull farthest along d, counted from the hull's first; the search begins at vertex start."""
+    """Vertex of a hull farthest along d, counted from the hull's first; the search starts at `start`."""
     first = hulls.vertex_start[hull]
     count = hulls.vertex_start[hull + 1] - first
     best = int(start)
@@ -118,7 +119,7 @@ def hull_support(hulls: HullView, hull: int, d: wp.vec3, start: int) -> int:
                 highest = height
                 best = k
         return best
-    # on a convex polyhedron a vertex above all its neighbours is above all others
+    # in a convex polyhedron, a vertex above all its neighbours is above all others
     came_to = int(-1)
     while came_to != best:
         came_to = best
@@ -200,7 +201,7 @@ def centre_of(c: Convex, hulls: HullView) -> wp.vec3:
 
 @wp.func
 def extent_of(c: Convex, hulls: HullView) -> float:
-    """Rough length [m] of the shape, to tell large shapes from small ones."""
+    """Rough length [m] of the shape, to distinguish large shapes from small ones."""
     if c.kind == KIND_TRIANGLE:
         return wp.max(wp.length(c.b - c.a), wp.length(c.c - c.a))
     if c.kind == KIND_HULL:

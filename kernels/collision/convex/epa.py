@@ -2,7 +2,7 @@
 
 G. van den Bergen, "Proximity Queries and Penetration Depth Computation on 3D Game Objects", Game
 Developers Conference 2001. A polytope inside the Minkowski difference grows where it is nearest to the
-origin. Its nearest face bounds the depth from below, the plane of support of any direction from above.
+origin. Its nearest face bounds the depth from below, and the supporting plane in any direction from above.
 
 Stage: narrow phase, depth of convex shapes
 Called by: kernels/collision/convex/gjk.py
@@ -22,14 +22,14 @@ EPA_FACES = wp.constant(92)
 EPA_EDGES = wp.constant(96)
 # excess of the depth over its lower bound at which to stop, over the size of the difference
 EPA_TOLERANCE = wp.constant(1.0e-6)
-# rounding of heights over faces, over the same size
+# rounding error of heights above faces, over the same size
 NOISE = wp.constant(2.0e-7)
 # thickness over length below which the difference counts as flat
 NO_EXTENT = wp.constant(1.0e-6)
 # squared sine below which a face has no normal
 FLAT_FACE = wp.constant(1.0e-11)
 
-# cosine between the normal and those of faces that may carry the points
+# least cosine between the normal and those of faces that may carry the points
 SIMILAR = wp.constant(0.7)
 
 
@@ -67,7 +67,7 @@ def put_face(
         normal[face] = n
         offset[face] = wp.dot(n, p)
     else:
-        # nothing is outside of such a face, and it is never the nearest
+        # nothing is outside such a face, and it is never the nearest
         normal[face] = wp.vec3(0.0, 0.0, 0.0)
         offset[face] = wp.inf
 
@@ -291,7 +291,7 @@ def first_polytope(
     corners: wp.array(dtype=int),
     count: int,
 ) -> int:
-    """Write the faces of a tetrahedron; a triangle is given a fourth corner, whichever is farther from it.
+    """Write the faces of a tetrahedron; a triangle gets a fourth corner on the side that reaches farther.
 
     Returns:
         The number of faces, or 0 if the difference is flat.
@@ -337,7 +337,7 @@ def face_points(
     depth = Depth()
     depth.gap = -height
     depth.normal = -n
-    # the points are carried by the face that comes nearest to the foot of the origin on the supporting plane
+    # the points lie on the face nearest to the projection of the origin onto the supporting plane
     foot = height * n
     nearest_sq = float(wp.inf)
     for f in range(faces):

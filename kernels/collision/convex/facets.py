@@ -1,10 +1,10 @@
-"""Support facets: the face, line or point with which a convex shape lies against another.
+"""Support facets: the face, line or point of a convex shape that touches another one.
 
-Two shapes touch along a common normal; each takes part with what lies farthest along it (D. Gregorius,
-"Robust Contact Creation for Physics Simulations", Game Developers Conference, 2015). A facet is described in
-the contact frame, whose third axis is the normal, by its corners and by its height as a linear function of
-the other two coordinates. The tangents are those of T. Duff et al., "Building an Orthonormal Basis,
-Revisited", Journal of Computer Graphics Techniques 6(1), 2017.
+Two shapes touch along a common normal; the support facet of each is the set of points farthest along it (D.
+Gregorius, "Robust Contact Creation for Physics Simulations", Game Developers Conference, 2015). A facet is
+described in the contact frame, whose third axis is the normal, by its corners and by its height as a linear
+function of the other two coordinates. The tangents are those of T. Duff et al., "Building an Orthonormal
+Basis, Revisited", Journal of Computer Graphics Techniques 6(1), 2017.
 
 Stage: narrow phase, contact points of convex shapes
 Called by: kernels/collision/convex/manifold_points.py, kernels/collision/families/sdf.py
@@ -30,7 +30,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 FACET_SIZE = wp.constant(16)
 # corners of a rim, which are fixed in the shape but for the one nearest to the lowest point
 RIM_SIZE = wp.constant(8)
-# numbers of the rim points that follow the lowest point, and of a cone's tip
+# numbers of the rim points that follow the lowest point, and number of a cone's tip
 RIM_TOP = wp.constant(16)
 RIM_BOTTOM = wp.constant(17)
 CONE_TIP = wp.constant(18)
@@ -44,7 +44,7 @@ EDGE_ON = wp.constant(0.1)
 END_ON = wp.constant(0.1)
 # area of a face in the tangent plane, over its squared length, below which it counts as a line
 FLAT = wp.constant(1.0e-5)
-# by how much a face must be better aligned than one before it in order to be chosen
+# margin by which a face must be better aligned than a previous one to be chosen
 BETTER_ALIGNED = wp.constant(1.0e-3)
 
 
@@ -58,10 +58,10 @@ class ContactFrame:
 
 @wp.struct
 class Facet:
-    """A support facet in the contact frame; its corners are kept in arrays beside it."""
+    """A support facet in the contact frame; its corners are in separate arrays."""
 
     count: int  # corners: 1 point, 2 line, 3 and more face
-    height: float  # [m] over the origin
+    height: float  # [m] above the origin
     slope: wp.vec2  # of the height
     radius: wp.vec2  # [m] of curvature across both ends of a line, 0 for an edge
     turn: float  # of a face: 1 if its corners run counter-clockwise in the tangent plane, -1 if clockwise
@@ -174,7 +174,7 @@ def hull_corners(
         count = hulls.corner_start[face + 1] - start
     kept = wp.min(count, FACET_SIZE)
     for c in range(kept):
-        # of a face with too many corners, some that are spread along its rim
+        # for a face with too many corners, some of them, spread along its rim
         vertex = (c * count) / kept
         if face >= 0:
             vertex = hulls.corner[start + vertex]
@@ -335,7 +335,7 @@ def support_facet(
         for k in range(2):
             corner[k] = wp.vec3(0.0, c.size[1] * float(2 * k - 1), 0.0) + c.size[0] * d
             label[k] = k
-    # in the shape's frame, where the numbers of a vast face are exact
+    # in the shape's frame, where the coordinates of a vast face are exact
     height = wp.dot(normal, corner[0] - point_to_frame(X, frame.origin))
     for k in range(count):
         corner[k] = rotation * corner[k] + offset

@@ -1,11 +1,11 @@
-"""Closest points of two convex shapes, apart or overlapping.
+"""Closest points of two convex shapes, separated or overlapping.
 
-The distance between the cores is found with the algorithm of E. G. Gilbert, D. W. Johnson, S. S. Keerthi
-("A fast procedure for computing the distance between complex objects in three-dimensional space", IEEE
-Journal of Robotics and Automation 4(2), 1988), with the bounds of G. van den Bergen ("A Fast and Robust GJK
+The distance between the cores is found with the algorithm of E. G. Gilbert, D. W. Johnson, S. S. Keerthi ("A
+fast procedure for computing the distance between complex objects in three-dimensional space", IEEE Journal of
+Robotics and Automation 4(2), 1988), with the bounds of G. van den Bergen ("A Fast and Robust GJK
 Implementation for Collision Detection of Convex Objects", Journal of Graphics Tools 4(2), 1999): the point of
-the simplex nearest to the origin bounds the distance from above, the plane of support across it from below.
-The depth of overlapping cores is left to kernels/collision/convex/epa.py.
+the simplex nearest to the origin bounds the distance from above, and the supporting plane perpendicular to it
+from below. The depth of overlapping cores is found by kernels/collision/convex/epa.py.
 
 Stage: narrow phase, distance of convex shapes
 Called by: kernels/collision/families/convex.py, kernels/collision/families/mesh.py,
@@ -39,13 +39,13 @@ CORES_APART = wp.constant(1)
 CORES_OVERLAP = wp.constant(2)
 
 GJK_ITERATIONS = wp.constant(64)
-# steps without progress, made by rounding, at which to stop
+# steps without progress, due to rounding, after which to stop
 GJK_STALLS = wp.constant(4)
 # gap between the bounds of the distance at which to stop, over the size of the difference
 GJK_TOLERANCE = wp.constant(3.0e-7)
 # squared angle [rad^2] between directions that need not be told apart
 SAME_DIRECTION = wp.constant(1.0e-11)
-# steps by which an incomplete depth is improved, and the distance they make, over the depth
+# steps that improve an incomplete depth, and the distance that they create, over the depth
 REFINEMENTS = wp.constant(10)
 REFINE_MARGIN = wp.constant(0.2)
 # cosine to the normal above which the normal of a face is tried
@@ -56,7 +56,7 @@ TOUCHING = wp.constant(4.0e-7)
 
 @wp.func
 def simplex_normal(w: wp.array(dtype=wp.vec3), count: int, nearest: wp.vec3) -> wp.vec3:
-    """Unit vector from the origin to the simplex; its edges tell it even where the simplex is very near."""
+    """Unit vector from the origin to the simplex; its edges define it even if the simplex is very near."""
     n = wp.normalize(nearest)
     if count == 2:
         e = w[1] - w[0]
@@ -88,7 +88,7 @@ def first_direction(m: Difference, between: wp.vec3) -> wp.vec3:
 
 @wp.struct
 class Cores:
-    """What is known of the distance between two cores, in the frame of A."""
+    """The distance between two cores, in the frame of A."""
 
     state: int  # CORES_*
     count: int  # vertices of the last simplex
@@ -168,7 +168,7 @@ def core_distance(
             if stalled == GJK_STALLS:
                 iteration = GJK_ITERATIONS
 
-    # of directions as good as the best, the one from point to point
+    # among directions as good as the best, the one from point to point
     n = simplex_normal(w, count, nearest)
     if wp.length_sq(n - best_n) > SAME_DIRECTION:
         v = farthest_vertex(m, hulls, -n, hull_a, hull_b)
@@ -196,7 +196,7 @@ def refine_depth(
     a: wp.array(dtype=wp.vec3),
     weight: wp.array(dtype=float),
 ) -> Depth:
-    """Improve a depth whose polytope was full: draw the cores apart along the normal, and find that anew.
+    """Improve a depth whose polytope was full: separate the cores along the normal, and recompute the normal.
 
     The gap cannot become worse. With a shift of s the distance is the greatest of gap(n) + s n.n0 over all n,
     at least gap(n0) + s, so that gap(n) >= gap(n0) + s (1 - n.n0).
@@ -224,7 +224,7 @@ def refine_depth(
 
 @wp.func
 def face_gap(m: Difference, hulls: HullView, n: wp.vec3, face: wp.vec3) -> float:
-    """Gap [m] across the normal of a face if it is nearly n, else minus infinity."""
+    """Gap [m] along the normal of a face if it is nearly n, else minus infinity."""
     if wp.dot(n, face) < FACE_ANGLE:
         return -wp.inf
     v = farthest_vertex(m, hulls, -face, 0, 0)
@@ -303,7 +303,7 @@ def closest_points(
         m.a = b
         m.b = a
     inverse = wp.quat_inverse(wp.transform_get_rotation(X))
-    # positions are subtracted before they are turned: far from the origin little else would be left of them
+    # positions are subtracted before rotation: far from the origin, rounding would otherwise dominate
     m.offset = wp.quat_rotate(
         inverse, wp.transform_get_translation(X_other) - wp.transform_get_translation(X)
     )

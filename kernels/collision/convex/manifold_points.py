@@ -1,9 +1,9 @@
-"""From closest points and a normal to the few contact points that represent where two convex shapes touch.
+"""Reduction of the contact between two convex shapes to a few points, given closest points and a normal.
 
-Of many points one is kept, the one farthest from it, and those that span the largest triangles with these two
-to either side (D. Gregorius, "Robust Contact Creation for Physics Simulations", Game Developers Conference,
-2015). We begin with the first point and exchange one for the deepest at the end, and where values are nearly
-equal, the first point wins: the choice stays from step to step, whichever corner is the deepest.
+Of many points, the first is kept, the one farthest from it, and those that span the largest triangles with
+these two on either side (D. Gregorius, "Robust Contact Creation for Physics Simulations", Game Developers
+Conference, 2015). The deepest point replaces one of these at the end. If values are nearly equal, the first
+point wins, so that the choice persists from step to step, whichever corner is the deepest.
 
 Stage: narrow phase, contact points of convex shapes
 Called by: kernels/collision/families/box.py, kernels/collision/families/convex.py,
@@ -28,21 +28,22 @@ from newtonsim.kernels.views.shapes import HullView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# lengths over the size of the smaller shape: what is noise in a gap, by how much a point must be deeper than
-# those that spread most to be chosen, how far corners may lie outside of a face, how near points are one
+# lengths over the size of the smaller shape: noise of a gap, depth by which a point must exceed the most
+# spread points to be chosen, largest distance of corners outside a face, and distance below which points
+# coincide
 GAP_NOISE = wp.constant(2.0e-5)
 DEEPER = wp.constant(5.0e-5)
 OUTSIDE = wp.constant(1.0e-4)
 SAME_PLACE = wp.constant(1.0e-3)
-# by how much a point must be farther off, or a triangle larger, than one before it in order to be chosen
+# margin by which a point must be farther, or a triangle larger, than a previous one to be chosen
 FARTHER = wp.constant(1.01)
-# distance over the size that counts as much as a right angle between the normals of two points
+# distance, over the size, that counts as much as a right angle between the normals of two points
 TURN_LENGTH = wp.constant(0.5)
 
 
 @wp.struct
 class Overlap:
-    """Where the support facets of two shapes face each other; the corners are kept in arrays beside it."""
+    """Overlap of the support facets of two shapes; its corners are in separate arrays."""
 
     frame: ContactFrame
     a: Facet  # of shape A
@@ -126,7 +127,7 @@ def within_reach(
 
 @wp.func
 def spread_four(count: int, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
-    """Four points that spread most: the first, the one farthest from it, one to either side or -1."""
+    """The four most spread points: the first, the one farthest from it, and one on either side or -1."""
     p = flat(x[0])
     second = int(0)
     farthest = float(0.0)
@@ -152,7 +153,7 @@ def spread_four(count: int, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
 
 @wp.func(inline=False)
 def choose_four(count: int, noise: float, x: wp.array(dtype=wp.vec3)) -> wp.vec4i:
-    """Four of more points that spread most, the deepest among them; -1 in place of one that is not needed."""
+    """The four most spread of more points, including the deepest; -1 for one that is not needed."""
     chosen = spread_four(count, x)
     deepest = int(0)
     for k in range(1, count):
@@ -193,8 +194,8 @@ def offer_point(
 ):
     """Add a contact point to a manifold that may be full.
 
-    A point at the place of another, with the same normal, is one with it: the deeper of the two stays. Of
-    nine points, the two nearest to each other are found, and the shallower of these goes.
+    A point that coincides with another, with the same normal, is merged with it: the deeper of the two
+    remains. Of nine points, the shallower of the two nearest to each other is removed.
 
     Args:
         manifolds: Contact points of all pairs.
@@ -216,7 +217,7 @@ def offer_point(
         put_point(manifolds, pair, p, n, distance, feature)
         return
     nearest = float(wp.inf)
-    # the place that the new point takes; MANIFOLD_SIZE: it is the new point that goes
+    # the place of the new point; MANIFOLD_SIZE if the new point is removed
     goes = int(MANIFOLD_SIZE)
     for i in range(MANIFOLD_SIZE):
         q = manifolds.point[pair, i]
@@ -266,7 +267,7 @@ def write_overlap(
     for k in range(count):
         least = wp.min(least, x[k][2])
     if closest.distance < least - GAP_NOISE * found.size and closest.distance <= reach:
-        # the closest points lie over the origin of the contact frame
+        # the closest points lie above the origin of the contact frame
         x[count] = wp.vec3(0.0, 0.0, closest.distance)
         code[count] = CODE_CLOSEST
         count += 1
@@ -297,11 +298,11 @@ def write_manifold(
     manifolds: ManifoldView,
     pair: int,
 ):
-    """Write where two convex shapes touch: at most four points, all with the normal of the closest points.
+    """Write the contact of two convex shapes: at most four points, all with the normal of the closest points.
 
-    The points lie on the facets of both shapes that face each other along the normal, at the corners of
-    their overlap. The depth of the closest points is always among them. Points are offered, so that the
-    function may be called for many triangles of a surface, one after the other, with the same pair.
+    The points lie on the facets of both shapes that face each other along the normal, at the corners of their
+    overlap. The depth of the closest points is always included. Since points are offered, the function may be
+    called for many triangles of a surface, one after the other, with the same pair.
 
     Args:
         a: Shape A, which is shape 0 of the pair.

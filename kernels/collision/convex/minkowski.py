@@ -36,7 +36,7 @@ class Vertex:
 
     w: wp.vec3  # [m]
     a: wp.vec3  # [m] the point of A
-    hull_a: int  # vertex of A's hull, where the next search may begin
+    hull_a: int  # vertex of A's hull at which the next search may start
     hull_b: int
 
 
@@ -80,13 +80,13 @@ def triangle_weights(p: wp.vec3, q: wp.vec3, r: wp.vec3) -> wp.vec3:
     s = float(-1.0)
     t = float(-1.0)
     if nn > FLAT_TRIANGLE * wp.dot(e, e) * wp.dot(f, f):
-        # of vectors that begin at p: p itself is long against a small triangle
+        # of vectors from p, since p itself is long compared with a small triangle
         s = wp.dot(wp.cross(f, p), n) / nn
         t = wp.dot(wp.cross(p, e), n) / nn
     u = 1.0 - s - t
     if s > 0.0 and t > 0.0 and u > 0.0:
         return wp.vec3(u, s, t)
-    # the nearest point is on an edge that the origin's projection is outside of
+    # the nearest point is on an edge beyond which the origin's projection lies
     flat = s < 0.0 and t < 0.0
     best = wp.vec3(1.0, 0.0, 0.0)
     nearest = wp.dot(p, p)

@@ -2,10 +2,10 @@
 
 The normal is found among the fifteen axes that can separate two boxes (S. Gottschalk, M. C. Lin, D. Manocha,
 "OBBTree: A Hierarchical Structure for Rapid Interference Detection", SIGGRAPH 1996): face normals are
-preferred to cross products of edges where both tell the same, and those of the larger box to those of the
-smaller (D. Gregorius, "The Separating Axis Test between Convex Polyhedra", Game Developers Conference, 2013).
-Of separated boxes the axis of greatest separation need not be that of the closest points, which may be a
-corner and any point of the other box: these are found from the corners themselves.
+preferred to cross products of edges with equal separation, and those of the larger box to those of the
+smaller one (D. Gregorius, "The Separating Axis Test between Convex Polyhedra", Game Developers Conference,
+2013). For separated boxes, the axis of greatest separation need not be that of the closest points, which may
+be a corner and any point of the other box; these are found from the corners themselves.
 
 Stage: narrow phase
 Called by: newtonsim/collision/collide.py
@@ -22,7 +22,7 @@ from newtonsim.kernels.views.shapes import GEO_BOX, HullView, ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# by how much an axis must be better than a preferred one, over the size of the smaller box
+# margin by which an axis must be better than a preferred one, over the size of the smaller box
 BETTER = wp.constant(2.0e-5)
 # squared sine of the angle between two edges below which they count as parallel
 PARALLEL = wp.constant(1.0e-6)
@@ -75,7 +75,7 @@ def best_face(own: wp.vec3, offset: wp.vec3, others: wp.vec3) -> wp.vec2:
 
 @wp.func
 def box_of(size: wp.vec3) -> Convex:
-    """Box with the given half extents [m]; its kind is a constant, for the sake of the compiler."""
+    """Box with the given half extents [m]; its kind is a constant, which helps the compiler."""
     c = Convex()
     c.kind = GEO_BOX
     c.size = size
@@ -119,7 +119,7 @@ def edge_axis(m: Boxes, least: float) -> Axis:
     for j in range(3):
         e = wp.vec3(m.rotation[0, j], m.rotation[1, j], m.rotation[2, j])
         f = wp.vec3(m.spread[0, j], m.spread[1, j], m.spread[2, j])
-        # half extents of B across its edge j, along the axis: those of the other two edges
+        # half extents of B perpendicular to its edge j, along the axis: those of the other two edges
         j1 = (j + 1) % 3
         j2 = (j + 2) % 3
         for i in range(3):
@@ -182,7 +182,8 @@ def points_along(m: Boxes, axis: Axis) -> Closest:
         v = m.rotation * unit_axis(axis.edge_b)
         # the parameter of edge A where the lines come closest (Ericson, Real-Time Collision Detection, 5.1.8)
         r = q - p
-        # the squared sine from the cross product: one minus the squared cosine rounds to zero at small angles
+        # squared sine from the cross product, since one minus the squared cosine rounds to zero at small
+        # angles
         along = (wp.dot(u, r) - wp.dot(u, v) * wp.dot(v, r)) / wp.length_sq(wp.cross(u, v))
         p = clamped(p + u * along, m.a)
     elif axis.kind == FACE_OF_A:

@@ -1,4 +1,4 @@
-"""Contact points of pairs of convex shapes without a narrow phase of their own.
+"""Contact points of pairs of convex shapes without a special narrow phase.
 
 Stage: narrow phase
 Called by: newtonsim/collision/collide.py

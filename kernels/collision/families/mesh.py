@@ -2,11 +2,11 @@
 
 The triangles near the shape are taken from the mesh's bounding volume hierarchy, those of a height field from
 the cells below it, and treated one by one, as pairs of convex shapes;
-kernels/collision/surfaces/triangle_surface.py says in which directions each of them may push. All points of
-a pair are gathered into one manifold.
+kernels/collision/surfaces/triangle_surface.py determines the directions in which each of them may push. All
+points of a pair form one manifold.
 
-Everything is computed in the axes of the mesh with the origin at the convex shape: on a wide terrain the
-coordinates of the shape itself carry rounding that would otherwise get into the gaps.
+Everything is computed in the axes of the mesh with the origin at the convex shape: on a wide terrain,
+rounding of the shape's coordinates would otherwise affect the gaps.
 
 Stage: narrow phase
 Called by: newtonsim/collision/collide.py
@@ -57,16 +57,17 @@ from newtonsim.kernels.views.shapes import GEO_SPHERE, HullView, ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# part of a shape's width behind a triangle from which the shape is taken to be on its other side
+# share of a shape's width behind a triangle above which the shape counts as being on its other side
 BEHIND = wp.constant(0.75)
-# cosine to the way out of a solid that a triangle needs in order to push a shape that is deep inside
+# least cosine to the way out of a solid of a triangle that pushes a shape deep inside
 OUTWARD = wp.constant(0.5)
 FAR = wp.constant(1.0e30)
-# part of a cell that a box is widened by against rounding, and cells that are gone through one by one
+# share of a cell by which a box is widened against rounding, and cells that are visited one by one
 EDGE = wp.constant(1.0e-3)
 MOST_CELLS = wp.constant(400)
 
-# longest way out of a triangle in a direction other than the shortest: over the shortest, and over the size
+# longest distance out of a triangle in a direction other than the shortest: over the shortest, and over the
+# size
 LONGER = wp.constant(4.0)
 SHORT = wp.constant(0.02)
 
@@ -84,13 +85,13 @@ class Meeting:
     reach: float  # [m]
     mesh: wp.uint64
     scale: wp.vec3
-    origin: wp.vec3  # [m] the shape's place in the frame of the surface
+    origin: wp.vec3  # [m] position of the shape in the frame of the surface
     role: int
     winding: float  # -1 if the scale mirrors
     first: int  # triangle 0 in the arrays of SurfaceView
     deep: int  # 1 if the shape's centre is inside of the solid
     way_out: wp.vec3  # unit, if deep: from the centre to the surface
-    surface: wp.vec3  # [m] if deep: where the centre would leave
+    surface: wp.vec3  # [m] if deep: point where the centre would leave
 
 
 @wp.func
@@ -111,7 +112,7 @@ def meeting_bounds(m: Meeting, hulls: HullView) -> Bounds:
         lower[i] = farthest(m, hulls, -axis)[i] + m.origin[i] - m.reach
         upper[i] = farthest(m, hulls, axis)[i] + m.origin[i] + m.reach
     if m.role == ROLE_TERRAIN and m.deep == 1:
-        # what is below the surface is to come up again
+        # shapes below the surface must come up again
         upper[1] = wp.inf
     lower = wp.cw_div(lower, m.scale)
     upper = wp.cw_div(upper, m.scale)
@@ -134,10 +135,10 @@ def axis_number(n: wp.vec3) -> int:
 
 @wp.func
 def feature_number(m: Meeting, t: int, code: int, n: wp.vec3) -> int:
-    """Number of a contact feature that is independent of the triangle wherever the feature is.
+    """Number of a contact feature, independent of the triangle if the feature is.
 
-    A corner of the shape keeps its number on the way over a surface, and a corner or edge of the surface has
-    one number in all triangles that share it.
+    A corner of the shape keeps its number as it moves over a surface, and a corner or edge of the surface has
+    the same number in all triangles that share it.
     """
     indices = wp.mesh_get(m.mesh).indices
     if code >= CODE_CLOSEST:
@@ -202,7 +203,7 @@ def pushing(m: Meeting, f: Facing, hulls: HullView, low: float, high: float) -> 
 
     Returns:
         `found` is 0 if it does not push, 1 if `normal` and the points are those of the closest points, 2 if
-        only `normal` is meant.
+        only `normal` is valid.
     """
     none = Closest()
     outward = m.deep == 1 and wp.dot(f.normal, m.way_out) > OUTWARD
@@ -252,7 +253,7 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
     if high <= 0.0 and m.role != ROLE_SHEET and m.deep == 0:
         return
     if m.role == ROLE_SHEET and low < 0.0:
-        # folds of a sheet are touched from the side that is seen from the shape
+        # folds of a sheet are touched from the side that faces the shape
         seen = nearest_on_triangle(triangle, m.centre)
         if is_hidden(m.mesh, m.scale, m.centre + m.origin, seen + m.origin, t):
             return
@@ -262,8 +263,8 @@ def touch_triangle(m: Meeting, hulls: HullView, surfaces: SurfaceView, t: int, m
         return
     n = c.normal
     exact = c.found == 1
-    # where another direction than the shortest way out is pushed along, a way that is much longer is none: a
-    # rod that lies across a solid is not pushed out lengthwise by the faces at its sides
+    # in a direction other than the shortest one, a much longer distance is ignored: the faces at the ends of
+    # a rod that lies across a solid do not push it out lengthwise
     deepest = float(wp.inf)
     if not exact and f.open == 1:
         deepest = LONGER * wp.max(-c.distance, 0.0) + SHORT * m.size
@@ -300,7 +301,7 @@ def cells_of(mesh: wp.uint64, box: Bounds) -> wp.vec4i:
         most = float(grid.columns - 1)
         if k == 1:
             most = float(grid.rows - 1)
-        # numbers that are none come out as an empty range
+        # non-finite numbers yield an empty range
         if end[k] >= -EDGE and begin[k] <= most + EDGE:
             cells[2 * k] = int(wp.clamp(begin[k] - EDGE, 0.0, most))
             cells[2 * k + 1] = int(wp.min(wp.clamp(end[k] + EDGE, 0.0, most) + 1.0, most))
@@ -332,9 +333,9 @@ def touch_cells(
 
 @wp.func
 def find_way_out(m: Meeting) -> Meeting:
-    """Note whether the shape's centre is inside of the solid, and the way to the nearest face.
+    """Record whether the shape's centre is inside the solid, and the direction to the nearest face.
 
-    A terrain is solid below its surface, and the way out is up.
+    A terrain is solid below its surface, and the direction out is up.
     """
     noted = m
     place = m.centre + m.origin

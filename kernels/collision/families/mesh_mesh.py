@@ -1,9 +1,9 @@
 """Contact points of triangle meshes and height fields with each other.
 
 Where two polyhedra touch, a vertex of one is near a face of the other, or two edges cross (C. Ericson,
-"Real-Time Collision Detection", 2005, section 5.1.9). The vertices of each are tried against the signed
-distance of the other, which knows inside from outside however deep they are. Crossing edges are found from
-pairs of triangles, whose closest points count if both surfaces may push that way.
+"Real-Time Collision Detection", 2005, section 5.1.9). The vertices of each are tested against the signed
+distance of the other, which distinguishes inside from outside at any depth. Crossing edges are found from
+pairs of triangles, whose closest points count if both surfaces may push in that direction.
 
 Stage: narrow phase
 Called by: newtonsim/collision/collide.py
@@ -42,19 +42,19 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # greatest gap between crossing edges, over the size of the smaller surface
 EDGE_REACH = wp.constant(0.25)
-# cosine to the normals that both surfaces allow above which the normal of crossing edges is taken
+# cosine to the normals that both surfaces allow above which the normal of crossing edges is used
 NEARLY_ALLOWED = wp.constant(0.998)
-# numbers that tell features apart
+# numbers that distinguish features
 OF_VERTEX = wp.constant(1)
 OF_EDGES = wp.constant(3)
 
 
 @wp.struct
 class Encounter:
-    """Vertices and edges of one surface on the way to another."""
+    """Vertices and edges of one surface tested against another."""
 
     pair: int
-    of: Surface  # whose vertices and edges are tried
+    of: Surface  # surface whose vertices and edges are tested
     to: Surface
     X: wp.transform  # from the frame of the first to that of the second
     origin: wp.vec3  # [m] origin of the first in the frame of the second
@@ -66,7 +66,7 @@ class Encounter:
 
 @wp.func
 def encounter(of: Surface, to: Surface, pair: int, reach: float, swapped: int) -> Encounter:
-    """Prepare to try the vertices of one surface against another."""
+    """Prepare the test of the vertices of one surface against another."""
     e = Encounter()
     e.pair = pair
     e.of = of
@@ -93,13 +93,13 @@ def offer_level(e: Encounter, p: wp.vec3, level: Level, feature: int, manifolds:
 
 @wp.func
 def box_of_other(e: Encounter) -> Bounds:
-    """Box in the first, unscaled mesh in which what is within reach of the second surface lies."""
+    """Box in the first, unscaled mesh that contains all points within reach of the second surface."""
     back = wp.transform_inverse(e.X)
     rotation = wp.quat_to_matrix(wp.transform_get_rotation(back))
     middle = wp.transform_point(back, 0.5 * (e.to.lower + e.to.upper))
     half = 0.5 * (e.to.upper - e.to.lower) + wp.vec3(e.reach, e.reach, e.reach)
     if e.to.role == ROLE_TERRAIN:
-        # what is below the terrain is to come up again
+        # shapes below the terrain must come up again
         half[1] += e.of.size
     spread = wp.vec3()
     for i in range(3):
@@ -148,7 +148,7 @@ def facing_triangle(r: Surface, t: int, origin: wp.vec3, viewer: wp.vec3, surfac
 
 @wp.func
 def turned(f: Facing, rotation: wp.mat33) -> Facing:
-    """The triangle in turned axes."""
+    """The triangle in rotated axes."""
     g = f
     g.triangle = convex_triangle(rotation * f.triangle.a, rotation * f.triangle.b, rotation * f.triangle.c)
     g.normal = rotation * f.normal

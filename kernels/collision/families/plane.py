@@ -152,7 +152,7 @@ def put_vertices(
     """Deepest vertex, and the vertices within reach that touch first on tilts in evenly spread directions."""
     n_local = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), n)
     plane_p = wp.transform_get_translation(plane_X)
-    # height of the shape's frame above the plane, taken off the reach so that vertices compare directly
+    # height of the shape's frame above the plane, subtracted from the reach so that vertices compare directly
     limit = reach - wp.dot(n, wp.transform_get_translation(shape_X) - plane_p)
     t = wp.quat_rotate(wp.transform_get_rotation(plane_X), wp.vec3(1.0, 0.0, 0.0))
     u = wp.cross(n, t)
@@ -160,7 +160,7 @@ def put_vertices(
         along = -n_local
         if k > 0:
             angle = 2.0 * wp.pi * float(k - 1) / float(SPREAD_DIRECTIONS)
-            # what would touch first if the shape tilted a little
+            # vertices that would touch first if the shape tilted slightly
             spread = TILT * (wp.cos(angle) * t + wp.sin(angle) * u) - n
             along = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), spread)
         vertex = farthest_vertex(shape, hulls, surfaces, s, n_local, along, limit)
@@ -211,7 +211,7 @@ def collide_plane(
     size = shape.geo.scale[plane]
     height = wp.dot(n, wp.transform_get_translation(X) - plane_p)
     if height < 0.0 and (size[0] > 0.0 or size[1] > 0.0):
-        # a finite plane is a sheet: what is behind it must not be pulled through
+        # a finite plane is a sheet: shapes behind it must not be pulled through
         return
     kind = shape.kind[s]
     if kind == KIND_HULL or kind == GEO_MESH or kind == GEO_HFIELD or kind == GEO_SDF:

@@ -19,15 +19,16 @@ from newtonsim.kernels.views.shapes import GEO_BOX, GEO_CAPSULE, HullView, Shape
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# distance of two cores, over their size, below which it tells no direction
+# distance of two cores, over their size, below which it defines no direction
 COINCIDENT = wp.constant(1.0e-6)
 # the same for an axis and a box, below which the axis counts as inside of it
 TOUCHING = wp.constant(1.0e-5)
-# share of the radii by which the nearer end of a contact line may be farther off than the closest points
+# share of the radii by which the gap at the nearer end of a contact line may exceed that of the closest
+# points
 EVEN = wp.constant(2.0e-4)
-# squared cosine of the angle between two axes above which they may run beside each other
+# squared cosine of the angle between two axes above which they may run alongside each other
 BESIDE = wp.constant(0.8)
-# by how much an axis may extend over the rim of a face, over the size
+# distance by which an axis may extend beyond the rim of a face, over the size
 OUTSIDE = wp.constant(1.0e-5)
 # sine of the angle to a face above which an axis is deepest at an end
 DEEPER = wp.constant(1.0e-6)
@@ -35,7 +36,7 @@ DEEPER = wp.constant(1.0e-6)
 SHORT = wp.constant(1.0e-3)
 # squared sine of the angle between two lines below which they count as parallel
 PARALLEL = wp.constant(1.0e-8)
-# by how much an axis must be better than one before it in order to be chosen, over the size
+# margin by which an axis must be better than a previous one to be chosen, over the size
 BETTER = wp.constant(2.0e-5)
 
 
@@ -50,11 +51,11 @@ class Axis:
 
 @wp.struct
 class Writer:
-    """Where points go: the manifold of a pair, and which shape is which."""
+    """Destination of points: the manifold of a pair, and the roles of its shapes."""
 
     pair: int
     reach: float  # [m]
-    flipped: int  # 1 if the axis that points are told for is that of shape 1
+    flipped: int  # 1 if the axis for which points are given is that of shape 1
     radius: float  # [m] of the shape with that axis
 
 
@@ -117,7 +118,7 @@ def nearest_axes(a: Axis, b: Axis) -> float:
         return nearest_on(a, q)
     if uu == 0.0:
         return 0.0
-    # parallel: the middle of where they lie beside each other
+    # parallel: the middle of the part where they run alongside each other
     middle = wp.dot(a.half, r) / uu
     extent = wp.abs(uv) / uu
     return 0.5 * (wp.clamp(middle - extent, -1.0, 1.0) + wp.clamp(middle + extent, -1.0, 1.0))
@@ -125,7 +126,7 @@ def nearest_axes(a: Axis, b: Axis) -> float:
 
 @wp.func
 def axis_normal(a: Axis, b: Axis, apart: wp.vec3) -> wp.vec3:
-    """Unit vector along `apart`, the way from b to a, or across both axes if it is too short to tell."""
+    """Unit vector along `apart`, from b to a, or perpendicular to both axes if it is too short."""
     size = wp.length(a.half) + wp.length(b.half) + a.radius + b.radius
     if wp.length(apart) > COINCIDENT * size:
         return wp.normalize(apart)
@@ -160,7 +161,7 @@ def write_axis_point(
 
 @wp.func
 def collide_axes(w: Writer, a: Axis, b: Axis, origin: wp.vec3, manifolds: ManifoldView):
-    """Write the contact of two axes with radii: two points if they run beside each other, else one."""
+    """Write the contact of two axes with radii: two points if they run alongside each other, else one."""
     t = nearest_axes(a, b)
     uu = wp.length_sq(a.half)
     uv = wp.dot(a.half, b.half)
@@ -170,7 +171,7 @@ def collide_axes(w: Writer, a: Axis, b: Axis, origin: wp.vec3, manifolds: Manifo
         low = wp.clamp(middle - extent, -1.0, 1.0)
         high = wp.clamp(middle + extent, -1.0, 1.0)
         least = wp.min(axis_gap(a, b, low), axis_gap(a, b, high))
-        # where the axes cross, their ends lie apart on both sides
+        # if the axes cross, their ends are separated on both sides
         if high - low > SHORT and least <= axis_gap(a, b, t) + EVEN * (a.radius + b.radius):
             write_axis_point(w, a, b, origin, low, 0, manifolds)
             write_axis_point(w, a, b, origin, high, 1, manifolds)
@@ -180,7 +181,7 @@ def collide_axes(w: Writer, a: Axis, b: Axis, origin: wp.vec3, manifolds: Manifo
 
 @wp.func
 def beyond(p: wp.vec3, size: wp.vec3) -> wp.vec3:
-    """Way [m] to a point from the nearest point of a box about the origin."""
+    """Vector [m] to a point from the nearest point of a box about the origin."""
     return p - wp.max(wp.min(p, size), -size)
 
 
@@ -215,7 +216,7 @@ def nearest_to_box(a: Axis, size: wp.vec3) -> float:
 
 @wp.func
 def face_along(n: wp.vec3) -> int:
-    """Axis of the face of a box that looks most along n."""
+    """Axis of the face of a box whose normal is closest to n."""
     k = int(0)
     if wp.abs(n[1]) > wp.abs(n[k]):
         k = 1
@@ -248,7 +249,7 @@ def span_over(a: Axis, size: wp.vec3, n: wp.vec3, k: int) -> wp.vec2:
 
 @wp.func
 def way_out(a: Axis, size: wp.vec3) -> wp.vec4:
-    """Normal along which an axis that passes through a box leaves it soonest, and the separation [m]."""
+    """Normal of the shortest way out of a box for an axis that passes through it, and the separation [m]."""
     best = float(-wp.inf)
     n = wp.vec3(0.0, 0.0, 0.0)
     slack = BETTER * (wp.length(size) + wp.length(a.half))
@@ -323,7 +324,7 @@ def write_box_points(
         size: Half extents of the box [m].
         n: Normal from the box to the axis.
         t: Parameter of the point of the axis with the least gap.
-        gap: That gap [m], the radius left aside.
+        gap: That gap [m], without the radius.
         manifolds: Contact points of all pairs.
     """
     k = face_along(n)

@@ -42,23 +42,24 @@ from newtonsim.kernels.views.shapes import (
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 DESCENT_STEPS = wp.constant(24)
-# part of a step that is tried next after one that did not lead down
+# factor on the step after one that did not descend
 SHORTER = wp.constant(0.3)
 # shortest step, and least gain of a step, over the size of the shape
 SHORTEST = wp.constant(1.0e-4)
 LEAST_GAIN = wp.constant(1.0e-6)
 SEEDS = wp.constant(6)
-# cosine between directions of push above which a seed has found nothing new
+# cosine between directions of push above which a seed found nothing new
 SAME_PUSH = wp.constant(0.9)
-# most vertices of a hull that are tried
+# largest number of hull vertices that are tested
 HULL_VERTICES = wp.constant(64)
 RIM_POINTS = wp.constant(8)
-# cosine between the surface at a sample and the direction of push below which the sample looks elsewhere
+# cosine between the surface normal at a sample and the direction of push below which the sample faces
+# elsewhere
 LOOKING = wp.constant(0.5)
-# halvings by golden section of the part of an edge where it is deepest
+# golden-section steps to find the deepest point of an edge
 EDGE_STEPS = wp.constant(12)
 GOLDEN = wp.constant(0.618034)
-# by how much a point is deeper than the vertices about it, over the size, to be a point of its own
+# least depth of a point below the adjacent vertices, over the size, for a separate point
 DEEPER = wp.constant(1.0e-3)
 # numbers that tell features apart
 OF_DESCENT = wp.constant(1)
@@ -70,7 +71,7 @@ OF_EDGE = wp.constant(5)
 
 @wp.struct
 class Approach:
-    """A distance field and what is tried against it."""
+    """A distance field in a test against another shape."""
 
     pair: int
     field: Field
@@ -121,7 +122,7 @@ def descend(
 ) -> wp.vec3:
     """Point of the shape where the field is locally least, from a starting point of the shape.
 
-    While the two are apart, a step as long as the field's value is the projection onto its surface.
+    While the two are separated, a step as long as the field's value is the projection onto its surface.
     """
     x = start
     here = level_at(field, x)
@@ -141,7 +142,7 @@ def descend(
 
 @wp.func
 def vertex_count(core: Convex, hulls: HullView) -> int:
-    """How many vertices of a convex shape are tried: corners, ends, and points of the rims."""
+    """Number of tested vertices of a convex shape: corners, ends, and points of the rims."""
     n = int(0)
     if core.kind == GEO_BOX:
         n = 8
@@ -193,7 +194,7 @@ def seed_point(core: Convex, k: int) -> wp.vec3:
 
 @wp.func
 def covers(facet: Facet, corner: wp.array(dtype=wp.vec3), place: wp.vec3) -> bool:
-    """Whether a face lies over a point of the contact frame."""
+    """Whether a face covers a point of the contact frame."""
     inside = bool(True)
     for j in range(facet.count):
         p = corner[j]
@@ -274,7 +275,7 @@ def try_convex(
     if level.value < least - DEEPER * size:
         offer_level(m, deepest, radius, level, hashed(0, OF_DESCENT), manifolds)
     if a.kind != GEO_CAPSULE:
-        # elsewhere on the surface the field may push another way
+        # elsewhere on the surface, the field may push in another direction
         for k in range(SEEDS):
             start = nearest_in(a, X, wp.transform_point(X, seed_point(a, k)), hulls)
             p = descend(m.field, a, X, start, size, hulls)

@@ -1,9 +1,10 @@
-"""Axis-aligned boxes about shapes and bodies, in the world.
+"""World-aligned bounding boxes of shapes and bodies.
 
-A convex shape reaches farthest along an axis at its support point there (Ericson, "Real-Time Collision
-Detection", 2005, sections 4.2 and 9.5), which makes the box of a primitive exact. Meshes, height fields and
-distance fields have the box about their turned local box (Arvo, "Transforming axis-aligned bounding boxes",
-Graphics Gems, 1990); so have large hulls in the broad phase, which then compares the local boxes themselves.
+A convex shape reaches farthest along an axis at its support point in that direction (Ericson, "Real-Time
+Collision Detection", 2005, sections 4.2 and 9.5), which makes the box of a primitive exact. Meshes, height
+fields and distance fields have the box about their turned local box (Arvo, "Transforming axis-aligned
+bounding boxes", Graphics Gems, 1990). So do large hulls in the broad phase, which then compares the local
+boxes themselves.
 
 Stage: broad phase
 Called by: newtonsim/pybullet_compat/queries/scene_queries.py, newtonsim/queries/scene_query.py,
@@ -42,7 +43,7 @@ SMALL_HULL = wp.constant(32)
 
 @wp.struct
 class Bounds:
-    """Axis-aligned box; lower above upper where there is nothing."""
+    """Axis-aligned box; empty if lower is above upper."""
 
     lower: wp.vec3  # [m]
     upper: wp.vec3  # [m]
@@ -50,7 +51,7 @@ class Bounds:
 
 @wp.func
 def empty_bounds() -> Bounds:
-    """The box about nothing."""
+    """The empty box."""
     box = Bounds()
     box.lower = wp.vec3(wp.inf, wp.inf, wp.inf)
     box.upper = wp.vec3(-wp.inf, -wp.inf, -wp.inf)
@@ -59,7 +60,7 @@ def empty_bounds() -> Bounds:
 
 @wp.func
 def join_bounds(box: Bounds, lower: wp.vec3, upper: wp.vec3) -> Bounds:
-    """The box about both."""
+    """The bounding box of two boxes."""
     joined = Bounds()
     joined.lower = wp.min(box.lower, lower)
     joined.upper = wp.max(box.upper, upper)
@@ -131,7 +132,7 @@ def plane_bounds(size: wp.vec3, X: wp.transform) -> Bounds:
 @wp.func
 def hull_bounds(hulls: HullView, hull: int, X: wp.transform) -> Bounds:
     """Box about the vertices of a hull."""
-    # of the many vertices each costs a product with a matrix; turning by a quaternion costs twice as much
+    # each of the many vertices costs a matrix product; rotation by a quaternion would cost twice as much
     R = wp.quat_to_matrix(wp.transform_get_rotation(X))
     p = wp.transform_get_translation(X)
     box = empty_bounds()

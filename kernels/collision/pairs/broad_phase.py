@@ -19,7 +19,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class PlacementView:
-    """Where the shapes are and how fast they move; S shapes."""
+    """Poses and velocities of S shapes."""
 
     X: wp.array(dtype=wp.transform)  # (S) world pose
     lower: wp.array(dtype=wp.vec3)  # (S) [m] bounds of the shape over the step, margin included
@@ -62,7 +62,7 @@ def place_shapes(
     travel = v * dt
     place.travel[s] = travel
     place.spin[s] = spin
-    box = near_box(shape, hulls, s, X)  # empty about a shape that is not there: it overlaps nothing
+    box = near_box(shape, hulls, s, X)  # empty for an absent shape, which overlaps nothing
     grow = 0.5 * margin + shape.geo.thickness[s] + dt * spin
     place.grow[s] = grow
     r = wp.vec3(grow, grow, grow)
@@ -113,7 +113,7 @@ def may_touch(shape: ShapeView, place: PlacementView, family: int, s0: int, s1: 
     if not bounds_overlap(place, s0, s1):
         return False
     if family == FAMILY_PLANE:
-        # an endless plane is bounded by nothing; a finite one is a sheet that fills little of its bounds
+        # an infinite plane has no bounds; a finite one is a sheet that fills little of its bounds
         return below_reach(place, s0, s1)
     return not boxes_apart(shape, place, s0, s1)
 
@@ -140,7 +140,7 @@ def put_pair(
 
 @wp.func
 def clear_pair(p: int, used: bool, pairs: PairView, count: wp.array(dtype=int)):
-    """No points yet at a place for a pair, and no narrow phase if it is not in use."""
+    """Clear the points of a pair's place, and its narrow phase if it is not in use."""
     count[p] = 0
     if not used:
         pairs.family[p] = FAMILY_NONE

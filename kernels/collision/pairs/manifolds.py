@@ -1,4 +1,4 @@
-"""What passes from the broad phase to the narrow phase, and from there to the packing of contacts.
+"""Data that the broad phase passes to the narrow phase, and this to the packing of contacts.
 
 Stage: between broad phase, narrow phase and packing
 Called by: kernels/collision/convex/manifold_points.py, kernels/collision/families/plane.py,
@@ -36,7 +36,7 @@ class PairView:
     shape1: wp.array(dtype=int)  # (P)
     entry: wp.array(dtype=int)  # (P) place in the list of the world; empty for crowded ones
     family: wp.array(dtype=int)  # (P) FAMILY_*; FAMILY_NONE where the place is not in use
-    reach: wp.array(dtype=float)  # (P) [m] points with a gap up to this are wanted
+    reach: wp.array(dtype=float)  # (P) [m] largest gap of points to report
 
 
 @wp.struct

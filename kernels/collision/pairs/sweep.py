@@ -35,11 +35,11 @@ class SweepView:
     first: wp.array(dtype=int)  # (N) place of the first of them
     group: wp.array(dtype=int)  # (S) collision group, -1 collides with all
     rigid: wp.array(dtype=int)  # (S) shapes with the same number cannot move relative to each other
-    collides: wp.array(dtype=int)  # (S) 1 if the shape meets other shapes
-    meets_ground: wp.array(dtype=int)  # (S) 1 if the shape meets the ground plane
+    collides: wp.array(dtype=int)  # (S) 1 if the shape collides with other shapes
+    meets_ground: wp.array(dtype=int)  # (S) 1 if the shape collides with the ground plane
     ground: int  # the ground plane, or -1
     filter_start: wp.array(dtype=int)  # (S + 1)
-    filter: wp.array(dtype=int)  # partners with a higher index that the shape passes through
+    filter: wp.array(dtype=int)  # partners with a higher index that do not collide with the shape
     family: wp.array2d(dtype=int)  # (kinds, kinds) narrow phase
     second: wp.array2d(dtype=int)  # (kinds, kinds) 1 if the shape of the first kind has to come second
 
@@ -150,7 +150,7 @@ def count_overlaps(
 
 @wp.kernel
 def place_overlaps(teams: Teams, sweep: SweepView, pairs: PairView, needed: wp.array(dtype=int)):
-    """One team per world: where the pairs of each entry go."""
+    """One team per world: place of the pairs of each entry."""
     team = own_team(teams, wp.tid())
     w = team.index
     end = sweep.start[w + 1]
@@ -193,7 +193,7 @@ def write_overlaps(
 
 @wp.kernel
 def clear_unused_pairs(first: int, pairs: PairView, count: wp.array(dtype=int)):
-    """One thread per place: no points yet, and no narrow phase for places that are not in use."""
+    """One thread per place: clear its points, and its narrow phase if it is not in use."""
     p = first + wp.tid()
     w = pairs.world[p]
     clear_pair(p, p - pairs.world_start[w] < pairs.world_count[w], pairs, count)

@@ -1,4 +1,4 @@
-"""Boxes around what shapes have swept over in many steps.
+"""Bounding boxes of the space that shapes swept in many steps.
 
 Stage: after each step of a PyBullet client
 Called by: newtonsim/pybullet_compat/engine/swept_stage.py
@@ -19,7 +19,7 @@ def widen_bounds(
     swept_lower: wp.array(dtype=wp.vec3),
     swept_upper: wp.array(dtype=wp.vec3),
 ):
-    """One thread per shape: widen its box to hold that of this step, corners in [m]."""
+    """One thread per shape: extend its box to contain that of this step, corners in [m]."""
     s = first + wp.tid()
     swept_lower[s] = wp.min(swept_lower[s], lower[s])
     swept_upper[s] = wp.max(swept_upper[s], upper[s])

@@ -1,8 +1,8 @@
-"""Signed distances of a closed mesh on a grid, and fields read at points, for making distance fields.
+"""Signed distances of a closed mesh on a grid, and values of fields at points, to build distance fields.
 
-Inside is told by the generalized winding number (A. Jacobson, L. Kavan, O. Sorkine-Hornung, "Robust
+The generalized winding number determines the inside (A. Jacobson, L. Kavan, O. Sorkine-Hornung, "Robust
 inside-outside segmentation using generalized winding numbers", ACM Transactions on Graphics 32(4), 2013),
-which is right for solids that touch or overlap each other as well.
+which is correct also for solids that touch or overlap each other.
 
 Stage: building of geometry, before any step
 Called by: newtonsim/geometry/sdf.py

@@ -1,9 +1,10 @@
 """Distances of signed distance fields.
 
-The point of a convex core where the field is least is found by projected gradient descent with backtracking
-(Bertsekas, "Nonlinear programming", 1999, section 2.3) from several starts. While the two are apart, a step
-of the field's own value makes this the alternating projection between both (Cheney and Goldstein, "Proximity
-maps for convex sets", 1959). The minimum is a local one: fields with many bumps may have a nearer point.
+Projected gradient descent with backtracking finds the point of a convex core with the least value of the
+field (Bertsekas, "Nonlinear programming", 1999, section 2.3) from several starts. While the two are
+separated, steps as long as the field's value make this an alternating projection between both (Cheney and
+Goldstein, "Proximity maps for convex sets", 1959). The minimum is local: fields with many bumps may have a
+nearer point.
 
 Stage: narrow phase and queries, distance fields
 Called by: kernels/collision/families/sdf.py, kernels/particles/point_distance.py,
@@ -73,9 +74,9 @@ def level_in_box(field: Field, p: wp.vec3) -> Level:
 
 @wp.func(inline=False)
 def level_at(field: Field, p: wp.vec3) -> Level:
-    """The field at a point of the shape's frame; from beyond the box, the way to the surface.
+    """The field at a point of the shape's frame; outside the box, the distance to the surface.
 
-    The surface point is found from the place where the line to the point leaves the box, again and again.
+    The surface point is found iteratively, from where the line to the point leaves the box.
     """
     q = wp.min(wp.max(p, field.lower), field.upper)
     level = level_in_box(field, q)
@@ -181,10 +182,10 @@ def closest_on_field(a: Convex, X_a: wp.transform, field: Field, hulls: HullView
 
 @wp.func
 def lowest_of_field(field: Field, n: wp.vec3, hulls: HullView) -> wp.vec3:
-    """Point of the surface that reaches least along n, both in the world."""
+    """Lowest point of the surface along n, both in the world."""
     local = wp.quat_rotate_inv(wp.transform_get_rotation(field.X), n)
     size = wp.length(field.upper - field.lower)
-    # a plate across n below the box: its nearest point of the field is the lowest one
+    # a plate perpendicular to n below the box: the point of the field nearest to it is the lowest one
     plate = Convex()
     plate.kind = GEO_BOX
     plate.size = wp.vec3(2.0 * size, 0.0, 2.0 * size)

@@ -1,4 +1,4 @@
-"""Height fields as the grids that they are: what lies at a place is found without a search.
+"""Height fields as grids, on which the surface at a place is found without a search.
 
 The mesh is that of `Heightfield.to_mesh`: vertices row by row along x, rows along z, heights along y; two
 triangles a cell, the first at the corner with the least x and z. All lengths are those of the unscaled mesh.
@@ -34,7 +34,7 @@ class GridPlace:
 
 @wp.func
 def height_grid(mesh: wp.uint64) -> HeightGrid:
-    """Read the layout off the corners of the grid."""
+    """Derive the layout from the corners of the grid."""
     points = wp.mesh_get(mesh).points
     grid = HeightGrid()
     grid.corner = points[0]
@@ -48,7 +48,7 @@ def height_grid(mesh: wp.uint64) -> HeightGrid:
 
 @wp.func
 def surface_at(mesh: wp.uint64, x: float, z: float) -> GridPlace:
-    """The triangle over or under a place, and its height there."""
+    """The triangle above or below a place, and its height there."""
     grid = height_grid(mesh)
     place = GridPlace()
     place.triangle = -1

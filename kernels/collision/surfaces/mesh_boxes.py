@@ -1,9 +1,9 @@
-"""Triangles of a mesh in a box, for loops whose bodies search a mesh themselves.
+"""Triangles of a mesh in a box, for loops whose bodies themselves query a mesh.
 
-On a GPU Warp keeps the stack of a query by box or ray in the shared memory of the block, one place for each
-thread: a query within the loop of another one destroys that stack. Triangles are therefore listed before
-anything is done with them, a batch at a time; every batch walks the tree again and leaves out those that it
-has met before, since the order is always the same.
+On a GPU, Warp stores the stack of a box or ray query in the shared memory of the block, one place per thread:
+a query within the loop of another one overwrites that stack. Therefore, triangles are listed in batches
+before they are processed. Every batch traverses the tree again and skips the triangles of previous batches,
+since the order is always the same.
 
 Stage: narrow phase, meshes
 Called by: kernels/collision/families/mesh_mesh.py
@@ -32,7 +32,7 @@ class Batch:
 
 @wp.func(inline=False)
 def triangles_in_box(mesh: wp.uint64, box: Bounds, before: int) -> Batch:
-    """Triangles of an unscaled mesh whose boxes meet a box, without the first `before` of them."""
+    """Triangles of an unscaled mesh whose boxes overlap a box, without the first `before` of them."""
     batch = Batch()
     batch.before = before
     met = int(0)

@@ -1,11 +1,11 @@
-"""Distances of surfaces and half-spaces: the least over triangles near enough, found in the mesh's hierarchy.
+"""Distances of surfaces and half-spaces: the minimum over nearby triangles, found in the mesh's hierarchy.
 
 The search is branch and bound (Larsen, Gottschalk, Lin, Manocha, "Fast proximity queries with swept sphere
-volumes", 1999): the triangle nearest to the middle of the other shape gives the first bound, the hierarchy
-then offers the triangles whose boxes lie within it.
+volumes", 1999): the triangle nearest to the middle of the other shape gives the first bound; the hierarchy
+then returns the triangles whose boxes lie within it.
 
-A surface that touches another shape overlaps it by the depth of the deepest triangle. A shape that lies in a
-closed mesh without touching the surface overlaps it by the way out through the face nearest to it.
+A surface that touches another shape overlaps it by the depth of the deepest triangle. The overlap of a shape
+inside a closed mesh that does not touch the surface is the distance to leave through the nearest face.
 
 Stage: narrow phase and queries, meshes
 Called by: kernels/collision/families/sdf.py, kernels/collision/surfaces/fields.py,
@@ -42,7 +42,7 @@ class Surface:
 
 @wp.func
 def none_found() -> Closest:
-    """Nothing near."""
+    """The result if nothing is near."""
     c = Closest()
     c.distance = wp.inf
     return c
@@ -62,7 +62,7 @@ def flipped(c: Closest) -> Closest:
 
 @wp.func
 def moved(X: wp.transform, c: Closest) -> Closest:
-    """The same in the frame that X leads to."""
+    """The same, transformed by X."""
     m = Closest()
     m.found = c.found
     m.distance = c.distance
@@ -122,7 +122,7 @@ def corner(surface: Surface, triangle: int, k: int) -> wp.vec3:
 
 @wp.func
 def nearest_triangle(surface: Surface, p: wp.vec3) -> int:
-    """A triangle near a point of the shape's frame: the nearest one unless the scale differs by axis."""
+    """A triangle near a point of the shape's frame: the nearest one if the scale is uniform."""
     query = wp.mesh_query_point_no_sign(surface.mesh, wp.cw_div(p, surface.scale), 1.0e30)
     triangle = int(0)
     if query.result:
@@ -142,13 +142,13 @@ def is_inside(surface: Surface, p: wp.vec3) -> bool:
 
 @wp.func
 def outward_normal(surface: Surface, triangle: int) -> wp.vec3:
-    """Normal of a triangle in the frame of the shape; mirrored scales turn with it."""
+    """Normal of a triangle in the frame of the shape; mirroring scales reverse it."""
     return wp.normalize(wp.cw_div(wp.mesh_eval_face_normal(surface.mesh, triangle), surface.scale))
 
 
 @wp.func
 def deeper_of(best: Closest, c: Closest) -> Closest:
-    """The one of less distance, the first if equal."""
+    """The one with the smaller distance, or the first if equal."""
     lesser = best
     if c.found == 1 and (best.found == 0 or c.distance < best.distance):
         lesser = c
@@ -207,7 +207,7 @@ def closest_on_surface(
         far = wp.inf
     best = search_surface(a, X, surface, hulls, far, first)
     if inside and best.found == 1 and best.distance > 0.0:
-        # out through the face that is nearest
+        # out through the nearest face
         face = nearest_triangle(surface, best.point_b)
         n = outward_normal(surface, face)
         deepest = reach_along(a, hulls, X, -n)
@@ -220,7 +220,7 @@ def closest_on_surface(
 
 @wp.func
 def lowest_vertex(surface: Surface, n: wp.vec3) -> wp.vec3:
-    """Vertex that reaches least along n, in the frame of the shape."""
+    """Lowest vertex along n, in the frame of the shape."""
     points = wp.mesh_get(surface.mesh).points
     lowest = wp.vec3()
     height = float(wp.inf)

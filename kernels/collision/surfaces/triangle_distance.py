@@ -22,18 +22,19 @@ from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# difference of the axes of a scale, over the largest, up to which it is the same for all
+# relative difference of the axes of a scale up to which it counts as uniform
 SAME_SCALE = wp.constant(1.0e-5)
-# distance over the size of the surface below which, and cosine above which, the face gives the direction
+# distance, over the size of the surface, below which the face gives the direction, and cosine above which it
+# does
 TOUCHING = wp.constant(1.0e-5)
 ALONG = wp.constant(0.9999)
-# part of the size of the smaller shape up to which a point behind a sheet is taken to have come through it
+# share of the size of the smaller shape up to which a point behind a sheet counts as having passed through it
 THROUGH = wp.constant(0.1)
 
 
 @wp.struct
 class Surface:
-    """A mesh or height field as one of the two shapes of a pair."""
+    """A mesh or height field in a pair of shapes."""
 
     mesh: wp.uint64
     scale: wp.vec3
@@ -48,7 +49,7 @@ class Surface:
 
 @wp.struct
 class Level:
-    """A surface seen from a point."""
+    """The signed distance of a surface at a point."""
 
     found: int
     value: float  # [m] signed distance, negative inside
@@ -89,8 +90,8 @@ def least_scale(scale: wp.vec3) -> float:
 def refine_nearest(r: Surface, p: wp.vec3, guess: int) -> wp.vec4:
     """Nearest point of a surface whose scale differs by axis, and its triangle in the fourth place.
 
-    Distances are not kept by such a scale: what is nearest without it is a guess, within whose distance the
-    triangles are compared.
+    Such a scale does not preserve the order of distances: the nearest point without it is a guess, and all
+    triangles within its distance are compared.
     """
     q = nearest_on_triangle(surface_triangle(r.mesh, r.scale, p, guess), wp.vec3())
     limit = wp.length(q)
@@ -134,7 +135,7 @@ def level_of_surface(r: Surface, p: wp.vec3, viewer: wp.vec3, smaller: float, re
         reach: Nothing is found beyond this distance [m].
     """
     level = Level()
-    # how far inside a point may be: a solid pushes from anywhere
+    # largest depth of a point: a solid pushes from anywhere inside
     far = r.size
     near = reach
     if r.role == ROLE_SHEET:

@@ -1,9 +1,9 @@
-"""Triangles of a surface with their edges: which directions a contact on them may push in.
+"""Triangles of a surface with their edges, and the directions in which contacts may push.
 
-A triangle is part of a surface. A normal found from one triangle alone may lean over an edge where the
-neighbouring triangle goes on, and then bodies catch on edges inside of flat faces. The directions in which a
-surface pushes at an edge are those between the normals of both triangles, its Voronoi region, and nothing
-but the face normal where the edge is flat or concave (Voronoi regions: C. Ericson, "Real-Time Collision
+A triangle is part of a surface. A normal found from one triangle alone may lean over an edge at which the
+neighbouring triangle continues the surface, and bodies would then catch on edges inside flat faces. At an
+edge, the surface pushes in the directions between the normals of both triangles, its Voronoi region, and only
+along the face normal if the edge is flat or concave (Voronoi regions: C. Ericson, "Real-Time Collision
 Detection", 2005, sections 5.1.5 and 9.5).
 
 Stage: narrow phase, meshes
@@ -20,7 +20,7 @@ from newtonsim.kernels.collision.convex.convex import Convex, convex_triangle
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # roles that a surface can have
-ROLE_SHEET = wp.constant(0)  # touched from both sides: open, or not consistently wound
+ROLE_SHEET = wp.constant(0)  # two-sided: open, or not consistently wound
 ROLE_SOLID = wp.constant(1)  # closed: pushes outwards
 ROLE_TERRAIN = wp.constant(2)  # a height field: pushes upwards
 
@@ -30,7 +30,7 @@ FLAT_EDGE = wp.constant(2.0e-4)
 LEANING = wp.constant(1.0e-4)
 # cosine to the allowed normal above which a normal found is allowed as it is
 ALLOWED = wp.constant(0.9999)
-# part of the way to a point up to which something else may hide it
+# share of the distance to a point within which something else may hide it
 BEFORE = wp.constant(0.999)
 # twice the area over the longest edge squared below which a triangle is a segment
 SLIVER = wp.constant(1.0e-6)
@@ -38,7 +38,7 @@ SLIVER = wp.constant(1.0e-6)
 
 @wp.struct
 class SurfaceView:
-    """What contacts need of meshes, height fields and distance fields beyond their `wp.Mesh` or `wp.Volume`.
+    """Data of meshes, height fields and distance fields for contacts, besides their `wp.Mesh` or `wp.Volume`.
 
     S shapes, T triangles of all different meshes, N sample points of all different distance fields.
     """
@@ -54,27 +54,27 @@ class SurfaceView:
 
 @wp.struct
 class Facing:
-    """A triangle with its outward normal, and how far contacts may lean over its edges."""
+    """A triangle with its outward normal, and the range of contact normals at its edges."""
 
     triangle: Convex
     normal: wp.vec3  # unit
     across: wp.mat33  # row k: unit vector in the plane, out of edge k (from corner k to the next)
     cosine: wp.vec3  # of the angle by which a normal may lean over each edge
     sine: wp.vec3
-    flat: int  # bits of the edges at which the surface goes on flat
+    flat: int  # bits of the edges at which the surface continues flat
     open: int  # 1 if a normal may lean over some edge
     valid: int  # 0 for slivers
 
 
 @wp.func
 def mirrored(scale: wp.vec3) -> float:
-    """-1 if a scale turns clockwise into counter-clockwise, 1 if not, 0 if it is flat."""
+    """-1 if a scale mirrors, 1 if it does not, 0 if it is flat."""
     return wp.sign(scale[0]) * wp.sign(scale[1]) * wp.sign(scale[2]) * float(is_full(scale))
 
 
 @wp.func
 def is_full(scale: wp.vec3) -> bool:
-    """Whether a scale leaves a surface its three dimensions."""
+    """Whether a surface stays three-dimensional under a scale."""
     return scale[0] != 0.0 and scale[1] != 0.0 and scale[2] != 0.0
 
 
@@ -108,7 +108,7 @@ def corner_of(c: Convex, k: int) -> wp.vec3:
 
 @wp.func
 def bare_triangle(triangle: Convex, winding: float) -> Facing:
-    """A triangle with its normal, not yet its edges; `winding` is -1 if it runs clockwise from outside."""
+    """A triangle with its normal, without its edges; `winding` is -1 if it is clockwise seen from outside."""
     f = Facing()
     f.triangle = triangle
     e0 = triangle.b - triangle.a
@@ -127,7 +127,7 @@ def bare_triangle(triangle: Convex, winding: float) -> Facing:
 def with_edges(
     bare: Facing, mesh: wp.uint64, scale: wp.vec3, origin: wp.vec3, opposite: wp.array(dtype=int), first: int
 ) -> Facing:
-    """The triangle with what its neighbours allow; entry `first` of `opposite` belongs to its first edge."""
+    """The triangle with the normals allowed at its edges; `opposite` has those from entry `first` on."""
     f = bare
     for k in range(3):
         p = corner_of(f.triangle, k)
@@ -156,7 +156,7 @@ def with_edges(
 
 @wp.func(inline=False)
 def allowed_normal(f: Facing, normal: wp.vec3) -> wp.vec3:
-    """The direction nearest to a unit normal, edge by edge, in which the surface pushes at the triangle."""
+    """The direction nearest to a unit normal, edge by edge, in which the surface may push at the triangle."""
     n = normal
     for k in range(3):
         m = f.across[k]
@@ -204,7 +204,7 @@ def nearest_on_triangle(t: Convex, p: wp.vec3) -> wp.vec3:
 
 @wp.func
 def is_hidden(mesh: wp.uint64, scale: wp.vec3, viewer: wp.vec3, p: wp.vec3, t: int) -> bool:
-    """Whether a surface gets between two points of the shape's frame [m], other than with triangle t at p."""
+    """Whether a surface, apart from triangle t at p, lies between two points of the shape's frame [m]."""
     start = wp.cw_div(viewer, scale)
     way = wp.cw_div(p, scale) - start
     ray = wp.mesh_query_ray(mesh, start, way, BEFORE)

@@ -1,4 +1,4 @@
-"""Worlds in which a row acts, whose terms alone a backward pass has to look at.
+"""Worlds in which a row acts; a backward pass needs the row terms of these only.
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py
@@ -18,7 +18,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 def mark_acting(
     first: int, rows: RowsView, contacts: ContactView, adj: RowAdjointView, acting: wp.array(dtype=int)
 ):
-    """One thread per world: 1 if one of its rows acts. Rows of spin act with their contact."""
+    """One thread per world: 1 if one of its rows acts. Spin rows act with their contact."""
     w = first + wp.tid()
     found = int(0)
     r0 = rows.dof.world_start[w]

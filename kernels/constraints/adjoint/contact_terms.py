@@ -1,13 +1,12 @@
-"""What contacts add to the scalar S whose derivatives are the gradient of a step, see
-`constraints.adjoint.row_terms`.
+"""Terms of contacts in the scalar S whose derivatives are the gradient of a step, see `row_terms`.
 
 With J w = frame · (velocity of the contact point on body 0 - on body 1) under a velocity w, and
 u = J v⁺ + b the mean velocity of the step (b: `contact_rows.contact_bend`), a contact that sticks adds
 -p · J λ + m · (u - t) + C p_n m_n, and one that slides -p · J λ + m_n (u_n + C p_n - t_n) - ν · f, where
 ν = J_t λ is held fixed and f is the friction against the slip u_t, -μ p_n u_t/|u_t|. Impulses p and
 multipliers λ, m are held fixed as well; frame, point, distance, b, target velocity t, softness C and
-friction μ follow from poses, velocities and materials as in the forward pass, with the features in contact
-fixed (`contact_features`), and so is the weight that bodies which are pushed apart yield by.
+friction μ follow from poses, velocities and materials as in the forward pass. The features in contact are
+fixed (`contact_features`), and so is the weight by which bodies that are pushed apart yield.
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
@@ -69,10 +68,10 @@ from newtonsim.kernels.views.structs import ModelShapeMaterials
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
-# share of a contact's softness from which on it is what a push gives it, but for rounding
+# share of a contact's softness above which it is due to a push, up to rounding
 BY_PUSH = wp.constant(0.999)
 
-# square of a slip [m²/s²] that is nothing beside the width over which friction is softened
+# squared slip [m²/s²] that is negligible against the width over which friction is softened
 SLOWEST_SQUARE = wp.constant(1.0e-16)
 
 
@@ -80,7 +79,7 @@ SLOWEST_SQUARE = wp.constant(1.0e-16)
 class ContactMotionView:
     """World velocities (ω, v of the centre of mass) of bodies, in several velocity fields over one pose.
 
-    Those of bodies without joints are their own, but zero under the multiplier.
+    Bodies without joints have their own velocities, but zero under the multiplier.
     """
 
     com: wp.array(dtype=wp.vec3)  # (B) [m] body frame
@@ -88,7 +87,7 @@ class ContactMotionView:
     end: wp.array(dtype=wp.spatial_vector)  # (B) of the solution
     start: wp.array(dtype=wp.spatial_vector)  # (B) at the start of the step
     free: wp.array(dtype=wp.spatial_vector)  # (B) without constraints
-    outcome: wp.array(dtype=wp.spatial_vector)  # (B) after impacts that are propagated
+    outcome: wp.array(dtype=wp.spatial_vector)  # (B) after propagated impacts
 
 
 @wp.func
@@ -101,13 +100,13 @@ def relative_velocity(
     com: wp.array(dtype=wp.vec3),
     body_qd: wp.array(dtype=wp.spatial_vector),
 ) -> wp.vec3:
-    """Velocity of the world point x0 on body 0 against that of x1 on body 1 [m/s]."""
+    """Velocity of the world point x0 on body 0 relative to that of x1 on body 1 [m/s]."""
     return point_velocity(b0, x0, body_q, com, body_qd) - point_velocity(b1, x1, body_q, com, body_qd)
 
 
 @wp.func
 def relative_spin(b0: int, b1: int, body_qd: wp.array(dtype=wp.spatial_vector)) -> wp.vec3:
-    """Angular velocity of body 0 against body 1 [rad/s]."""
+    """Angular velocity of body 0 relative to body 1 [rad/s]."""
     w = wp.vec3(0.0, 0.0, 0.0)
     if b0 >= 0:
         w += wp.spatial_top(body_qd[b0])
@@ -126,7 +125,7 @@ def wanted_velocity(
     push_share: float,
     s: ConstraintSettings,
 ) -> float:
-    """Normal velocity that a contact wants without restitution; of a penetration none unless it pushes."""
+    """Target normal velocity of a contact without restitution; zero for a penetration unless it pushes."""
     speed = float(0.0)
     if pushes == 1 or distance >= s.contact_skin:
         speed = closing_velocity(distance, approach, rate, soft, push_share, s)
@@ -138,7 +137,7 @@ def slide_term(nu: wp.vec2, u: wp.vec2, bound: float, width: float) -> float:
     """-ν · (friction of that bound against the velocity u, softened over a width if there is one)."""
     term = bound * wp.dot(nu, u)
     if width > 0.0:
-        # not of a length, whose derivative at rest is no number
+        # not by a length, whose derivative at rest is not finite
         speed = wp.sqrt(wp.dot(u, u) + SLOWEST_SQUARE)
         term = term * friction_per_slip(speed, width)
     else:
@@ -181,7 +180,7 @@ def contact_lagrangian(
         features: What `contact_features.find_features` found.
         shape: Shapes.
         material: Their materials.
-        mass: Mass behind the first body of each chain [kg], of which softened contacts bear the weight.
+        mass: Mass behind the first body of each chain [kg], whose weight softened contacts bear.
         body_q: World poses at the start of the step.
         motion: Velocities of bodies.
         kin: Velocities of trees at the start of the step.
@@ -195,9 +194,9 @@ def contact_lagrangian(
         impulse: Impulses of the solution.
         mode: 0 open, 1 sticking, 2 sliding.
         multiplier: m; of a contact that slides, m of the normal and J λ of the tangents.
-        pushes: 0 where the target velocity leaves out the penetration.
+        pushes: 0 where the target velocity omits the penetration.
         rounds: Rounds of impact by world; 0 where every contact rebounds as it would alone.
-        positions: 1 for the solution that moves the positions, where it is another than that at the end.
+        positions: 1 for the solution that moves the positions, where it differs from that at the end.
         out: Receives the terms.
     """
     c = first + wp.tid()
@@ -360,7 +359,7 @@ def refuse_contacts(
     propagated: int,
     reason: wp.array(dtype=int),
 ):
-    """One thread per world: add the reasons for which contacts that act have no gradient to those of it.
+    """One thread per world: add to its reasons those for which contacts that act have no gradient.
 
     Args:
         first: First world.
@@ -368,9 +367,9 @@ def refuse_contacts(
         features: What `contact_features.find_features` found.
         rows: Rows as the step solved them.
         mode: 0 for contacts that do not act.
-        restitution: 0 if impacts with restitution are not to be differentiated.
+        restitution: 0 if impacts with restitution have no gradient.
         no_rule: Bit for a contact between features that no rule covers.
-        propagated: Bit for an impact with restitution that is not to be differentiated.
+        propagated: Bit for an impact with restitution that has no gradient.
         reason: Receives the bits.
     """
     w = first + wp.tid()

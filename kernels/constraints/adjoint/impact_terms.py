@@ -1,4 +1,4 @@
-"""What impacts that are propagated add to the scalar S whose derivatives are the gradient of a step.
+"""Terms of propagated impacts in the scalar S whose derivatives are the gradient of a step.
 
 See `constraints.adjoint.impacts`; normals, points and restitution follow from poses and materials as in
 `constraints.adjoint.contact_terms`.
@@ -49,7 +49,7 @@ def impact_terms(
     multiplier: wp.array(dtype=float),
     slope: wp.array(dtype=float),
 ) -> float:
-    """Terms of a contact's part in one round of impact, see `impact_lagrangian`."""
+    """Terms of a contact in one round of impact, see `impact_lagrangian`."""
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
     b0 = shape.body[s0]
@@ -84,9 +84,9 @@ def impact_lagrangian(
     slope: wp.array(dtype=float),
     out: wp.array(dtype=float),
 ):
-    """One thread per world: terms of the contacts' parts in one round of impact.
+    """One thread per world: terms of the contacts in one round of impact.
 
-    A thread for each contact would take longer to find that there is nothing to do.
+    One thread per contact would take longer to find that there is nothing to do.
 
     Args:
         first: First world.
@@ -101,7 +101,7 @@ def impact_lagrangian(
         rows: Rows as the step solved them.
         impulse: x.
         multiplier: m.
-        slope: Change of the normal velocity by a gradient of what the round leaves.
+        slope: Change of the normal velocity by a gradient of the velocity after the round.
         out: Receives the terms.
     """
     w = first + wp.tid()

@@ -1,12 +1,13 @@
-"""Adjoint of impacts that are propagated from body to body within a step, see `impacts`.
+"""Adjoint of impacts that propagate from body to body within a step, see `impacts`.
 
-A round turns the velocity v into (1 + e) v' - e v, where v' comes from an inelastic impact of the contacts
-that take part with an impulse x > 0: H (v' - v) = Jᵀ x, J v' = 0. A gradient g of what a round leaves becomes
-the solution of H λ + Jᵀ m = (1 + e) g, J λ = 0, and H λ - e g of what it found. By parameters the gradient is
-that of -S, S = λᵀ H (v' - v) - x · J λ + m · J v' - e x · J H⁻¹ g (implicit differentiation at the contacts
-that take part). With h r(v) = H (v - v_free) for the residual r of a step, the first terms of all rounds are
-h cᵀ r(v') of each round and h c₀ᵀ r(v_free), for r is affine in v: with T = (-e)^k H⁻¹ g after the last of k
-rounds before it, c = (1 + e) (T - P ζ), where P takes the part of ζ = H⁻¹ g along the contacts.
+A round turns the velocity v into (1 + e) v' - e v, where v' results from an inelastic impact of the
+participating contacts, those with an impulse x > 0: H (v' - v) = Jᵀ x, J v' = 0. A gradient g of the velocity
+after a round leads to the solution of H λ + Jᵀ m = (1 + e) g, J λ = 0, and to the gradient H λ - e g of the
+velocity before it. With respect to parameters, the gradient is that of -S, S = λᵀ H (v' - v) - x · J λ + m ·
+J v' - e x · J H⁻¹ g (implicit differentiation at the contacts that take part). With h r(v) = H (v - v_free)
+for the residual r of a step, the first terms of all rounds are h cᵀ r(v') of each round and h c₀ᵀ r(v_free),
+for r is affine in v: with T = (-e)^k H⁻¹ g after the last of k rounds before it, c = (1 + e) (T - P ζ), where
+P takes the part of ζ = H⁻¹ g along the contacts.
 
 Stage: backward pass of constraints, propagated impacts
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/impact_adjoint.py
@@ -39,11 +40,11 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# most rounds of impact with a gradient
+# largest number of rounds of impact with a gradient
 MOST_ROUNDS = wp.constant(4)
-# by how much impacts that are propagated may change a rebound that counts as one by itself
+# change by propagated impacts up to which a rebound counts as independent
 ALONE = wp.constant(1.0e-3)
-# difference of coefficients of restitution that count as one
+# difference up to which coefficients of restitution count as equal
 ALIKE = wp.constant(1.0e-5)
 
 
@@ -51,7 +52,7 @@ ALIKE = wp.constant(1.0e-5)
 class ImpactRoundsView:
     """Rounds of impact of a step: M rounds, W worlds, C contact places, D dofs."""
 
-    count: wp.array(dtype=int)  # (W) rounds; 0 if every contact rebounds as it would alone
+    count: wp.array(dtype=int)  # (W) number of rounds; 0 if every contact rebounds as it would alone
     restitution: wp.array(dtype=float)  # (W)
     impulse: wp.array2d(dtype=float)  # (M, C) x [N s]
     multiplier: wp.array2d(dtype=float)  # (M, C) m
@@ -75,7 +76,7 @@ def changes_rebounds(
     after: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
 ) -> bool:
-    """True if impacts leave a contact another velocity than that with which it would rebound alone."""
+    """True if a contact has another velocity after the impacts than if it rebounded alone."""
     changed = bool(False)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
@@ -99,7 +100,7 @@ def keep_round(
     after: wp.ref[ImpulseView],
     rounds: wp.ref[ImpactRoundsView],
 ) -> bool:
-    """Keep what the inelastic impact of a round came to; False if its contacts differ in restitution."""
+    """Store the result of the inelastic impact of a round; False if its contacts differ in restitution."""
     alike = bool(True)
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
@@ -130,9 +131,9 @@ def follow_impacts(
     rounds: ImpactRoundsView,
     reason: wp.array(dtype=int),
 ):
-    """One thread per world: the rounds of `impacts.propagate_impacts` once more, and what each comes to.
+    """One thread per world: repeat the rounds of `impacts.propagate_impacts`, and store the result of each.
 
-    `after` holds the outcome then; rows are those before the solve.
+    Afterwards, `after` holds the outcome; rows are those before the solve.
     """
     w = first + wp.tid()
     rounds.count[w] = 0
@@ -195,7 +196,7 @@ def weigh_round(
     zeta: wp.array(dtype=float),
     rounds: wp.ref[ImpactRoundsView],
 ):
-    """Let only the contacts of a round have weights, and keep their normal velocities under ζ."""
+    """Set only the weights of the contacts of a round, and store their normal velocities under ζ."""
     for i in range(rows.dof.world_start[w], rows.dof.world_start[w + 1]):
         s.dof[i] = 0.0
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
@@ -255,7 +256,7 @@ def reverse_impacts(
     rounds: ImpactRoundsView,
     reason: wp.array(dtype=int),
 ):
-    """One thread per world: from ζ of the velocity after all impacts to the multipliers of every round.
+    """One thread per world: compute the multipliers of every round from ζ of the velocity after all impacts.
 
     `zeta` is overwritten.
     """
@@ -316,6 +317,6 @@ def mask_round(first: int, rounds: ImpactRoundsView, r: int, mask: wp.array(dtyp
 
 @wp.kernel
 def add_left(first: int, rounds: ImpactRoundsView, y: wp.array(dtype=float)):
-    """One thread per dof: what all rounds leave of a gradient for the velocity before them."""
+    """One thread per dof: add the gradient of the velocity before all rounds."""
     d = first + wp.tid()
     y[d] = y[d] + rounds.left[d]

@@ -1,4 +1,4 @@
-"""What the rows of a solved step are: open, an equation that holds, or at a bound.
+"""Modes of the rows of a solved step: open, an equation that holds, or at a bound.
 
 Implicit differentiation of a complementarity problem starts from this active set, see
 `constraints.adjoint.solve`.
@@ -21,20 +21,20 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# what a row of the solved step is
+# modes of a row of the solved step
 ROW_OPEN = wp.constant(0)  # no impulse
-ROW_HOLDS = wp.constant(1)  # an equation; of a contact: it presses and sticks
-ROW_BOUNDED = wp.constant(2)  # the impulse is at its bound, or softened friction; of a contact: it slides
-# share of the friction bound from which a contact slides, and the slowest slip [m/s] whose direction counts
+ROW_HOLDS = wp.constant(1)  # an equation; a contact presses and sticks
+ROW_BOUNDED = wp.constant(2)  # the impulse is at its bound, or friction is softened; a contact slides
+# share of the friction bound above which a contact slides, and the least slip [m/s] whose direction is used
 AT_BOUND = wp.constant(0.999)
 SLOWEST_SLIP = wp.constant(1.0e-4)
 
 
 @wp.struct
 class RowAdjointView:
-    """What the rows of a solved step are, and their multipliers.
+    """Modes of the rows of a solved step, and their multipliers.
 
-    The multiplier of a row that holds is m; that of an impulse at its bound is the row's J λ.
+    The multiplier of a row that holds is m; that of a row whose impulse is at its bound is its J λ.
     """
 
     dof_mode: wp.array(dtype=int)  # (R)
@@ -43,16 +43,16 @@ class RowAdjointView:
     pair_multiplier: wp.array(dtype=float)  # (P)
     contact_mode: wp.array(dtype=int)  # (C)
     contact_multiplier: wp.array(dtype=wp.vec3)  # (C) m, or m of the normal and J λ of the tangents
-    # (C) slip that the solution does not count, see `rebounds` [m/s]
+    # (C) slip that the solution does not include, see `rebounds` [m/s]
     contact_slip_before_impact: wp.array(dtype=wp.vec2)
-    contact_pushes: wp.array(dtype=int)  # (C) 0 if the target velocity leaves out the penetration
+    contact_pushes: wp.array(dtype=int)  # (C) 0 if the target velocity omits the penetration
     spin_mode: wp.array(dtype=wp.vec2i)  # (C) of torsional and of rolling friction
     spin_multiplier: wp.array(dtype=wp.vec3)  # (C) about the normal and both tangents
 
 
 @wp.func
 def row_mode(impulse: float, delassus: float, target: wp.vec2, bounds: wp.vec2) -> int:
-    """What a row with an interval of target velocities and bounds of its impulse is."""
+    """Mode of a row with an interval of target velocities and bounds of its impulse."""
     mode = int(ROW_OPEN)
     if delassus > 0.0:
         if impulse <= bounds[0] or impulse >= bounds[1]:
@@ -64,7 +64,7 @@ def row_mode(impulse: float, delassus: float, target: wp.vec2, bounds: wp.vec2) 
 
 @wp.func
 def friction_mode(t: wp.vec2, bound: float, slip: wp.vec2, width: float) -> int:
-    """Whether friction holds or is at its bound; without friction it is, and softened over a width, too."""
+    """Whether friction holds or is at its bound; zero or softened friction counts as at its bound."""
     mode = int(ROW_HOLDS)
     if bound <= 0.0 or width > 0.0 or (wp.length(t) >= AT_BOUND * bound and wp.length(slip) > SLOWEST_SLIP):
         mode = ROW_BOUNDED
@@ -105,7 +105,7 @@ def select_contact(
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
 ) -> int:
-    """Find what a contact is; 1 if it acts."""
+    """Find the mode of a contact; returns 1 if it acts."""
     p = impulse.contact[c]
     mode = int(ROW_OPEN)
     if p[0] > 0.0 and rows.contact.delassus[c][0] > 0.0:
@@ -142,7 +142,7 @@ def select_rows(
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
 ) -> int:
-    """Find what every row of a world is; returns how many hold or slide."""
+    """Find the mode of every row of a world; returns how many hold or slide."""
     count = int(0)
     r0 = rows.dof.world_start[w]
     for r in range(r0, rows.dof.world_start[w + 1]):
@@ -164,7 +164,7 @@ def select_rows(
 
 @wp.func(inline=False)
 def open_rows(rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, adj: wp.ref[RowAdjointView]):
-    """Let every row of a world count as open."""
+    """Mark every row of a world as open."""
     for r in range(rows.dof.world_start[w], rows.dof.world_start[w + 1]):
         adj.dof_mode[r] = ROW_OPEN
     for p in range(rows.pair.world_start[w], rows.pair.world_start[w + 1]):
@@ -184,7 +184,7 @@ def select_pairs(
     mode: wp.array(dtype=int),
     multiplier: wp.array(dtype=float),
 ) -> int:
-    """Find what the rows of a world between bodies or dofs are; returns how many act."""
+    """Find the modes of the rows of a world between bodies or dofs; returns how many act."""
     count = int(0)
     for p in range(rows.world_start[w], rows.world_start[w + 1]):
         target = wp.vec2(rows.target_lower[p], rows.target_upper[p])
@@ -207,8 +207,8 @@ def mark_pushing(
 ):
     """One thread per contact place: whether its target removes the penetration, and the slip before impact.
 
-    That of contacts of single bodies does so only in the solution that moves the positions, and not in the
-    final one, see `solve.solve_rows`.
+    For contacts of single bodies, the target does so only in the solution that moves the positions, and not
+    in the final one, see `solve.solve_rows`.
     """
     c = first + wp.tid()
     w = contacts.world[c]

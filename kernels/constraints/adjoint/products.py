@@ -25,7 +25,7 @@ _SIDES = """
         const auto* b = B.data + (size_t)c * B.shape[1] + side * depth;
         const int n = tree.dof_depth.data[leaf[side]] + 1;
 """
-"""Entries `b` of the row, or triple of rows, of each side, for its `n` dofs."""
+"""Entries `b` of the row, or triple of rows, on each side, for its `n` dofs."""
 
 _DOFS = """
     for (int e = islands.trees.data[k][0]; e < islands.trees.data[k][1]; ++e) {
@@ -205,7 +205,7 @@ def narrow_island(
     x: wp.array(dtype=wp.float64),
     sys: wp.ref[BlockSystemView],
 ):
-    """Let a x be the right-hand side of the factorization."""
+    """Set the right-hand side of the factorization to a x."""
     ...
 
 
@@ -225,7 +225,7 @@ def widen_island(
     y: wp.array(dtype=wp.float64),
     to: int,
 ):
-    """Let y be `a` times the solution of the factorization."""
+    """Set y to `a` times the solution of the factorization."""
     ...
 
 

@@ -1,12 +1,12 @@
-"""What rows on dofs and between bodies add to the scalar whose derivatives are the gradient of a step.
+"""Terms of rows on dofs and between bodies in the scalar whose derivatives are the gradient of a step.
 
 With the multipliers (λ, m) of `constraints.adjoint.solve`, impulses p and end velocities v⁺ held fixed, the
-gradient with respect to whatever a step depends on is that of -S,
+gradient with respect to any input of the step is that of -S,
 
     S = h λᵀ r + Σ [ -p J λ + m (J v⁺ + C p - t) ] - Σ_bounded (J λ) bound,
 
-with the force balance r of the smooth part. Each kernel writes one number for each of its rows, from
-functions that the forward pass uses, too; reverse mode does the rest.
+where r is the force balance of the smooth part. Each kernel writes one number per row, using functions of the
+forward pass; reverse mode differentiates these.
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py,
@@ -101,7 +101,7 @@ def write_velocities(
 
 @wp.kernel
 def add_up_masses(first: int, tree: TreeView, mass: wp.array(dtype=float), total: wp.array(dtype=float)):
-    """One thread per body: add its mass to that behind the first body of its chain; `total` is 0 on entry."""
+    """One thread per body: add its mass to that of the first body of its chain; `total` is 0 on entry."""
     b = first + wp.tid()
     head = head_of(tree.body_leaf[b], tree.dof_row, tree.row_dof, tree.dof_body)
     if head >= 0:
@@ -181,7 +181,7 @@ def spin_of(
     loose_qd: wp.array(dtype=wp.spatial_vector),
     share: float,
 ) -> wp.vec3:
-    """Angular velocity of body b in a field of velocities V; of a body on no tree that share of its own."""
+    """Angular velocity of body b in a velocity field V; for a body on no tree, `share` of its own."""
     w = wp.vec3(0.0, 0.0, 0.0)
     if b >= 0:
         if tree.body_tree[b] >= 0:
@@ -201,7 +201,7 @@ def velocity_of(
     bodies: BodyStateView,
     share: float,
 ) -> wp.vec3:
-    """Velocity of the world point x on body b, likewise."""
+    """Velocity of the world point x on body b, see `spin_of`."""
     v = wp.vec3(0.0, 0.0, 0.0)
     if b >= 0:
         t = tree.body_tree[b]
@@ -225,7 +225,7 @@ def rate_in(
     kin: KinematicsView,
     bodies: BodyStateView,
 ) -> float:
-    """Rate of a row that pushes body 0 at x0 and body 1 at x1, in a field of velocities V, see `spin_of`."""
+    """Rate of a row that acts on body 0 at x0 and on body 1 at x1, in a velocity field V, see `spin_of`."""
     spin = spin_of(f.b1, tree, V, bodies.qd, share) - spin_of(f.b0, tree, V, bodies.qd, share)
     speed = velocity_of(f.b1, x1, tree, kin, V, bodies, share) - velocity_of(
         f.b0, x0, tree, kin, V, bodies, share
@@ -306,7 +306,7 @@ def weigh_rows(
 ):
     """One thread per row: `row_sums` of rows by reference, before `pair_lagrangian` divides them.
 
-    Reverse mode forgets what a loop has summed, but not what an array holds.
+    Reverse mode does not preserve sums in a loop, but it does preserve arrays.
     """
     r = first + wp.tid()
     kind = rows.kind[r]

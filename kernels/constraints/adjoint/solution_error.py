@@ -1,14 +1,14 @@
-"""How far the sweeps of a step ended from the solution of its constraints.
+"""Distance between the result of the sweeps of a step and the solution of its constraints.
 
-The adjoint of `constraints.adjoint.solve` is that of the solution of the rows that act. Where sweeps stop
-before they reach it, one step of Newton's method from where they stopped tells how far it is: with the
-residuals r of all equations, and s of friction at its bound, the change δz of the velocities in energy
-coordinates solves
+The adjoint in `constraints.adjoint.solve` is that of the exact solution of the rows that act. If sweeps stop
+before they reach it, one step of Newton's method from their result estimates the distance: with the residuals
+r of all equations, and s of friction at its bound, the change δz of the velocities in energy coordinates
+solves
 
     (1 + B Mᵀ Bᵀ) δz = B (Mᵀ r + s)
 
-with the weights M that the adjoint has, here transposed back. Rows that do not act but should, by the sign of
-their residual, count as equations, as in semismooth Newton methods (Hintermüller, Ito, Kunisch, "The
+with the weights M of the adjoint, here transposed back. Rows that do not act but should, according to the
+sign of their residual, count as equations, as in semismooth Newton methods (Hintermüller, Ito, Kunisch, "The
 primal-dual active set strategy as a semismooth Newton method", SIAM J. Optim. 13, 2002).
 
 Stage: after a step, where its accuracy is asked for
@@ -54,13 +54,14 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# change of a velocity in the last sweep beyond which a world is looked at: as a share of what constraints did
-# to the velocities, of which a thousand such sweeps make a hundredth, and in any case [m/s or rad/s]
+# change of a velocity in the last sweep above which a world is examined: as a share of what constraints
+# changed in the velocities (a thousand such sweeps add up to a hundredth of it), and in any case [m/s or
+# rad/s]
 SLOW = wp.constant(1.0e-5)
 ROUNDED = wp.constant(1.0e-6)
-# residual of the system: its right-hand side holds residuals times the weights of hard rows
+# residual of the system, whose right-hand side contains residuals times the weights of hard rows
 FINE = wp.constant(wp.float64(1.0e-10))
-# share of the velocities that counts as what constraints do, in any case
+# least change by constraints, as a share of the velocities
 ROUNDING = wp.constant(1.0e-2)
 
 
@@ -68,17 +69,17 @@ ROUNDING = wp.constant(1.0e-2)
 class ErrorView:
     """Errors of the steps of a backward pass: D dofs, T trees, W worlds."""
 
-    looked: wp.array(dtype=int)  # (W) 1 if `change` holds that of the step, else 0 stands for it
+    looked: wp.array(dtype=int)  # (W) 1 if `change` holds that of the step, else it counts as 0
     change: wp.array(dtype=float)  # (D) δz of the step
     steps: wp.array(dtype=int)  # (T) steps so far
-    sums: wp.array(dtype=wp.vec2d)  # (T) squares of δz, and of what constraints did to z
+    sums: wp.array(dtype=wp.vec2d)  # (T) sums of squares of δz, and of the change of z by constraints
     worst: wp.array(dtype=float)  # (T) largest square of δz in a step
     worst_step: wp.array(dtype=int)  # (T) steps before that
 
 
 @wp.struct
 class RowError:
-    """A row of a system: its weight, zero if it is none, and residual."""
+    """A row of a system: weight, zero if it is not part of it, and residual."""
 
     weight: float
     residual: float
@@ -96,7 +97,7 @@ class ContactError:
 def row_error(
     v: float, impulse: float, delassus: float, softness: float, target: wp.vec2, bounds: wp.vec2
 ) -> RowError:
-    """What a row with an interval of target velocities and bounds of its impulse lacks."""
+    """Residual of a row with an interval of target velocities and bounds of its impulse."""
     goal = wp.clamp(v, target[0], target[1])
     if impulse > 0.0:
         goal = target[0]
@@ -116,7 +117,7 @@ def row_error(
 def dof_error(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], r: int, depth: int, impulse: wp.ref[ImpulseView]
 ) -> RowError:
-    """What a row on one dof lacks."""
+    """Residual of a row on one dof."""
     v = row_velocity(tree, dof_leaf(rows, r), r, depth, rows.dof.B, impulse.z)
     target = wp.vec2(rows.dof.target_lower[r], rows.dof.target_upper[r])
     bounds = wp.vec2(rows.dof.lower[r], rows.dof.upper[r])
@@ -127,7 +128,7 @@ def dof_error(
 def pair_error(
     tree: wp.ref[TreeView], rows: wp.ref[PairRowView], p: int, depth: int, impulse: wp.ref[ImpulseView]
 ) -> RowError:
-    """What a row between bodies or dofs lacks."""
+    """Residual of a row between bodies or dofs."""
     v = row_velocity(tree, rows.leaf[p], p, depth, rows.B, impulse.z)
     target = wp.vec2(rows.target_lower[p], rows.target_upper[p])
     bounds = wp.vec2(rows.lower[p], rows.upper[p])
@@ -136,7 +137,7 @@ def pair_error(
 
 @wp.func
 def bound_error(bound: float, slip: wp.vec2, friction: wp.vec2, width: float) -> wp.vec2:
-    """What friction at its bound lacks to be opposite to the slip, softened over a width if there is one."""
+    """Residual of friction at its bound against being opposite to the slip, softened over a width if any."""
     return -bound * friction_by_slip(wp.length(slip), width) * slip - friction
 
 
@@ -144,7 +145,7 @@ def bound_error(bound: float, slip: wp.vec2, friction: wp.vec2, width: float) ->
 def approach(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], c: int, depth: int, impulse: wp.ref[ImpulseView]
 ) -> wp.vec3:
-    """Target velocity of a contact less what it has, and less what its softness gives."""
+    """Target velocity of a contact minus its velocity, and minus the term of its softness."""
     left = rows.contact.target[c]
     left -= triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, impulse.z)
     left[0] -= rows.contact.softness[c] * impulse.contact[c][0]
@@ -153,7 +154,7 @@ def approach(
 
 @wp.func
 def acts(rows: wp.ref[RowsView], c: int, left: wp.vec3, adj: wp.ref[RowAdjointView]) -> bool:
-    """Whether a contact is part of the system: it presses, or ought to."""
+    """Whether a contact is part of the system: it presses, or should."""
     return adj.contact_mode[c] != ROW_OPEN or (left[0] > 0.0 and rows.contact.delassus[c][0] > 0.0)
 
 
@@ -167,7 +168,7 @@ def contact_error(
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
 ) -> ContactError:
-    """What a contact that acts lacks; `left` is from `approach`."""
+    """Residuals of a contact that acts; `left` is from `approach`."""
     e = ContactError()
     p = impulse.contact[c]
     sticks = float(adj.contact_mode[c] == ROW_HOLDS)
@@ -257,7 +258,7 @@ def is_sure(
     v_end: wp.array(dtype=float),
     multiplier: wp.array(dtype=float),
 ) -> bool:
-    """Whether the sweeps of a world have converged by what the last one did, or no gradient is asked for."""
+    """Whether the sweeps of a world have converged, judged by the last one, or no gradient is requested."""
     if residual[w] <= ROUNDED:
         return True
     asked = bool(False)
@@ -287,10 +288,10 @@ def find_changes(
     adj: RowAdjointView,
     errors: ErrorView,
 ):
-    """One thread per world: δz, where sweeps may have stopped early.
+    """One thread per world: compute δz, where sweeps may have stopped early.
 
-    `adj` and `multiplier` are what the adjoint of the final solution found, and the latter all zero where no
-    gradient was asked for; `system` is transposed.
+    `adj` and `multiplier` come from the adjoint of the final solution; `multiplier` is all zero where no
+    gradient was requested. `system` is transposed.
     """
     w = first + wp.tid()
     errors.looked[w] = 0
@@ -318,7 +319,7 @@ def add_changes(
     world_state: wp.array(dtype=int),
     errors: ErrorView,
 ):
-    """One thread per tree: add up squares of δz, and of what constraints did to z."""
+    """One thread per tree: add up squares of δz, and of the change of z by constraints."""
     t = first + wp.tid()
     w = tree.world[t]
     off = float(0.0)

@@ -1,18 +1,18 @@
 """Multipliers of the constraint solve: the adjoint of its fixed point over the rows that act.
 
 A step ends at H v = H v_free + Jᵀ p with, for every row that acts, either an equation J v + C p = t, or an
-impulse p at its bound, or friction p_t = μ p_n d(u) against the slip u = J_t v. A gradient g of v becomes the
-solution (λ, m) of the transposed linearised system
+impulse p at its bound, or friction p_t = μ p_n d(u) against the slip u = J_t v. A gradient g of v leads to
+the solution (λ, m) of the transposed linearised system
 
     H λ + Jᵀ m + J_tᵀ K J_t λ = g,    (J + μ dᵀ J_t) λ = C m,    K = μ p_n (1 - d dᵀ) / |u|,
 
-with the second term of the second equation for the normal rows of sliding contacts only. In energy
-coordinates ζ of λ, with m eliminated by a small softening, this is one system for each island, which
+where the second term of the second equation occurs only for the normal rows of sliding contacts. In energy
+coordinates ζ of λ, with m eliminated by means of a small softening, this is one system for each island, which
 `constraints.adjoint.system` solves. Its gradients with respect to parameters follow from
 `constraints.adjoint.row_terms` and `constraints.adjoint.contact_terms`.
 
-Of redundant contacts, such as the corners of a box, only sums of the multipliers m are determined. Friction
-would drive the rest to infinity as the softening goes to zero, see `share_multipliers`.
+For redundant contacts, such as the corners of a box, only sums of the multipliers m are determined. Friction
+would drive the undetermined part to infinity as the softening goes to zero, see `share_multipliers`.
 
 Source: implicit differentiation of complementarity problems at their active set, as in de Avila
 Belbute-Peres, Smith, Allen, Tenenbaum, Kolter, "End-to-end differentiable physics for learning and control",
@@ -71,7 +71,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def slide_slope(bound: float, slip: wp.vec2, width: float) -> wp.mat22:
-    """K: how the friction of a sliding contact falls with the slip, which is softened over a width if any."""
+    """K: negative slope of the friction of a sliding contact by the slip, softened over a width if any."""
     if width > 0.0:
         return bound * friction_matrix(slip, width)
     speed = wp.max(wp.length(slip), SLOWEST_SLIP)
@@ -132,7 +132,7 @@ def weigh_spin(
     impulse: wp.ref[ImpulseView],
     adj: wp.ref[RowAdjointView],
 ):
-    """Set the weights of the rows of spin; `normal` is that of the normal row, and p its impulse."""
+    """Set the weights of the spin rows; `normal` is that of the normal row, and p its impulse."""
     S = wp.mat33()
     M = wp.mat33()
     modes = adj.spin_mode[c]
@@ -166,7 +166,7 @@ def weigh_spin(
 
 @wp.func
 def clear_contact(rows: wp.ref[RowsView], s: wp.ref[SystemView], c: int):
-    """Let contact c have no weight."""
+    """Clear the weights of contact c."""
     s.contact[c] = wp.mat33()
     if rows.spins == 1:
         s.spin[c] = wp.mat33()
@@ -273,7 +273,7 @@ def write_multipliers(
 
 @wp.func
 def is_rigid(rows: wp.ref[RowsView], c: int, adj: wp.ref[RowAdjointView]) -> bool:
-    """True if nothing but the softening decides what a contact that acts bears beside redundant ones."""
+    """True if only the softening determines the share of a contact that acts among redundant ones."""
     return adj.contact_mode[c] != ROW_OPEN and rows.contact.softness[c] == 0.0
 
 
@@ -303,7 +303,7 @@ def weigh_equations(
     depth: int,
     adj: wp.ref[RowAdjointView],
 ):
-    """Let only the equations of rigid contacts have weights, and `s.r` be their Σ Jᵀ m."""
+    """Set only the weights of the equations of rigid contacts, and `s.r` to their Σ Jᵀ m."""
     assign(s.islands, k, ZERO, s.x, 0, s.r, 0)
     dofs = s.islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
@@ -316,7 +316,7 @@ def weigh_equations(
         c = s.islands.contact[i]
         rigid = is_rigid(rows, c, adj)
         if rigid:
-            # its null space may be all that single precision has digits for
+            # its null space may use up all digits of single precision
             v = contact_product(tree, rows, c, depth, s.x, 0)
             m = weigh_contact(rows, s, c, v).contact
             if adj.contact_mode[c] == ROW_BOUNDED:
@@ -337,15 +337,15 @@ def share_multipliers(
     depth: int,
     adj: wp.ref[RowAdjointView],
 ) -> int:
-    """Of all multipliers of rigid contacts with the same Σ Jᵀ m, take the least ones; see `solve_weighted`.
+    """Choose the least of all multipliers of rigid contacts with the same Σ Jᵀ m; see `solve_weighted`.
 
     `s.x` holds the solution that they come from, and is overwritten.
 
-    Friction that slides makes the system unsymmetric, and its softened solution then has a part along the
-    null space of Jᵀ that grows as the softening falls. It tells how the step would answer if the velocities
-    that redundant contacts want came to contradict each other. As they move with the bodies they cannot; and
-    where they do, as in rebounds at several moments of one step, the sweeps end in a compromise instead.
-    Least squares, weighted by the Delassus numbers, leave that part out.
+    Sliding friction makes the system unsymmetric, and its softened solution then has a component in the null
+    space of Jᵀ that grows as the softening decreases. This component is the response of the step to
+    contradictory target velocities of redundant contacts. Since the contacts move with the bodies, their
+    targets cannot become contradictory; where they are, as in rebounds at different times of one step, the
+    sweeps end in a compromise. Least squares, weighted by the Delassus numbers, remove this component.
     """
     weigh_equations(tree, rows, s, k, depth, adj)
     found = solve_weighted(tree, rows, s, k, w, depth, TOLERANCE)
@@ -376,7 +376,7 @@ def solve_adjoint(
     y: wp.array(dtype=float),
     reason: wp.array(dtype=int),
 ):
-    """One thread per world: turn a gradient y of z into ζ; what its rows are, and their multipliers."""
+    """One thread per world: turn a gradient y of z into ζ; find the modes and multipliers of its rows."""
     w = first + wp.tid()
     asked = bool(False)
     for i in range(dofs.world_start[w], dofs.world_start[w + 1]):

@@ -1,10 +1,11 @@
-"""Rows of a step that are about to switch, where differences and the adjoint need not agree.
+"""Rows of a step that are about to switch, where finite differences and the adjoint need not agree.
 
-The adjoint is the derivative on one side of each switch. Of a contact these are: its target, which closes a
-gap but leaves slop and skin alone; to press or not, where it has next to no load; to stick or to slide. Of a
-softened one: to begin or to end, and to press or not. Of a joint limit: its target, and to act or not. What
-hangs on a row is measured by its multiplier: a slope of its target of 1/h more would change the gradient by
-|m|/h √(J H⁻¹ Jᵀ), in the norm of kinetic energy.
+The adjoint is the derivative on one side of each switch. The switches of a contact are: in its target, which
+closes a gap but ignores slop and skin; between pressing and not pressing, if it has almost no load; between
+sticking and sliding. Those of a softened contact are between open and closed, and between pressing and not
+pressing; those of a joint limit are in its target, and between acting and not acting. The multiplier of a row
+measures its influence: if the slope of its target were larger by 1/h, the gradient would change by |m|/h √(J
+H⁻¹ Jᵀ), in the norm of kinetic energy.
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/switches.py
@@ -30,26 +31,26 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# what is about to switch
+# kind of row that is about to switch
 SWITCH_NONE = wp.constant(0)
-SWITCH_TOUCH = wp.constant(1)  # a contact, whose bodies just touch
+SWITCH_TOUCH = wp.constant(1)  # a contact whose bodies just touch
 SWITCH_LOAD = wp.constant(2)  # a contact, between pressing and not
 SWITCH_SLIP = wp.constant(3)  # a contact, between sticking and sliding
 SWITCH_LIMIT = wp.constant(4)  # the limit of a joint axis
-# velocity over which loads and slips count as small: that of so many steps of free fall
+# velocity below which loads and slips count as small, in steps of free fall
 FEW_STEPS = wp.constant(0.25)
 ONE_G = wp.constant(9.81)
-# depth over the width of a softened contact at which it begins or ends
+# depth, over the width, at which a softened contact opens or closes
 SHALLOW = wp.constant(0.1)
-# share of the bound of friction from which what sticks is about to slide
+# share of the friction bound above which a sticking contact is about to slide
 NEAR_BOUND = wp.constant(0.9)
 
 
 @wp.struct
 class SwitchView:
-    """The row of each world that most hangs on, of those about to switch in a backward pass."""
+    """The row of each world with the largest influence, of those about to switch in a backward pass."""
 
-    size: wp.array(dtype=float)  # (W) what hangs on it; 0 if there is none
+    size: wp.array(dtype=float)  # (W) its influence; 0 if there is none
     kind: wp.array(dtype=int)  # (W) SWITCH_*
     first: wp.array(dtype=int)  # (W) shape of a contact, or dof of a limit
     second: wp.array(dtype=int)  # (W) other shape of the contact
@@ -57,7 +58,7 @@ class SwitchView:
 
 @wp.func
 def note_switch(w: int, size: float, kind: int, first: int, second: int, switches: wp.ref[SwitchView]):
-    """Keep a row if more hangs on it than on those before."""
+    """Store a row if its influence is larger than those before."""
     if size > switches.size[w]:
         switches.size[w] = size
         switches.kind[w] = kind
@@ -79,7 +80,7 @@ def note_contact(
     y: wp.array(dtype=float),
     switches: wp.ref[SwitchView],
 ):
-    """Look at a contact; y is ζ."""
+    """Examine a contact; y is ζ."""
     delassus = rows.contact.delassus[c]
     if delassus[0] <= 0.0:
         return
@@ -90,7 +91,7 @@ def note_contact(
     mode = adj.contact_mode[c]
     slow = FEW_STEPS * ONE_G * s.dt
     if mode == ROW_OPEN:
-        # what it would do to the gradient if it pressed
+        # its influence on the gradient if it pressed
         v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, impulse.z)
         under = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, y)
         yields = delassus[0] + rows.contact.softness[c]
@@ -134,7 +135,7 @@ def note_limit(
     y: wp.array(dtype=float),
     switches: wp.ref[SwitchView],
 ):
-    """Look at a row on one dof, if it is a limit; y is ζ."""
+    """Examine a row on one dof, if it is a limit; y is ζ."""
     source = rows.dof.source[r]
     delassus = rows.dof.delassus[r]
     if rows.dof.source_kind[source] != ROW_LIMIT or delassus <= 0.0:
@@ -148,7 +149,7 @@ def note_limit(
         target = rows.dof.target_lower[r]
         if impulse.dof[r] < 0.0:
             target = -rows.dof.target_upper[r]
-        # a rigid limit is at its target; it switches within a step of free fall about it
+        # a rigid limit is at its target; it switches within a step of free fall around it
         if wp.abs(impulse.dof[r]) * yields < slow or (s.smoothing == 0.0 and target < slow):
             size = wp.abs(adj.dof_multiplier[r]) * wp.sqrt(delassus) / s.dt
             note_switch(w, size, SWITCH_LIMIT, d, -1, switches)
@@ -170,9 +171,9 @@ def find_switches(
     y: wp.array(dtype=float),
     switches: SwitchView,
 ):
-    """One thread per world: the row about to switch that most hangs on, of this step and those before.
+    """One thread per world: the row about to switch with the largest influence, in this and earlier steps.
 
-    `adj` and y are what the adjoint of the final solution found.
+    `adj` and y come from the adjoint of the final solution.
     """
     w = first + wp.tid()
     r0 = rows.dof.world_start[w]

@@ -1,12 +1,12 @@
 """Linear systems of the backward pass: 1 + B M Bᵀ over the degrees of freedom of an island.
 
-M holds a weight for each row, and 3x3 blocks for contacts. It is unsymmetric, as friction follows the normal
-impulse, and the weights of hard rows are so large that single precision does not do. With weights that it
-bears the matrix is factorized in the order of the forward solve (`unsymmetric`), and outer rounds of
+M contains a weight for each row, and 3x3 blocks for contacts. It is unsymmetric because friction depends on
+the normal impulse, and the weights of hard rows are too large for single precision. The matrix is therefore
+factorized with bounded weights, in the order of the forward solve (`unsymmetric`). Outer iterations of
 generalised conjugate residuals (Eisenstat, Elman, Schultz, "Variational iterative methods for nonsymmetric
-systems of linear equations", 1983) take its solutions as directions, and find residuals and their smallest
+systems of linear equations", 1983) use its solutions as directions, and compute residuals and their smallest
 combination in double precision, row by row. Hard rows with one weight in the factor and another in the matrix
-are but one more cluster of eigenvalues.
+only add one more cluster of eigenvalues.
 
 Stage: backward pass of constraints, linear systems
 Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
@@ -44,13 +44,13 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# softness of hard rows as a share of their Delassus number, which makes redundant ones solvable, and least
+# softness of hard rows as a share of their Delassus number, with which redundant rows are solvable, and least
 # softness of a row in the factor
 SOFTENING = wp.constant(1.0e-6)
 FACTORED = wp.constant(3.0e-4)
 # least pivot of the factor
 LEAST_PIVOT = wp.constant(1.0e-6)
-# residual, over the right-hand side, at which rounds end, and above which there is no solution
+# residual, over the right-hand side, at which iterations end, and above which there is no solution
 TOLERANCE = wp.constant(wp.float64(1.0e-6))
 PROMISED = wp.constant(wp.float64(1.0e-5))
 ONE = wp.constant(wp.float64(1.0))
@@ -69,12 +69,12 @@ class SystemView:
     rows: BlockSystemView  # by rows
     dof: wp.array(dtype=float)  # (R) weights
     pair: wp.array(dtype=float)  # (P)
-    contact: wp.array(dtype=wp.mat33)  # (C) between the rows of a contact, none without that of the normal
+    contact: wp.array(dtype=wp.mat33)  # (C) between the rows of a contact, zero without that of the normal
     spin: wp.array(dtype=wp.mat33)  # (C) between its rows of spin
     mixed: wp.array(dtype=wp.mat33)  # (C) rows of the contact by rows of spin
-    transposed: int  # 1 if the system is that with Mᵀ
-    most: int  # rounds after which a system counts as unsolved
-    kept: int  # K, directions after which the rounds begin anew
+    transposed: int  # 1 for the system with Mᵀ
+    most: int  # iterations after which a system counts as unsolved
+    kept: int  # K, directions after which the iterations restart
     r: wp.array(dtype=wp.float64)  # (D) right-hand side, then residual
     x: wp.array(dtype=wp.float64)  # (D) solution
     direction: wp.array(dtype=wp.float64)  # (K D) one after the other
@@ -98,7 +98,7 @@ def bounded_weight(weight: float, delassus: float) -> float:
 
 @wp.func
 def bounded_block(A: wp.mat33, delassus: wp.vec2) -> wp.mat33:
-    """A block, of one row and two of friction, in the factor."""
+    """A block of one normal and two friction rows in the factor."""
     G = wp.mat33()
     if A[0, 0] > 0.0:
         normal = bounded_weight(A[0, 0], delassus[0]) / A[0, 0]
@@ -193,7 +193,7 @@ def add_block(
 ):
     """Add b G bᵀ of three rows, or b Gᵀ bᵀ, to the panels of columns and of rows.
 
-    Between two dofs of one tree on both sides of a contact only the symmetric part is right.
+    If both sides of a contact are on one tree, only the symmetric part is exact.
     """
     A = wp.transpose(G)
     if s.transposed == 1:
@@ -276,7 +276,7 @@ def multiply(
 
 @wp.func(inline=False)
 def advance(s: wp.ref[SystemView], k: int, kept: int):
-    """Make the image of direction number `kept` orthonormal to those before, and go along it."""
+    """Make the image of direction number `kept` orthonormal to the previous ones, and advance along it."""
     n = s.r.shape[0]
     at = kept * n
     for j in range(kept):
@@ -311,7 +311,7 @@ def solve_weighted(
         k: The island.
         w: Its world.
         depth: Longest chain of dofs.
-        tolerance: Residual at which rounds end, over the right-hand side.
+        tolerance: Residual, over the right-hand side, at which iterations end.
     """
     assign(s.islands, k, ONE, s.r, 0, s.x, 0)
     given = dot(s.islands, k, s.r, 0, s.r, 0)
@@ -327,7 +327,7 @@ def solve_weighted(
         if kept == s.kept:
             kept = 0
         at = kept * s.r.shape[0]
-        # what is held back step after step leaves gradients too small for single precision
+        # where rows act in step after step, gradients become too small for single precision
         size = wp.sqrt(left)
         narrow_island(s.islands, k, ONE / size, s.r, s.factor)
         solve_lu(s.factor, s.rows, w)

@@ -1,10 +1,11 @@
-"""LU factorization of sparse matrices in blocks of a tree each, as friction makes them unsymmetric.
+"""LU factorization of sparse matrices with one block per tree, which friction makes unsymmetric.
 
 Order of elimination, patterns and panels are those of the forward solve, see `block_cholesky`: a matrix with
 a symmetric pattern has panels for its columns, in `lower`, and panels for its rows, transposed and laid out
 alike, in `upper` (Duff, Erisman, Reid, "Direct Methods for Sparse Matrices", 2017, chapter 12).
-Diagonal blocks are inverted with pivoting: stiff rows whose directions differ on both sides leave leading
-minors of no certain sign within a tree, but not of whole trees. Rows of six entries are padded to eight.
+Diagonal blocks are inverted with pivoting: stiff rows with different directions on both sides make the sign
+of leading minors within a tree uncertain, though not that of whole trees. Rows of six entries are padded to
+eight.
 
 Stage: backward pass of constraints, linear algebra
 Called by: kernels/constraints/adjoint/system.py
@@ -62,7 +63,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
     """
 )
 def invert_diagonal(lower: wp.ref[BlockSystemView], upper: wp.ref[BlockSystemView], k: int, least: float):
-    """Let the block of node k with itself in `lower` be its inverse; that in `upper` is free from then on."""
+    """Replace the diagonal block of node k in `lower` by its inverse; that in `upper` is then free."""
     ...
 
 
@@ -96,7 +97,7 @@ def invert_diagonal(lower: wp.ref[BlockSystemView], upper: wp.ref[BlockSystemVie
     """
 )
 def divide_panel(lower: wp.ref[BlockSystemView], upper: wp.ref[BlockSystemView], w: int, k: int):
-    """The rows of node k's panel in `lower` below its own block, times the inverse of that."""
+    """Multiply the rows of node k's panel in `lower` below its diagonal block by the inverse of this."""
     ...
 
 
@@ -159,7 +160,7 @@ def subtract_product(
     w: int,
     k: int,
 ):
-    """Take node k's panel of `left`, times that of `right`, transposed, off the panels of `to`."""
+    """Subtract node k's panel of `left` times the transpose of that of `right` from the panels of `to`."""
     ...
 
 
@@ -222,5 +223,5 @@ def factorize_lu(lower: wp.ref[BlockSystemView], upper: wp.ref[BlockSystemView],
     """
 )
 def solve_lu(lower: wp.ref[BlockSystemView], upper: wp.ref[BlockSystemView], w: int):
-    """The solution of the factorized matrix in place of the right-hand side `x` of `lower`."""
+    """Solve with the factorized matrix; the solution replaces the right-hand side `x` of `lower`."""
     ...

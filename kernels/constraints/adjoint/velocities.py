@@ -1,7 +1,7 @@
-"""Joint velocities that a step moved with, and gradients between them, energy coordinates and multipliers.
+"""Joint velocities with which a step moved, and their gradients in energy coordinates and multipliers.
 
-Where a step pushed bodies apart or solved impacts within it, coordinates moved at another rate than the
-velocities at its end: each has a gradient of its own.
+If a step pushed bodies apart or solved impacts within it, coordinates moved at another rate than the
+velocities at its end; these two have separate gradients.
 
 Stage: backward pass of constraints, changes of variables
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/step_adjoint.py
@@ -45,7 +45,7 @@ def select_moving(
     solved: wp.array(dtype=float),
     moving: wp.array(dtype=float),
 ):
-    """One thread per dof: velocity that the coordinates moved with."""
+    """One thread per dof: velocity with which the coordinates moved."""
     d = first + wp.tid()
     velocity = qd[d]
     if moves_apart(tree, d, world_state):
@@ -63,7 +63,7 @@ def find_pushing_velocities(
     qd: wp.array(dtype=float),
     v: wp.array(dtype=float),
 ):
-    """One thread per tree: joint velocities of the solution that moves coordinates, of all trees."""
+    """One thread per tree: joint velocities of the solution that moves coordinates, for all trees."""
     t = first + wp.tid()
     if world_state[tree.world[t]] >= PUSHED:
         to_joint_velocities(tree, L, t, z, v)
@@ -73,7 +73,7 @@ def find_pushing_velocities(
 
 @wp.kernel
 def mark_pushed(first: int, world_state: wp.array(dtype=int), mask: wp.array(dtype=int)):
-    """One thread per world: 1 if something moved at another rate than its velocity."""
+    """One thread per world: 1 if a dof moved at another rate than its velocity."""
     w = first + wp.tid()
     mask[w] = int(world_state[w] >= PUSHED)
 

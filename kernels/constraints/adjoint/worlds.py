@@ -1,4 +1,4 @@
-"""Worlds of a backward pass: which are asked for a gradient, and why one has none.
+"""Worlds of a backward pass: for which a gradient is requested, and why one has none.
 
 Stage: backward pass of constraints, first and last
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/step_adjoint.py
@@ -11,9 +11,9 @@ from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# how far velocities that are found again may be from those of the step, as a share of what constraints
-# changed, and in any case [m/s or rad/s]: of redundant contacts that slide, those that press more depend on
-# where the sweeps began
+# largest difference between recomputed velocities and those of the step, as a share of the change by
+# constraints, and in any case [m/s or rad/s]: with redundant contacts that slide, it depends on the start of
+# the sweeps which of them press more
 DISAGREEMENT = wp.constant(1.0e-2)
 SMALLEST_ERROR = wp.constant(1.0e-3)
 # why a world has no gradient
@@ -22,7 +22,7 @@ UNREACHED = wp.constant(2)
 NOT_SOLVED = wp.constant(4)
 UNSUPPORTED_CONTACT = wp.constant(8)
 PROPAGATED_IMPACT = wp.constant(16)
-# not a reason of its own: what the step computed is no number
+# not a separate reason: the result of the step is not finite
 NONFINITE = wp.constant(32)
 
 
@@ -36,8 +36,8 @@ def find_followed_worlds(
 ):
     """One thread per body: set 1 for its world if there is a gradient of its pose or velocity.
 
-    `followed` is 0 on entry. In a rollout there is one where a loss reads bodies: often after the last step
-    alone, since steps start from coordinates.
+    `followed` is 0 on entry. In a rollout, there is such a gradient where a loss reads bodies: often only
+    after the last step, since steps start from coordinates.
     """
     b = first + wp.tid()
     t = tree.body_tree[b]
@@ -63,7 +63,7 @@ def compare_velocities(
     solved: wp.array(dtype=float),
     reason: wp.array(dtype=int),
 ):
-    """One thread per world: mark it unless the velocities found again are those of the step."""
+    """One thread per world: mark it unless the recomputed velocities are those of the step."""
     w = first + wp.tid()
     change = float(0.0)
     error = float(0.0)

@@ -1,14 +1,15 @@
-"""Balance of forces of a step, linearised: rows of dofs, columns of what the step depends on.
+"""Linearised force balance of a step: a row for each dof, a column for each input of the step.
 
 With the change w = δv⁺ - δv of velocities, the force balance h r(q, v̄, v⁺, u) = Jᵀ p of a step becomes
 
     H w = -h (r_q + k) δq - h r_v̄ δv̄ - D δv + h g δu + δ(Jᵀ p),
 
-where k is the stiffness of springs and drives, D what damping and stiffness add to the inertia beside the
-armature, and g the force by each input. Velocity-dependent forces are taken at the mean v̄ of the velocity
-before and a predicted one, whose change is w' = δv' - δv by the same equation without constraints, with the
-forces of the start; the spin of single bodies that turn freely is there that of the implicit midpoint rule
-(`linear.middle_spin`). Derivatives r_q and r_v̄ of inverse dynamics are those of `trees.rnea_derivatives`.
+where k is the stiffness of springs and drives, D the terms of damping and stiffness in the inertia in
+addition to the armature, and g the derivative of the force by each input. Velocity-dependent forces are
+evaluated at the mean v̄ of the initial velocity and a predicted one. The change of the latter is w' = δv' -
+δv from the same equation without constraints, with the forces at the start; the spin of single bodies that
+rotate freely follows the implicit midpoint rule (`linear.middle_spin`). Derivatives r_q and r_v̄ of inverse
+dynamics are those of `trees.rnea_derivatives`.
 
 Stage: linear models of steps, smooth dynamics
 Called by: solvers/featherstone/linear_model.py
@@ -45,7 +46,7 @@ class ColumnsView:
 
 @wp.func
 def axis_stiffness(a: int, drive: DriveView, implicit: int) -> float:
-    """How much the effort of springs and drive of axis a falls with its position."""
+    """Negative slope of the effort of springs and drive of axis a by its position."""
     stiffness = drive.stiffness[a]
     if implicit != 0 and drive.mode[a] == MODE_POSITION:
         stiffness += drive.target_ke[a]
@@ -54,7 +55,7 @@ def axis_stiffness(a: int, drive: DriveView, implicit: int) -> float:
 
 @wp.func
 def effort_by_input(a: int, drive: DriveView, implicit: int, act: float) -> float:
-    """How much the effort of the drive of axis a grows with its input, as far as no row has it."""
+    """Slope of the effort of the drive of axis a by its input, for the part that is not in a row."""
     slope = float(0.0)
     if drive.mode[a] == MODE_FORCE:
         if wp.abs(act) <= drive.effort_limit[a]:
@@ -79,7 +80,7 @@ def write_row(
     by_qd: wp.array3d(dtype=float),
     columns: wp.array(dtype=float),
 ):
-    """What the balance of dof d has at a given velocity v̄ = v: the right-hand side, with δv̄ = δv."""
+    """Write the right-hand side of the balance of dof d at a given velocity v̄ = v, with δv̄ = δv."""
     n = view.dofs
     w = d / n
     own = d - w * n
@@ -151,7 +152,7 @@ def linearize_prediction(
 def solve_prediction(
     teams: Teams, view: ColumnsView, tree: TreeView, L: wp.array(dtype=float), columns: wp.array(dtype=float)
 ):
-    """One team per tree: w' = H⁻¹ of the right-hand side."""
+    """One team per tree: w' = H⁻¹ times the right-hand side."""
     team = own_team(teams, wp.tid())
     whiten_columns(team, tree, L, view.width, columns)
     unwhiten_columns(team, tree, L, view.width, columns)

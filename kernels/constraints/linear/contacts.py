@@ -1,8 +1,8 @@
-"""Rows of contacts, linearised by the coordinates and velocities of the dofs that move their bodies.
+"""Derivatives of contact rows by the coordinates and velocities of the dofs that move their bodies.
 
 A contact that acts has the rows e = J v⁺ + b + C p - t (see `constraints.adjoint.contact_terms`) and the
-force Fᵀ p in its frame F. Their changes at a given velocity v⁺ and impulse p, dof by dof of both chains, come
-from the rules of `geometry`, and from changes of velocities and accelerations of bodies as in
+force Fᵀ p in its frame F. Their changes at a given velocity v⁺ and impulse p, for each dof of both chains,
+follow from the rules of `geometry` and from changes of body velocities and accelerations as in
 `trees.rnea_derivatives`: a displacement along dof j with the motion subspace S changes the velocity v of a
 body that it carries by Ψ̇ - v × S, its acceleration a at constant joint velocities by Ψ̈ - a × S - v × Ψ̇.
 
@@ -70,7 +70,7 @@ class ContactChangeView:
 
 @wp.struct
 class TouchSlopes:
-    """How target velocity and softness of a normal row change with its gap and approach at the start."""
+    """Slopes of target velocity and softness of a normal row by its initial gap and approach velocity."""
 
     target: wp.vec2
     softness: wp.vec2
@@ -78,7 +78,7 @@ class TouchSlopes:
 
 @wp.struct
 class Touching:
-    """A contact as all of its changes need it; side 0 moves by m0 and end0."""
+    """What all changes of a contact need; side 0 moves by m0 and end0."""
 
     n: wp.vec3
     frame: wp.mat33
@@ -109,7 +109,7 @@ class MotionChange:
 def smooth_slopes(
     gap: float, approach: float, softness: float, rate: float, s: ConstraintSettings
 ) -> TouchSlopes:
-    """Slopes of a softened contact, see `smoothing.smooth_touch`; `softness` is what it yields."""
+    """Slopes of a softened contact, see `smoothing.smooth_touch`; `softness` is its CFM."""
     first = -gap
     last = first - s.dt * approach
     most = wp.max(first, last)
@@ -179,7 +179,7 @@ def touch_slopes(
 def motion_change(
     m: PointMotion, dV: wp.spatial_vector, dA: wp.spatial_vector, r: wp.vec3, dx: wp.vec3
 ) -> MotionChange:
-    """Change of the motion of a point at r from the origin that moves by dx, by that of its body."""
+    """Change of the motion of a point at r from the origin, displaced by dx, given that of its body."""
     change = MotionChange()
     change.w = wp.spatial_top(dV)
     change.v = wp.spatial_bottom(dV) + wp.cross(change.w, r) + wp.cross(m.w, dx)
@@ -244,7 +244,7 @@ def row_change(
     soft: int,
     s: ConstraintSettings,
 ) -> wp.vec3:
-    """Change of the rows: of velocities at the end, of the bend, and of softness and target of the normal."""
+    """Change of the rows due to velocities at the end, the bend, and softness and target of the normal."""
     part = t.frame * parting_change(t, d0, d1, g.normal) + dframe * t.part
     e = t.frame * dend + dframe * (t.end0.v - t.end1.v)
     e = e + bend_change(t, part, soft, s)
@@ -299,7 +299,7 @@ def touching_contact(
 
 @wp.func
 def origin_of(b: int, tree: TreeView, kin: KinematicsView) -> wp.vec3:
-    """World point that spatial vectors of body b are about."""
+    """Reference point, in the world, of the spatial vectors of body b."""
     origin = wp.vec3()
     if b >= 0:
         if tree.body_tree[b] >= 0:
@@ -311,7 +311,7 @@ def origin_of(b: int, tree: TreeView, kin: KinematicsView) -> wp.vec3:
 def force_change(
     force: wp.vec3, dforce: wp.vec3, x: wp.vec3, dx: wp.vec3, carried: wp.vec3
 ) -> wp.spatial_vector:
-    """Change of a force at x from the origin, beyond that of one that is carried along."""
+    """Change of a force at x from the origin, relative to one that moves with the body."""
     return wp.spatial_vector(wp.cross(dx - carried, force) + wp.cross(x, dforce), dforce)
 
 
@@ -348,7 +348,7 @@ def linearize_contacts(
         material: Their materials.
         kin: Poses and velocities at the start of the step.
         body_A: Accelerations of bodies at constant joint velocities, as rows were built with them.
-        falls: Trees in which these are those of free fall.
+        falls: Trees for which these are accelerations in free fall.
         start: Ψ̇, Ψ̈ and Ψ̇ + Ṡ of the dofs in that motion.
         end: The same poses with the velocities at the end.
         ending: Ψ̇ of the dofs there.

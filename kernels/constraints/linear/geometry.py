@@ -1,7 +1,7 @@
-"""How contacts move with the poses of their bodies, in forward mode.
+"""Derivatives of contact geometry by the poses of the bodies, in forward mode.
 
-The derivative of `collision.contact_features.contact_geometry`, which has the rules and their source, along a
-displacement of one body or both.
+These are directional derivatives of `collision.contact_features.contact_geometry`, where the rules and their
+source are described, along a displacement of one body or both.
 
 Stage: linear models of steps, contacts
 Called by: kernels/constraints/linear/contacts.py
@@ -31,7 +31,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class Displacement:
-    """A small motion of a body: a turn about `at`, and how far the body moves there."""
+    """A small motion of a body: a rotation about `at`, and the translation there."""
 
     turn: wp.vec3  # [rad]
     move: wp.vec3  # [m]
@@ -40,7 +40,7 @@ class Displacement:
 
 @wp.func
 def displaced(m: Displacement, x: wp.vec3) -> wp.vec3:
-    """How far the world point x moves with the body."""
+    """Displacement of the world point x with the body."""
     return m.move + wp.cross(m.turn, x - m.at)
 
 
@@ -103,7 +103,7 @@ def feature_change(
     y: wp.vec3,
     features: FeatureView,
 ) -> wp.vec3:
-    """Change of the point y of one side's feature, where it touches with the outward normal `out`."""
+    """Change of the point y of the feature of one side that touches with the outward normal `out`."""
     kind = features.kind[c, side]
     size = features.size[c, side]
     core = wp.transform_point(X, features.core[c, side])
@@ -118,7 +118,7 @@ def feature_change(
         change = displaced(m, core) + size[0] * du + size[1] * (wp.cross(da, u) + wp.cross(a, du))
     elif kind == ROUND:
         q = wp.transform_get_rotation(X) * features.turn[c, side]
-        # what the surface's points are of the normal, seen by the body
+        # derivative of the surface point by the normal, in the frame of the body
         seen = wp.quat_rotate_inv(q, out)
         dseen = wp.quat_rotate_inv(q, dout - wp.cross(m.turn, out))
         scaled = wp.cw_mul(size, seen)
@@ -143,8 +143,8 @@ def geometry_change(
         c: Contact place.
         X0: World pose of the body of side 0.
         X1: World pose of the body of side 1.
-        m0: Displacement of that of side 0.
-        m1: Displacement of that of side 1.
+        m0: Displacement of the body of side 0.
+        m1: Displacement of the body of side 1.
         n: The normal.
         features: Features in contact.
     """

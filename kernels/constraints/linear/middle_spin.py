@@ -1,12 +1,12 @@
 """Changes of the velocity in the middle of a step, at which velocity-dependent forces are taken.
 
-They are half of those of the predicted velocity, but for the spin ω̄ of a single body that turns freely or
-about a fixed point, which solves the implicit midpoint rule of `trees.middle_velocity`,
+They are half of those of the predicted velocity, except for the spin ω̄ of a single body that rotates freely
+or about a fixed point, which solves the implicit midpoint rule of `trees.middle_velocity`,
 
     2 I (ω̄ - ω) + h ω̄ × I ω̄ = I (ω' - ω) + h ω × I ω,
 
-with ω before and ω' predicted. Its inertia I turns with the body: by δθ, I x changes by P(x) δθ with
-P(x) = I [x]ₓ - [I x]ₓ.
+where ω is the initial and ω' the predicted spin. The inertia I rotates with the body: under a rotation δθ, I
+x changes by P(x) δθ with P(x) = I [x]ₓ - [I x]ₓ.
 
 Stage: linear models of steps, smooth dynamics
 Called by: solvers/featherstone/linear_model.py
@@ -25,13 +25,13 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def by_turning(inertia: wp.mat33, x: wp.vec3) -> wp.mat33:
-    """P(x): change of I x as the body turns."""
+    """P(x): derivative of I x by the rotation of the body."""
     return inertia * wp.skew(x) - wp.skew(inertia * x)
 
 
 @wp.func
 def gyroscopic_slope(inertia: wp.mat33, w: wp.vec3) -> wp.mat33:
-    """Slope of ω × I ω by ω."""
+    """Derivative of ω × I ω by ω."""
     return wp.skew(w) * inertia - wp.skew(inertia * w)
 
 
@@ -54,7 +54,7 @@ def turn_columns(
     dt: float,
     columns: wp.array(dtype=float),
 ):
-    """Write δω̄ - δω in place of ω' - ω's change; d is the first dof of the spin, in these axes."""
+    """Replace the change of ω' - ω by δω̄ - δω; d is the first dof of the spin, in these axes."""
     slope = wp.inverse(2.0 * inertia + dt * gyroscopic_slope(inertia, mid))
     by_spin = slope * (2.0 * inertia + dt * gyroscopic_slope(inertia, old)) - wp.identity(n=3, dtype=float)
     by_predicted = slope * inertia

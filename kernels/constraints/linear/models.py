@@ -1,4 +1,4 @@
-"""Linear models of a step from the changes of its velocities: coordinates follow as q⁺ = q ⊕ h v⁺.
+"""Linear models of a step from the derivatives of its velocities; coordinates follow from q⁺ = q ⊕ h v⁺.
 
 Rotations are composed on the left, exp(h ω + δ) = exp(J δ) exp(h ω) with the left Jacobian J of the rotation
 group (Chirikjian, "Stochastic Models, Information Theory, and Lie Groups", vol. 2, 2012, section 10.8).
@@ -17,7 +17,7 @@ from newtonsim.kernels.views.model import JOINT_BALL, JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# angle [rad] below which the left Jacobian is that of its series
+# angle [rad] below which the left Jacobian is computed by its series
 SMALL_ANGLE = wp.constant(1.0e-3)
 
 

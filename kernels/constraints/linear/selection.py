@@ -1,4 +1,4 @@
-"""Which rows of a solved step act, their weights in its linear model, and changes of those on dofs.
+"""Rows of a solved step that act, their weights in its linear model, and changes of rows on dofs.
 
 Stage: linear models of steps, rows
 Called by: solvers/featherstone/linear_model.py
@@ -33,7 +33,8 @@ from newtonsim.kernels.views.model import MODE_POSITION, DriveView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# what the linear model of a world lacks: rules for shapes in contact, which nothing has, or for what acts
+# what the linear model of a world lacks: rules for shapes in contact, which exist nowhere, or for rows that
+# act
 NO_RULE = wp.constant(1)
 NOT_COVERED = wp.constant(2)
 
@@ -52,7 +53,7 @@ class RowChangeView:
 
 @wp.func
 def limit_slope(gap: float, top: float, lever: float, s: ConstraintSettings) -> float:
-    """Slope of the clamped `dof_rows.axis_limit_speed` by the gap."""
+    """Derivative of the clamped `dof_rows.axis_limit_speed` by the gap."""
     speed = -gap / s.dt
     slope = -1.0 / s.dt
     if gap < 0.0:
@@ -82,7 +83,7 @@ def change_dof_row(
     rows: RowsView,
     change: RowChangeView,
 ):
-    """Change of a row on one dof that holds, by its coordinate and its input."""
+    """Changes of an active row on one dof by its coordinate and its input."""
     source = rows.dof.source[r]
     kind = rows.dof.source_kind[source]
     d = rows.dof.source_dof[source]
@@ -123,7 +124,7 @@ def select_rows_that_act(
     change: RowChangeView,
     lacking: wp.array(dtype=int),
 ):
-    """One thread per world: which rows act, and what its linear model lacks: NO_RULE, NOT_COVERED or both."""
+    """One thread per world: find rows that act, and what its model lacks: NO_RULE, NOT_COVERED or both."""
     w = first + wp.tid()
     change.count[w] = select_rows(tree, rows, contacts, w, depth, impulse, adj)
     r0 = rows.dof.world_start[w]

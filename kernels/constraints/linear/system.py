@@ -1,17 +1,18 @@
-"""Changes of the velocity after a step by all that it depends on, with the rows that act.
+"""Derivatives of the velocity after a step by all its inputs, with the rows that act.
 
 In energy coordinates the implicit function theorem gives, for all columns x at once,
 
     (1 + B Mᵀ Bᵀ) ζ = D^(-1/2) L^(-T) b - B Mᵀ e,
 
-where b are the columns of the balance of forces (`balance`), e the changes of the rows at a given velocity
-after the step (`contacts`, and in `selection` those of rows on dofs), and M their weights as in
-`constraints.adjoint.solve`, of whose system this is the transposed one. It is dense, and solved by one
+where b are the columns of the force balance (`balance`), e the changes of the rows at a given velocity after
+the step (`contacts`, and `selection` for rows on dofs), and M their weights as in
+`constraints.adjoint.solve`. The system is the transpose of the one there. It is dense, and is solved by one
 elimination in double precision.
 
-Where several rigid contacts of a world act and one slides, normal velocities that redundant contacts want
-must not contradict each other by rounding, which friction would turn into motion: what no motion brings about
-is left out of e first, by least squares, see `constraints.adjoint.solve.share_multipliers`.
+If several rigid contacts of a world act and one slides, the normal velocities that redundant contacts require
+must not contradict each other due to rounding, since friction would turn this into motion. The part of e that
+no motion can produce is therefore removed first, by least squares, see
+`constraints.adjoint.solve.share_multipliers`.
 
 Stage: linear models of steps, solve
 Called by: solvers/featherstone/linear_model.py
@@ -43,7 +44,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def is_own(team: Team, row: int) -> bool:
-    """True for the rows of a system that a lane has to itself."""
+    """True for the rows of a system that belong to a lane."""
     return row % lanes(team) == team.lane
 
 
@@ -60,7 +61,7 @@ def add_contact_forces(
     change: ContactChangeView,
     columns: wp.array(dtype=float),
 ):
-    """One team per world: changes of the forces of contacts, on top of the balance; lanes share dofs."""
+    """One team per world: add the changes of contact forces to the balance; lanes share dofs."""
     team = own_team(teams, wp.tid())
     w = team.index
     c0 = contacts.world_start[w]
@@ -89,7 +90,7 @@ def add_force_changes(
     change: ContactChangeView,
     columns: wp.array(dtype=float),
 ):
-    """Changes of the force of contact c on one of its bodies, as dof d feels them."""
+    """Changes of the force of contact c on one of its bodies, projected onto dof d."""
     n = view.dofs
     at = d * view.width
     for other in range(2):
@@ -105,7 +106,7 @@ def add_force_changes(
 
 @wp.func
 def weigh(A: wp.mat33, b: wp.vec3, equations: wp.vec3) -> wp.vec3d:
-    """A b, as far as rows of A are taken."""
+    """A b, for the rows of A that are used."""
     v = wp.cw_mul(equations, A * b)
     return wp.vec3d(wp.float64(v[0]), wp.float64(v[1]), wp.float64(v[2]))
 
@@ -118,7 +119,7 @@ def wide_dot(a: wp.vec3d, b: wp.vec3) -> wp.float64:
 
 @wp.func
 def equations_of(mode: int) -> wp.vec3:
-    """1 for the rows of a contact that are equations: the tangential ones, too, if it sticks."""
+    """1 for the rows of a contact that are equations, which include the tangential ones if it sticks."""
     rows = wp.vec3(1.0, 0.0, 0.0)
     if mode == ROW_HOLDS:
         rows = wp.vec3(1.0, 1.0, 1.0)
@@ -129,7 +130,7 @@ def equations_of(mode: int) -> wp.vec3:
 def begin_system(
     team: Team, view: ColumnsView, M: wp.array(dtype=wp.float64), columns: wp.array(dtype=float), share: float
 ):
-    """1 and a share of the columns; lanes share the rows."""
+    """Set the identity and a share of the columns; lanes share the rows."""
     n = view.dofs
     stride = n + view.width
     at = team.index * n * stride
@@ -190,7 +191,7 @@ def add_triple_row(
     change: ContactChangeView,
     M: wp.array(dtype=wp.float64),
 ):
-    """Add products with the rows of contact c to a row of the system, which begins at `own`."""
+    """Add products with the rows of contact c to the row of the system that begins at `own`."""
     n = view.dofs
     for side in range(2):
         if leaf[side] >= 0:
@@ -216,7 +217,7 @@ def add_contact(
     change: ContactChangeView,
     M: wp.array(dtype=wp.float64),
 ):
-    """Add a contact with the weights A, and its changes as far as `equations` takes them."""
+    """Add a contact with the weights A, and its changes for the rows in `equations`."""
     n = view.dofs
     stride = n + view.width
     at = team.index * n * stride
@@ -248,7 +249,7 @@ def take_agreed(
     agreed: wp.array(dtype=wp.float64),
     M: wp.array(dtype=wp.float64),
 ):
-    """Subtract the changes of the equations of a rigid contact that a motion `agreed` brings about."""
+    """Subtract the changes that the motion `agreed` produces in the equations of a rigid contact."""
     n = view.dofs
     stride = n + view.width
     at = team.index * n * stride
@@ -303,7 +304,7 @@ def agree(
     contact: ContactChangeView,
     columns: wp.array(dtype=float),
 ):
-    """Motions that come nearest to the changes that the equations of rigid contacts ask for, negative."""
+    """Find the negative motions that best match the changes required by the equations of rigid contacts."""
     begin_system(team, view, change.agreed, columns, 0.0)
     c0 = contacts.world_start[team.index]
     for c in range(c0, c0 + contacts.world_count[team.index]):
@@ -333,7 +334,7 @@ def solve_columns(
     change: RowChangeView,
     columns: wp.array(dtype=float),
 ):
-    """One team per world: ζ from the right-hand side, which it takes the place of, where a row acts.
+    """One team per world: replace the right-hand side by ζ, where a row acts.
 
     Args:
         teams: The teams.

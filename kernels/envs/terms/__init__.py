@@ -1,1 +1,1 @@
-"""Terms of tasks: observations, rewards, ends and events of which tasks are put together."""
+"""Terms of which tasks consist: observations, rewards, ends and events."""

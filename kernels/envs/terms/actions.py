@@ -1,4 +1,4 @@
-"""From actions to targets of drives or to thrusts of rotors; the last two actions are remembered.
+"""Conversion of actions to targets of drives or thrusts of rotors; the last two actions are stored.
 
 Stage: environment, first of a step, actions
 Called by: newtonsim/envs/terms/library.py
@@ -27,7 +27,7 @@ def aim_joints(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bo
 
 @wp.kernel
 def shift_joints(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
-    """One thread per world: actions move the targets of the drives on; numbers: step, least, greatest."""
+    """One thread per world: actions shift current targets of the drives; numbers: step, least, greatest."""
     w = first + wp.tid()
     n = env.actions.shape[1]
     for k in range(n):

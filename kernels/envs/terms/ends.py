@@ -1,4 +1,4 @@
-"""Terms that end episodes: each may say that a world's is over.
+"""Terms that end episodes.
 
 Stage: environment, rewards
 Called by: newtonsim/envs/terms/library.py
@@ -24,7 +24,7 @@ def end_low(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)
 
 @wp.kernel
 def end_near_ground(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
-    """One thread per world: the base is low above what its sensor finds below. Numbers: least height [m]."""
+    """One thread per world: the base is low above the surface below its sensor. Numbers: least height [m]."""
     w = first + wp.tid()
     if -env.sensed[w, term.sensed] < term.numbers[0]:
         env.terminated[w] = True

@@ -1,4 +1,4 @@
-"""Terms of events: how an episode starts, and what happens in it from time to time.
+"""Terms of events: the start of an episode, and random events in it.
 
 Stage: environment, starts, actions
 Called by: newtonsim/envs/terms/library.py
@@ -118,9 +118,9 @@ def place_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bo
 def draw_command(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: three numbers within a box, at the start and from time to time.
 
-    In an episode the mask names all worlds and those are left alone whose time has not come. Numbers: least
-    (3), greatest (3), steps from draw to draw, or 0 for once, share of commands that are zero, size of the
-    first two below which they are.
+    During an episode, the mask contains all worlds, and worlds whose time has not come are skipped. Numbers:
+    least (3), greatest (3), steps from draw to draw, or 0 for once, share of commands that are zero, size of
+    the first two below which they are.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -151,9 +151,10 @@ def start_on_patch(first: int, env: EnvView, term: TermView, mask: wp.array(dtyp
 
     Runs after `start_at_home` and `draw_command`. A world keeps its kind of patch; it moves up a level if the
     base came farther than half a patch, and down if it came less than half as far as its command asks for in
-    a whole episode. After the hardest level comes any. Kept: level, kind, x and y of the start, way so far,
-    way wanted. Numbers: levels, kinds, side of a patch [m], first levels, 1 for a curriculum, time of an
-    episode [s], height of the base above the ground [m], then the height of each patch, by level and kind.
+    a whole episode. After the hardest level, a random one follows. Kept: level, kind, x and y of the start,
+    distance so far, required distance. Numbers: levels, kinds, side of a patch [m], first levels, 1 for a
+    curriculum, time of an episode [s], height of the base above the ground [m], then the height of each
+    patch, by level and kind.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -193,7 +194,7 @@ def start_on_patch(first: int, env: EnvView, term: TermView, mask: wp.array(dtyp
 
 @wp.kernel
 def note_way(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
-    """One thread per world: how far the base has come from where the episode began, for `start_on_patch`."""
+    """One thread per world: distance of the base from the start of the episode, for `start_on_patch`."""
     w = first + wp.tid()
     p = wp.transform_get_translation(env.body_q[w * env.bodies + term.base])
     x = p[0] - env.kept[w, 2]

@@ -1,4 +1,4 @@
-"""Terms of rewards of points that are to be somewhere: of a hand at a target, of a cube in a hand.
+"""Terms of rewards for points at a target, such as a hand at a goal or a cube in a hand.
 
 The target is the command, a point in the world [m].
 
@@ -19,8 +19,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 def near_target(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: 1 - tanh(distance / width) of a point of the base from the target.
 
-    Within the distance that counts as reached the goal is. Numbers: the point in the frame of the base [m],
-    width [m], that distance [m].
+    The goal is reached within a given distance. Numbers: the point in the frame of the base [m], width [m],
+    that distance [m].
     """
     w = first + wp.tid()
     point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])

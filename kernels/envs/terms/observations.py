@@ -1,4 +1,4 @@
-"""Terms of observations: each writes its numbers from its column on.
+"""Terms of observations; each writes its numbers, starting at its column.
 
 Stage: environment, observations
 Called by: newtonsim/envs/terms/library.py

@@ -15,7 +15,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.kernel
 def begin_score(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
-    """One thread per world: nothing is earned yet, nothing over, no goal reached."""
+    """One thread per world: clear reward, end of episode and goal."""
     w = first + wp.tid()
     env.reward[w] = 0.0
     env.terminated[w] = False
@@ -201,7 +201,7 @@ def slip_feet(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=boo
 
 @wp.kernel
 def touch_otherwise(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
-    """One thread per world: how many of the bodies touch anything, by their sensor."""
+    """One thread per world: number of the bodies that touch anything, according to their sensor."""
     w = first + wp.tid()
     value = float(0.0)
     for k in range(term.bodies.shape[0]):

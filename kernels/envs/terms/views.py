@@ -1,4 +1,4 @@
-"""What the kernel of a term sees beside its environment.
+"""Arguments of the kernels of terms, besides the environment.
 
 Every kernel of a term has one thread per world and the arguments `first`, `env`, `term` and `mask`. Lengths:
 B bodies, J joints, N numbers of the term.
@@ -15,15 +15,15 @@ from newtonsim.kernels.envs.views import SPAWN, EnvView, random_of
 
 @wp.struct
 class TermView:
-    """A term: what it is about, and where its numbers are."""
+    """A term: the elements to which it refers, and the places of its numbers."""
 
     weight: float  # of a reward, per second
     column: int  # first number of the observation that it writes
-    stream: int  # of its random numbers, another one for each term
+    stream: int  # stream of its random numbers, different for each term
     base: int  # body of a world
     command: int  # first column of the command in the memory
     action: int  # first column of the last actions in the memory, those before them follow
-    note: int  # first column of what it remembers itself
+    note: int  # first column of its own memory
     sensed: int  # first column of its sensor's readings
     bodies: wp.array(dtype=int)  # (B) bodies of a world
     coords: wp.array(dtype=int)  # (J) coordinates of its joints within a world

@@ -1,8 +1,8 @@
-"""What contacts of bodies do at the solution of a substep, and their part of its adjoint systems.
+"""Modes of contacts between bodies at the solution of a substep, and their part of its adjoint systems.
 
 With residuals r(v, p) of `maximal.adjoint.contact_terms`, multipliers of bodies and contacts solve
-M λ + Jᵀ r_vᵀ m = g and J λ + (gradient with respect to p) = r_pᵀ m. Normals that push and what sticks yield
-by a small softness, so that contacts can be eliminated one by one, and redundant ones share their impulse.
+M λ + Jᵀ r_vᵀ m = g and J λ + (gradient with respect to p) = r_pᵀ m. Pushing normals and sticking contacts
+have a small softness, so that contacts can be eliminated one by one, and redundant ones share their impulse.
 
 Stage: backward pass in maximal coordinates, modes and multipliers of contacts
 Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/system.py,
@@ -36,9 +36,10 @@ from newtonsim.kernels.maximal.contacts import BodyContactView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 ROWS = wp.constant(6)
-# compliance of what holds, as a share of its mobility: multipliers of redundant contacts stay moderate
+# compliance of held rows, as a share of their mobility, which keeps multipliers of redundant contacts
+# moderate
 SOFTNESS = wp.constant(1.0e-6)
-# slowest slip [m/s or rad/s] of which the direction is more than rounding
+# least slip [m/s or rad/s] whose direction is more than rounding
 SLOWEST_DIRECTION = wp.constant(1.0e-6)
 
 
@@ -61,7 +62,7 @@ def lay_disc(
     bound: float,
     view: ContactStageView,
 ) -> int:
-    """What friction across the normal does; stores its rows k and k + 1 (k is 1 for sliding, 4 for rolling).
+    """Mode of tangential friction; stores its rows k and k + 1 (k is 1 for sliding, 4 for rolling).
 
     Args:
         c: The contact.
@@ -110,7 +111,7 @@ def lay_disc(
 
 @wp.func
 def leaning(mode: int, n: wp.vec3, rate: wp.vec3, coefficient: float) -> wp.vec3:
-    """By how much an impulse that slides across the normal grows with the bound, times the coefficient."""
+    """Growth of a sliding friction impulse with its bound, times the coefficient."""
     lean = wp.vec3(0.0)
     if mode == SLIDES:
         slip = rate - wp.dot(n, rate) * n
@@ -128,7 +129,7 @@ def lay_contact(
     places: BodyContactView,
     view: ContactStageView,
 ):
-    """What contact c does at relative motion `motion`, and its rows.
+    """Mode of contact c at the relative motion `motion`, and its rows.
 
     `view.total` is set; `holds` tells whether it pushes along its normal.
     """
@@ -165,7 +166,7 @@ def lay_contact(
 
 @wp.func
 def begin_contact(c: int, places: BodyContactView, view: ContactStageView):
-    """Contact c does nothing yet, at the arms of now."""
+    """Reset contact c, with the current arms."""
     view.acts[c] = 0
     view.arm0[c] = places.arm0[c]
     view.arm1[c] = places.arm1[c]
@@ -185,7 +186,7 @@ def decide_contacts(
     velocity: wp.array(dtype=wp.spatial_vector),
     view: ContactStageView,
 ):
-    """One thread per contact place: what it does to the velocities that lead to the end of a substep."""
+    """One thread per contact place: its mode for the velocities to the end of a substep."""
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
@@ -234,7 +235,7 @@ def decide_relaxed_contacts(
     position: ContactStageView,
     view: ContactStageView,
 ):
-    """One thread per contact place: what it does in the correction of velocities, after `position`."""
+    """One thread per contact place: its mode in the correction of velocities, after `position`."""
     c = first + wp.tid()
     w = contacts.world[c]
     if c - contacts.world_start[w] >= contacts.world_count[w]:
@@ -257,7 +258,7 @@ def refuse_contacts(
     no_rule: int,
     reason: wp.array(dtype=int),
 ):
-    """One thread per contact place: worlds in which one acted whose features no rule covers.
+    """One thread per contact place: mark its world if it acted and no rule covers its features.
 
     Args:
         first: First place.

@@ -1,4 +1,4 @@
-"""What contacts of bodies add to the Lagrangian of a substep, in kernels that a tape can reverse.
+"""Terms of contacts of bodies in the Lagrangian of a substep, in kernels that a tape can reverse.
 
 A contact acts in three systems of a substep: the shift that removes its penetration, the velocities that lead
 to the end, and the correction of velocities there. In each it pushes with the impulse p and the angular
@@ -13,8 +13,8 @@ and these residuals vanish at the solution, with parts along the normal n and ac
 In the velocities that lead to the end, v and w are relative to those of the time before an impact.
 
 The term of a contact is m · residual - p · v(λ) - y · w(λ), with m its multiplier and λ those of the bodies.
-How normal, point and gap follow from the poses at the start of the step, where features are found, is that of
-`contact_features`; the points then move with the bodies, while the normal stays.
+Normal, point and gap follow from the poses at the start of the step, where features are found, as in
+`contact_features`; the points then move with the bodies, while the normal is constant.
 
 Stage: backward pass in maximal coordinates, contacts
 Called by: solvers/maximal/contact_adjoint.py, kernels/maximal/adjoint/contact_system.py
@@ -49,7 +49,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 STAGE_SHIFT = wp.constant(0)
 STAGE_POSITION = wp.constant(1)
 STAGE_VELOCITY = wp.constant(2)
-# what a part of a contact does
+# modes of a part of a contact
 OPEN = wp.constant(0)
 HOLDS = wp.constant(1)
 SLIDES = wp.constant(2)
@@ -103,7 +103,7 @@ def place_contact(
     pose: wp.array(dtype=wp.transform),
     center: wp.array(dtype=wp.vec3),
 ) -> PlacedContact:
-    """Contact c from poses at the start of the step, at those of now: `maximal.contacts.place_point`."""
+    """Contact c at the current poses, found at those of the step's start: `maximal.contacts.place_point`."""
     s0 = body_pose(b0, start)
     s1 = body_pose(b1, start)
     g = contact_geometry(c, s0, s1, contacts.normal[c], features)
@@ -157,12 +157,12 @@ def across_residual(mode: int, rate: wp.vec3, impulse: wp.vec3, bound: float, n:
 
 @wp.func
 def target_of(stage: int, gap: float, now: float, seen: wp.vec3, s: BodySettings) -> float:
-    """Normal velocity that a contact which pushes has in the solution.
+    """Normal velocity of a pushing contact in the solution.
 
     Args:
         stage: The system.
         gap: Distance at the start of the substep.
-        now: Its value, which decides.
+        now: Its value, which determines the branch.
         seen: See `foresee_contacts`.
         s: Settings.
     """
@@ -191,7 +191,7 @@ def start_bodies(
     kick: wp.array(dtype=wp.spatial_vector),
     velocity: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: its velocity before joints and contacts act, with which impacts are foreseen."""
+    """One thread per body: its velocity before joints and contacts act, which determines expected impacts."""
     b = first + wp.tid()
     twist = free[b]
     if role[b] == BODY_MOVES:
@@ -217,12 +217,12 @@ def foresee_contacts(
     foreseen: wp.array(dtype=wp.vec3),
     motion_before_impact: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per contact place: how it bounces, as in `maximal.contacts.place_contacts`.
+    """One thread per contact place: its bounces, as in `maximal.contacts.place_contacts`.
 
     Args:
         first: First place.
         contacts: Contacts of the step.
-        places: What was foreseen in the forward pass.
+        places: Their bounces in the forward pass.
         features: What `contact_features.find_features` found.
         material: Materials of the shapes.
         gravity: Gravity.

@@ -1,4 +1,4 @@
-"""What decided the impulse of each row of joints and constraints in a converged substep, and its slopes.
+"""Modes of the rows of joints and constraints in a converged substep, and slopes of their impulses.
 
 Stage: backward pass in maximal coordinates, first, the active set
 Called by: solvers/maximal/adjoint.py
@@ -42,7 +42,7 @@ from newtonsim.kernels.maximal.sweeps import BlockView, held_impulse, interval_o
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# compliance that is lent to what is held, as a share of its mobility
+# additional compliance of held rows, as a share of their mobility
 SOFTNESS = wp.constant(1.0e-5)
 # rows below this share of another number are rounding
 ROUNDING = wp.constant(1.0e-6)
@@ -81,7 +81,7 @@ def store_ball_end(r: int, number: int, p: Pair, u: Twists, dt: float, view: Row
 def push_along(
     r: int, free: float, axis: AxisView, s: BodySettings, block: BlockView, view: RowGradientView
 ) -> wp.vec2:
-    """Impulses along an axis that are linear in its mean rate; notes a drive at its effort limit.
+    """Impulses along an axis that are linear in its mean rate; records a drive at its effort limit.
 
     Args:
         r: Row of the axis.
@@ -92,7 +92,7 @@ def push_along(
         view: Receives the side of the limit.
 
     Returns:
-        The impulse at a rate of zero, and by how much a unit rate lessens it.
+        The impulse at a rate of zero, and its decrease per unit rate.
     """
     dt = s.dt
     w = block.rows.mobility[r]
@@ -211,7 +211,7 @@ def decide_axis(
 
 @wp.func
 def hold(r: int, mode: int, compliance: float, mobility: float, view: RowGradientView):
-    """Let row r hold what it measures at the end."""
+    """Let row r hold its measure at the end."""
     lent = SOFTNESS * mobility
     view.mode[r] = mode
     view.scale[r] = 1.0 / (compliance + lent)
@@ -221,7 +221,7 @@ def hold(r: int, mode: int, compliance: float, mobility: float, view: RowGradien
 
 @wp.func
 def bound_force(r: int, x: float, most: float, view: RowGradientView):
-    """Let row r push with its largest force if its impulse x is that."""
+    """Let row r push with its largest force if its impulse x has reached it."""
     if wp.abs(x) >= most * (1.0 - ROUNDING):
         view.mode[r] = ROW_BOUND
         view.side[r] = wp.where(x > 0.0, 1, -1)
@@ -254,7 +254,7 @@ def decide_interval(r: int, k: int, mean: float, block: BlockView, s: BodySettin
 
 @wp.kernel
 def begin_rows(first: int, rows: RowView, view: RowGradientView):
-    """One thread per row: nothing decided yet."""
+    """One thread per row: clear its mode."""
     r = first + wp.tid()
     view.mode[r] = ROW_OFF
     view.side[r] = 0
@@ -277,7 +277,7 @@ def decide_rows(
     spin: SpinView,
     view: RowGradientView,
 ):
-    """One thread per block: how its rows act, and their slopes."""
+    """One thread per block: modes of its rows, and their slopes."""
     k = first + wp.tid()
     rows = block.rows
     begin = rows.row_start[k]
@@ -328,7 +328,7 @@ def decide_couplings(
     spin: SpinView,
     view: RowGradientView,
 ):
-    """One thread per row: how couplings act."""
+    """One thread per row: modes of couplings."""
     r = first + wp.tid()
     rows = block.rows
     if rows.kind[r] != PAIR_COUPLING:

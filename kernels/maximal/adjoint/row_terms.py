@@ -1,6 +1,6 @@
 """Terms of a substep's Lagrangian that belong to joints and constraints, in kernels that a tape can reverse.
 
-What acts along a row has been decided (`maximal.adjoint.modes`); see `maximal.adjoint.substep` for the rest.
+The modes of rows are known (`maximal.adjoint.modes`); see `maximal.adjoint.substep` for the rest.
 
 Stage: backward pass in maximal coordinates, joints and constraints
 Called by: solvers/maximal/adjoint.py, kernels/maximal/adjoint/modes.py
@@ -31,10 +31,10 @@ from newtonsim.kernels.views.model import MODE_FORCE, MODE_POSITION, MODE_VELOCI
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
-# what decides the impulse of a row
+# modes: what determines the impulse of a row
 ROW_OFF = wp.constant(0)  # nothing: it does not push
 ROW_FORCE = wp.constant(1)  # a force law
-ROW_HELD = wp.constant(2)  # what it measures at the end
+ROW_HELD = wp.constant(2)  # its measure at the end
 ROW_LIMIT = wp.constant(3)  # a limit at the end
 ROW_RATE = wp.constant(4)  # a given mean rate
 ROW_SPEED = wp.constant(5)  # the velocity limit
@@ -43,7 +43,7 @@ ROW_BOUND = wp.constant(6)  # the largest force
 
 @wp.struct
 class RowGradientView:
-    """How the rows of W worlds act in a substep; R rows."""
+    """Modes of the R rows of W worlds in a substep."""
 
     world_start: wp.array(dtype=int)  # (W + 1) into `row`
     row: wp.array(dtype=int)  # (R) rows in the order of their worlds
@@ -55,15 +55,15 @@ class RowGradientView:
     soft: wp.array(dtype=int)  # (R) soft limit that pushes: -1 lower, 1 upper, 0 for none
     total: wp.array(dtype=float)  # (R) impulse along the wrench of the row
     multiplier: wp.array(dtype=float)  # (R)
-    # what the row asks for changes with velocities by scale * impulse_slope * end
+    # the target of the row changes with velocities by scale * impulse_slope * end
     pull0: wp.array(dtype=wp.spatial_vector)  # (R) (torque, force) on body 0 for a unit impulse
     pull1: wp.array(dtype=wp.spatial_vector)  # (R) on body 1
     # (R) slope of the mean rate with respect to the velocity of body 0
     end0: wp.array(dtype=wp.spatial_vector)
     end1: wp.array(dtype=wp.spatial_vector)  # (R) of body 1
-    impulse_slope: wp.array(dtype=float)  # (R) impulse that a force law takes back per mean rate, 1 if held
-    scale: wp.array(dtype=float)  # (R) inverse softness of what is held, 1 for force laws
-    lent: wp.array(dtype=float)  # (R) share of the softness that is lent
+    impulse_slope: wp.array(dtype=float)  # (R) decrease of a force law's impulse per mean rate, 1 if held
+    scale: wp.array(dtype=float)  # (R) inverse softness of held rows, 1 for force laws
+    lent: wp.array(dtype=float)  # (R) share of the additional softness
     slope: wp.array(dtype=wp.vec2)  # (R) of a coupling's polynomial at the start and at the end
 
 
@@ -130,7 +130,7 @@ def bound_of(r: int, k: int, side: int, block: BlockView) -> float:
 def kept_share(
     k: int, joints: int, start: float, rigid: bool, block: BlockView, dt: float, speed: float
 ) -> float:
-    """Share of an error at the start that a held row has left at the end: `maximal.joints.aim_row`."""
+    """Share of an initial error that a held row keeps at the end: `maximal.joints.aim_row`."""
     keep = float(0.0)
     if k >= joints:
         recovery = block.loop.recovery_time[k - joints]
@@ -159,7 +159,7 @@ def polynomial_slope(c: int, x: float, loop: LoopView) -> float:
 def axis_impulse(
     r: int, end: float, mean: float, axis: AxisView, dt: float, block: BlockView, view: RowGradientView
 ) -> float:
-    """Impulse along an axis by all that acts there, as `maximal.axes.axis_velocity` has it.
+    """Total impulse along an axis, as in `maximal.axes.axis_velocity`.
 
     Args:
         r: The row.
@@ -168,7 +168,7 @@ def axis_impulse(
         axis: What acts.
         dt: Length of the substep.
         block: Rows.
-        view: What has been decided.
+        view: The modes of the rows.
     """
     d = block.rows.dof[r]
     a = block.rows.index[r]

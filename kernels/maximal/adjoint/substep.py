@@ -1,8 +1,8 @@
 """Substep of rigid bodies between two solves of their rows, in kernels that a tape can reverse.
 
-What sweeps and iterations have found is given and kept still: the kernels evaluate the terms of the
-Lagrangian of a substep, whose gradient with respect to anything but velocities and impulses is that of the
-step (the implicit function theorem; Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15).
+Results of sweeps and iterations are given and held fixed: the kernels evaluate the terms of the Lagrangian of
+a substep, whose gradient with respect to anything but velocities and impulses is that of the step (the
+implicit function theorem; Griewank, Walther, "Evaluating Derivatives", 2008, chapter 15).
 
 Stage: backward pass in maximal coordinates, free motion, before and after the rows
 Called by: solvers/maximal/adjoint.py
@@ -26,7 +26,7 @@ from newtonsim.kernels.views.model import JOINT_BALL, JointView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
-# how a body takes part
+# role of a body
 BODY_MOVES = wp.constant(0)
 BODY_DRIVEN = wp.constant(1)  # without mass: it keeps its velocity
 BODY_WELDED = wp.constant(2)  # fixed to the world
@@ -88,7 +88,7 @@ def free_bodies(
     middle: wp.array(dtype=wp.quat),
     free: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: `maximal.motion.turn_bodies`, from the spin half-way that it found.
+    """One thread per body: `maximal.motion.turn_bodies`, given the spin in the middle of the substep.
 
     Args:
         first: First body.
@@ -97,7 +97,7 @@ def free_bodies(
         inertia: Inertias.
         com: Centres of mass.
         role: How bodies take part.
-        half: Angular velocity in body axes half-way.
+        half: Angular velocity in body axes in the middle of the substep.
         half_slope: Inverse slope of the equation that `half` solves: one Newton step at the solution has its
             derivative.
         dt: Length of the substep.
@@ -203,14 +203,14 @@ def balance_bodies(
     multiplier: wp.array(dtype=wp.spatial_vector),
     term: wp.array(dtype=float),
 ):
-    """One thread per body: what it gains in momentum by its rows, times the multiplier.
+    """One thread per body: change of its momentum by its rows, times the multiplier.
 
     Args:
         first: First body.
         mass: Masses.
         inertia: Inertias.
         role: How bodies take part.
-        orientation: Orientations in which they have their inertia.
+        orientation: Orientations for their inertias.
         free: Velocities without rows.
         kick: Impulses of other forces.
         u: Velocities with rows.

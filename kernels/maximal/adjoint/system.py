@@ -1,9 +1,9 @@
-"""The adjoint system of a substep of rigid bodies, and the spin that its free motion begins with.
+"""The adjoint system of a substep of rigid bodies, and the initial spin of its free motion.
 
-With rows that measure c at the end, push by wrenches J of the start and yield by a softness C, the
-multipliers of bodies and rows solve M λ + (∂c/∂u)ᵀ m = g, J λ = C m. Rows are eliminated, for which those
-that are held get some softness more; the method of multipliers (Hestenes, "Multiplier and gradient methods",
-1969) takes its effect away again: each solution lends as much as the multipliers before need.
+With rows that measure c at the end, act by wrenches J at the start and have a softness C, the multipliers of
+bodies and rows solve M λ + (∂c/∂u)ᵀ m = g, J λ = C m. To eliminate rows, held ones get additional softness;
+the method of multipliers (Hestenes, "Multiplier and gradient methods", 1969) compensates for it: each solve
+adds what the previous multipliers require.
 
 Stage: backward pass in maximal coordinates, multipliers
 Called by: solvers/maximal/adjoint.py, solvers/particles/adjoint_bodies.py,
@@ -52,9 +52,10 @@ REASON_TURN = wp.constant(2)
 REASON_SINGULAR = wp.constant(3)
 REASON_FEATURES = wp.constant(4)
 REASON_KICK = wp.constant(5)
-# solutions of the system with lent softness; each divides what is wrong with multipliers by a hundred or more
+# number of solves with additional softness; each reduces the error of the multipliers by a factor of a
+# hundred or more
 SOLUTIONS = wp.constant(4)
-# smallest pivot, as a share of the entry that it began as, above which solutions are worth something
+# smallest pivot, over the initial entry, above which solutions are accurate
 LEAST_PIVOT = wp.constant(wp.float64(1.0e-13))
 
 
@@ -77,7 +78,7 @@ def find_half_way(
     half: wp.array(dtype=wp.vec3),
     half_slope: wp.array(dtype=wp.mat33),
 ):
-    """One thread per body: its part, and the spin of its free motion with the slope of the equation for it.
+    """One thread per body: its role, and the spin of its free motion with the slope of its equation.
 
     Args:
         first: First body.
@@ -87,7 +88,8 @@ def find_half_way(
         bodies: After `maximal.motion.turn_bodies`.
         system: Receives the roles.
         half: Angular velocities in body axes.
-        half_slope: Inverse of inertia - dt/2 [L]ₓ J, of the momentum L turned half-way.
+        half_slope: Inverse of inertia - dt/2 [L]ₓ J, with the momentum L rotated to the middle of the
+        substep.
     """
     b = first + wp.tid()
     role = BODY_MOVES
@@ -108,7 +110,7 @@ def find_half_way(
 
 @wp.kernel
 def begin_worlds(first: int, system: BodySystemView):
-    """One thread per world: no reason yet."""
+    """One thread per world: clear its reason."""
     system.reason[first + wp.tid()] = 0
 
 
@@ -130,7 +132,7 @@ def compare_ends(
     stepped: wp.array(dtype=wp.spatial_vector),
     away: wp.array(dtype=wp.vec2d),
 ):
-    """One thread per body: how far the step ended from the converged one, beside what constraints did.
+    """One thread per body: distance of the step from the converged one, and the change by constraints.
 
     Both are squares of the norm of kinetic energy, summed over each world: of the difference of both
     velocities, and of the change that constraints have made. Rounding of the velocities counts as a change.
@@ -162,7 +164,7 @@ def check_turns(
     spin: SpinView,
     system: BodySystemView,
 ):
-    """One thread per body: turns of which sweeps see but a part, or that impulses make large."""
+    """One thread per body: mark rotations that sweeps include only in part, or that impulses make large."""
     b = first + wp.tid()
     if system.role[b] == BODY_MOVES and system.world[b] >= 0:
         if turns_otherwise(u[b], x0[b], spin.middle[b], dt):
@@ -208,7 +210,7 @@ def column_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.
 
 @wp.func
 def row_of(part: int, r: int, block: BlockView, view: RowGradientView) -> wp.spatial_vector:
-    """Slope of what row r asks for with respect to the velocity of the body of a part, without its scale."""
+    """Slope of the target of row r by the velocity of the body of a part, without its scale."""
     source = source_of(part, r, block)
     end = view.end0[source]
     if part % 2 == 1:
@@ -287,7 +289,7 @@ def add_bodies(
 def lend_to_rows(
     w: int, sky: BlockSkylineView, block: BlockView, view: RowGradientView, system: BodySystemView
 ):
-    """Right-hand side of a world, less what the multipliers so far do to rows that are held."""
+    """Right-hand side of a world, minus the effect of the multipliers so far on held rows."""
     base = sky.world_start[w]
     for i in range(6 * base, 6 * sky.world_start[w + 1]):
         sky.x[i] = sky.given[i]
@@ -398,9 +400,9 @@ def solve_worlds(
         first: First world.
         sky: Workspace.
         orientation: Of the bodies, for their inertia.
-        gradient: By the velocities that the rows lead to.
+        gradient: By the velocities after the rows.
         block: Rows.
-        view: How they act; receives their multipliers.
+        view: Their modes; receives their multipliers.
         contacts: Contacts of the step.
         places: Their bodies.
         stage: How they act in the system; receives their multipliers.

@@ -1,9 +1,9 @@
-"""Contacts of particles and triangles with rigid bodies that the same sweeps move, in their adjoint.
+"""Adjoint of contacts of particles and triangles with rigid bodies that move in the same sweeps.
 
-They are those of `particles.adjoint.contacts` in motions relative to the body: of the point d, of the body
-h (v + ω × r), with r from where its centre of mass was expected at the end of the substep. The body gets the
-opposite impulse, and so the multiplier of the point relative to that of the body, λ - h (λᵥ + λω × r), stands
-in the Lagrangian. Contacts are found, and bodies yield to them, at the pose that was expected.
+The terms are those of `particles.adjoint.contacts` for motions relative to the body: the point moves by d,
+and the body by h (v + ω × r), with r from the expected centre of mass at the end of the substep. The body
+receives the opposite impulse; therefore the Lagrangian contains the multiplier of the point relative to that
+of the body, λ - h (λᵥ + λω × r). Contacts are found, and bodies respond to them, at the expected pose.
 
 Stage: backward pass of particles among bodies, contacts
 Called by: solvers/particles/adjoint_bodies.py, kernels/particles/adjoint/coupled_system.py
@@ -43,23 +43,23 @@ from newtonsim.kernels.particles.vbd.components import ComponentView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# stiffness of a constraint over that of the particle that it holds: many that hold one body take the more
-# iterations the stiffer they are
+# stiffness of a constraint, over that of the particle that it holds: if many hold one body, iterations
+# increase with stiffness
 HARD_ON_BODY = wp.constant(wp.float64(3.0e3))
 
 
 @wp.struct
 class TouchedBodies:
-    """Rigid bodies in a substep, as particles see them; B bodies."""
+    """Rigid bodies in a substep, as seen from particles; B bodies."""
 
     world: wp.array(dtype=int)  # (B) -1 for those without an adjoint
     role: wp.array(dtype=int)  # (B) BODY_*
     origin: wp.array(dtype=wp.vec3)  # (B) [m] of the body frame, expected at the end
     centre: wp.array(dtype=wp.vec3)  # (B) [m] of mass, likewise
-    expected: wp.array(dtype=wp.spatial_vector)  # (B) velocities that lead there
-    velocity: wp.array(dtype=wp.spatial_vector)  # (B) that sweeps have led to
-    carry: wp.array(dtype=wp.mat33)  # (B) what an angular impulse counts for half-way
-    by_turns: wp.array(dtype=wp.vec3d)  # (B) λ, with which impulses of particles on it are weighted
+    expected: wp.array(dtype=wp.spatial_vector)  # (B) velocities that lead to this pose
+    velocity: wp.array(dtype=wp.spatial_vector)  # (B) velocities after the sweeps
+    carry: wp.array(dtype=wp.mat33)  # (B) effect of an angular impulse in the middle of the substep
+    by_turns: wp.array(dtype=wp.vec3d)  # (B) λ, which weights impulses of particles on it
     by_pushes: wp.array(dtype=wp.vec3d)
     impulse: wp.array(dtype=wp.spatial_vector)  # (B) of particles [N m s, N s]
     own: wp.array2d(dtype=wp.mat33d)  # (B, 4) blocks of a body with itself, by rows
@@ -74,7 +74,7 @@ class TouchedBodies:
 
 @wp.struct
 class TouchBlocks:
-    """Blocks between points of contact and bodies, and which particles or triangles each world has."""
+    """Blocks between points of contact and bodies, and the particles or triangles of each world."""
 
     member: wp.array(dtype=int)
     world_start: wp.array(dtype=int)  # (W + 2)
@@ -86,13 +86,13 @@ class TouchBlocks:
 
 @wp.struct
 class Place:
-    """Where a contact is and how its sides move."""
+    """Position of a contact and motion of its sides."""
 
     start: wp.vec3d  # of the point, at the start of the substep
-    goal: wp.vec3d  # displacements of the point by inertia, and in the end
+    goal: wp.vec3d  # displacements of the point by inertia, and in total
     d: wp.vec3d
     centre: wp.vec3d  # of the body
-    spin: wp.vec3d  # its velocities, and those that were expected
+    spin: wp.vec3d  # its velocities, and the expected ones
     speed: wp.vec3d
     expected_spin: wp.vec3d
     expected_speed: wp.vec3d
@@ -103,7 +103,7 @@ class Rates:
     """Slopes of the Lagrangian of a contact."""
 
     moved: wp.vec3d  # by the predicted point relative to the body
-    turn: wp.vec3d  # by turning the normal
+    turn: wp.vec3d  # by rotation of the normal
     place: Place
     overlap: wp.float64
     mu: wp.float64
@@ -117,7 +117,7 @@ def carry_impulses(
     facing: wp.array(dtype=wp.quat),
     bodies: TouchedBodies,
 ):
-    """One thread per body: what its angular impulses count for."""
+    """One thread per body: effect of its angular impulses."""
     b = first + wp.tid()
     bodies.carry[b] = wp.identity(3, dtype=float)
     if bodies.role[b] == BODY_MOVES:
@@ -126,7 +126,7 @@ def carry_impulses(
 
 @wp.kernel
 def begin_touched(first: int, bodies: TouchedBodies):
-    """One thread per body: clear what contacts add to."""
+    """One thread per body: clear the sums of contacts."""
     b = first + wp.tid()
     bodies.impulse[b] = wp.spatial_vector()
     for k in range(4):
@@ -142,7 +142,7 @@ def begin_touched(first: int, bodies: TouchedBodies):
 
 @wp.kernel
 def hand_velocities(first: int, bodies: TouchedBodies, total: wp.array(dtype=wp.spatial_vector)):
-    """One thread per body: add the gradient with respect to its velocity, which is then none of contacts."""
+    """One thread per body: add the gradient with respect to its velocity, and clear it."""
     b = first + wp.tid()
     total[b] = total[b] + wp.spatial_vector(wp.vec3(bodies.by_spin[b]), wp.vec3(bodies.by_speed[b]))
     bodies.by_spin[b] = wp.vec3d()
@@ -159,7 +159,7 @@ def hand_predictions(
     by_facing: wp.array(dtype=wp.quat),
     by_expected: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: add the gradients with respect to where it was expected."""
+    """One thread per body: add the gradients with respect to its expected pose."""
     b = first + wp.tid()
     by_origin[b] = by_origin[b] + wp.vec3(bodies.by_origin[b])
     by_centre[b] = by_centre[b] + wp.vec3(bodies.by_centre[b])
@@ -173,7 +173,7 @@ def hand_predictions(
 
 @wp.func
 def normal_after(n0: wp.vec3d, curvature: wp.mat33d, moved: wp.vec3d, turn: wp.vec3d) -> wp.vec3d:
-    """Normal of a surface after the point has moved along it, and the surface has turned."""
+    """Normal of a surface after the point moved along it and the surface rotated."""
     return wp.normalize(n0 + curvature * moved + wp.cross(turn, n0))
 
 
@@ -217,7 +217,7 @@ def hard_touch(
     relative = multiplier - velocity_of(by_speed, by_spin, start + d, centre) * dt
     work = hard_law(n, overlap, come, (d - goal) - more * dt, slide, relative, hold, n0, mu, push, sticks)
     if sticks == 1:
-        # the force is whatever holds, and acts where the point is
+        # the force is that of the constraint, and acts at the point
         work -= wp.dot(force, relative)
     return work
 
@@ -269,7 +269,7 @@ def place_from(
     expected_spin: wp.vec3d,
     expected_speed: wp.vec3d,
 ) -> Place:
-    """A place of these parts."""
+    """A `Place` from these parts."""
     place = Place()
     place.start = start
     place.goal = goal
@@ -284,7 +284,7 @@ def place_from(
 
 @wp.func
 def rates_from(moved: wp.vec3d, turn: wp.vec3d, place: Place, overlap: wp.float64, mu: wp.float64) -> Rates:
-    """Slopes of these parts."""
+    """`Rates` from these parts."""
     rates = Rates()
     rates.moved = moved
     rates.turn = turn
@@ -304,7 +304,7 @@ def place_of(
     s: SubstepView,
     bodies: TouchedBodies,
 ) -> Place:
-    """Where contact k of particle or triangle i with body b is."""
+    """Position and motions of contact k of particle or triangle i with body b."""
     velocity = bodies.velocity[b]
     expected = bodies.expected[b]
     return place_from(
@@ -394,7 +394,7 @@ def hard_rates(
     hard: wp.float64,
     dt: wp.float64,
 ) -> Rates:
-    """Slopes of `hard_touch`, at the multiplier of the contact that those of its sides give it."""
+    """Slopes of `hard_touch`, at the multiplier of the contact that follows from those of its sides."""
     n = wp.vec3d(touch.contacts.normal[i, k])
     sticks = does_stick(touch.contacts, i, k)
     relative = multiplier - velocity_of(by_speed, by_spin, at.start + at.d, at.centre) * dt
@@ -455,7 +455,7 @@ def hard_rates(
 
 @wp.func
 def hardness_on_body(touch: TouchSlopes, i: int, stiffness: wp.array(dtype=wp.float64)) -> wp.float64:
-    """Stiffness that stands for a constraint between a point and a body [N/m]."""
+    """Stiffness that represents a constraint between a point and a body [N/m]."""
     if touch.inside == 0:
         return HARD_ON_BODY * stiffness[i]
     return hardness(touch, i, stiffness)
@@ -567,7 +567,7 @@ def add_rates(
         p = corner_at(touch, i, c)
         share = factor * weight_at(touch, i, k, c)
         wp.atomic_add(reverse.x, p, (rates.moved + rates.place.start) * share)
-        # the predicted point moves with inertia, too
+        # the predicted point also depends on inertia
         wp.atomic_add(reverse.goal, p, (rates.moved + rates.place.goal) * share)
         if touch.radius[p] > touch.radius[largest]:
             largest = p
@@ -586,7 +586,7 @@ def add_rates(
 def push_bodies(
     first: int, touch: TouchSlopes, goal: wp.array(dtype=wp.vec3), s: SubstepView, bodies: TouchedBodies
 ):
-    """One thread per particle or triangle: the impulses that bodies get from it."""
+    """One thread per particle or triangle: its impulses on bodies."""
     i = first + wp.tid()
     for k in range(touch.contacts.count[i]):
         b = body_touched(touch, i, k)

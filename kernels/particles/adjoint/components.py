@@ -1,9 +1,9 @@
-"""Rigid motion that vertex block descent gives back to free components after a substep, backwards.
+"""Backward pass of the rigid motion that vertex block descent restores to free components after a substep.
 
-Forward, each free component gets the velocity field (d + w × r) / h with A (w, d) = b: A its inertia, b the
-momentum that the substep has lost (`particles.vbd.components.weigh_lost`). A gradient c of (w, d) gives μ
-with A μ = c, as A is symmetric, and then all others are those of μᵀ (b - A (w, d)). The point that a
-component turns about is arbitrary and has no gradient.
+In the forward pass, each free component gets the velocity field (d + w × r) / h with A (w, d) = b, where A is
+its inertia and b the momentum that the substep lost (`particles.vbd.components.weigh_lost`). A gradient c of
+(w, d) yields μ from A μ = c, since A is symmetric, and all other gradients are those of μᵀ (b - A (w, d)).
+The point about which a component rotates is arbitrary and has no gradient.
 
 Stage: backward pass of particles, first, motion of connected components
 Called by: solvers/vbd/adjoint.py
@@ -45,7 +45,7 @@ def weigh_gradients(first: int, s: SubstepView, reverse: ReverseView, components
 
 @wp.kernel
 def keep_motion(first: int, components: ComponentView, motion: wp.array(dtype=wp.spatial_vector)):
-    """One thread per component: note its motion, which solving for another one overwrites."""
+    """One thread per component: store its motion, which the next solve overwrites."""
     component = first + wp.tid()
     motion[component] = components.motion[component]
 
@@ -110,7 +110,7 @@ def reverse_momentum(
             reverse.v[i] / s.dt,
         )
         right[i] = right[i] + by_u
-        # the arm is one to the position at the end, whose gradient goes to displacements later
+        # the arm ends at the final position, whose gradient is added to displacements later
         reverse.x[i] = reverse.x[i] + by_r
         reverse.goal[i] = reverse.goal[i] + by_goal
         reverse.mass[i] = reverse.mass[i] + by_mass / square

@@ -1,11 +1,11 @@
-"""Contacts of particles and triangles with shapes that stand still, in the adjoint of an implicit step.
+"""Contacts of particles and triangles with static shapes, in the adjoint of an implicit step.
 
-Feature and weights of a contact stay as the substep found them at the predicted point, its normal turns with
-the point by the curvature of the surface there. XPBD's contacts are hard: where friction holds, the whole
-displacement of the point is prescribed; where it slides, that along the normal, and friction opposes the slip
-with μ times the normal force (Coulomb). In the adjoint, prescribed displacements are stiff springs of the
-multipliers, whose forces are the multipliers of the constraints. VBD's contacts are springs with smooth
-friction, see `particles.vbd.contacts`.
+Feature and weights of a contact are those found at the predicted point, and its normal rotates with the point
+according to the curvature of the surface. Contacts in XPBD are hard: in a sticking contact, the whole
+displacement of the point is prescribed; in a sliding one, only that along the normal, and friction opposes
+the slip with μ times the normal force (Coulomb). In the adjoint, prescribed displacements act as stiff
+springs on the multipliers, and their forces are the multipliers of the constraints. VBD's contacts are
+springs with smooth friction, see `particles.vbd.contacts`.
 
 Stage: backward pass of particles, contacts
 Called by: solvers/particles/adjoint_contacts.py, solvers/vbd/adjoint.py,
@@ -28,12 +28,12 @@ HALF = wp.constant(wp.float64(0.5))
 ONE = wp.constant(wp.float64(1.0))
 TWO = wp.constant(wp.float64(2.0))
 THREE = wp.constant(wp.float64(3.0))
-# stiffness of a constraint over that of the particles that it holds
+# stiffness of a constraint, over that of the particles that it holds
 HARD = wp.constant(wp.float64(1.0e6))
 HARD_INSIDE = wp.constant(wp.float64(1.0e3))
-# part of the overlap at the start of a substep of XPBD that is left at its end
+# share of the overlap at the start of a substep of XPBD that remains at its end
 KEPT = wp.constant(wp.float64(0.8))
-# part of the largest friction above which a contact slides
+# share of the largest friction above which a contact slides
 SLIDING = wp.constant(0.9999)
 # [m] slip below which it has no direction
 STILL = wp.constant(wp.float64(1.0e-12))
@@ -41,7 +41,7 @@ STILL = wp.constant(wp.float64(1.0e-12))
 
 @wp.struct
 class TouchSlopes:
-    """Contacts of particles, or of the inside of triangles, and where their gradients go."""
+    """Contacts of particles, or of the inside of triangles, and their gradients."""
 
     contacts: ContactView
     inside: int  # 1 for triangles
@@ -58,7 +58,7 @@ class TouchSlopes:
         int  # 1 where `body_touches` has the contacts of rigid bodies, 0 where they have no gradient
     )
     hard: int  # 1 for XPBD, 0 for VBD
-    slowest: float  # [m/s] speed above which what comes is stopped at the end of a substep, or bounces
+    slowest: float  # [m/s] approach speed above which a particle is stopped after a substep, or bounces
     restitution: float
     stiffness: wp.float64  # of VBD's [N/m]
     damping: wp.float64  # [N s/m]
@@ -115,13 +115,13 @@ def across(n: wp.vec3d, d: wp.vec3d) -> wp.vec3d:
 
 @wp.func
 def normal_at(n: wp.vec3d, curvature: wp.mat33d, moved: wp.vec3d) -> wp.vec3d:
-    """Normal of a surface after the point has moved."""
+    """Normal of a surface after the point moved."""
     return wp.normalize(n + curvature * moved)
 
 
 @wp.func
 def overlap_at(overlap: wp.float64, n: wp.vec3d, curvature: wp.mat33d, moved: wp.vec3d) -> wp.float64:
-    """Overlap after the point has moved [m]."""
+    """Overlap after the point moved [m]."""
     return overlap - wp.dot(n, moved) - HALF * wp.dot(moved, curvature * moved)
 
 
@@ -142,7 +142,7 @@ def hard_work(
     """Lagrangian of a hard contact at given multipliers.
 
     Args:
-        moved: By how much the predicted point has moved from where the contact was found [m].
+        moved: Displacement of the predicted point since the contact was found [m].
         goal: Displacement of the point by inertia [m].
         d: Displacement of the point [m].
         multiplier: Multiplier at the point.
@@ -175,8 +175,8 @@ def hard_law(
 ) -> wp.float64:
     """Lagrangian of a hard contact, see `hard_work`.
 
-    Motions are relative to the shape: `come` that by inertia, with which the contact was found, `gone` what
-    the substep adds to it, `slide` the whole of it [m].
+    Motions are relative to the shape [m]: `come` is that by inertia, with which the contact was found, `gone`
+    what the substep adds to it, and `slide` their sum.
     """
     left = wp.dot(n, gone) - overlap + KEPT * wp.max(overlap + wp.dot(n, come), ZERO)
     if sticks == 1:
@@ -246,7 +246,7 @@ def soft_law(
 
 @wp.func
 def is_elsewhere(touch: TouchSlopes, i: int, k: int) -> bool:
-    """Whether contact k of particle or triangle i is one with a rigid body that `body_touches` has."""
+    """Whether contact k of particle or triangle i is one with a rigid body, which `body_touches` handles."""
     return touch.meets_bodies == 1 and touch.body[touch.contacts.shape[i, k]] >= 0
 
 
@@ -298,7 +298,7 @@ def soft_slopes(
 
 @wp.func
 def hard_row(touch: TouchSlopes, i: int, k: int, d: wp.vec3d) -> wp.vec3d:
-    """Direction of the whole force of a sliding contact over its normal force."""
+    """Total force of a sliding contact over its normal force."""
     n = wp.vec3d(touch.contacts.normal[i, k])
     slip = across(n, d)
     size = wp.length(slip)
@@ -312,7 +312,7 @@ def hard_row(touch: TouchSlopes, i: int, k: int, d: wp.vec3d) -> wp.vec3d:
 
 @wp.func
 def hardness(touch: TouchSlopes, i: int, stiffness: wp.array(dtype=wp.float64)) -> wp.float64:
-    """Stiffness that stands for a constraint [N/m]."""
+    """Stiffness that represents a constraint [N/m]."""
     if touch.inside == 0:
         return HARD * stiffness[i]
     most = wp.max(stiffness[corner_at(touch, i, 0)], stiffness[corner_at(touch, i, 1)])
@@ -339,7 +339,7 @@ def weigh_contacts(
     m: MatrixView,
     reason: wp.array(dtype=int),
 ):
-    """One thread per particle or triangle: blocks of its contacts, and why they have no gradient."""
+    """One thread per particle or triangle: blocks of its contacts, or why they have no gradient."""
     i = first + wp.tid()
     corners = corners_in(touch)
     for k in range(touch.contacts.count[i]):
@@ -384,13 +384,13 @@ def weigh_contacts(
 
 @wp.func
 def approach(contacts: ContactView, i: int, k: int, s: SubstepView) -> float:
-    """Speed at which contact k would have been made without forces of contacts and elements [m/s]."""
+    """Approach speed of contact k without forces of contacts and elements [m/s]."""
     return (contacts.overlap[i, k] - contacts.before[i, k]) / float(s.dt)
 
 
 @wp.func
 def force_of(touch: TouchSlopes, i: int, k: int, dt: wp.float64) -> wp.vec3d:
-    """Force of contact k [N]: XPBD keeps its impulse times dt, VBD its impulse."""
+    """Force of contact k [N]: XPBD stores its impulse times dt, VBD its impulse."""
     impulse = wp.vec3d(touch.contacts.normal[i, k] * touch.contacts.push[i, k] - touch.contacts.hold[i, k])
     if touch.hard == 1:
         impulse = impulse / dt
@@ -480,13 +480,13 @@ def reverse_contacts(
 def stopped_work(
     moved: wp.vec3d, v: wp.vec3d, multiplier: wp.vec3d, n0: wp.vec3d, curvature: wp.mat33d
 ) -> wp.float64:
-    """Product of a multiplier with a velocity whose part along the normal of a contact is taken away."""
+    """Product of a multiplier with a velocity without its component along the normal of a contact."""
     return wp.dot(multiplier, across(normal_at(n0, curvature, moved), v))
 
 
 @wp.func
 def stops(touch: TouchSlopes, i: int, k: int, s: SubstepView, v: wp.vec3d) -> bool:
-    """Whether contact k takes away what is left of an approach, see `particles.xpbd.contacts.bounce`."""
+    """Whether contact k removes the remaining approach velocity, see `particles.xpbd.contacts.bounce`."""
     if touch.contacts.push[i, k] <= 0.0 or approach(touch.contacts, i, k, s) <= touch.slowest:
         return False
     return wp.dot(wp.vec3d(touch.contacts.normal[i, k]), v) < ZERO
@@ -494,7 +494,7 @@ def stops(touch: TouchSlopes, i: int, k: int, s: SubstepView, v: wp.vec3d) -> bo
 
 @wp.kernel
 def reverse_stops(first: int, touch: TouchSlopes, fastest: wp.float64, s: SubstepView, reverse: ReverseView):
-    """One thread per particle: from the velocity after contacts have stopped it to that before."""
+    """One thread per particle: from the velocity after contacts stopped it to that before."""
     i = first + wp.tid()
     for after in range(touch.contacts.count[i]):
         last = touch.contacts.count[i] - 1 - after
@@ -559,7 +559,7 @@ def reverse_touches(
                 target = blend_single(touch, i, k, goal)
                 slopes = soft_slopes(touch, i, k, target, d, -(move + wp.cross(turn, arm)), s.dt)
                 by_arm = wp.cross(force_of(touch, i, k, s.dt), turn)
-                # the arm goes to the end of the displacement, and not with inertia
+                # the arm ends at the displacement of the substep, not at that by inertia
                 moved = slopes.moved + by_arm
                 add_slopes(touch, i, k, ONE, moved, slopes.goal - by_arm, slopes.overlap, slopes.mu, reverse)
                 for c in range(corners_in(touch)):

@@ -1,7 +1,7 @@
 """The adjoint of an implicit step of particles among rigid bodies that move in the same sweeps, per world.
 
-Bodies, with their joints and the contacts between them, are eliminated by the factors of their own system
-(`maximal.adjoint.system`): BiCGSTAB, as in `particles.adjoint.system`, solves for the particles alone,
+Bodies, with their joints and the contacts between them, are eliminated by means of the factors of their own
+system (`maximal.adjoint.system`): BiCGSTAB, as in `particles.adjoint.system`, solves for the particles alone,
 
     (K - Kpb Kbb⁻¹ Kbp) λp = g - Kpb Kbb⁻¹ gb,   λb = Kbb⁻¹ (gb - Kbp λp).
 
@@ -61,7 +61,7 @@ class BodiesView:
 
 @wp.func
 def add_own_blocks(w: int, bodies: BodiesView, touched: TouchedBodies):
-    """Add what contacts of particles do to their own bodies."""
+    """Add the diagonal blocks of bodies due to contacts of particles."""
     sky = bodies.sky
     base = sky.world_start[w]
     for b in range(bodies.system.body_start[w], bodies.system.body_start[w + 1]):
@@ -82,7 +82,7 @@ def add_to_bodies(
     x: wp.array(dtype=wp.vec3d),
     bodies: BodiesView,
 ) -> int:
-    """Subtract Kbp x from the right-hand side of the bodies; how many contacts there are."""
+    """Subtract Kbp x from the right-hand side of the bodies; returns the number of contacts."""
     base = bodies.sky.world_start[w]
     found = int(0)
     for n in range(blocks.world_start[w], blocks.world_start[w + 1]):
@@ -141,7 +141,7 @@ def move_bodies(
     x: wp.array(dtype=wp.vec3d),
     bodies: BodiesView,
 ) -> int:
-    """Solve for what the bodies do at -Kbp x; 0 if nothing touches them."""
+    """Solve for the bodies at -Kbp x; returns 0 if nothing touches them."""
     for i in range(6 * bodies.sky.world_start[w], 6 * bodies.sky.world_start[w + 1]):
         bodies.sky.given[i] = ZERO
     found = add_to_bodies(w, points, point_blocks, x, bodies)
@@ -172,12 +172,12 @@ def times_all(
 
 @wp.func
 def size_of(w: int, s: SystemView, dt: wp.float64, bodies: BodiesView) -> wp.float64:
-    """Square of the right-hand side, that of bodies as if it were one of the points that touch them."""
+    """Squared norm of the right-hand side, with bodies weighted like the points that touch them."""
     size = product(s, s.world_start[w], s.world_start[w + 1], s.r, s.r)
     base = bodies.sky.world_start[w]
     for b in range(bodies.system.body_start[w], bodies.system.body_start[w + 1]):
         at = 6 * (base + bodies.system.place[b])
-        # square of a length at which the body's mass would have its inertia
+        # squared radius of gyration of the body
         arm = ONE
         if bodies.system.role[b] == BODY_MOVES:
             arm = wp.float64(wp.trace(bodies.system.inertia[b]) / bodies.system.mass[b])
@@ -192,7 +192,7 @@ def size_of(w: int, s: SystemView, dt: wp.float64, bodies: BodiesView) -> wp.flo
 
 @wp.func
 def read_touched(w: int, bodies: BodiesView, touched: TouchedBodies):
-    """Multipliers of bodies as impulses of particles meet them, in full: contacts see small differences."""
+    """Complete multipliers of bodies for impulses of particles: contacts depend on small differences."""
     base = bodies.sky.world_start[w]
     for b in range(bodies.system.body_start[w], bodies.system.body_start[w + 1]):
         at = 6 * (base + bodies.system.place[b])
@@ -231,15 +231,15 @@ def solve_coupled_worlds(
         first: First world.
         most: Most iterations.
         tolerance: Residual over right-hand side at which they end.
-        enough: That which is a gradient still.
+        enough: Largest residual of a valid gradient.
         dt: Length of the substep [s].
-        orientation: Of the bodies half-way.
-        gradient: By the velocities of bodies that sweeps led to.
+        orientation: Of the bodies in the middle of the substep.
+        gradient: By the velocities of bodies after the sweeps.
         points: Contacts of particles.
         point_blocks: Their blocks.
         faces: Contacts of triangles.
         face_blocks: Their blocks.
-        touched: The bodies as particles see them.
+        touched: The bodies, as seen from particles.
         bodies: Their system; rows and contacts receive their multipliers.
         s: The particles after `system.invert_diagonal`; receives theirs.
         multiplier: Of the bodies, as velocities; NaN where there is no gradient.

@@ -1,7 +1,8 @@
 """Damping of tetrahedra at the start of an XPBD substep, backwards.
 
-`particles.xpbd.tetrahedra.damp_tetrahedra` resists seven rates of one tetrahedron after the other, colour by
-colour. Each is a linear map of the velocities of four corners, so the reverse goes in reverse order.
+`particles.xpbd.tetrahedra.damp_tetrahedra` damps seven rates of one tetrahedron after the other, colour by
+colour. Each is a linear map of the velocities of four corners; the backward pass applies the transposed maps
+in reverse order.
 
 Stage: backward pass of particles, last, damping
 Called by: solvers/xpbd/adjoint.py
@@ -54,7 +55,7 @@ def damping_work(
         edges: From corner 0 to the others, columns [m].
         v: Velocities, rows [m/s].
         rest: Inverse edges at rest [1/m].
-        at_rest: 1 if rates are measured there, see `particles.xpbd.tetrahedra.CRUSHED`.
+        at_rest: 1 if rates refer to the rest shape, see `particles.xpbd.tetrahedra.CRUSHED`.
         pose: Inverse edges at rest in the axes of the model [1/m].
         material: (mu, lambda, k_damp) [Pa, Pa, s].
         w: Inverse masses [1/kg].
@@ -112,7 +113,7 @@ def reverse_damping(
 ):
     """One thread per tetrahedron of a colour: from the velocities after damping to those before.
 
-    Without damping, too: it has a slope at zero.
+    This includes elements without damping: the derivative at zero is not zero.
     """
     t = base + first + wp.tid()
     weight = tetrahedra.weight[t]

@@ -1,8 +1,8 @@
-"""Slopes of the work of springs, triangles, bending edges and tetrahedra, for adjoints of implicit steps.
+"""Derivatives of the work of springs, triangles, bending edges and tetrahedra, for adjoints.
 
-Slopes of `particles.adjoint.work` are all that is needed: by the displacement of the step, for multipliers λ
-that are unit vectors, the matrix of the linear system; at the solution λ, by positions and parameters, their
-gradients, and by λ the forces themselves.
+All terms are derivatives of `particles.adjoint.work`. Those by the displacement of the step, for unit vectors
+λ, are the matrix of the linear system; at the solution λ, those by positions and parameters are their
+gradients, and those by λ are the forces.
 
 Stage: backward pass of particles, elements
 Called by: solvers/particles/adjoint_elements.py, solvers/particles/adjoint_system.py,
@@ -23,18 +23,18 @@ ONE = wp.constant(wp.float64(1.0))
 
 @wp.struct
 class SubstepView:
-    """A substep of N particles, as its adjoint sees it."""
+    """A substep of N particles, as needed by its adjoint."""
 
     dt: wp.float64  # length [s]
     secant: int  # 1 if damping is by changes of strain, 0 if by rates at the end
-    mass: wp.array(dtype=wp.float64)  # (N) [kg] 0 for those that are held
+    mass: wp.array(dtype=wp.float64)  # (N) [kg] 0 for held particles
     x: wp.array(dtype=wp.vec3)  # (N) [m] positions at the start
     u: wp.array(dtype=wp.vec3)  # (N) [m] displacements
-    rate: wp.array(dtype=wp.vec3)  # (N) [m] displacements that damping sees: those of held ones move, too
+    rate: wp.array(dtype=wp.vec3)  # (N) [m] displacements for damping, which include those of held particles
     multiplier: wp.array(dtype=wp.vec3d)  # (N) λ
     slope_x: wp.array(dtype=wp.vec3d)  # (N) gradients with respect to x, added to
     slope_rate: wp.array(dtype=wp.vec3d)  # (N) gradients with respect to rate, added to
-    residual: wp.array(dtype=wp.vec3d)  # (N) [N] R, to which what acts is added
+    residual: wp.array(dtype=wp.vec3d)  # (N) [N] R, to which forces are added
 
 
 @wp.struct
@@ -60,7 +60,7 @@ def start_gap(s: SubstepView, i: int, j: int) -> wp.vec3d:
 
 @wp.func
 def rate_gap(s: SubstepView, i: int, j: int) -> wp.vec3d:
-    """How far particle j has moved from particle i, as damping sees it."""
+    """Displacement of particle j relative to particle i, for damping."""
     return wp.vec3d(s.rate[j]) - wp.vec3d(s.rate[i])
 
 
@@ -109,7 +109,7 @@ def weigh_particles(first: int, s: SubstepView, diagonal: wp.array(dtype=int), m
 
 @wp.struct
 class SpringView:
-    """S springs, and where their gradients go."""
+    """S springs and their gradients."""
 
     indices: wp.array(dtype=int)
     rest_length: wp.array(dtype=float)
@@ -144,7 +144,7 @@ def spring_slopes(springs: SpringView, e: int, s: SubstepView, multiplier: wp.ve
 
 @wp.func
 def pulls(springs: SpringView, e: int, s: SubstepView) -> bool:
-    """Whether the ends of a spring are apart."""
+    """Whether the ends of a spring are separate."""
     d = end_gap(s, springs.indices[2 * e], springs.indices[2 * e + 1])
     return wp.dot(d, d) > ZERO
 
@@ -158,7 +158,7 @@ def weigh_springs(first: int, springs: SpringView, s: SubstepView, entry: wp.arr
     for axis in range(3):
         d, moved, start, force, rest, stiffness, damping, control = spring_slopes(springs, e, s, unit(axis))
         slope = d + moved
-        # rows: the end that moves; columns: the end whose residual it is
+        # rows: the end that moves; columns: the end of the residual
         add_block(m, entry[4 * e], axis, slope)
         add_block(m, entry[4 * e + 1], axis, -slope)
         add_block(m, entry[4 * e + 2], axis, -slope)
@@ -190,7 +190,7 @@ def reverse_springs(first: int, springs: SpringView, s: SubstepView):
 
 @wp.struct
 class TriangleView:
-    """T triangles, and where their gradients go."""
+    """T triangles and their gradients."""
 
     indices: wp.array2d(dtype=int)
     poses: wp.array(dtype=wp.mat22)
@@ -274,7 +274,7 @@ def reverse_triangles(first: int, t: TriangleView, s: SubstepView):
 
 @wp.struct
 class EdgeView:
-    """E bending edges, and where their gradients go."""
+    """E bending edges and their gradients."""
 
     indices: wp.array2d(dtype=int)
     rest_angle: wp.array(dtype=float)
@@ -287,7 +287,7 @@ class EdgeView:
 
 @wp.func
 def has_area(a: wp.vec3d, b: wp.vec3d) -> bool:
-    """Whether two edges of a triangle are not along one line."""
+    """Whether two edges of a triangle are not collinear."""
     n = wp.cross(a, b)
     return wp.dot(n, n) > ZERO
 
@@ -400,7 +400,7 @@ def reverse_edges(first: int, edges: EdgeView, s: SubstepView):
 
 @wp.struct
 class TetrahedronView:
-    """T tetrahedra, and where their gradients go."""
+    """T tetrahedra and their gradients."""
 
     indices: wp.array2d(dtype=int)
     poses: wp.array(dtype=wp.mat33)

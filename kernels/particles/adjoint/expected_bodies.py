@@ -1,7 +1,7 @@
-"""Where rigid bodies are expected at the end of a substep, in kernels that a tape can reverse.
+"""Expected poses of rigid bodies at the end of a substep, in kernels that a tape can reverse.
 
-Particles find their contacts there, and their impulses act on the inertia there, while those of joints and
-contacts between bodies act half-way.
+Particles find their contacts at these poses, and their impulses act on the inertia there, while those of
+joints and of contacts between bodies act in the middle of the substep.
 
 Stage: backward pass of particles among bodies, poses
 Called by: solvers/particles/adjoint_bodies.py, kernels/particles/adjoint/body_touches.py
@@ -43,7 +43,7 @@ def predict_bodies(
 
 @wp.func
 def carried(inertia: wp.mat33, middle: wp.quat, facing: wp.quat) -> wp.mat33:
-    """Angular impulse half-way for one that turns a body as it was expected at the end."""
+    """Angular impulse in the middle of the substep that has the effect of a given one at the expected end."""
     return rotate_inertia(middle, inertia) * rotate_inertia(facing, inverse_of(inertia))
 
 

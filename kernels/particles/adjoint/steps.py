@@ -1,6 +1,6 @@
-"""What is explicit in an implicit Euler step of particles, backwards: prediction, velocities, forces.
+"""Backward pass of the explicit parts of an implicit Euler step of particles: prediction, velocities, forces.
 
-Kernels take gradients of what a stage writes from `slope_*` arrays and leave there those of what it reads.
+Kernels read gradients of the outputs of a stage from `slope_*` arrays, and write those of its inputs there.
 
 Stage: backward pass of particles, before and after the linear system
 Called by: solvers/particles/adjoint.py, solvers/vbd/adjoint.py, solvers/xpbd/adjoint.py,
@@ -92,7 +92,7 @@ def begin_reverse(
 
 @wp.func
 def cut_off(v: wp.vec3d, fastest: wp.float64) -> wp.vec3d:
-    """Velocity, no faster than a speed."""
+    """Velocity, limited to a speed."""
     speed = wp.length(v)
     if speed > fastest:
         return v * (fastest / speed)
@@ -101,7 +101,7 @@ def cut_off(v: wp.vec3d, fastest: wp.float64) -> wp.vec3d:
 
 @wp.func
 def through_limit(g: wp.vec3d, v: wp.vec3d, fastest: wp.float64) -> wp.vec3d:
-    """Gradient with respect to a velocity from that to the same one cut off at a speed."""
+    """Gradient with respect to a velocity, from that with respect to the limited one."""
     speed = wp.length(v)
     if speed > fastest:
         n = v / speed
@@ -145,7 +145,7 @@ def reverse_inertia(first: int, goal: wp.array(dtype=wp.vec3), s: SubstepView, r
 
 @wp.kernel
 def reverse_prediction(first: int, s: SubstepView, reverse: ReverseView):
-    """One thread per particle: from the displacement by inertia, or what damping sees, to the velocity."""
+    """One thread per particle: from the displacement by inertia, or that for damping, to the velocity."""
     i = first + wp.tid()
     if s.mass[i] > ZERO:
         reverse.v[i] = reverse.v[i] + reverse.goal[i] * s.dt
@@ -165,7 +165,7 @@ def reverse_acceleration(
     mass: wp.array(dtype=wp.float64),
     reverse: ReverseView,
 ):
-    """One thread per particle: from the velocity after external forces have acted for dt to that before."""
+    """One thread per particle: from the velocity after external forces acted for dt to that before."""
     i = first + wp.tid()
     if mass[i] > ZERO:
         h = wp.float64(dt)
@@ -258,7 +258,7 @@ def end_reverse(
 
 @wp.kernel
 def clear_gravity(first: int, reverse: ReverseView):
-    """One thread per world: no gradient by its gravity yet."""
+    """One thread per world: clear the gradient by its gravity."""
     reverse.gravity[first + wp.tid()] = wp.vec3d()
 
 

@@ -22,13 +22,13 @@ ONE = wp.constant(wp.float64(1.0))
 
 @wp.struct
 class SystemView:
-    """Vectors of the system; N particles in W worlds, of which the last holds those of none."""
+    """Vectors of the system; N particles in W worlds, the last of which holds particles of no world."""
 
     matrix: MatrixView
     diagonal: wp.array(dtype=int)  # (N) block of each particle
     particle: wp.array(dtype=int)  # (N) particles by world
     world_start: wp.array(dtype=int)  # (W + 1) first of each world
-    mass: wp.array(dtype=wp.float64)  # (N) [kg] 0 for particles that are no unknowns
+    mass: wp.array(dtype=wp.float64)  # (N) [kg] 0 for particles that are not unknowns
     inverse: wp.array(dtype=wp.mat33d)  # (N) of the blocks on the diagonal
     right: wp.array(dtype=wp.vec3d)  # (N) right-hand side
     x: wp.array(dtype=wp.vec3d)  # (N) solution
@@ -39,8 +39,8 @@ class SystemView:
     v: wp.array(dtype=wp.vec3d)
     s_hat: wp.array(dtype=wp.vec3d)
     t: wp.array(dtype=wp.vec3d)
-    iterations: wp.array(dtype=int)  # (W) that were needed
-    residual: wp.array(dtype=wp.float64)  # (W) that is left, over the size of the right-hand side
+    iterations: wp.array(dtype=int)  # (W) iterations made
+    residual: wp.array(dtype=wp.float64)  # (W) residual, over the norm of the right-hand side
 
 
 @wp.func
@@ -98,7 +98,7 @@ def product(
 
 @wp.func
 def next_directions(s: SystemView, start: int, end: int, beta: wp.float64, omega: wp.float64):
-    """Directions of an iteration, from those of the one before."""
+    """Directions of an iteration, from those of the previous one."""
     for n in range(start, end):
         i = s.particle[n]
         s.p[i] = s.r[i] + (s.p[i] - s.v[i] * omega) * beta
@@ -116,7 +116,7 @@ def first_half(s: SystemView, start: int, end: int, alpha: wp.float64):
 
 @wp.func
 def second_half(s: SystemView, start: int, end: int, alpha: wp.float64, omega: wp.float64) -> wp.float64:
-    """Solution after an iteration; the square of what is left."""
+    """Solution after an iteration; returns the square of the residual."""
     left = ZERO
     for n in range(start, end):
         i = s.particle[n]

@@ -1,4 +1,4 @@
-"""Worlds of an implicit step in which something without gradient acts, or sweeps have stopped early.
+"""Worlds of an implicit step in which a term without gradient acts, or sweeps stopped early.
 
 Stage: backward pass of particles, worlds without gradient
 Called by: solvers/particles/adjoint.py, solvers/xpbd/adjoint.py
@@ -42,7 +42,7 @@ def mark_pairs(
 def mark_unsolved(
     first: int, residual: wp.array(dtype=wp.float64), most: wp.float64, reason: wp.array(dtype=int)
 ):
-    """One thread per world: whether its linear system has not been solved; NaN counts as solved."""
+    """One thread per world: mark it if its linear system is unsolved; NaN counts as solved."""
     w = first + wp.tid()
     if residual[w] > most:
         reason[w] = NOT_SOLVED
@@ -56,10 +56,10 @@ def weigh_residuals(
     system: SystemView,
     sums: wp.array(dtype=wp.vec2d),
 ):
-    """One thread per world: add up squares of what is left of forces, and of what has acted, over masses.
+    """One thread per world: add up squares of residual forces, and of acting forces, over masses.
 
-    What changes velocities by less than `ROUNDING` of themselves counts as rounding: in free flight, without
-    forces, nothing is left to balance.
+    Forces that change velocities by less than the share `ROUNDING` count as rounding: in free flight, there
+    are no forces to balance.
     """
     w = first + wp.tid()
     total = wp.vec2d()
@@ -83,12 +83,12 @@ def compare_ends(
     system: SystemView,
     sums: wp.array(dtype=wp.vec2d),
 ):
-    """One thread per world: how far a step ended from the converged one, beside what has acted in the latter.
+    """One thread per world: distance of a step from the converged one, and effect of forces in the latter.
 
     Args:
         first: First world.
         solved: Velocities after the converged step [m/s].
-        stepped: Velocities after the step that was made [m/s].
+        stepped: Velocities after the actual step [m/s].
         goal: Displacements by inertia in the last substep [m].
         s: The last substep of the converged step.
         system: The particles of each world.
@@ -108,7 +108,7 @@ def compare_ends(
 
 @wp.kernel
 def keep_reasons(first: int, reason: wp.array(dtype=int), kept_reason: wp.array(dtype=int)):
-    """One thread per world: keep why a step had no gradient."""
+    """One thread per world: store why a step had no gradient."""
     w = first + wp.tid()
     if reason[w] != 0:
         kept_reason[w] = reason[w]

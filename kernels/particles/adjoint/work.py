@@ -1,13 +1,12 @@
 """Work of the forces of springs, triangles, bending edges and tetrahedra in an implicit step.
 
-For each element the work S = λᵀ R of a field of displacements λ against its part R of the residual of an
-implicit Euler step (minus its forces at the end) is written once, in vectors from one corner to the others.
-Everything that an adjoint needs is a slope of it (`wp.grad`), see `particles.adjoint.elements`.
-
-Energies are those of `particles.elements`. Damping is, as a solver has it, the rate of strain at the end of
-the substep times a viscosity (XPBD) or the change of strain over its length (VBD, "secant").
-
-All is in double precision: the inertia of light particles among stiff elements is a small difference.
+Each element has one function for the work S = λᵀ R of a displacement field λ against its part R of the
+residual of an implicit Euler step (minus its forces at the end), in terms of vectors from one corner to the
+others. All terms of the adjoint are derivatives of it (`wp.grad`), see `particles.adjoint.elements`. Energies
+are those of `particles.elements`. Depending on the solver, damping is a viscosity times the rate of strain at
+the end of the substep (XPBD), or times the change of strain over the length of the substep (VBD, "secant").
+All computations are in double precision, since the inertia of light particles among stiff elements is a small
+difference.
 
 Stage: backward pass of particles, elements
 Called by: kernels/particles/adjoint/elements.py

@@ -1,1 +1,1 @@
-"""Elements between particles: energies, and what is the same in all solvers."""
+"""Elements between particles: energies and functions that all solvers share."""

@@ -48,7 +48,7 @@ def solid_stress(F: Any, slope: Any, J: Any, mu: Any, lame: Any, activation: Any
         J: Volume over the one at rest.
         mu: Shear modulus [Pa].
         lame: First Lamé parameter [Pa].
-        activation: J - 1 that lame + mu asks for.
+        activation: Target value of J - 1.
     """
     one = type(J)(1.0)
     return mu * F + ((lame + mu) * (J - one - activation) - mu) * slope

@@ -58,7 +58,7 @@ def membrane_stress(g00: Any, g11: Any, g01: Any, ke: Any, ka: Any, activation: 
         g01: Shear.
         ke: Stiffness against strain [N/m].
         ka: Stiffness against a change of the area [N/m].
-        activation: tr G that ka asks for.
+        activation: Target value of tr G.
     """
     two = type(ke)(2.0)
     spread = ka * (g00 + g11 - activation)

@@ -1,1 +1,1 @@
-"""Cloth and soft surfaces against themselves and each other."""
+"""Self-contact of cloth and soft surfaces, and contact between them."""

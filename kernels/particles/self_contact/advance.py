@@ -1,9 +1,9 @@
-"""Moves all particles at once toward their targets, as far as no pair loses its gap.
+"""Motion of all particles at once towards their targets, as far as no pair loses its gap.
 
-Corners of a pair that go the same way keep their gap, however far that is: here, unlike in `truncate`, the
-plane between the two of a pair goes with them. Where a pair would lose too much of its gap, its corners
-take only as much of their way as a plane at rest allows, which may bring other pairs into the same case;
-after some rounds, what is left of those ends the search: then all planes of that world are at rest.
+Corners of a pair that move together keep their gap over any distance: unlike in `truncate`, the plane between
+the two moves with them. If a pair would lose too much of its gap, its corners move only as far as a plane at
+rest allows, which may affect other pairs in the same way. If such pairs remain after some rounds, all planes
+of their world are taken to be at rest.
 
 Stage: self-contact, motion at the start of a substep
 Called by: solvers/particles/self_contact.py
@@ -27,18 +27,18 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class Advance:
-    """How much of its way each particle takes; P particles, W worlds."""
+    """Share of its displacement that each particle moves; P particles, W worlds."""
 
     way: wp.array(dtype=wp.vec3)  # (P) [m]
     part: wp.array(dtype=float)  # (P) 0 to 1
     next: wp.array(dtype=float)  # (P) after this round
     still: wp.array(dtype=float)  # (P) if all planes are at rest
-    broken: wp.array(dtype=int)  # (W) 1 if pairs were left after the last round
+    broken: wp.array(dtype=int)  # (W) 1 if such pairs remained after the last round
 
 
 @wp.kernel
 def start_advance(first: int, to: wp.array(dtype=wp.vec3), view: SelfContactView, advance: Advance):
-    """One thread per particle: the whole way to its target, as far as that is within its reach."""
+    """One thread per particle: the whole displacement to its target, as far as this is within its reach."""
     i = first + wp.tid()
     advance.way[i] = within_reach(view.reach, i, to[i]) - view.origin[i]
     advance.part[i] = 1.0
@@ -48,13 +48,13 @@ def start_advance(first: int, to: wp.array(dtype=wp.vec3), view: SelfContactView
 
 @wp.kernel
 def forget_broken(first: int, advance: Advance):
-    """One thread per world: no pair is in the way yet."""
+    """One thread per world: clear the mark of remaining pairs."""
     advance.broken[first + wp.tid()] = 0
 
 
 @wp.func
 def climb_of_corners(view: SelfContactView, q: int, way: wp.array(dtype=wp.vec3)) -> wp.vec4:
-    """How far each corner of a pair gets away from the other one, by its whole way [m]."""
+    """Distance by which each corner of a pair moves away from the other side in its displacement [m]."""
     c = view.corners[q]
     n = view.normal[q]
     second = wp.where(view.triangle[q] == EDGES, 1.0, -1.0)
@@ -65,14 +65,14 @@ def climb_of_corners(view: SelfContactView, q: int, way: wp.array(dtype=wp.vec3)
 
 @wp.func
 def parts_of_corners(view: SelfContactView, q: int, part: wp.array(dtype=float)) -> wp.vec4:
-    """What the corners of a pair take of their ways."""
+    """Shares of their displacements that the corners of a pair move."""
     c = view.corners[q]
     return wp.vec4(part[c[0]], part[c[1]], part[c[2]], part[c[3]])
 
 
 @wp.func
 def keeps_gap(view: SelfContactView, q: int, climb: wp.vec4) -> bool:
-    """Whether a pair keeps as much of its gap as planes at rest would leave."""
+    """Whether a pair keeps as much of its gap as it would with planes at rest."""
     c = view.corners[q]
     edges = view.triangle[q] == EDGES
     x0 = view.origin[c[0]]
@@ -85,7 +85,7 @@ def keeps_gap(view: SelfContactView, q: int, climb: wp.vec4) -> bool:
 
 @wp.kernel
 def hold_back(first: int, workers: int, initial: int, view: SelfContactView, advance: Advance):
-    """One thread per worker of a world: shortens the ways of its pairs that would lose too much."""
+    """One thread per worker of a world: shorten the displacements of pairs that would lose too much gap."""
     i = first + wp.tid()
     w = i // workers
     begin = view.pair_first[w]
@@ -106,14 +106,14 @@ def hold_back(first: int, workers: int, initial: int, view: SelfContactView, adv
 
 @wp.kernel
 def take_parts(first: int, advance: Advance):
-    """One thread per particle: what the round leaves of its way."""
+    """One thread per particle: apply the share of its displacement that the round left."""
     i = first + wp.tid()
     advance.part[i] = wp.min(advance.part[i], advance.next[i])
 
 
 @wp.kernel
 def find_broken(first: int, workers: int, view: SelfContactView, advance: Advance):
-    """One thread per worker of a world: notes whether a pair would still lose too much."""
+    """One thread per worker of a world: record whether a pair would still lose too much."""
     i = first + wp.tid()
     w = i // workers
     begin = view.pair_first[w]
@@ -126,7 +126,7 @@ def find_broken(first: int, workers: int, view: SelfContactView, advance: Advanc
 
 @wp.kernel
 def finish_advance(first: int, view: SelfContactView, advance: Advance, x: wp.array(dtype=wp.vec3)):
-    """One thread per particle: moves by its part of the way."""
+    """One thread per particle: move by its share of the displacement."""
     i = first + wp.tid()
     part = advance.part[i]
     if advance.broken[view.world[i]] != 0:

@@ -1,8 +1,8 @@
-"""Boxes around the triangles of each world: a binary tree whose order is fixed and whose boxes follow.
+"""Bounding boxes of the triangles of each world: a binary tree with a fixed order whose boxes are refitted.
 
-The triangles of a world are sorted once, so that neighbours stand together; leaf k of the m leaves holds an
-equal share of them. Node n has the children 2 n and 2 n + 1, node 1 is the root, leaf k is node m + k: there
-are no links, and the boxes are computed from the leaves up. A box holds all points that its triangles can
+The triangles of a world are sorted once, so that neighbours are adjacent; each of the m leaves holds an equal
+share of them. Node n has the children 2 n and 2 n + 1, node 1 is the root, and leaf k is node m + k: no links
+are needed, and the boxes are computed from the leaves up. A box contains all points that its triangles can
 reach until the next detection (`Reach`), and half of the contact radius around them.
 
 Stage: self-contact, broad phase
@@ -39,7 +39,7 @@ class SurfaceTree:
 
 @wp.struct
 class Reach:
-    """Where each particle may go until the next detection: along `path`, and `spread` off it."""
+    """Reach of each particle until the next detection: along `path`, and up to `spread` off it."""
 
     anchor: wp.array(dtype=wp.vec3)  # (P) position at the detection [m]
     path: wp.array(dtype=wp.vec3)  # (P) [m]

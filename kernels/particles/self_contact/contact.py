@@ -1,17 +1,17 @@
 """Contact of cloth with itself: pairs, the planes that keep them apart, and their forces.
 
 A pair is a vertex and a triangle or two edges that share no vertex. `particles.self_contact.pairs` lists
-those that can touch until its next call. For each the nearest points give a plane between the two; as long
-as the vertices of either side stay on their side of it, the pair cannot pass through each other, whatever
-the order in which they move (separating planes: Ericson, "Real-Time Collision Detection", 2005, section 5.2;
+those that can touch until its next call. For each pair, the closest points define a plane between the two; as
+long as the vertices of each side stay on their side of it, the two cannot pass through each other, in
+whatever order they move (separating planes: Ericson, "Real-Time Collision Detection", 2005, section 5.2;
 conservative bounds on displacements: Chen, Hsu, Liu, Macklin, Yang, Yuksel, "Offset Geometric Contact", TOG
-2025). `refresh_pairs` renews the planes at the positions of the moment, so that each sweep can close the
-same part of the gap again, and `truncate` holds a vertex behind its planes.
+2025). `refresh_pairs` recomputes the planes at the current positions, so that each sweep can close the same
+share of the gap again, and `truncate` keeps a vertex behind its planes.
 
 Forces: quadratic in the overlap of the radius, and logarithmic below half of it (C²; Offset Geometric
 Contact, section 3.5), with smoothed Coulomb friction whose normal force and frame are those of the refresh
-(Li et al., "Incremental Potential Contact", TOG 2020). A feature, such as an edge of several triangles,
-presses once.
+(Li et al., "Incremental Potential Contact", TOG 2020). A feature shared by several triangles, such as an
+edge, exerts its force once.
 
 Stage: self-contact, planes and forces within the sweeps
 Called by: solvers/particles/self_contact.py, kernels/particles/self_contact/advance.py,
@@ -33,15 +33,17 @@ from newtonsim.kernels.particles.self_contact.geometry import (
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 EDGES = wp.constant(-1)
-# rounding of a coordinate, times the largest coordinate of a pair, that stays between the two
+# rounding of a coordinate, over the largest coordinate of a pair, that is kept as a gap
 ROUNDING = wp.constant(2.0e-6)
-# part of the distance that a pair must be apart along its normal, or rounding has spoilt that
+# share of the distance by which a pair must be separated along its normal; below it, rounding has spoilt the
+# normal
 EXACT = wp.constant(0.95)
-# part of the radius within which pairs may begin to press in a sweep
+# share of the radius within which pairs may begin to press in a sweep
 ALERT = wp.constant(1.25)
-# part of the radius below which the barrier goes on as a parabola
+# share of the radius below which the barrier continues as a parabola
 DEEPEST = wp.constant(0.02)
-# squared sine of the angle between edges below which their force fades, for it jumps where they are parallel
+# squared sine of the angle between edges below which their force fades, since it would jump where they are
+# parallel
 FADING = wp.constant(1.0e-3)
 FAR = wp.constant(1.0e30)
 
@@ -52,16 +54,16 @@ class SelfContactView:
 
     tree: SurfaceTree
     reach: Reach
-    # pairs: those of world w stand from pair_first[w] on
+    # pairs: those of world w start at pair_first[w]
     pair_first: wp.array(dtype=int)  # (W + 1)
-    pair_count: wp.array(dtype=int)  # (W) wanted; there may be less room
+    pair_count: wp.array(dtype=int)  # (W) required; there may be less room
     corners: wp.array(dtype=wp.vec4i)  # (N) vertex and triangle, or first and second edge
     triangle: wp.array(dtype=int)  # (N) in the order of the tree; EDGES
     radius: wp.array(dtype=float)  # (N) [m]
     # renewed by refresh_pairs
     weight: wp.array(dtype=wp.vec4)  # (N) of the corners in nearest point minus nearest point, sums to 0
     normal: wp.array(dtype=wp.vec3)  # (N) from the second of the pair to the first
-    slack: wp.array(dtype=wp.vec4)  # (N) [m] by which each corner may approach the plane
+    slack: wp.array(dtype=wp.vec4)  # (N) [m] distance by which each corner may approach the plane
     before: wp.array(dtype=wp.vec3)  # (N) the weighted sum at the start of the step [m]
     load: wp.array(dtype=float)  # (N) [N] normal force
     share: wp.array(dtype=float)  # (N) part of the stiffness; 0 for pairs that cannot press in this sweep
@@ -74,7 +76,7 @@ class SelfContactView:
     origin: wp.array(dtype=wp.vec3)  # (P) position at the refresh [m]
     free: wp.array(dtype=float)  # (P) [m] motion from the origin that violates no plane
     inv_mass: wp.array(dtype=float)  # (P) [1/kg] 0 for particles that are held
-    hold: wp.array(dtype=float)  # (P) [m/s²] acceleration by as much friction as there can be
+    hold: wp.array(dtype=float)  # (P) [m/s²] acceleration by the largest possible friction
     neighbor_start: wp.array(dtype=int)  # (P + 1) particles that share an edge with each
     neighbor: wp.array(dtype=int)
     # numbers
@@ -83,27 +85,27 @@ class SelfContactView:
     stiffness: float  # [N/m]
     damping: float  # [N s/m]
     friction: float
-    friction_speed: float  # [m/s] above which friction is that of Coulomb
-    grip: float  # stiffness of friction over that of inertia, at most
+    friction_speed: float  # [m/s] slip above which friction is Coulomb's
+    grip: float  # largest stiffness of friction, over that of inertia
 
 
 @wp.struct
 class ContactTerms:
-    """What contacts add to the equations of one particle."""
+    """Contributions of contacts to the equations of one particle."""
 
     force: wp.vec3  # [N]
     hessian: wp.mat33  # [N/m] symmetric, positive semi-definite
     near: int  # pairs that may press in this sweep
-    pressing: int  # those that press now
+    pressing: int  # pairs that press now
 
 
 @wp.struct
 class Nearest:
     """Nearest points of a pair."""
 
-    weight: wp.vec4  # of the corners in the difference of the nearest points
+    weight: wp.vec4  # weights of the corners in the difference of the nearest points
     gap: wp.vec3  # that difference, from the second to the first [m]
-    normal: wp.vec3  # its direction; 0 if nothing tells it
+    normal: wp.vec3  # its direction; 0 if undetermined
     distance: float  # [m]
     inside: int  # 1 if the nearest point lies inside the triangle, or inside both edges
 
@@ -116,7 +118,7 @@ def weighted(w: wp.vec4, x0: wp.vec3, x1: wp.vec3, x2: wp.vec3, x3: wp.vec3) -> 
 
 @wp.func
 def directed(gap: wp.vec3, plain: wp.vec3, inside: int) -> wp.vec3:
-    """Direction of a gap; `plain`, that of the plane or of both edges, is more exact inside them."""
+    """Direction of a gap; inside the triangle or edges, their own normal `plain` is more accurate."""
     size = wp.length(plain)
     if inside == 1 and size > 0.0:
         n = plain / size
@@ -155,9 +157,9 @@ def nearest_of_pair(
 
 @wp.func
 def heights(edges: bool, n: wp.vec3, x0: wp.vec3, x1: wp.vec3, x2: wp.vec3, x3: wp.vec3) -> wp.vec4:
-    """Heights of the corners over x0, along the normal, whose sign is turned for the second of the pair.
+    """Heights of the corners over x0 along the normal, with the sign reversed for the second of the pair.
 
-    The smaller, the nearer to the plane, for all of them.
+    The smaller a height, the nearer its corner is to the plane.
     """
     h1 = wp.dot(n, x1 - x0)
     return wp.vec4(0.0, wp.where(edges, h1, -h1), -wp.dot(n, x2 - x0), -wp.dot(n, x3 - x0))
@@ -171,7 +173,7 @@ def lowest_of_first(edges: bool, h: wp.vec4) -> float:
 
 @wp.func
 def lowest_of_second(edges: bool, h: wp.vec4) -> float:
-    """Smallest turned height of the corners of the second of a pair."""
+    """Smallest reversed height of the corners of the second of a pair."""
     low = wp.min(h[2], h[3])
     return wp.where(edges, low, wp.min(low, h[1]))
 
@@ -186,7 +188,7 @@ def side_of_corner(edges: bool, corner: int) -> float:
 def separating_normal(
     edges: bool, near: Nearest, x0: wp.vec3, x1: wp.vec3, x2: wp.vec3, x3: wp.vec3
 ) -> wp.vec3:
-    """Direction along which a pair is apart by its distance, also where long elements are very near."""
+    """Direction along which a pair is separated by its distance, even for long elements that are close."""
     h = heights(edges, near.normal, x0, x1, x2, x3)
     if lowest_of_first(edges, h) + lowest_of_second(edges, h) < EXACT * near.distance:
         return fine_normal(edges, x0, x1, x2, x3)
@@ -195,7 +197,7 @@ def separating_normal(
 
 @wp.func
 def room_of_sides(view: SelfContactView, gap: float, near: wp.vec3) -> float:
-    """How far either side of a pair may come nearer; rounding at the place of the pair stays between them."""
+    """Distance by which each side of a pair may approach; a gap of the size of rounding errors remains."""
     size = wp.max(wp.max(wp.abs(near[0]), wp.abs(near[1])), wp.abs(near[2]))
     return view.relaxation * wp.max(gap - ROUNDING * size, 0.0)
 
@@ -204,10 +206,11 @@ def room_of_sides(view: SelfContactView, gap: float, near: wp.vec3) -> float:
 def slacks(
     view: SelfContactView, edges: bool, n: wp.vec3, x0: wp.vec3, x1: wp.vec3, x2: wp.vec3, x3: wp.vec3
 ) -> wp.vec4:
-    """How far each corner may approach the other one of the pair along the normal [m].
+    """Distance by which each corner may approach the other side of the pair along the normal [m].
 
-    Each side may come nearer by `relaxation`, less than a half, of the gap between them. Points on the way
-    and combinations of corners keep the rest of it. Corners behind the foremost one have that much more.
+    Each side may approach by the share `relaxation`, less than a half, of the gap between them. All points in
+    between, and combinations of corners, keep the rest. Corners behind the foremost one may move further by
+    their distance to it.
     """
     h = heights(edges, n, x0, x1, x2, x3)
     a = lowest_of_first(edges, h)
@@ -220,10 +223,10 @@ def slacks(
 
 @wp.func
 def is_own_feature(view: SelfContactView, t: int, w: wp.vec4, p: wp.vec3, x: wp.array(dtype=wp.vec3)) -> bool:
-    """Whether the nearest feature of a triangle presses in its name, and p lies in the region of the feature.
+    """Whether a triangle owns its feature nearest to p, and p lies in the region of the feature.
 
-    Corners and sides press in the name of the first triangle that has them. Regions: Offset Geometric
-    Contact, section 3.3.
+    Corners and sides belong to the first triangle that has them. Regions: Offset Geometric Contact, section
+    3.3.
     """
     c = view.tree.corners[t]
     owned = view.tree.owned[t]
@@ -269,11 +272,11 @@ def share_of_pair(
     v: wp.vec3,
     x: wp.array(dtype=wp.vec3),
 ) -> float:
-    """Part of the stiffness with which a pair presses; p is its vertex, u and v its edges."""
+    """Share of the stiffness that applies to a pair; p is its vertex, u and v its edges."""
     t = view.triangle[q]
     if t != EDGES:
         return wp.where(is_own_feature(view, t, near.weight, p, x), 1.0, 0.0)
-    # nearest points at ends of edges are those of a vertex and a triangle
+    # nearest points at ends of edges belong to a vertex and a triangle
     if not is_inside(near.weight[1]) or not is_inside(-near.weight[3]):
         return 0.0
     n = wp.cross(u, v)
@@ -299,7 +302,7 @@ def press(radius: float, gap: float) -> wp.vec2:
 
 @wp.kernel
 def start_sweep(first: int, x: wp.array(dtype=wp.vec3), view: SelfContactView):
-    """One thread per particle: where the planes about to be found are counted from."""
+    """One thread per particle: set the origin of the planes that follow."""
     i = first + wp.tid()
     view.origin[i] = x[i]
     view.free[i] = FAR
@@ -357,11 +360,11 @@ def refresh_pairs(
 
 @wp.func
 def smoothed_below(view: SelfContactView, q: int, dt: float) -> float:
-    """Slide of a pair within a step below which its friction is smoothed [m].
+    """Slip of a pair in a step below which its friction is smoothed [m].
 
-    Friction that stops less than that would be far stiffer than inertia: particles that hold on to each other
-    would follow other forces by a small part of what they ask for in each sweep, and what is left undone in
-    the end acts as a force that nobody exerts, which gives energy to where many are pressed together.
+    With a smaller slip, friction would be far stiffer than inertia: particles that stick to each other would
+    follow other forces only by a small share in each sweep. The remaining error would act as a spurious
+    force, which adds energy where many are pressed together.
     """
     c = view.corners[q]
     hold = wp.max(wp.max(view.hold[c[0]], view.hold[c[1]]), wp.max(view.hold[c[2]], view.hold[c[3]]))
@@ -391,7 +394,7 @@ def pair_terms(
     slide = moved - climb * n
     size = wp.length(slide)
     reach = smoothed_below(view, q, dt)
-    # slope of the smoothed friction over the slide
+    # slope of the smoothed friction by the slip
     drag = view.friction * view.load[q] * wp.where(size < reach, (2.0 - size / reach) / reach, 1.0 / size)
     terms.force += w * ((fk[0] - damping * climb) * n - drag * slide)
     nn = wp.outer(n, n)
@@ -406,7 +409,7 @@ def self_contact_terms(view: SelfContactView, i: int, x: wp.array(dtype=wp.vec3)
     Args:
         view: Pairs, refreshed in this sweep.
         i: The particle.
-        x: Present positions of all particles [m].
+        x: Current positions of all particles [m].
         dt: Time step [s].
     """
     terms = ContactTerms()
@@ -421,7 +424,7 @@ def self_contact_terms(view: SelfContactView, i: int, x: wp.array(dtype=wp.vec3)
 
 @wp.func
 def count_pressing(view: SelfContactView, i: int, x: wp.array(dtype=wp.vec3)) -> int:
-    """How many of the pairs of a particle press at present positions."""
+    """Number of pairs of a particle that press at the current positions."""
     pressing = int(0)
     begin = view.start[i]
     for k in range(begin, begin + view.count[i]):
@@ -436,7 +439,7 @@ def count_pressing(view: SelfContactView, i: int, x: wp.array(dtype=wp.vec3)) ->
 
 @wp.func
 def within_reach(reach: Reach, i: int, to: wp.vec3) -> wp.vec3:
-    """The point nearest to a target where particle i may go until the next detection."""
+    """Closest point to a target that particle i may reach until the next detection."""
     a = reach.anchor[i]
     u = to - a
     p = reach.path[i]
@@ -453,21 +456,21 @@ def within_reach(reach: Reach, i: int, to: wp.vec3) -> wp.vec3:
 
 @wp.func
 def is_within_reach(reach: Reach, i: int, to: wp.vec3) -> bool:
-    """Whether particle i may go to a point."""
+    """Whether particle i may move to a point."""
     slip = wp.length(within_reach(reach, i, to) - to)
     return slip <= 1.0e-3 * reach.spread
 
 
 @wp.func
 def corner_direction(view: SelfContactView, entry: int) -> wp.vec3:
-    """Direction in which a corner of a pair goes away from the other one."""
+    """Direction in which a corner of a pair moves away from the other side."""
     q = entry >> 2
     return side_of_corner(view.triangle[q] == EDGES, entry & 3) * view.normal[q]
 
 
 @wp.func
 def slide_along_planes(view: SelfContactView, i: int, u: wp.vec3) -> wp.vec3:
-    """Displacement of particle i without the parts that lead through its planes, one after the other."""
+    """Displacement of particle i without its components through the planes, removed one after the other."""
     begin = view.start[i]
     for k in range(begin, begin + view.count[i]):
         entry = view.entry[k]
@@ -480,7 +483,7 @@ def slide_along_planes(view: SelfContactView, i: int, u: wp.vec3) -> wp.vec3:
 
 @wp.func
 def part_before_planes(view: SelfContactView, i: int, u: wp.vec3) -> float:
-    """Part of a displacement, 0 to 1, that leads through none of the planes of particle i."""
+    """Share of a displacement, 0 to 1, that crosses none of the planes of particle i."""
     part = float(1.0)
     begin = view.start[i]
     for k in range(begin, begin + view.count[i]):
@@ -499,7 +502,7 @@ def truncate(view: SelfContactView, i: int, to: wp.vec3) -> wp.vec3:
     Args:
         view: Pairs, refreshed in this sweep.
         i: The particle.
-        to: Where it wants to go [m].
+        to: Its target [m].
 
     Returns:
         `to`, or a point before the planes of its pairs and within its reach.
@@ -513,7 +516,7 @@ def truncate(view: SelfContactView, i: int, to: wp.vec3) -> wp.vec3:
     if is_within_reach(view.reach, i, origin + slid):
         u = slid
     to = origin + u * part_before_planes(view, i, u)
-    # rounding must not lead through a plane that is touched
+    # rounding must not lead through a touched plane
     if part_before_planes(view, i, to - origin) < 1.0 - ROUNDING:
         return origin
     return to

@@ -1,7 +1,7 @@
-"""Nearest points between a point and a triangle and between two segments, as weights of their corners.
+"""Closest points of a point and a triangle, and of two segments, as weights of their corners.
 
-Ericson, "Real-Time Collision Detection", Morgan Kaufmann 2005, sections 5.1.5 and 5.1.9. Corners are taken
-relative to one of them first, so that small distances keep their digits far from the origin.
+Ericson, "Real-Time Collision Detection", Morgan Kaufmann 2005, sections 5.1.5 and 5.1.9. Corners are first
+expressed relative to one of them, so that small distances keep their digits far from the origin.
 
 Stage: self-contact, distances
 Called by: kernels/particles/self_contact/contact.py, kernels/particles/surface_pairs.py
@@ -15,7 +15,7 @@ import newtonsim.kernels.lazy_warp as wp
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# part of the weights that must be exceeded for a nearest point to count as inside a segment
+# least parameter at which a nearest point counts as inside a segment
 INSIDE = wp.constant(1.0e-6)
 
 
@@ -61,7 +61,7 @@ def nearest_on_triangle(p: Any, a: Any, b: Any, c: Any):
         t = (d4 - d3) / ((d4 - d3) + (d5 - d6))
         return type(p)(zero, one - t, t)
     total = va + vb + vc
-    if total <= zero:  # a triangle without area, whose longest side the cases above have missed
+    if total <= zero:  # a triangle without area, whose longest side the cases above missed
         return type(p)(one, zero, zero)
     v = vb / total
     w = vc / total
@@ -107,7 +107,7 @@ def nearest_of_segments(u: Any, v: Any, r: Any, parallel: Any):
 
 @wp.func
 def is_inside(t: float) -> bool:
-    """Whether a parameter lies between the ends of a segment and not on one of them."""
+    """Whether a parameter lies strictly between the ends of a segment."""
     return t > INSIDE and t < 1.0 - INSIDE
 
 
@@ -119,10 +119,10 @@ def fine(x: wp.vec3) -> wp.vec3d:
 
 @wp.func(inline=False)
 def fine_normal(edges: bool, x0: wp.vec3, x1: wp.vec3, x2: wp.vec3, x3: wp.vec3) -> wp.vec3:
-    """Direction of the gap of a pair by double precision.
+    """Direction of the gap of a pair, in double precision.
 
     Args:
-        edges: Whether the pair is the edges (x0, x1), (x2, x3), or the vertex x0 and triangle (x1, x2, x3).
+        edges: True for the edges (x0, x1), (x2, x3), False for the vertex x0 and triangle (x1, x2, x3).
         x0: First corner [m].
         x1: Second corner [m].
         x2: Third corner [m].

@@ -1,7 +1,7 @@
-"""Lists the pairs of vertices and triangles, and of edges, that can touch until the next detection.
+"""Pairs of vertices and triangles, and of edges, that can touch until the next detection.
 
-Every pair of overlapping triangle boxes is met once. Corners and sides belong to the first triangle that has
-them (representative triangles: Curtis, Tamstorf, Manocha, "Fast collision detection for deformable models
+Every pair of overlapping triangle boxes is visited once. Corners and sides belong to the first triangle that
+has them (representative triangles: Curtis, Tamstorf, Manocha, "Fast collision detection for deformable models
 using representative-triangles", I3D 2008), so that no pair is listed twice.
 
 Stage: self-contact, detection
@@ -26,32 +26,32 @@ from newtonsim.kernels.steps.integrate import PARTICLE_FLAG_ACTIVE
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# what is found reaches a little farther than where particles may go, because of rounding
+# the search reaches slightly beyond the region of the particles, because of rounding
 SAFETY = wp.constant(1.01)
-# part of their distance at rest at which two parts of one surface press each other
+# share of their rest distance at which two parts of one surface press on each other
 OF_REST = wp.constant(0.5)
-# particles from which the common part of the ways is estimated
+# particles from which the common displacement is estimated
 SAMPLES = wp.constant(16)
 
 
 @wp.struct
 class Search:
-    """What detection needs beside the pairs."""
+    """Data of the detection besides the pairs."""
 
     rest: wp.array(dtype=wp.vec3)  # (P) positions at rest [m]
-    component: wp.array(dtype=int)  # (P) which connected surface
+    component: wp.array(dtype=int)  # (P) number of the connected surface
     held: wp.array(dtype=int)  # (P) 1 if the user moves the particle, 2 if it stands still
     cursor: wp.array(dtype=int)  # (W) entries handed out to particles
     filled: wp.array(dtype=int)  # (P) entries written
     stopped: wp.array(dtype=int)  # (W) 1 if the particles do not move together
-    drift: wp.array(dtype=wp.vec3)  # (W) common part of their ways [m]
-    dropped: wp.array(dtype=int)  # (W) pairs without room, summed up over all detections
+    drift: wp.array(dtype=wp.vec3)  # (W) common displacement [m]
+    dropped: wp.array(dtype=int)  # (W) pairs without room, summed over all detections
     radius: float  # [m]
 
 
 @wp.func
 def is_held(inv_mass: wp.array(dtype=float), flags: wp.array(dtype=wp.uint32), i: int) -> bool:
-    """Whether the solver does not move particle i."""
+    """Whether particle i is held, that is, not moved by the solver."""
     return inv_mass[i] == 0.0 or (flags[i] & PARTICLE_FLAG_ACTIVE) == wp.uint32(0)
 
 
@@ -64,7 +64,7 @@ def stop_drift(
     view: SelfContactView,
     search: Search,
 ):
-    """One thread per particle: its world does not drift as a whole if it is held or may touch a shape."""
+    """One thread per particle: if it is held or may touch a shape, its world does not drift as a whole."""
     i = first + wp.tid()
     if busy[i] > 0 or is_held(inv_mass, flags, i):
         wp.atomic_max(search.stopped, view.world[i], 1)
@@ -78,7 +78,7 @@ def find_drift(
     particle_start: wp.array(dtype=int),
     search: Search,
 ):
-    """One thread per world: the common part of the ways of its particles, estimated from some of them."""
+    """One thread per world: the common displacement of its particles, estimated from some of them."""
     w = first + wp.tid()
     begin = particle_start[w]
     count = particle_start[w + 1] - begin
@@ -94,7 +94,7 @@ def find_drift(
 
 @wp.kernel
 def let_drift(first: int, view: SelfContactView, search: Search, x: wp.array(dtype=wp.vec3)):
-    """One thread per particle: moves with its whole world, which changes no distance."""
+    """One thread per particle: move with the whole world, which changes no distance."""
     i = first + wp.tid()
     x[i] = x[i] + search.drift[view.world[i]]
 
@@ -109,7 +109,7 @@ def begin_search(
     view: SelfContactView,
     search: Search,
 ):
-    """One thread per particle: where it may go until the next detection, and no pairs yet."""
+    """One thread per particle: set its reach until the next detection, and clear its pairs."""
     i = first + wp.tid()
     p = x[i]
     path = target[i] - p
@@ -138,7 +138,7 @@ def begin_search(
 
 @wp.kernel
 def begin_worlds(first: int, view: SelfContactView, search: Search):
-    """One thread per world: no pairs yet."""
+    """One thread per world: clear its pairs."""
     w = first + wp.tid()
     view.pair_count[w] = 0
     search.cursor[w] = 0
@@ -146,7 +146,7 @@ def begin_worlds(first: int, view: SelfContactView, search: Search):
 
 @wp.func
 def approach(view: SelfContactView, search: Search, i: int, away: wp.vec3) -> float:
-    """How far particle i may go against a direction until the next detection [m]."""
+    """Distance by which particle i may move against a direction until the next detection [m]."""
     spread = wp.where(search.held[i] == 2, 0.0, view.reach.spread * SAFETY)
     return spread + wp.max(0.0, -wp.dot(view.reach.path[i], away))
 
@@ -163,7 +163,7 @@ def closest_meeting(
 
 @wp.func
 def radius_of_pair(view: SelfContactView, search: Search, edges: bool, c: wp.vec4i) -> float:
-    """Contact radius of a pair: less than its distance at rest if both belong to one surface."""
+    """Contact radius of a pair: less than its rest distance if both belong to one surface."""
     if search.component[c[0]] != search.component[c[2]]:
         return search.radius
     x0 = search.rest[c[0]]
@@ -180,7 +180,7 @@ def radius_of_pair(view: SelfContactView, search: Search, edges: bool, c: wp.vec
 
 @wp.func
 def drop_pair(view: SelfContactView, search: Search, w: int, c: wp.vec4i, distance: float):
-    """A pair without room: its corners may not go farther than a part of the distance."""
+    """Handle a pair without room: its corners may move no further than a share of the distance."""
     wp.atomic_add(search.dropped, w, 1)
     for k in range(4):
         wp.atomic_min(view.reach.limit, c[k], view.relaxation * distance)
@@ -308,7 +308,7 @@ def place_entries(first: int, view: SelfContactView, search: Search):
 
 @wp.kernel
 def fill_entries(first: int, workers: int, view: SelfContactView, search: Search):
-    """One thread per worker of a world: enters every so-manieth pair of the world at its corners."""
+    """One thread per worker of a world: enter its pairs, at a fixed stride, at their corners."""
     i = first + wp.tid()
     w = i // workers
     begin = view.pair_first[w]

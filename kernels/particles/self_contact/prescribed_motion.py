@@ -1,8 +1,8 @@
-"""Particles that the solver does not move and the user has moved since the last step.
+"""Particles that are not moved by the solver, but by the user since the last step.
 
-They start where the last step has left them, free of penetration, and go to where the user has put them
-within the step, as far as no pair loses its gap. This needs that nothing else was moved: if any other
-particle of the world is not where the last step has left it, all are taken as they are.
+They start where the last step left them, free of penetration, and move to where the user put them within the
+step, as far as no pair loses its gap. This requires that nothing else was moved: if any other particle of the
+world is not where the last step left it, all positions are taken as they are.
 
 Stage: self-contact, first and last of a step
 Called by: solvers/particles/self_contact.py
@@ -19,7 +19,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class Memory:
-    """What is kept between steps; P particles, W worlds."""
+    """Data kept between steps; P particles, W worlds."""
 
     settled: wp.array(dtype=wp.vec3)  # (P) position at the end of the last step [m]
     prescribed: wp.array(dtype=wp.vec3)  # (P) where the user has put the particle [m]
@@ -28,7 +28,7 @@ class Memory:
 
 @wp.kernel
 def forget_changes(first: int, memory: Memory):
-    """One thread per world: nothing was moved as far as is known."""
+    """One thread per world: clear the marks of moved particles."""
     memory.changed[first + wp.tid()] = 0
 
 
@@ -41,7 +41,7 @@ def find_changes(
     view: SelfContactView,
     memory: Memory,
 ):
-    """One thread per particle: notes if it is not held and was moved since the last step."""
+    """One thread per particle: record if it is not held and was moved since the last step."""
     i = first + wp.tid()
     same = wp.length_sq(x[i] - memory.settled[i]) == 0.0  # not so where either is not a number
     if not same and not is_held(inv_mass, flags, i):
@@ -57,7 +57,7 @@ def take_back(
     memory: Memory,
     x: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: if it is held, it starts where the last step has left it."""
+    """One thread per particle: if it is held, it starts where the last step left it."""
     i = first + wp.tid()
     memory.prescribed[i] = x[i]
     if memory.changed[view.world[i]] == 0 and is_held(inv_mass, flags, i):
@@ -74,7 +74,7 @@ def aim_held(
     memory: Memory,
     target: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: if it is held, its target is a part of the way to where it was put."""
+    """One thread per particle: if it is held, its target is on the way to where it was put."""
     i = first + wp.tid()
     if is_held(inv_mass, flags, i):
         target[i] = x[i] + part * (memory.prescribed[i] - x[i])
@@ -88,7 +88,7 @@ def pull_held(
     search: Search,
     x: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: if it is held, it goes to its target, as far as it may."""
+    """One thread per particle: if it is held, it moves to its target, as far as allowed."""
     i = first + wp.tid()
     if search.held[i] != 0:
         x[i] = truncate(view, i, target[i])
@@ -96,6 +96,6 @@ def pull_held(
 
 @wp.kernel
 def settle_particles(first: int, x: wp.array(dtype=wp.vec3), memory: Memory):
-    """One thread per particle: keeps where the step has left it."""
+    """One thread per particle: store its position at the end of the step."""
     i = first + wp.tid()
     memory.settled[i] = x[i]

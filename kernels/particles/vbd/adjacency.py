@@ -1,7 +1,7 @@
-"""Which bending edges and triangles are around each particle: counted first, then listed.
+"""Bending edges and triangles adjacent to each particle: counted first, then listed.
 
-Whoever launches these passes arrays of zeros for the counts, sums them up to offsets, and gives the second
-kernel another array of zeros. The order within a particle's list is any.
+The caller passes arrays of zeros for the counts, sums these to offsets, and passes another array of zeros to
+the second kernel. The order within a particle's list is arbitrary.
 
 Stage: VBD, adjacency of force elements
 Called by: solvers/vbd/adjacency.py, solvers/vbd/solver.py
@@ -19,7 +19,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 def count_num_adjacent_edges(
     edges_array: wp.array(dtype=int, ndim=2), num_vertex_adjacent_edges: wp.array(dtype=int)
 ):
-    """One thread per bending edge (o0, o1, v1, v2): one more edge around each of its particles."""
+    """One thread per bending edge (o0, o1, v1, v2): count it for each of its particles."""
     edge = wp.tid()
     for corner in range(edges_array.shape[1]):
         particle = edges_array[edge, corner]
@@ -47,7 +47,7 @@ def fill_adjacent_edges(
 def count_num_adjacent_faces(
     face_indices: wp.array(dtype=int, ndim=2), num_vertex_adjacent_faces: wp.array(dtype=int)
 ):
-    """One thread per triangle: one more triangle around each of its corners."""
+    """One thread per triangle: count it for each of its corners."""
     face = wp.tid()
     for corner in range(face_indices.shape[1]):
         wp.atomic_add(num_vertex_adjacent_faces, face_indices[face, corner], 1)

@@ -1,9 +1,9 @@
-"""Rigid motion of connected components in vertex block descent: one more block for each of them.
+"""Rigid motion of connected components in vertex block descent: one additional block for each of them.
 
-A component that moves as one does not change its energies, so inertia and contacts alone decide where it
-goes. Particle by particle that is the slowest mode of all, and the momentum that is missing in between would
-be lost. Here a Newton step with six unknowns finds the motion of each free component after each sweep: forces
-and torques on it balance, and its momentum changes by that of contacts and gravity alone.
+The rigid motion of a component does not change its energies, so that only inertia and contacts determine it.
+In particle-wise updates, it is the slowest mode of all, and unconverged momentum would be lost. Therefore, a
+Newton step with six unknowns finds the rigid motion of each free component after each sweep: forces and
+torques on it balance, and only contacts and gravity change its momentum.
 
 Stage: VBD substep, after each sweep, motion of connected components
 Called by: solvers/vbd/adjoint.py, solvers/vbd/components.py
@@ -23,7 +23,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # particles or triangles of a chunk
 CHUNK = wp.constant(128)
-# part of the largest pivot below which a mode does not move, such as the spin of a straight rope
+# share of the largest pivot below which a mode does not move, such as the spin of a straight rope
 SINGULAR = wp.constant(1.0e-6)
 
 
@@ -40,8 +40,8 @@ class ComponentView:
     component_start: wp.array(dtype=int)  # (R + 1) first chunk of each component
     force: wp.array(dtype=wp.spatial_vector)  # (C) torque and force on each chunk
     stiffness: wp.array(dtype=wp.spatial_matrix)  # (C)
-    held: wp.array(dtype=int)  # (C) particles that are held
-    apart: wp.array(dtype=int)  # (C) 1 for chunks that are left out of the balance of momentum
+    held: wp.array(dtype=int)  # (C) number of held particles
+    apart: wp.array(dtype=int)  # (C) 1 for chunks that are excluded from the momentum balance
     free: wp.array(dtype=int)  # (R) 1 if no particle of the component is held
     motion: wp.array(dtype=wp.spatial_vector)  # (R) rotation vector and displacement
     gain: wp.array(dtype=float)  # (R) [J] work of the force before the motion
@@ -49,7 +49,7 @@ class ComponentView:
 
 @wp.struct
 class Balance:
-    """Torque and force about a point, and their change with rotation and displacement."""
+    """Torque and force about a point, and their derivative by rotation and displacement."""
 
     force: wp.spatial_vector
     stiffness: wp.spatial_matrix
@@ -57,7 +57,7 @@ class Balance:
 
 @wp.func
 def reference(components: ComponentView, s: StencilView, chunk: int) -> wp.vec3:
-    """The point that the component of a chunk turns about, at the start of the substep."""
+    """The point about which the component of a chunk rotates, at the start of the substep."""
     first = components.component_start[components.chunk_component[chunk]]
     return s.x[components.particle[components.chunk_start[first]]]
 
@@ -170,7 +170,7 @@ def weigh_chunks(
 
 @wp.func
 def is_between_components(components: ComponentView, contact: SelfContactView, q: int) -> bool:
-    """Whether a pair of surfaces has corners of two components."""
+    """Whether a pair has corners of two components."""
     c = contact.corners[q]
     first = components.of[c[0]]
     return components.of[c[1]] != first or components.of[c[2]] != first or components.of[c[3]] != first
@@ -201,7 +201,7 @@ def weigh_surfaces(
                 terms = pair_terms(contact, q, entry & 3, now, dt, ContactTerms())
                 r = (s.x[i] - origin) + s.u[i]
                 balance.force += wp.spatial_vector(wp.cross(r, terms.force), terms.force)
-                # the other corners of the pair on this side move with this one
+                # the other corners on this side of the pair move with this one
                 share = wp.max(wp.abs(contact.weight[q][entry & 3]), 1.0e-6)
                 add_stiffness(balance, r, terms.hessian / share)
                 found += 1
@@ -212,8 +212,8 @@ def weigh_surfaces(
 
 @wp.func
 def solve_balance(A: wp.spatial_matrix, b: wp.spatial_vector) -> wp.spatial_vector:
-    """Rotation and displacement x of A x = b, without those that nothing resists."""
-    # displacements first: their pivots are the mass at least
+    """Rotation and displacement x with A x = b, without modes that nothing resists."""
+    # displacements first: their pivots are at least the mass
     for step in range(6):
         k = (step + 3) % 6
         largest = wp.where(k < 3, wp.max(wp.max(A[0, 0], A[1, 1]), A[2, 2]), A[k, k])
@@ -243,7 +243,7 @@ def solve_balance(A: wp.spatial_matrix, b: wp.spatial_vector) -> wp.spatial_vect
 
 @wp.kernel
 def count_held(first: int, descent: DescentView, components: ComponentView):
-    """One thread per chunk: how many of its particles are held."""
+    """One thread per chunk: count its held particles."""
     chunk = first + wp.tid()
     held = int(0)
     for place in range(components.chunk_start[chunk], components.chunk_start[chunk + 1]):
@@ -254,7 +254,7 @@ def count_held(first: int, descent: DescentView, components: ComponentView):
 
 @wp.kernel
 def find_free(first: int, components: ComponentView):
-    """One thread per component: whether it is free to move as one."""
+    """One thread per component: whether it is free to move as a whole."""
     component = first + wp.tid()
     held = int(0)
     for chunk in range(components.component_start[component], components.component_start[component + 1]):
@@ -279,7 +279,7 @@ def solve_components(first: int, components: ComponentView):
 
 @wp.kernel
 def retreat(first: int, components: ComponentView):
-    """One thread per component: motion back to where no work is left, if contacts that began push back."""
+    """One thread per component: if new contacts push back, reverse the motion up to where no work is left."""
     component = first + wp.tid()
     if components.free[component] == 0:
         return
@@ -329,10 +329,10 @@ def weigh_lost(
     s: StencilView,
     components: ComponentView,
 ):
-    """One thread per chunk: momentum that the end of the substep lacks, over dt, and the inertia.
+    """One thread per chunk: momentum missing at the end of the substep, over dt, and the inertia.
 
-    The impulses of contacts count as bodies have got them. What implicit Euler takes from the angular
-    momentum is counted as lost, too.
+    Contact impulses count as the bodies received them. The angular momentum that implicit Euler removes
+    counts as missing as well.
     """
     chunk = first + wp.tid()
     if components.free[components.chunk_component[chunk]] == 0:
@@ -387,9 +387,9 @@ def find_near(first: int, components: ComponentView, contact: SelfContactView, c
 
 @wp.kernel
 def join_crowd(first: int, components: ComponentView, crowd: ComponentView):
-    """One thread per component: if near another one, it belongs to the crowd of its world with all of it.
+    """One thread per component: if it is near another one, it joins the crowd of its world as a whole.
 
-    Impulses within the crowd cancel, so that its momentum is known and that of its components is not.
+    Impulses within the crowd cancel, so that its total momentum is known, though not that of its components.
     """
     component = first + wp.tid()
     apart = int(1)
@@ -407,7 +407,7 @@ def join_crowd(first: int, components: ComponentView, crowd: ComponentView):
 def restore_momentum(
     first: int, dt: float, s: StencilView, components: ComponentView, v: wp.array(dtype=wp.vec3)
 ):
-    """One thread per chunk: give its particles the velocities that its component lacks as a whole."""
+    """One thread per chunk: add the missing rigid velocity of its component to its particles."""
     chunk = first + wp.tid()
     component = components.chunk_component[chunk]
     if components.free[component] == 0 or components.apart[chunk] != 0:

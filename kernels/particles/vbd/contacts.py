@@ -1,8 +1,8 @@
-"""Contact of particles with rigid bodies in vertex block descent: penalties with friction.
+"""Contact of particles with rigid bodies in vertex block descent: penalty forces with friction.
 
-A body yields within the sweep in which it is pushed: its mobility acts in series with the contact, as the
-compliance of extended position-based dynamics does, so that stiff contacts with light bodies converge. Its
-velocity holds the impulses of the sweeps before; these are kept with the contacts. Friction is Coulomb's,
+A body yields within the sweep in which it is pushed: its mobility acts in series with the contact, like the
+compliance of extended position-based dynamics, so that stiff contacts with light bodies converge. Its
+velocity contains the impulses of previous sweeps, which are stored with the contacts. Friction is Coulomb's,
 smoothed below a speed (Li et al., "Incremental potential contact", TOG 39(4), 2020).
 
 Stage: VBD substep, contacts with shapes
@@ -25,7 +25,7 @@ from newtonsim.kernels.particles.vbd.particles import DescentView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# [m] by which the inside of a triangle must be deeper than its corners
+# [m] least depth of the inside of a triangle below its corners
 LEVEL = wp.constant(1.0e-5)
 
 
@@ -39,12 +39,12 @@ class TouchView:
     body: wp.array(dtype=int)  # (S) body of each shape
     stiffness: float  # [N/m]
     damping: float  # [N s/m]
-    friction_speed: float  # [m/s] above which friction is that of Coulomb
+    friction_speed: float  # [m/s] slip above which friction is Coulomb's
 
 
 @wp.struct
 class Push:
-    """Force of a contact on the particles, and how it changes with their displacement."""
+    """Force of a contact on the particles, and its stiffness."""
 
     normal: wp.vec3  # out of the shape
     press: float  # [N] along the normal
@@ -55,7 +55,7 @@ class Push:
 
 @wp.func
 def is_covered(touch: TouchView, t: int, k: int) -> bool:
-    """Whether a corner of triangle t is as deep in the shape of its contact k as the inside is."""
+    """Whether a corner of triangle t is at least as deep in the shape of its contact k as the inside."""
     for corner in range(3):
         i = touch.triangles[t, corner]
         for other in range(touch.contacts.count[i]):
@@ -124,9 +124,9 @@ def push_of(
     overlap = view.overlap[i, k] - wp.dot(n, d - goal - deviation_at(bodies, b, p) * dt)
     viscous = touch.damping / dt
     stiffness = touch.stiffness + viscous
-    # where the force of spring and damper begins
+    # where the force of spring and damper starts
     overlap -= wp.max(view.before[i, k], 0.0) * (viscous / stiffness)
-    # the body's share in the overlap: the impulse so far does not count as motion
+    # the body's share of the overlap: the impulse so far does not count as motion
     w = inverse_mass_at(bodies, b, p, n) * dt
     stiffness = stiffness / (1.0 + stiffness * w * dt)
     press = stiffness * (overlap + w * view.push[i, k])
@@ -143,7 +143,7 @@ def push_of(
         resistance = most * (2.0 - size / reach) / reach
         if size > reach:
             resistance = most / size
-        # along the way, or along the friction so far
+        # along the motion, or along the friction so far
         across = slide
         if size == 0.0:
             across = view.hold[i, k]
@@ -162,7 +162,7 @@ def push_of(
 
 @wp.func
 def add_push(push: Push, weight: float, block: wp.ref[Block]):
-    """Add a contact's force on a particle that has a weight in it."""
+    """Add the force of a contact on a particle with a weight in it."""
     n = push.normal
     block.force += (n * push.press + push.drag) * weight
     square = weight * weight
@@ -182,7 +182,7 @@ def add_contacts(
     s: StencilView,
     block: wp.ref[Block],
 ) -> int:
-    """Add the contacts of particle i; how many press."""
+    """Add the contacts of particle i; returns how many press."""
     pressing = int(0)
     for k in range(touch.contacts.count[i]):
         push = push_of(touch, touch.contacts, i, k, s.x[i] + s.u[i], s.u[i], descent.goal[i], dt, bodies)
@@ -215,7 +215,7 @@ def add_face_contacts(
     s: StencilView,
     block: wp.ref[Block],
 ) -> int:
-    """Add the contacts of the inside of the triangles of particle i; how many press."""
+    """Add the contacts of the inside of the triangles of particle i; returns how many press."""
     pressing = int(0)
     for pair in range(s.triangle_start[slot], s.triangle_start[slot + 1]):
         t = s.triangle_element[pair]
@@ -237,7 +237,7 @@ def add_face_contacts(
 def apply_impulse(
     touch: TouchView, view: ContactView, i: int, k: int, p: wp.vec3, push: Push, dt: float, bodies: MotionView
 ):
-    """Push the body of a contact by what its impulse has grown in the sweep."""
+    """Push the body of a contact by the change of its impulse in the sweep."""
     normal = push.press * dt
     hold = push.drag * (-dt)
     change = hold - view.hold[i, k] - push.normal * (normal - view.push[i, k])

@@ -1,10 +1,9 @@
-"""Elements as one of their particles sees them: forces and Hessians for vertex block descent.
+"""Forces and Hessians of elements with respect to one of their particles, for vertex block descent.
 
-Chen, Liu, Yang, Yuksel, "Vertex Block Descent", TOG 43(4), 2024. Each particle adds up what its elements say
-about itself: minus the gradient of the energy, exactly, and the block of the Hessian that belongs to it, made
-positive semidefinite. All energies are written in edges from the particle to its neighbours, so that what is
-known at rest comes down to a few numbers for each pair of a particle and an element (a row, see
-`particles.vbd.rows`):
+Chen, Liu, Yang, Yuksel, "Vertex Block Descent", TOG 43(4), 2024. Each particle adds up the contributions of
+its elements: the exact negative gradient of the energy, and its block of the Hessian, made positive
+semidefinite. All energies are functions of the edges from the particle to its neighbours, so that rest data
+reduces to a few numbers for each pair of a particle and an element (a row, see `particles.vbd.rows`):
 
 - Triangle, edges D = [p, q], C = DᵀD, N the inverse of C at rest: the Green strain has the trace
   ½ N:C - 1, and the gradient is -D S 1 with S = A (ke (N C N - N) + ka (tr G - a) N).
@@ -12,11 +11,12 @@ known at rest comes down to a few numbers for each pair of a particle and an ele
   part with mu is linear (w the gradient of the corner's shape function).
 - Bending edge and spring: Gauss-Newton, without the part that may be indefinite.
 - Damping is that of a potential that grows with the change of strain, angle or length since the start of the
-  substep; for springs and edges it amounts to another stiffness and another length or angle at rest.
+  substep; for springs and edges, it is equivalent to a different stiffness and a different rest length or
+  angle.
 
-Positions are x + u, with u the displacement in the substep: differences of both are taken apart, so that the
-rounding of large coordinates does not act as a strain. The loops are in C++, as in `sparse_blas`: all arrays
-have to be contiguous.
+Positions are x + u, where u is the displacement in the substep. Differences of x and of u are computed
+separately, so that rounding of large coordinates does not act as a strain. The loops are in C++, as in
+`sparse_blas`: all arrays have to be contiguous.
 
 Stage: VBD substep, sweeps
 Called by: kernels/particles/vbd/self_contact_sweep.py, kernels/particles/vbd/sweep.py
@@ -35,7 +35,7 @@ class StencilView:
 
     x: wp.array(dtype=wp.vec3)  # (N) [m] at the start of the substep
     u: wp.array(dtype=wp.vec3)  # (N) [m] displacement since then
-    longest: wp.array(dtype=float)  # (N) [m] by which over-relaxation lengthens a step at most
+    longest: wp.array(dtype=float)  # (N) [m] largest extension of a step by over-relaxation
     vertex: wp.array(dtype=int)  # (S) particles in the order of the colours
     spring_start: wp.array(dtype=int)  # (S + 1)
     spring_end: wp.array(dtype=int)  # particle at the other end, and number of the spring
@@ -252,7 +252,7 @@ def add_tetrahedra(s: wp.ref[StencilView], slot: int, i: int, block: wp.ref[Bloc
 
 @wp.func
 def solve_block(block: Block) -> wp.vec3:
-    """Solve the positive definite block for its force, by factorisation without roots."""
+    """Solve the positive definite block for its force, by a factorization without square roots."""
     b = block.force
     d0 = block.diagonal[0]
     l1 = block.mixed[2] / d0
@@ -269,16 +269,16 @@ def solve_block(block: Block) -> wp.vec3:
 
 @wp.func
 def relaxed_step(block: Block, inertia: float, relaxation: float, longest: float) -> wp.vec3:
-    """Newton step of a block, lengthened in the directions in which its neighbours hold it.
+    """Newton step of a block, extended in the directions in which its neighbours hold it.
 
-    Where inertia alone resists, as across a slack spring, nothing is gained by longer steps, and they would
-    throw the particle too far.
+    Where only inertia resists, such as perpendicular to a slack spring, longer steps have no benefit and
+    would move the particle too far.
 
     Args:
         block: Force and Hessian.
-        inertia: The part of the Hessian that is inertia [N/m].
-        relaxation: Factor on the step in directions that are stiff.
-        longest: Length that the step is made longer at most [m].
+        inertia: The inertial part of the Hessian [N/m].
+        relaxation: Factor on the step in stiff directions.
+        longest: Largest extension of the step [m].
     """
     step = solve_block(block)
     if relaxation != 1.0:

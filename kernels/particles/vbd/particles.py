@@ -19,11 +19,11 @@ PARTICLE_FLAG_ACTIVE = wp.constant(wp.uint32(1))
 class DescentView:
     """Particles during a step; N of them."""
 
-    mass: wp.array(dtype=float)  # (N) [kg] 0 for those that are held
+    mass: wp.array(dtype=float)  # (N) [kg] 0 for held particles
     inv_mass: wp.array(dtype=float)  # (N) [1/kg] likewise
     force: wp.array(dtype=wp.vec3)  # (N) [N] external, and then with gravity the acceleration [m/s²]
     goal: wp.array(dtype=wp.vec3)  # (N) [m] displacement by inertia and external forces alone
-    predicted: wp.array(dtype=wp.vec3)  # (N) [m] where that leads to
+    predicted: wp.array(dtype=wp.vec3)  # (N) [m] position after it
     former: wp.array(dtype=wp.vec3)  # (N) [m/s] velocity at the start of the step
     gain: wp.array(dtype=wp.vec3)  # (N) [m/s²] acceleration in the last step
 
@@ -37,7 +37,7 @@ def begin_particles(
     forced: int,
     descent: DescentView,
 ):
-    """One thread per particle: whether it moves, and what pushes it."""
+    """One thread per particle: mass, or 0 if it is held, and force."""
     i = first + wp.tid()
     held = (flags[i] & PARTICLE_FLAG_ACTIVE) == wp.uint32(0) or not mass[i] > 0.0
     descent.mass[i] = wp.where(held, 0.0, mass[i])
@@ -74,7 +74,7 @@ def predict(
     descent: DescentView,
     stencils: StencilView,
 ):
-    """One thread per particle: where inertia leads it."""
+    """One thread per particle: displacement by inertia."""
     i = first + wp.tid()
     stencils.x[i] = x[i]
     stencils.u[i] = wp.vec3(0.0)
@@ -86,11 +86,11 @@ def predict(
 
 @wp.kernel
 def guess(first: int, step: float, dt: float, descent: DescentView, stencils: StencilView):
-    """One thread per particle: start with the share of the fall that the last step had (section 3.5).
+    """One thread per particle: guess with the share of the free acceleration of the last step (section 3.5).
 
     Args:
         first: First particle.
-        step: Length of the step, over which external forces have acted already [s].
+        step: Length of the step, over which external forces acted already [s].
         dt: Length of the substep [s].
         descent: The particles.
         stencils: Their displacement is written.
@@ -129,7 +129,7 @@ def finish(
 
 @wp.kernel
 def note_gain(first: int, dt: float, v: wp.array(dtype=wp.vec3), descent: DescentView):
-    """One thread per particle: acceleration of the step that ends, for the guess of the next one."""
+    """One thread per particle: store the acceleration of this step for the initial guess of the next one."""
     i = first + wp.tid()
     descent.gain[i] = (v[i] - descent.former[i]) / dt
 
@@ -142,7 +142,7 @@ def forget_gain(
     particle_world: wp.array(dtype=int),
     descent: DescentView,
 ):
-    """One thread per particle: forget the last step of the masked worlds, or of all."""
+    """One thread per particle: clear that acceleration in the masked worlds, or in all."""
     i = first + wp.tid()
     w = particle_world[i]
     if masked == 0:

@@ -1,7 +1,7 @@
-"""What elements need to know in a substep of vertex block descent, in the order in which it is read.
+"""Element data for a substep of vertex block descent, in the order of access.
 
-Materials, shapes at rest and activations are read anew in each substep, so that changes of them are seen. The
-numbers are explained in `particles.vbd.elements`.
+Materials, rest shapes and activations are read in each substep, so that changes take effect.
+`particles.vbd.elements` explains the numbers.
 
 Stage: VBD substep, before the sweeps
 Called by: solvers/vbd/particles.py
@@ -64,7 +64,7 @@ class TetrahedronView:
 
 @wp.kernel
 def pack_springs(first: int, springs: SpringView, dt: float, stencils: StencilView):
-    """One thread per spring: stiffness and length at rest that stand for spring and damper."""
+    """One thread per spring: stiffness and rest length that represent spring and damper."""
     s = springs.order[first + wp.tid()]
     start = wp.length(stencils.x[springs.indices[2 * s + 1]] - stencils.x[springs.indices[2 * s]])
     rest = controlled_length(springs.rest_length[s], springs.control[s])
@@ -86,7 +86,7 @@ def bending_angle(o0: wp.vec3, o1: wp.vec3, v0: wp.vec3, v1: wp.vec3) -> float:
 
 @wp.kernel
 def pack_edges(first: int, edges: EdgeView, dt: float, stencils: StencilView):
-    """One thread per bending edge: stiffness and angle at rest that stand for spring and damper."""
+    """One thread per bending edge: stiffness and rest angle that represent spring and damper."""
     e = edges.order[first + wp.tid()]
     viscous = edges.properties[e, 1] / dt
     total = edges.properties[e, 0] + viscous
@@ -111,8 +111,8 @@ def pack_triangles(
 ):
     """One thread per particle of one colour: rows of its triangles.
 
-    A row is N (11, 12, 22), A ke and A ka, A (ke N C' N) (1, 1) and 1 + a; ke and C' stand for elasticity
-    and damping together.
+    A row is N (11, 12, 22), A ke and A ka, A (ke N C' N) (1, 1) and 1 + a; ke and C' represent elasticity and
+    damping together.
     """
     slot = base + first + wp.tid()
     i = stencils.vertex[slot]
@@ -183,8 +183,9 @@ def pack_tetrahedra(
     """One thread per particle of one colour: rows of its tetrahedra.
 
     A row is V mu w·w' for the other corners and for the particle itself, 1 / 6 V, V (lambda + mu), the J
-    without pressure, and whether there is damping. That has N (11, 12, 13, 22, 23, 33), V mu' N C' N (1, 1,
-    1), V mu', half of V lambda', and N:C', with C' at the start of the substep and viscosities over dt.
+    without pressure, and whether there is damping. The damping row is N (11, 12, 13, 22, 23, 33), V mu' N C'
+    N (1, 1, 1), V mu', half of V lambda', and N:C', with C' at the start of the substep and viscosities over
+    dt.
     """
     slot = base + first + wp.tid()
     i = stencils.vertex[slot]

@@ -1,7 +1,7 @@
-"""Sweeps of vertex block descent over surfaces that touch themselves and each other.
+"""Sweeps of vertex block descent for surfaces with self-contact and contact between each other.
 
 Chen, Hsu, Liu, Macklin, Yang, Yuksel, "Offset Geometric Contact", TOG 2025: contact forces enter the Newton
-step of each particle, and the step is cut short where it would lead through a plane between two surfaces.
+step of each particle, and the step is truncated where it would cross a plane between two surfaces.
 
 Stage: VBD substep, sweeps with self-contact
 Called by: solvers/vbd/components.py, solvers/vbd/particles.py
@@ -41,10 +41,10 @@ def take_step(
     contact: SelfContactView,
     now: wp.array(dtype=wp.vec3),
 ) -> ContactTerms:
-    """Move particle i, which has a place in the order of the colours, by a Newton step as far as it may.
+    """Move particle i, at a place in the order of the colours, by a Newton step as far as allowed.
 
     Returns:
-        What its surfaces' contacts said before the step.
+        The contact terms of its surfaces before the step.
     """
     block = Block()
     pressing = find_block(slot, i, dt, touching, touch, bodies, descent, stencils, block)
@@ -57,7 +57,7 @@ def take_step(
     u = stencils.u[i] + relaxed_step(block, descent.mass[i] / (dt * dt), factor, stencils.longest[i])
     goal = stencils.x[i] + u
     to = truncate(contact, i, goal)
-    # a step that is not cut short keeps what rounding takes from large coordinates
+    # a step that is not truncated keeps digits that rounding of large coordinates would lose
     if wp.length_sq(to - goal) > 0.0:
         u = to - stencils.x[i]
     stencils.u[i] = u
@@ -79,10 +79,10 @@ def descend_apart(
     contact: SelfContactView,
     now: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle of one colour: as `particles.vbd.sweep.descend`, and no farther than it may go.
+    """One thread per particle of one colour: as `particles.vbd.sweep.descend`, within the allowed region.
 
-    A step that leads into contacts which did not press before it knew nothing of them: a second one follows.
-    Without it such particles jump into contact and out of it from sweep to sweep.
+    A step into contacts that did not press before ignores them; therefore a second step follows. Without it,
+    such particles would jump in and out of contact from sweep to sweep.
     """
     slot = base + first + wp.tid()
     i = stencils.vertex[slot]
@@ -112,7 +112,7 @@ def mark_busy_corners(first: int, order: wp.array(dtype=int), touch: TouchView, 
 
 @wp.kernel
 def move_held(first: int, descent: DescentView, stencils: StencilView):
-    """One thread per particle: if it is held, it is to go to its target."""
+    """One thread per particle: if it is held, set its displacement to its target."""
     i = first + wp.tid()
     if not descent.mass[i] > 0.0:
         stencils.u[i] = descent.predicted[i] - stencils.x[i]
@@ -120,14 +120,14 @@ def move_held(first: int, descent: DescentView, stencils: StencilView):
 
 @wp.kernel
 def place_particles(first: int, stencils: StencilView, now: wp.array(dtype=wp.vec3)):
-    """One thread per particle: where it is now."""
+    """One thread per particle: compute its current position."""
     i = first + wp.tid()
     now[i] = stencils.x[i] + stencils.u[i]
 
 
 @wp.kernel
 def take_displacement(first: int, stencils: StencilView, now: wp.array(dtype=wp.vec3)):
-    """One thread per particle: displacement that leads to where it is now, after it was cut short."""
+    """One thread per particle: displacement to its current position, after truncation."""
     i = first + wp.tid()
     cut = now[i] - (stencils.x[i] + stencils.u[i])
     if wp.length_sq(cut) > 0.0:
@@ -136,6 +136,6 @@ def take_displacement(first: int, stencils: StencilView, now: wp.array(dtype=wp.
 
 @wp.kernel
 def settle(first: int, now: wp.array(dtype=wp.vec3), x: wp.array(dtype=wp.vec3)):
-    """One thread per particle: end a substep exactly where nothing is penetrated."""
+    """One thread per particle: end a substep exactly at the position without penetration."""
     i = first + wp.tid()
     x[i] = now[i]

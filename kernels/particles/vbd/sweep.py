@@ -1,7 +1,7 @@
-"""One sweep of vertex block descent: each particle takes a Newton step of its own.
+"""One sweep of vertex block descent: each particle takes its own Newton step.
 
-Chen, Liu, Yang, Yuksel, "Vertex Block Descent", TOG 43(4), 2024. The objective of a substep of length h is
-½ Σ m |u - g|² / h² plus the energies, u the displacements and g those of inertia alone.
+Chen, Liu, Yang, Yuksel, "Vertex Block Descent", TOG 43(4), 2024. The objective of a substep of length h is ½
+Σ m |u - g|² / h² plus the energies, where u are the displacements and g those by inertia alone.
 
 Stage: VBD substep, sweeps
 Called by: solvers/vbd/particles.py, kernels/particles/vbd/self_contact_sweep.py
@@ -38,10 +38,10 @@ def find_block(
     stencils: StencilView,
     block: wp.ref[Block],
 ) -> int:
-    """Write force and Hessian of particle i, which has a place in the order of the colours.
+    """Write force and Hessian of particle i, at a place in the order of the colours.
 
     Returns:
-        How many of its contacts with rigid bodies press.
+        Number of its contacts with rigid bodies that press.
     """
     stiffness = descent.mass[i] / (dt * dt)
     block.force = (descent.goal[i] - stencils.u[i]) * stiffness
@@ -70,7 +70,7 @@ def descend(
     descent: DescentView,
     stencils: StencilView,
 ):
-    """One thread per particle of one colour: a Newton step, lengthened by the relaxation where it is free."""
+    """One thread per particle of one colour: a Newton step, extended by the relaxation where it is free."""
     slot = base + first + wp.tid()
     i = stencils.vertex[slot]
     if not descent.mass[i] > 0.0:

@@ -1,9 +1,9 @@
-"""Particles and triangles against rigid bodies in extended position-based dynamics: contacts, anchors.
+"""Contacts and anchors between particles or triangles and rigid bodies in extended position-based dynamics.
 
 Impulses of contacts are accumulated over the sweeps and kept in the friction cone as a whole (Müller,
 Macklin, Chentanez, Jeschke, Kim, "Detailed rigid body simulation with extended position based dynamics", SCA
-2020, section 3.5, with the cone of Coulomb in place of two tests). Bodies feel them as `moving_bodies`
-describes.
+2020, section 3.5, with the Coulomb cone instead of two tests). `moving_bodies` describes how they act on
+bodies.
 
 Stage: XPBD substep, contacts with shapes
 Called by: solvers/particles/contacts.py, solvers/xpbd/particles.py
@@ -24,13 +24,13 @@ from newtonsim.kernels.particles.point_distance import RigidView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# part of the overlap at the start of a substep that one substep removes
+# share of the overlap at the start of a substep that the substep removes
 RECOVERY = wp.constant(0.2)
 
 
 @wp.func
 def within_cone(hold: wp.vec3, most: float) -> wp.vec3:
-    """Impulse of friction, cut off at the largest one that the cone of Coulomb allows."""
+    """Impulse of friction, limited to the Coulomb cone."""
     square = wp.length_sq(hold)
     if square > most * most:
         return hold * (most / wp.sqrt(square))
@@ -51,10 +51,10 @@ def touch(
     dt: float,
     relaxation: float,
 ) -> wp.vec3:
-    """Solve contact k of particle or triangle i, and push body b back.
+    """Solve contact k of particle or triangle i, and apply the reaction to body b.
 
     Args:
-        contacts: The contacts; the multipliers are kept there.
+        contacts: The contacts, which hold the multipliers.
         i: Particle or triangle.
         k: Contact.
         bodies: The bodies.
@@ -109,7 +109,7 @@ def solve_contacts(
     contacts: ContactView,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: push it out of shapes and hold it by friction, and push the bodies back."""
+    """One thread per particle: push it out of shapes, hold it by friction, and push the bodies back."""
     i = first + wp.tid()
     w = inv_mass[i]
     for k in range(contacts.count[i]):
@@ -165,7 +165,7 @@ def bounce(
     contacts: ContactView,
     v: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: what has come faster than `slowest` [m/s] leaves with its share of the speed.
+    """One thread per particle: if it came faster than `slowest` [m/s], it leaves with its share of the speed.
 
     Müller et al. 2020, section 3.6.
     """
@@ -213,7 +213,7 @@ def solve_anchors(
 
 @wp.kernel
 def count_anchors(first: int, body: wp.array(dtype=int), bodies: MotionView):
-    """One thread per anchor: count it among what touches its body."""
+    """One thread per anchor: count it among the contacts of its body."""
     b = body[first + wp.tid()]
     if b >= 0:
         wp.atomic_add(bodies.touching, b, 1)

@@ -1,6 +1,6 @@
 """Corrections of positions as changes of position and velocity: particles and rigid bodies.
 
-Stage: XPBD, its function for corrections from outside
+Stage: XPBD, its function for external corrections
 Called by: solvers/xpbd/solver.py
 Reads: 11 arrays
 Writes: body_q_out, body_qd_out, v_out, x_out
@@ -56,7 +56,7 @@ def apply_body_deltas(
     body_q_out: wp.array(dtype=wp.transform),
     body_qd_out: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per body: move and turn it by impulses times dt, divided by a number of its own if asked."""
+    """One thread per body: move and rotate it by impulses times dt, optionally divided by its own number."""
     b = first + wp.tid()
     delta = deltas[b]
     if divides != 0:

@@ -18,7 +18,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class EdgeView:
-    """E bending edges between two triangles, by place; kept for the length of a step."""
+    """E bending edges between two triangles, by place; valid during a step."""
 
     element: wp.array(dtype=int)  # (E) edge of the model, in the order of the worlds
     place: wp.array(dtype=int)  # (E) of each of them
@@ -26,7 +26,7 @@ class EdgeView:
     weight: wp.array(dtype=wp.vec4)  # inverse masses of the corners [1/kg]
     stiffness: wp.array(dtype=wp.vec2)  # ke and kd times the length [N m, N m s]
     rest: wp.array(dtype=float)  # [rad]
-    torque: wp.array(dtype=float)  # that opens the angle [N m]
+    torque: wp.array(dtype=float)  # torque that opens the angle [N m]
 
 
 @wp.kernel
@@ -38,7 +38,7 @@ def prepare_edges(
     inv_mass: wp.array(dtype=float),
     edges: EdgeView,
 ):
-    """One thread per edge: read what the model says at the start of a step."""
+    """One thread per edge: read its parameters from the model at the start of a step."""
     k = first + wp.tid()
     e = edges.element[k]
     s = edges.place[k]
@@ -54,7 +54,7 @@ def prepare_edges(
 def clear_edges(
     first: int, masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), edges: EdgeView
 ):
-    """One thread per edge: forget the torques of the last substep, in masked worlds if asked."""
+    """One thread per edge: clear the torques of the last substep, in masked worlds or in all."""
     s = edges.place[first + wp.tid()]
     if is_cleared(masked, mask, world, edges.corner[s][0]):
         edges.torque[s] = 0.0
@@ -70,7 +70,7 @@ def start_edges(
     dt: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per edge of a colour: start from a part of the torque of the last substep."""
+    """One thread per edge of a colour: start from a share of the torque of the last substep."""
     s = base + first + wp.tid()
     corner = edges.corner[s]
     fold = fold_of(
@@ -107,7 +107,7 @@ def solve_edges(
     relaxation: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per edge of a colour: bring its torque to what its angle will be."""
+    """One thread per edge of a colour: make its torque agree with the angle that it causes."""
     s = base + first + wp.tid()
     corner = edges.corner[s]
     w = edges.weight[s]

@@ -2,9 +2,8 @@
 
 Macklin, Müller, Chentanez, "XPBD: position-based simulation of compliant constrained dynamics", MIG 2016.
 
-Corrections are summed in `shift`, apart from the predicted positions: velocities are then free of the
-rounding that a difference of two positions has, which divided by a short step would be larger than the
-motion.
+Corrections are summed in `shift`, separately from the predicted positions: velocities are then free of the
+rounding error of a difference of positions, which, divided by a short step, would exceed the motion.
 
 Stage: XPBD substep, before and after the sweeps
 Called by: solvers/xpbd/particles.py, kernels/particles/xpbd/edges.py, kernels/particles/xpbd/springs.py,
@@ -23,7 +22,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.func
 def is_cleared(masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), i: int) -> bool:
-    """Whether what is kept of an element with the particle i is forgotten: in masked worlds, or in all.
+    """Whether stored forces of an element with particle i are cleared: in masked worlds, or in all.
 
     Args:
         masked: 0 for all worlds.
@@ -49,7 +48,7 @@ def begin_particles(
     weight: wp.array(dtype=float),
     force: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: inverse mass, 0 for those that are held, and the force of this step."""
+    """One thread per particle: inverse mass, 0 if held, and the force of this step."""
     i = first + wp.tid()
     weight[i] = wp.where((flags[i] & PARTICLE_FLAG_ACTIVE) != wp.uint32(0), inv_mass[i], 0.0)
     given = wp.vec3(0.0)
@@ -71,7 +70,7 @@ def predict_particles(
     v: wp.array(dtype=wp.vec3),
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per particle: move as it would without elements and contacts; what is held stays."""
+    """One thread per particle: move it as without elements and contacts; held particles stay."""
     i = first + wp.tid()
     shift[i] = wp.vec3(0.0)
     if weight[i] > 0.0:

@@ -1,9 +1,9 @@
 """Springs in extended position-based dynamics.
 
-Elements are stored by colour: those of one colour share no particle, and lie one after the other at "places".
-What an element exerts is kept as a vector, not as a multiplier of the constraint's gradient as in Macklin et
-al. 2016: when the gradient turns during the sweeps, the vector is turned with it, so that sweeps end at the
-implicit Euler step itself, and not near it.
+Elements are stored by colour: those of one colour share no particle, and occupy consecutive "places". The
+force of an element is stored as a vector, and not as a multiplier of the constraint's gradient as in Macklin
+et al. 2016. When the gradient rotates during the sweeps, the vector rotates with it, so that sweeps converge
+to the implicit Euler step itself, and not only near it.
 
 Stage: XPBD substep, sweeps over elements
 Called by: solvers/xpbd/elements.py
@@ -20,7 +20,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 @wp.struct
 class SpringView:
-    """S springs by place; kept for the length of a step."""
+    """S springs by place; valid during a step."""
 
     place: wp.array(dtype=int)  # (S) of each spring of the model
     ends: wp.array(dtype=wp.vec2i)
@@ -44,7 +44,7 @@ def prepare_springs(
     inv_mass: wp.array(dtype=float),
     springs: SpringView,
 ):
-    """One thread per spring: read what the model says at the start of a step."""
+    """One thread per spring: read its parameters from the model at the start of a step."""
     e = first + wp.tid()
     s = springs.place[e]
     i = springs.ends[s][0]
@@ -60,7 +60,7 @@ def prepare_springs(
 def clear_springs(
     first: int, masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), springs: SpringView
 ):
-    """One thread per spring: forget the forces of the last substep, in masked worlds if asked."""
+    """One thread per spring: clear the forces of the last substep, in masked worlds or in all."""
     s = springs.place[first + wp.tid()]
     if is_cleared(masked, mask, world, springs.ends[s][0]):
         springs.force[s] = wp.vec3(0.0)
@@ -71,7 +71,7 @@ def clear_springs(
 def start_springs(
     first: int, base: int, springs: SpringView, keep: float, dt: float, shift: wp.array(dtype=wp.vec3)
 ):
-    """One thread per spring of a colour: start from a part of the force of the last substep."""
+    """One thread per spring of a colour: start from a share of the force of the last substep."""
     s = base + first + wp.tid()
     i = springs.ends[s][0]
     j = springs.ends[s][1]
@@ -96,8 +96,8 @@ def solve_springs(
 ):
     """One thread per spring of a colour: Macklin et al. 2016, equations 18 and 26, for the force along it.
 
-    In a `fresh` substep there is no force yet. What the force has across the spring, which has turned since,
-    is taken back; the tension resists that.
+    In a `fresh` substep, there is no force yet. The force perpendicular to the spring, which has rotated
+    since, is removed; the tension resists this.
     """
     s = base + first + wp.tid()
     i = springs.ends[s][0]

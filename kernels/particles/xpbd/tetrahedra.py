@@ -2,17 +2,18 @@
 
 The energy is V (μ/2 (tr FᵀF - 3) - μ (J - 1) + (λ + μ)/2 (J - 1 - a)²), that of Smith, de Goes, Kim, "Stable
 neo-Hookean flesh simulation", ACM TOG 37, 2018, without its logarithm, so that μ and λ are the Lamé
-parameters at rest. Its first part is quadratic in F: nine linear constraints F = 0 with the stiffness μ V, of
-which each row is solved at once. The rest is one constraint on the volume, J = 1 + a + μ / (λ + μ) with the
-stiffness (λ + μ) V, as in Macklin, Müller, "A constraint-based formulation of stable neo-Hookean materials",
-MIG 2021. All ten are solved together.
+parameters at rest. Its first part is quadratic in F: nine linear constraints F = 0 with the stiffness μ V,
+solved row by row. The rest is one constraint on the volume, J = 1 + a + μ / (λ + μ) with the stiffness (λ +
+μ) V, as in Macklin, Müller, "A constraint-based formulation of stable neo-Hookean materials", MIG 2021. All
+ten are solved together.
 
-With the logarithm, V/2 (μ (I - log(I + 1)) + λ (J - 1 - 3/4 μ / λ)²) with I = tr FᵀF, the first part is taken
-as if its stiffness μ V (1 - 1 / (1 + I)) were constant; its Lamé parameters at rest are 3/4 μ and λ - 5/8 μ.
+With the logarithm, V/2 (μ (I - log(I + 1)) + λ (J - 1 - 3/4 μ / λ)²) with I = tr FᵀF, the first part is
+treated as if its stiffness μ V (1 - 1 / (1 + I)) were constant; its Lamé parameters at rest are 3/4 μ and λ -
+5/8 μ.
 
-A tetrahedron exerts -P on F, its deformation gradient; P is kept as it acts, see `particles.xpbd.springs`.
-The axes of the rest shape are turned to those in which the mobility G = Dᵀ M⁻¹ D of F is diagonal, which
-changes neither energy.
+A tetrahedron exerts -P on F, its deformation gradient; P itself is stored, see `particles.xpbd.springs`. The
+axes of the rest shape are rotated to those in which the mobility G = Dᵀ M⁻¹ D of F is diagonal, which changes
+neither energy.
 
 Stage: XPBD substep, sweeps over elements
 Called by: solvers/xpbd/adjoint.py, solvers/xpbd/elements.py
@@ -26,37 +27,37 @@ from newtonsim.kernels.particles.xpbd.particles import is_cleared
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# ratio of volumes beyond which rates of deformation are measured at rest
+# ratio of volumes beyond which rates of deformation refer to the rest shape
 CRUSHED = wp.constant(0.1)
 # J / |F|³ below which a tetrahedron counts as crushed; 0.19 at rest, 0.06 if one edge is a fifth
 DISTORTED = wp.constant(0.06)
 
-# largest change of F that is made at once, over F: the answer is that of small changes
+# largest change of F in one update, over F: the response is linearised for small changes
 LONGEST = wp.constant(0.3)
-# square of a change that is small for sure
+# square of a change that is always small
 SMALLEST = wp.constant(1.0e-12)
 
 
 @wp.struct
 class TetrahedronView:
-    """T tetrahedra by place; kept for the length of a step."""
+    """T tetrahedra by place; valid during a step."""
 
     place: wp.array(dtype=int)  # (T) of each tetrahedron of the model
     corner: wp.array(dtype=wp.vec4i)
     weight: wp.array(dtype=wp.vec4)  # inverse masses of the corners [1/kg]
     pose: wp.array(dtype=wp.mat33)  # inverse rest edges of the model [1/m]
-    rest: wp.array(dtype=wp.mat33)  # the same in the turned axes
+    rest: wp.array(dtype=wp.mat33)  # the same in the rotated axes
     mobility: wp.array(dtype=wp.vec3)  # diagonal of G [1/(kg m²)]
     shear: wp.array(dtype=float)  # μ V [J]
     bulk: wp.array(dtype=float)  # (λ + μ) V [J]
-    goal: wp.array(dtype=float)  # ratio of volumes that the bulk asks for
+    goal: wp.array(dtype=float)  # target ratio of volumes
     viscosity: wp.array(dtype=wp.vec2)  # of shear and of volume, times V [J s]
     force: wp.array(dtype=wp.mat33)  # P, negative [J]
 
 
 @wp.func
 def mobility_of(d: wp.mat33, w: wp.vec4) -> wp.mat33:
-    """How F yields to what acts on it: Dᵀ (W + w0 1 1ᵀ) D."""
+    """Mobility of F: Dᵀ (W + w0 1 1ᵀ) D."""
     top = wp.vec3(d[0, 0], d[0, 1], d[0, 2])
     middle = wp.vec3(d[1, 0], d[1, 1], d[1, 2])
     bottom = wp.vec3(d[2, 0], d[2, 1], d[2, 2])
@@ -75,13 +76,13 @@ def prepare_tetrahedra(
     logarithm: float,
     tetrahedra: TetrahedronView,
 ):
-    """One thread per tetrahedron: read what the model says at the start of a step."""
+    """One thread per tetrahedron: read its parameters from the model at the start of a step."""
     e = first + wp.tid()
     t = tetrahedra.place[e]
     corner = tetrahedra.corner[t]
     w = wp.vec4(inv_mass[corner[0]], inv_mass[corner[1]], inv_mass[corner[2]], inv_mass[corner[3]])
     d = poses[e]
-    # turning takes as long as some sweeps, and is mostly that of the last step
+    # finding the rotation takes as long as some sweeps, and it is mostly that of the last step
     change = d - tetrahedra.pose[t]
     if wp.length_sq(w - tetrahedra.weight[t]) + wp.ddot(change, change) > 0.0:
         axes = wp.mat33()
@@ -113,7 +114,7 @@ def clear_tetrahedra(
     world: wp.array(dtype=int),
     tetrahedra: TetrahedronView,
 ):
-    """One thread per tetrahedron: forget the forces of the last substep, in masked worlds if asked."""
+    """One thread per tetrahedron: clear the forces of the last substep, in masked worlds or in all."""
     t = tetrahedra.place[first + wp.tid()]
     if is_cleared(masked, mask, world, tetrahedra.corner[t][0]):
         tetrahedra.force[t] = wp.mat33()
@@ -121,7 +122,7 @@ def clear_tetrahedra(
 
 @wp.func
 def push_corners(tetrahedra: TetrahedronView, t: int, p: wp.mat33, dt: float, shift: wp.array(dtype=wp.vec3)):
-    """Move the corners of a tetrahedron by what acts on F for a time dt."""
+    """Move the corners of a tetrahedron by a force on F that acts for a time dt."""
     corner = tetrahedra.corner[t]
     w = tetrahedra.weight[t]
     q = p * wp.transpose(tetrahedra.rest[t]) * (dt * dt)
@@ -143,7 +144,7 @@ def start_tetrahedra(
     dt: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per tetrahedron of a colour: start from a part of the force of the last substep."""
+    """One thread per tetrahedron of a colour: start from a share of the force of the last substep."""
     t = base + first + wp.tid()
     force = tetrahedra.force[t] * keep
     tetrahedra.force[t] = force
@@ -152,16 +153,16 @@ def start_tetrahedra(
 
 @wp.struct
 class Response:
-    """How the force on F follows what is missing, in axes that turn with it.
+    """Response of the force on F to a residual, in co-rotating axes.
 
-    D + K(D G) = x, K the stiffness `sym` against symmetric changes of F, `skew` against turns: components off
-    the diagonal are coupled in pairs.
+    It solves D + K(D G) = x, where K has the stiffness `sym` against symmetric changes of F and `skew`
+    against rotations: off-diagonal components are coupled in pairs.
     """
 
     own: wp.vec3  # 1 + (sym + skew) / 2 g
     other: wp.vec3  # (sym - skew) / 2 g
     inside: wp.vec3  # factors on the diagonal
-    beside: wp.vec3  # one over the determinants of the pairs 12, 02, 01
+    beside: wp.vec3  # inverse determinants of the pairs 12, 02, 01
 
 
 @wp.func
@@ -184,7 +185,7 @@ def make_response(g: wp.vec3, sym: float, skew: float) -> Response:
 
 @wp.func
 def respond(response: Response, x: wp.mat33) -> wp.mat33:
-    """The change D for what is missing, x."""
+    """The change D for the residual x."""
     o = response.own
     b = response.other
     y = response.inside
@@ -222,11 +223,11 @@ def solve_tetrahedra(
     logarithm: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per tetrahedron of a colour: bring its force to what its deformation will be.
+    """One thread per tetrahedron of a colour: make its force agree with the deformation that it causes.
 
-    The force is -∂E/∂F = p c - μV F with c = ∂J/∂F and p = -(λ + μ) V (J - goal). It is taken to change
-    with F as that of a turned tetrahedron without strain does, at the present p. `logarithm` is 1 with
-    it, and 0 without.
+    The force is -∂E/∂F = p c - μV F with c = ∂J/∂F and p = -(λ + μ) V (J - goal). Its change with F is
+    approximated by that of a rotated tetrahedron without strain, at the current p. `logarithm` is 1 for the
+    energy with the logarithm, and 0 without.
     """
     t = base + first + wp.tid()
     corner = tetrahedra.corner[t]
@@ -250,14 +251,14 @@ def solve_tetrahedra(
         force = tetrahedra.force[t]
     missing = slope * pressure - f * shear - force
     g = tetrahedra.mobility[t] * (dt * dt)
-    # crushed or inverted, it is as stiff against turning as against strain, whatever its rotation is
+    # if crushed or inverted, it is as stiff against rotation as against strain, whatever its rotation
     sym = shear + wp.abs(pressure) * wp.sqrt(square)
     skew = sym
     turned = wp.identity(n=3, dtype=float)
     if volume > DISTORTED * square * wp.sqrt(square):
         # one step of Newton's iteration to the rotation (Higham 1986): 3 % off for a stretch of 30 %
         turned = (f + slope * (1.0 / volume)) * 0.5
-        # not less against strain than at rest: where it is stretched, a step would go much too far
+        # at least as stiff against strain as at rest: for a stretched element, a step would be much too large
         sym = shear + wp.max(pressure, shear)
         skew = wp.max(shear - pressure, 0.1 * shear)
     back = wp.transpose(turned)

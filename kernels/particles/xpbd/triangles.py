@@ -2,8 +2,8 @@
 
 Three constraints, the components of Green's strain, are solved together with the stiffness matrix of the
 material (Macklin et al. 2016, section 4). With F the 3x2 deformation gradient, a triangle exerts -P on it,
-where P = F S and S is the second Piola-Kirchhoff stress times the rest area. P is kept as it acts, see
-`particles.xpbd.springs`. Since the material is isotropic, its axes are turned to those in which the mobility
+where P = F S and S is the second Piola-Kirchhoff stress times the rest area. P itself is stored, see
+`particles.xpbd.springs`. Since the material is isotropic, its axes are rotated to those in which the mobility
 G = Dᵀ M⁻¹ D of F is diagonal.
 
 Stage: XPBD substep, sweeps over elements
@@ -18,23 +18,23 @@ from newtonsim.kernels.particles.xpbd.particles import is_cleared
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# largest change of F that is made at once, over F or over 1: the answer is that of small changes
+# largest change of F in one update, over F or over 1: the response is linearised for small changes
 LONGEST = wp.constant(0.3)
-# number whose cube, times a thousand, is still a float
+# number whose cube, times a thousand, does not overflow
 LARGE = wp.constant(1.0e10)
 
 
 @wp.struct
 class TriangleView:
-    """T triangles by place; kept for the length of a step."""
+    """T triangles by place; valid during a step."""
 
     place: wp.array(dtype=int)  # (T) of each triangle of the model
     corner: wp.array(dtype=wp.vec3i)
     weight: wp.array(dtype=wp.vec3)  # inverse masses of the corners [1/kg]
-    rest: wp.array(dtype=wp.mat22)  # inverse rest edges in the turned axes [1/m]
+    rest: wp.array(dtype=wp.mat22)  # inverse rest edges in the rotated axes [1/m]
     mobility: wp.array(dtype=wp.vec2)  # diagonal of G [1/(kg m²)]
     stiffness: wp.array(dtype=wp.vec3)  # area times ke, ka, kd [N m, N m, N m s]
-    goal: wp.array(dtype=float)  # strain along both axes at rest
+    goal: wp.array(dtype=float)  # rest strain along both axes
     force: wp.array(dtype=wp.spatial_vector)  # P along the first and the second axis, negative [N m]
 
 
@@ -48,7 +48,7 @@ def prepare_triangles(
     inv_mass: wp.array(dtype=float),
     triangles: TriangleView,
 ):
-    """One thread per triangle: read what the model says at the start of a step."""
+    """One thread per triangle: read its parameters from the model at the start of a step."""
     e = first + wp.tid()
     t = triangles.place[e]
     corner = triangles.corner[t]
@@ -80,7 +80,7 @@ def prepare_triangles(
 def clear_triangles(
     first: int, masked: int, mask: wp.array(dtype=bool), world: wp.array(dtype=int), triangles: TriangleView
 ):
-    """One thread per triangle: forget the forces of the last substep, in masked worlds if asked."""
+    """One thread per triangle: clear the forces of the last substep, in masked worlds or in all."""
     t = triangles.place[first + wp.tid()]
     if is_cleared(masked, mask, world, triangles.corner[t][0]):
         triangles.force[t] = wp.spatial_vector()
@@ -90,7 +90,7 @@ def clear_triangles(
 def push_corners(
     triangles: TriangleView, t: int, p0: wp.vec3, p1: wp.vec3, dt: float, shift: wp.array(dtype=wp.vec3)
 ):
-    """Move the corners of a triangle by what acts on the columns of F for a time dt."""
+    """Move the corners of a triangle by forces on the columns of F that act for a time dt."""
     corner = triangles.corner[t]
     w = triangles.weight[t]
     d = triangles.rest[t]
@@ -105,7 +105,7 @@ def push_corners(
 def start_triangles(
     first: int, base: int, triangles: TriangleView, keep: float, dt: float, shift: wp.array(dtype=wp.vec3)
 ):
-    """One thread per triangle of a colour: start from a part of the force of the last substep."""
+    """One thread per triangle of a colour: start from a share of the force of the last substep."""
     t = base + first + wp.tid()
     force = triangles.force[t] * keep
     triangles.force[t] = force
@@ -134,18 +134,18 @@ def solve_stress(
     viscous: float,
     stress: wp.vec3,
 ) -> wp.vec3:
-    """Stress that agrees with the strain to which it leads.
+    """Stress that agrees with the strain that it causes.
 
     Args:
         f0: First column of F.
         f1: Second column.
-        p0: What acts on the first column so far [N m].
+        p0: Force on the first column so far [N m].
         p1: On the second one.
         g0: Mobility of the first column times dt² [1/(N m)].
         g1: Of the second one.
         k: Stiffness, see `TriangleView`.
         viscous: Viscosity over dt [N m].
-        stress: That of the present strain [N m].
+        stress: Stress of the current strain [N m].
     """
     a = wp.dot(f0, f0)
     b = wp.dot(f0, f1)
@@ -173,8 +173,8 @@ def solve_stress(
         h_shear * b12,
         1.0 + h_shear * b22,
     )
-    # the determinant has three factors of stiffness over inertia, too large for a float in small stiff cloth;
-    # elsewhere scaling would cost accuracy
+    # the determinant has three factors of stiffness over inertia, which overflow in small stiff cloth;
+    # elsewhere, scaling would cost accuracy
     size = wp.max(wp.max(system[0, 0], system[1, 1]), system[2, 2])
     if size > LARGE:
         system = system / size
@@ -194,11 +194,11 @@ def solve_triangles(
     relaxation: float,
     shift: wp.array(dtype=wp.vec3),
 ):
-    """One thread per triangle of a colour: bring its stress to what its strain will be.
+    """One thread per triangle of a colour: make its stress agree with the strain that it causes.
 
     With C the strains (ε00, ε11, 2 ε01), E their gradients, K and D stiffness and viscosity, the stress λ
-    solves λ = -K (C + ΔC - C0) - D (Ċ + ΔC / dt), ΔC = dt² E (λ E - P) G, P what acts so far. The present
-    size of the stress resists the turning of P, so that taut cloth converges.
+    solves λ = -K (C + ΔC - C0) - D (Ċ + ΔC / dt), ΔC = dt² E (λ E - P) G, where P is the force so far. The
+    current magnitude of the stress resists the rotation of P, so that taut cloth converges.
     """
     t = base + first + wp.tid()
     corner = triangles.corner[t]

@@ -1,4 +1,4 @@
-"""Small dense matrices of one configuration, one to a row of a contiguous array, in float64.
+"""Small dense matrices in float64, each in one row of a contiguous array, for one configuration.
 
 Written in C++ like `sparse_blas`, since these are the inner loops of inverse kinematics. Golub and Van Loan,
 "Matrix computations", 2013, sections 4.1 (LDLᵀ) and 8.5 (Jacobi).
@@ -91,7 +91,7 @@ def transposed_product(
 def solve_symmetric(c: int, n: int, A: wp.array2d(dtype=wp.float64), x: wp.array2d(dtype=wp.float64)):
     """Replace x by the solution of A y = x, and the lower triangle of A by its factors.
 
-    Unknowns that A does not determine are left at what the others leave for zero.
+    Unknowns that A does not determine are zero before substitution of the others.
     """
     ...
 

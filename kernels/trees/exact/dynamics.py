@@ -73,7 +73,7 @@ def point_inertia(mass: wp.float64, x: wp.vec3d) -> wp.mat33d:
 
 @wp.func
 def inertia_along(rotation: wp.quatd, moments: wp.vec3d) -> wp.mat33d:
-    """Rotational inertia with principal moments, along the axes that the rotation leads to."""
+    """Rotational inertia from principal moments, in the axes to which the rotation leads."""
     r = wp.quat_to_matrix(rotation)
     return r * wp.diag(moments) * wp.transpose(r)
 
@@ -199,7 +199,7 @@ def accelerate_link(
 def weigh_link(
     chain: wp.ref[ChainView], state: wp.ref[ChainState], motion: wp.ref[ChainMotion], c: int, i: int
 ):
-    """Force and torque that give a link its acceleration against gravity."""
+    """Force and torque that accelerate a link against gravity."""
     frame = state.pose[c, i]
     centre = wp.transform_multiply(frame, chain.inertial_pose[i])
     arm = wp.transform_get_translation(centre) - wp.transform_get_translation(frame)

@@ -76,7 +76,7 @@ def place_links(chain: wp.ref[ChainView], state: wp.ref[ChainState], c: int):
 
 @wp.func
 def place_path(chain: wp.ref[ChainView], state: wp.ref[ChainState], c: int, link: int):
-    """Frames and twists between the base, which is in its place, and a link."""
+    """Frames and twists from the base, whose frame is set, to a link."""
     for k in range(chain.path_start[link], chain.path_start[link + 1]):
         place_link(chain, state, c, chain.path[k])
 

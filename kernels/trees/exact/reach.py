@@ -3,7 +3,7 @@
 Damped least squares, its use of the null space, and selectively damped least squares as in Buss and Kim,
 "Selectively damped least squares for inverse kinematics", Journal of Graphics Tools, 2005, and Buss,
 "Introduction to inverse kinematics with Jacobian transpose, pseudoinverse and damped least squares methods",
-2004. Damping, gains and the order of things are those that PyBullet 3.2.7 shows from outside.
+2004. Damping, gains and the order of operations are those observed in PyBullet 3.2.7.
 
 Stage: inverse kinematics of a PyBullet client
 Called by: newtonsim/pybullet_compat/kinematics/reach.py
@@ -25,7 +25,7 @@ from newtonsim.kernels.trees.exact.views import SPHERICAL, ChainState, ChainView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 LARGEST_STEP = wp.constant(wp.float64(0.25 * wp.pi))
-REST_DAMPING = wp.constant(wp.float64(0.36))  # where the null space is used, in place of the joints' own
+REST_DAMPING = wp.constant(wp.float64(0.36))  # where the null space is used, instead of the joints' own
 REST_GAIN = wp.constant(wp.float64(0.001))
 LIMIT_GAIN = wp.constant(wp.float64(10.0))
 SINGULAR = wp.constant(wp.float64(1.0e-12))  # squared ratio of singular values that counts as zero
@@ -100,7 +100,7 @@ def distance_left(reach: wp.ref[ReachView], c: int) -> wp.float64:
 
 @wp.func
 def make_wishes(chain: wp.ref[ChainView], state: wp.ref[ChainState], reach: wp.ref[ReachView], c: int):
-    """Steps that joints would take towards the rest pose and back into their limits."""
+    """Desired steps of joints towards the rest pose and back into their limits."""
     for n in range(chain.order.shape[0]):
         i = chain.order[n]
         d = chain.dof_start[i]
@@ -121,7 +121,7 @@ def make_wishes(chain: wp.ref[ChainView], state: wp.ref[ChainState], reach: wp.r
 
 @wp.func
 def step_damped(reach: wp.ref[ReachView], c: int, m: int):
-    """Damped least squares; with a rest pose, the wishes act in the null space."""
+    """Damped least squares; with a rest pose, the desired steps act in the null space."""
     n = reach.count[1]
     resting = reach.count[4] != 0
     if resting:
@@ -199,7 +199,7 @@ def step_selective(reach: wp.ref[ReachView], c: int, m: int):
 
 @wp.func
 def advance(chain: wp.ref[ChainView], state: wp.ref[ChainState], reach: wp.ref[ReachView], c: int):
-    """Move the joints by the step, made shorter if one of them would go too far."""
+    """Move the joints by the step, shortened if one of them would move too far."""
     largest = wp.float64(0.0)
     for d in range(reach.step.shape[1]):
         largest = wp.max(largest, wp.abs(reach.step[c, d]))

@@ -2,8 +2,7 @@
 
 Lengths: L links, the base being link 0; D degrees of freedom and Q coordinates of the joints;
 C configurations; E most effectors. The base has no coordinates here: its orientation is given with each
-configuration, and everything is expressed about its centre of mass, along the axes in which that orientation
-is given.
+configuration, and all quantities are about its centre of mass, in the axes of that orientation.
 
 Stage: kinematics and dynamics that a PyBullet client asks for
 Used by: newtonsim/pybullet_compat/kinematics/chains.py, newtonsim/pybullet_compat/kinematics/reach.py,
@@ -46,7 +45,7 @@ class ChainView:
 
 @wp.struct
 class ChainState:
-    """Configurations, and what is computed of each on the way.
+    """Configurations, and intermediate results for each.
 
     `angular` and `linear` are the twists of the degrees of freedom: ω, and the velocity of the point at the
     origin. Momenta, accelerations and wrenches of links refer to the origin of their link frames.
@@ -61,7 +60,7 @@ class ChainState:
 
 @wp.struct
 class ChainMotion:
-    """Velocities and accelerations that inverse dynamics is asked for, and its scratch.
+    """Velocities and accelerations for inverse dynamics, and its workspace.
 
     The entries of the base are ω, v of its centre of mass, and their derivatives.
     """
@@ -79,7 +78,7 @@ class ChainMotion:
 
 @wp.struct
 class CompositeView:
-    """Composite bodies: what hangs on each link, rigidly. All moments refer to the origin."""
+    """Composite bodies: all links behind each link, rigidly joined. All moments refer to the origin."""
 
     mass: wp.array2d(dtype=wp.float64)  # (C, L)
     moment: wp.array2d(dtype=wp.vec3d)  # (C, L) mass times centre
@@ -89,9 +88,9 @@ class CompositeView:
 
 @wp.struct
 class ReachView:
-    """Inverse kinematics: what is to be reached, how, and its scratch. N columns are the dofs on the way.
+    """Inverse kinematics: targets, method and workspace. The N columns are the dofs on the path.
 
-    Counts are arrays, so that recorded launches read them anew.
+    Counts are arrays, so that replayed launches read their current values.
     """
 
     count: wp.array(dtype=int)  # (5) effectors, columns, most iterations, whether orientation, whether rest

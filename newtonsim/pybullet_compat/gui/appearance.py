@@ -1,4 +1,4 @@
-"""What the page shows of the bodies: their visual shapes, in the colours that changeVisualShape gave them."""
+"""Visual shapes of bodies on the page, with the colours of changeVisualShape."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _Y_TO_Z = np.array([0.0, 0.0, 0.0, np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)])
 def shapes_as_seen(client: Client, engine: Engine) -> ShapeTable:
     """Return the visual shapes of all worlds on the bodies of an engine.
 
-    What cannot move stands in the world where it is now, so that a drag on it turns the camera. The page has
-    no textures: shapes have the mean colour of theirs. Wide flat meshes, such as that of plane.urdf, are
-    shown as endless planes.
+    Immovable bodies are placed in the world at their current poses, so that a drag on them rotates the
+    camera. The page has no textures: shapes have the mean colour of theirs. Wide flat meshes, such as that of
+    plane.urdf, are shown as infinite planes.
     """
     pictures = client.part(Pictures)
     pictures.register()

@@ -10,7 +10,7 @@ from newtonsim.render.viewer.gui import Button, Parameter
 
 
 class ParameterControls:
-    """Keeps the controls of a page like the parameters of a client.
+    """Synchronises the controls of a page with the parameters of a client.
 
     Args:
         viewer: The page.

@@ -24,7 +24,7 @@ Pose = Callable[["tuple[int, int] | None"], "np.ndarray | None"]
 
 @dataclass(slots=True, eq=False)
 class _Drawn:
-    """What is on the page of an item."""
+    """Handles of an item on the page."""
 
     item: DebugItem
     number: int
@@ -32,7 +32,7 @@ class _Drawn:
 
 
 class ItemDrawer:
-    """Keeps the drawings of a page like the items of a client.
+    """Synchronises the drawings of a page with the items of a client.
 
     Args:
         viewer: The page.

@@ -25,7 +25,7 @@ _COLORS = ("background_color_red", "background_color_green", "background_color_b
 
 @dataclass(slots=True)
 class WindowOptions:
-    """What the options of `connect` say about the window.
+    """Options of `connect` for the window.
 
     Attributes:
         host: Address to listen on.

@@ -1,4 +1,4 @@
-"""Time of a client whose window is a page: its script makes the steps, and the page may hold them up."""
+"""Playback of a client with a page as its window: the script makes the steps, and the page may pause them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ClientPlayback(Playback):
 
     @property
     def has_changes(self) -> bool:
-        """Whether the page wants something of the state changed."""
+        """Whether the page requests changes of the state."""
         return bool(self._changes)
 
     def wait(self) -> None:
@@ -35,11 +35,11 @@ class ClientPlayback(Playback):
         self._steps = max(0, self._steps - 1)
 
     def note(self, seconds: float) -> None:
-        """Note how far the simulation is [s]."""
+        """Record the simulated time [s]."""
         self._mark(seconds)
 
     def change(self, state: State, control: Control) -> None:
-        """Do what the page wants."""
+        """Apply the requested changes."""
         self._make_changes(state, control)
 
     def close(self) -> None:

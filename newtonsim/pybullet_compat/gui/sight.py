@@ -1,4 +1,4 @@
-"""The camera of the page and what configureDebugVisualizer has set, both ways."""
+"""Synchronisation of the page with the camera and the settings of configureDebugVisualizer."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from newtonsim.render.viewer import Viewer
 from newtonsim.render.viewer.camera import View
 
 _SETTLED, _LOADED = 1.0, 5.0
-"""Time after which a page has surely heard of a new camera, and of its first one [s]."""
+"""Time after which a page has certainly received a new camera, and its first one [s]."""
 _STEEPEST = 89.9
 """The page's camera cannot look straight up or down [degrees]."""
 
 
 class Sight:
-    """Keeps the page's camera and look like those of a client, and notes where users turn the camera.
+    """Applies a client's camera and appearance to the page, and records how users move the camera.
 
     Args:
         viewer: The page.
@@ -44,7 +44,7 @@ class Sight:
     def refresh(self) -> None:
         """Exchange what has changed."""
         items, pages = self._items, self._viewer.client_count
-        if pages > self._pages:  # its camera is somewhere else at first
+        if pages > self._pages:  # its camera is initially elsewhere
             self._settled_at, self._view = time.monotonic() + _LOADED, None
         self._pages = pages
         size = self._viewer.camera.view.size
@@ -62,7 +62,7 @@ class Sight:
         self._apply_settings()
 
     def _note(self, view: View) -> None:
-        """Take over what a user has done, unless it was before the camera was put somewhere else."""
+        """Apply a user's camera motion, unless it preceded a change of the camera by the script."""
         if time.monotonic() < self._settled_at and self._camera is not None:
             if not _alike(camera_of(view), self._camera):
                 return
@@ -108,6 +108,6 @@ def _eye(camera: DebugCamera) -> np.ndarray:
 
 
 def _alike(one: DebugCamera, other: DebugCamera) -> bool:
-    """Whether two cameras see the same, but for what the page rounds."""
+    """Whether two cameras are the same, up to rounding by the page."""
     eyes, targets = _eye(one) - _eye(other), np.subtract(one.target, other.target)
     return max(np.abs(eyes).max(), np.abs(targets).max()) < 1.0e-3 * max(other.distance, 1.0e-3)

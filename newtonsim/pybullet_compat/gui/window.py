@@ -30,9 +30,9 @@ from newtonsim.render.viewer.page_input import PageKey, PagePointer
 RATE = 60.0
 """Pictures in a second at most [1/s]."""
 _CALM = 0.3
-"""Time without a change of the structure after which the page shows what no step has been made with [s]."""
+"""Time without a structural change after which the page shows the structure before any step [s]."""
 _IDLE = 0.2
-"""Time after which the page is written anew though nothing has moved [s]."""
+"""Time after which the page is rewritten although nothing moved [s]."""
 
 
 class Window:
@@ -147,7 +147,7 @@ class Window:
             return None
 
     def _follow_structure(self, engine: Engine) -> None:
-        """Show what there is now, in its present colours."""
+        """Show the current structure in its current colours."""
         client, pictures = self._client, self._pictures
         pictures.register()
         bodies = tuple(
@@ -168,7 +168,7 @@ class Window:
             self.viewer.color_colliders(wireframe_colors(engine, self._wires))
 
     def _make_changes(self, engine: Engine) -> None:
-        """Do what the page's sliders and mouse want of the state while time stands still."""
+        """Apply the page's sliders and mouse to the state while the simulation is paused."""
         if not self._playback.has_changes:
             return
         engine.push()
@@ -176,7 +176,7 @@ class Window:
         engine.unread_coordinates = engine.unread_poses = True
 
     def _publish(self, engine: Engine) -> None:
-        """Show the state if it is another one, or from time to time."""
+        """Show the state if it changed, or at intervals."""
         engine.push()
         simulator, now = engine.simulator, time.monotonic()
         poses = simulator.state.body_q.numpy() if engine.model.body_count else np.zeros((0, 7))
@@ -204,7 +204,7 @@ class Window:
         return pose
 
     def _take_input(self, event: PageKey | PagePointer) -> None:
-        """Note what happened on the page."""
+        """Record the input from the page."""
         with self._guard.lock:
             events = self._client.part(Events)
             if isinstance(event, PagePointer):

@@ -1,4 +1,4 @@
-"""The chains that the functions of kinematics use, one set for each body that was asked for."""
+"""Chains for the functions of kinematics, one set for each requested body."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def _turn(quaternion: np.ndarray) -> np.ndarray | None:
 def _shape_inertia(link: Link) -> np.ndarray:
     """Principal moments (3,) for a mass of one, of the first shape alone and along its own axes.
 
-    Found by asking the real module. Capsules lie along y, and the moment across is not that of a capsule.
+    Found by measurement with the real module. Capsules lie along y, and the transverse moment is not that of
+    a capsule.
     """
     if not link.collisions:
         return np.zeros(3)
@@ -152,7 +153,7 @@ class BodyChains:
 
 
 class Kinematics:
-    """The chains of the bodies of a client that were asked for.
+    """Chains of the requested bodies of a client.
 
     Args:
         client: The client.
@@ -181,7 +182,7 @@ class Kinematics:
 
 
 def system_error(function: str, cause: Exception) -> SystemError:
-    """Return what a function written in C raises when it forgets that it has failed."""
+    """Return the exception of a C function that fails without setting one."""
     failure = SystemError(f"<built-in function {function}> returned a result with an exception set")
     failure.__cause__ = cause
     return failure

@@ -1,8 +1,8 @@
 """One articulated body on the device in float64: its Jacobian, inertia and forces.
 
-A `Chain` holds what the kernels of `newtonsim.kernels.trees.exact` need of a body, in one configuration for
-each world. Arrays for arguments and results are made when an operation is first asked for; from then on a
-call fills them, launches one recorded kernel, and reads the result.
+A `Chain` holds the data of a body for the kernels of `newtonsim.kernels.trees.exact`, in one configuration
+for each world. Arrays for arguments and results are allocated at the first call of an operation; later calls
+fill them, launch one recorded kernel, and read the result.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Inverse kinematics of bodies: the steps are in `newtonsim.kernels.trees.exact.reach`.
 
-The first step is the same as the real module's, and so are the following ones, to rounding; but for targets
-together with the null space in calculateInverseKinematics2, where the real module ignores the targets, for
-spherical joints and for IK_SDLS without rest poses, where it corrupts its memory.
+All steps agree with those of the real module up to rounding, with these exceptions: targets together with the
+null space in calculateInverseKinematics2, where the real module ignores the targets; spherical joints; and
+IK_SDLS without rest poses, where it corrupts its memory.
 """
 
 from __future__ import annotations

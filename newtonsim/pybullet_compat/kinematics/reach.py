@@ -18,7 +18,7 @@ from newtonsim.runtime.compilation import core_count
 
 EFFECTORS, COLUMNS, ITERATIONS = range(3)
 LEAST_WORLDS = 64
-"""Worlds for which another thread is woken, about a millisecond of work."""
+"""Number of worlds per additional thread, about a millisecond of work."""
 
 
 class Reach:

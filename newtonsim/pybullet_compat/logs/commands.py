@@ -1,7 +1,7 @@
 """Logs of commands, and their replay.
 
-The file is text: a line that says what it is, then one line of JSON for each call, (function, arguments).
-PyBullet writes the memory of its command structures instead, which only the same build of it can read.
+The file is text: a header line, then one line of JSON for each call, (function, arguments). PyBullet instead
+writes the memory of its command structures, which only the same build can read.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class CommandLogger:
 
 
 def replay(client: Client, path: str) -> None:
-    """Do all calls of a file on a client.
+    """Execute all calls of a file on a client.
 
     Args:
         client: The client.
@@ -128,7 +128,7 @@ def replay(client: Client, path: str) -> None:
 
 
 def _plain(value: object) -> object:
-    """Return what JSON can take for a value that it does not know."""
+    """Return a substitute, which JSON can encode, for a value of an unknown type."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     return list(value)

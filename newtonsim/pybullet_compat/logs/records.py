@@ -30,7 +30,7 @@ class Logger(Protocol):
         """Called after every stepSimulation."""
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining records and close the file."""
 
 
 class RecordFile:

@@ -33,7 +33,7 @@ _MINITAUR_MOTORS = tuple(
     for side in sides
 )
 _MINITAUR_MODE = 6
-"""What the log of the simulated Minitaur says in the column of the mode."""
+"""Value in the mode column of the simulated Minitaur's log."""
 
 
 class GenericRobotLogger(StepLogger):

@@ -1,8 +1,8 @@
 """Merging of links that fixed joints hold together (URDF_MERGE_FIXED_LINKS), with PyBullet's rules.
 
-What it does with masses was measured: each link counts as a point at the origin of its frame, wherever its
-file puts the centre of mass, its inertia is added without being turned, and each sum is replaced by its
-principal moments while the axes stay.
+Its treatment of masses was found by measurement: each link counts as a point mass at the origin of its frame,
+regardless of its centre of mass in the file; its inertia is added without rotation; and each sum is replaced
+by its principal moments, while the axes do not change.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from newtonsim.importers.geometry.mesh_files import read_parts
 from newtonsim.importers.geometry.mesh_parts import MeshPart
 
 MOST_VERTICES = 1 << 30
-"""Vertices that the hull of a mesh may have: PyBullet leaves none out."""
+"""Largest number of vertices of the hull of a mesh: PyBullet omits none."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,9 +1,9 @@
 """MJCF files as PyBullet understands them, which is not as MuJoCo does.
 
-Every geom of the world and every body of the world becomes a body of its own. A body with joints hangs below
-them: each joint moves a massless link, and the last one carries the body by a fixed joint; below the first
-one of a tree lies a massless base that does not move. Masses are those of solids with the density of water,
-inertias those of boxes. Actuators, sites, tendons, damping, armature and stiffness are not read.
+Every geom and every body of the world becomes a separate body. A body with joints is their child: each joint
+moves a massless link, and the last one carries the body by a fixed joint; the parent of the first joint of a
+tree is a massless fixed base. Masses are those of solids with the density of water, inertias those of boxes.
+Actuators, sites, tendons, damping, armature and stiffness are not read.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class _MjcfReader:
         self.geoms = GeomReader(root, path, self.defaults, options, faults)
 
     def warn(self, node: Node, message: str) -> None:
-        """Note that an element is not taken as it stands."""
+        """Record that an element is not used as written."""
         self.faults.meet(node.error(message))
 
     def read(self) -> list[BodyDescription]:

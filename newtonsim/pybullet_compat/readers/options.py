@@ -1,4 +1,4 @@
-"""What callers say about how a file is to be loaded."""
+"""Options for loading a file."""
 
 from dataclasses import dataclass, field
 

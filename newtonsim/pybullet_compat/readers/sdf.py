@@ -1,8 +1,8 @@
 """SDF files as PyBullet understands them: models with links, joints, shapes and contact settings.
 
-An SDF model says with child elements what URDF says with attributes, so that a model becomes a URDF tree and
-is read as one. Poses of links are given in the model, those of joints follow from them; includes, sensors,
-lights, physics settings and the surface elements of Gazebo are not read.
+An SDF model expresses by child elements what URDF expresses by attributes; a model is therefore converted to
+a URDF tree and read as one. Poses of links are given in the model, those of joints follow from them;
+includes, sensors, lights, physics settings and the surface elements of Gazebo are not read.
 """
 
 from __future__ import annotations

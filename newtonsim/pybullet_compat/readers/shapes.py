@@ -29,7 +29,7 @@ MAX_VERTICES = 131072
 
 @dataclass(slots=True)
 class ShapeArguments:
-    """What scripts say about one shape; see createCollisionShape and createVisualShape for the meaning."""
+    """Arguments of scripts for one shape; see createCollisionShape and createVisualShape for the meaning."""
 
     kind: int
     radius: float = 0.5

@@ -100,7 +100,7 @@ class FoundFile:
 
 @dataclass(slots=True)
 class Reader:
-    """What the elements of one file need to be understood.
+    """Context in which the elements of one file are read.
 
     Attributes:
         document: The file.
@@ -133,7 +133,7 @@ class Reader:
         return bool(self.options.flags & flag)
 
     def warn(self, node: Node, message: str) -> None:
-        """Note that an element is not taken as it stands."""
+        """Record that an element is not used as written."""
         self.faults.meet(node.error(message))
 
     # -- frames and inertia ----------------------------------------------------------------------------------

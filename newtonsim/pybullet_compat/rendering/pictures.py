@@ -1,4 +1,4 @@
-"""What the cameras of a client see: its visual shapes, and what changeVisualShape has made of them."""
+"""Scene of a client's cameras: its visual shapes, with the changes of changeVisualShape."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PIXEL_CORNER = (0.0, 1.0)
 """Where in a pixel PyBullet's software renderer takes its sample: the lower left corner."""
 
 _CHECKER_PERIOD = 2.0
-"""Metres along a plane on which the checker repeats."""
+"""Period of the checker on a plane [m]."""
 
 _KEPT_MESHES = 512
 _KEPT_CAMERAS = 4
@@ -55,7 +55,7 @@ _meshes: dict[tuple, tuple[list, CameraMesh]] = {}
 
 @dataclass(slots=True, eq=False)
 class Appearance:
-    """What changeVisualShape has changed on a visual shape, None for nothing.
+    """Changes of a visual shape by changeVisualShape; None for no change.
 
     Attributes:
         rgba: Colour (4,), or (num_worlds, 4).
@@ -72,7 +72,7 @@ class Appearance:
 
 @dataclass(slots=True)
 class Light:
-    """The light of getCameraImage; what a call does not give stays as it was.
+    """The light of getCameraImage; values that a call does not give keep their last setting.
 
     Attributes:
         direction: Towards the light (3,).
@@ -154,21 +154,21 @@ class Pictures:
     # -- hooks -----------------------------------------------------------------------------------------------
 
     def body_removed(self, uid: int) -> None:
-        """Forget what was changed on a body."""
+        """Clear the changes of a body."""
         self.revision += 1
         self._own_textures.pop(uid, None)
         self.appearances = {key: value for key, value in self.appearances.items() if key[0] != uid}
         self.reported = {key: rgba for key, rgba in self.reported.items() if key[0] != uid}
 
     def reset(self) -> None:
-        """Forget what was changed on all bodies; textures and light stay."""
+        """Clear the changes of all bodies; textures and light stay."""
         self.revision += 1
         self._own_textures.clear()
         self.appearances.clear()
         self.reported.clear()
 
     def mirror(self, other: Pictures) -> None:
-        """Take what was changed on the bodies of another client, with its textures and light."""
+        """Copy the changes of another client's bodies, with its textures and light."""
         if (other.textures, other.textures.revision) != self._mirrored[:2] or (
             self.textures.revision != self._mirrored[2]
         ):

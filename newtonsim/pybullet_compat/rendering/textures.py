@@ -40,7 +40,7 @@ class TextureTable:
         return 0 <= texture < len(self._numbers)
 
     def copy(self) -> TextureTable:
-        """Return a table of the same images under the same ids, which goes on apart from this one."""
+        """Return an independent table with the same images and ids."""
         table = TextureTable()
         table.images = self.images.copy()
         table.revision = self.revision

@@ -1,8 +1,8 @@
 """One folder in which calls of a server's clients may open files.
 
-Python reports each file that it opens to audit hooks (PEP 578), whoever opens it: the fence looks at what is
-opened by the thread that answers a call, while it does. Outside the folder it lets pass what the program
-itself reads: its packages with their data, and the cache of kernels, which is written to as well.
+Python reports each file that it opens to audit hooks (PEP 578): the fence checks the files that the thread of
+a call opens while it answers. Outside the folder, it permits the files that the program itself needs: its
+packages with their data, and the cache of kernels, which is also written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FileFence:
             self._state.closed = False
 
     def _look(self, event: str, arguments: tuple) -> None:
-        """See `sys.addaudithook`; hooks cannot be taken away, and outside calls this one does little."""
+        """See `sys.addaudithook`; hooks cannot be removed, and outside calls this one does little."""
         if not getattr(self._state, "closed", False):
             return
         if event == "open":

@@ -1,7 +1,7 @@
 """A physics server: one world that several clients share, over TCP or a local socket.
 
-Clients say which function of the API they want to call; only functions that act on a world can be named, and
-their arguments are checked as those of any script. Calls are done one after the other.
+Clients name the function of the API to call. Only functions that act on a world are available, and their
+arguments are checked as those of any script. Calls are executed one after the other.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
 
 POLL_SECONDS = 0.2
-"""How often a server looks whether it is to stop."""
+"""Interval at which a server checks whether it should stop."""
 QUEUE = 16
-"""Messages that wait for each connection."""
+"""Largest number of waiting messages of each connection."""
 
 
 _NO_TOKEN = "The token of this physics server was not given."
@@ -166,16 +166,16 @@ class PhysicsServer:
             answer = Answer(-1, None, ("error", str(failure)))
         try:
             data = protocol.encode(answer)
-        except Exception as failure:  # too large, or nothing that can be sent
+        except Exception as failure:  # too large, or of a type that cannot be sent
             data = protocol.encode(Answer(answer.number, None, protocol.describe_failure(failure)))
         with contextlib.suppress(self._zmq.ZMQError):  # the client is gone or does not listen
             self._socket.send_multipart([frames[0], data], self._zmq.NOBLOCK)
 
     def _answer_call(self, connection: bytes, call: Call) -> Answer:
-        """Do what a call asks for, if its connection has begun with the token."""
+        """Execute a call if its connection started with the token."""
         if call.name == protocol.HELLO:
             given = call.arguments.get("token")
-            # names that clients choose for themselves do not begin with a zero, and could be those of others
+            # names that clients choose do not begin with a zero, and could be those of other clients
             if not isinstance(given, str) or not connection.startswith(b"\0"):
                 given = ""
             if not hmac.compare_digest(given.encode(errors="replace"), self.token.encode()):
@@ -187,7 +187,7 @@ class PhysicsServer:
             return self.answer(call)
 
     def answer(self, call: Call) -> Answer:
-        """Do what a call asks for.
+        """Execute a call.
 
         Args:
             call: The call.
@@ -197,7 +197,7 @@ class PhysicsServer:
             return Answer(call.number, {"version": protocol.VERSION, "num_worlds": worlds}, None)
         try:
             return Answer(call.number, self._call(call.name, call.arguments), None)
-        except Exception as failure:  # a server survives whatever a client asks for
+        except Exception as failure:  # a server survives all requests of clients
             return Answer(call.number, None, protocol.describe_failure(failure))
 
     def _call(self, name: str, arguments: dict[str, object]) -> object:
@@ -251,7 +251,7 @@ class SharedWorld:
         self._thread.start()
 
     def close(self) -> None:
-        """End it, at disconnect."""
+        """End the server, at disconnect."""
         if self._server is not None:
             self._server.stop()
             self._thread.join()

@@ -1,7 +1,7 @@
 """Messages between clients and a physics server: calls, answers and errors in MessagePack.
 
-A message is data and nothing else: numbers, texts, bytes, None, tuples, dicts and NumPy arrays of numbers,
-the latter as typed binary. Nothing in it is ever executed, and its size is bounded.
+A message contains only data: numbers, texts, bytes, None, tuples, dicts, and NumPy arrays of numbers as typed
+binary. Nothing in it is ever executed, and its size is bounded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_NESTING = 32
 TOKEN_VARIABLE = "NEWTONSIM_SERVER_TOKEN"
 """Environment variable with the token of a server on another machine."""
 HELLO = "hello"
-"""Call by which a client finds out whether somebody answers who speaks this protocol."""
+"""Call with which a client checks that a server answers and speaks this protocol."""
 MISSING = (
     "Connections to physics servers need the packages pyzmq and msgpack: pip install 'newtonsim[server]'"
 )
@@ -176,7 +176,7 @@ def encode(message: Call | Answer) -> bytes:
 
 
 def _encode_other(value: object) -> object:
-    """Return what MessagePack can take for a value that it does not know."""
+    """Return a substitute, which MessagePack can encode, for a value of an unknown type."""
     _, msgpack = load_packages()
     if isinstance(value, np.generic) and value.dtype.kind in _NUMBERS:
         return value.item()
@@ -229,7 +229,7 @@ def decode_answer(data: bytes) -> Answer:
 
 
 def check_structure(data: bytes, elements: int = MAX_ELEMENTS, nesting: int = MAX_NESTING) -> None:
-    """Check what a message would become before anything is made of it, byte by byte as MessagePack writes it.
+    """Check the size and nesting of an encoded message, byte by byte, before it is decoded.
 
     Args:
         data: The message.
@@ -291,7 +291,7 @@ def _decode(data: bytes) -> object:
     bounds = {"use_list": False, "raw": False, "max_ext_len": MAX_BYTES}
     try:
         return msgpack.unpackb(data, strict_map_key=False, ext_hook=_decode_other, **bounds)
-    except Exception as failure:  # what garbage can raise is not bounded by the documentation
+    except Exception as failure:  # the documentation does not list all exceptions that invalid data can raise
         raise ProtocolError(f"not a message: {type(failure).__name__}: {failure}") from failure
 
 

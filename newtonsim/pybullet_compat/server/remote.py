@@ -1,7 +1,7 @@
 """Clients of physics servers: `connect` with TCP, UDP or SHARED_MEMORY.
 
-All three speak the protocol of this package (see protocol.py), TCP and UDP both over a TCP connection, which
-is what makes UDP reliable; servers of PyBullet itself speak another one.
+All three use the protocol of this package (see protocol.py), TCP and UDP both over a TCP connection, which
+makes UDP reliable. Servers of PyBullet itself use another protocol.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from newtonsim.pybullet_compat.surface.constants import SHARED_MEMORY
 from newtonsim.pybullet_compat.surface.errors import error, not_connected
 
 DEFAULT_TIMEOUT = 600.0
-"""Seconds that a server may take for a call unless setTimeOut is called: first steps compile kernels."""
+"""Time limit of a call, unless setTimeOut is called [s]; first steps compile kernels."""
 CONNECT_TIMEOUT = 5.0
-"""Seconds in which a server has to be found."""
+"""Time limit to find a server [s]."""
 
 
 class RemoteClient:
@@ -68,7 +68,7 @@ class RemoteClient:
                     self.num_worlds = worlds
                     return True
         except error:
-            pass  # no server, or one of something else
+            pass  # no server, or one with another protocol
         return False
 
     def call(self, name: str, arguments: dict[str, object]) -> object:
@@ -127,7 +127,7 @@ class RemoteClient:
         return answer.value
 
     def _lost(self, reason: str) -> error:
-        """Disconnect and return the error that says why."""
+        """Disconnect and return the error with the reason."""
         number = next((n for n, client in TABLE.items() if client is self), None)
         if number is None:
             self.close()
@@ -179,7 +179,7 @@ def connect(method: int, hostName: str, port: int, key: int, tls: str | None = N
 
 
 def _relay(host: str, port: int, authority: str) -> Relay:
-    """Return the way to a server with TLS; its certificate is looked at first, to tell what is wrong."""
+    """Return a relay to a server with TLS; its certificate is verified first, for a precise error."""
     try:
         context = client_context(authority)
         with (
@@ -193,7 +193,7 @@ def _relay(host: str, port: int, authority: str) -> Relay:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a host is this machine, whose servers' tokens are in files: others are not told these."""
+    """Whether a host is this machine, whose servers' tokens are in files; other hosts do not get them."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -201,7 +201,7 @@ def _is_here(host: str) -> bool:
 
 
 def _listens(host: str, port: int) -> bool:
-    """Whether something accepts connections at a port."""
+    """Whether a port accepts connections."""
     try:
         with socket.create_connection((host, port), CONNECT_TIMEOUT):
             return True

@@ -1,8 +1,9 @@
 """Encrypted connections to physics servers: TLS around the bytes of ZeroMQ, at both ends.
 
-ZeroMQ has no TLS. So a relay at the server takes TLS connections and passes what comes on to the server's own
-port, which only its machine reaches, and a relay at the client does the reverse. Relays pass on bytes as fast
-as both ends take them, keep none, and know nothing of the protocol; tokens are asked for as without.
+ZeroMQ has no TLS. Therefore, a relay at the server accepts TLS connections and forwards their data to the
+server's own port, which only its machine can reach; a relay at the client does the reverse. Relays forward
+bytes as fast as both ends accept them, store none, and do not depend on the protocol; tokens are required as
+without TLS.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from collections.abc import Coroutine
 from typing import Any
 
 CHUNK = 64 * 1024
-"""Bytes that are passed on at once."""
+"""Number of bytes that are forwarded at once."""
 HANDSHAKE_SECONDS = 10.0
-"""Time in which a connection has to become one of TLS."""
+"""Time limit of the TLS handshake."""
 MOST_CONNECTIONS = 256
 """Connections that a relay keeps; more are closed at once."""
 
 
 class Relay:
-    """Passes connections on, from a port of this machine to another place, in a thread of its own.
+    """Forwards connections from a port of this machine to another address, in its own thread.
 
     Args:
         host: Address of this machine to listen on.
@@ -97,7 +98,7 @@ class Relay:
                         way.cancel()
                     await asyncio.gather(*ways, return_exceptions=True)
         except OSError:
-            pass  # the target is not there, or is not who it should be: who connected here finds it closed
+            pass  # the target does not answer or has a wrong certificate: the connection here is closed
         except asyncio.CancelledError:
             pass  # the relay closes; asyncio before 3.12 reports cancelled tasks of streams as failures
         finally:

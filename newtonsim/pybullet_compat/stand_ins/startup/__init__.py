@@ -1,1 +1,1 @@
-"""What Python runs at the start of processes that a script starts."""
+"""Code that Python runs at the start of processes that a script starts."""

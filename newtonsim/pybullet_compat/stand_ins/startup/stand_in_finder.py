@@ -1,4 +1,4 @@
-"""Finds our modules before all others, whatever packages do to sys.path; needs nothing but Python itself."""
+"""Finds our modules before all others, regardless of changes to sys.path; needs only Python itself."""
 
 import sys
 from importlib.machinery import ModuleSpec, PathFinder

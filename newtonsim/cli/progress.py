@@ -1,0 +1,80 @@
+"""A progress line for commands that take long."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from newtonsim.learn import Episodes
+
+_PRINT_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
+
+
+class ProgressLine:
+    """The latest progress, on a line of stderr that a terminal overwrites."""
+
+    def __init__(self) -> None:
+        self._last, self._line, self._printed = -math.inf, "", ""
+        self._terminal = sys.stderr.isatty()
+
+    def show(self, line: str) -> None:
+        """Set the line, and print it if it is time."""
+        self._line = line
+        if time.perf_counter() - self._last > _PRINT_EVERY[not self._terminal]:
+            self._print()
+
+    def end(self) -> None:
+        """Print the last line, unless it has been printed."""
+        if self._line:
+            if self._line != self._printed:
+                self._print()
+            if self._terminal:
+                sys.stderr.write("\n")
+
+    def _print(self) -> None:
+        self._last, self._printed = time.perf_counter(), self._line
+        text = f"\r\x1b[K{self._line}" if self._terminal else f"{self._line}\n"
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def clock(seconds: float) -> str:
+    """Return a time as minutes and seconds, with hours if there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class EpisodesProgress:
+    """The progress of a policy that is evaluated over a number of episodes."""
+
+    def __init__(self, name: str, count: int):
+        self._name, self._count, self._steps = name, count, 0
+        self._start = time.perf_counter()
+        self._found: Episodes | None = None
+        self._line = ProgressLine()
+
+    def show(self, found: Episodes) -> None:
+        """Show the progress after a step, given the episodes that are complete."""
+        self._steps, self._found = self._steps + 1, found
+        seconds = time.perf_counter() - self._start
+        done = len(found.returns)
+        mean = f", return {found.returns.mean():.1f}, length {found.lengths.mean():.0f}" if done else ""
+        self._line.show(
+            f"{self._name}: {done:,} of {self._count:,} episodes{mean}, "
+            f"{self._steps:,} steps at {self._steps / seconds:,.0f}/s, {clock(seconds)}"
+        )
+
+    def end(self) -> None:
+        """Print the last line, unless it has been printed."""
+        self._line.end()
+
+    def summary(self) -> str:
+        """Describe what has been played, for a run that ends early."""
+        steps = f"{self._steps:,} steps"
+        if self._found is None or not len(self._found.returns):
+            return f"{steps}, no whole episode"
+        return f"{steps}; {self._found}; short episodes are overrepresented"

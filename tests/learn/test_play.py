@@ -1,0 +1,79 @@
+"""``newtonsim play`` reports its progress, and what it has played when it is interrupted."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from newtonsim import envs
+from newtonsim.learn import Episodes, Run, Training, evaluate, settings_of
+
+SMALL = {"num_envs": 8, "steps": 10, "samples": 400, "hidden": (8,), "mini_batches": 2}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A run with a policy that has hardly learned."""
+    folder = tmp_path_factory.mktemp("run")
+    training = Training(Run("CartPole", settings_of("CartPole", SMALL)), folder, "cpu")
+    training.step()
+    training.save()
+    training.close()
+    return folder
+
+
+def command(folder: Path, episodes: int) -> list[str]:
+    numbers = ["--episodes", str(episodes), "--num-envs", "4", "--device", "cpu"]
+    return [sys.executable, "-m", "newtonsim", "play", str(folder), *numbers]
+
+
+def test_progress_ends_with_all_episodes(folder: Path):
+    result = subprocess.run(command(folder, 6), capture_output=True, text=True, timeout=240)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"^CartPole: [0-6] of 6 episodes.* [0-9,]+ steps at [0-9,]+/s", result.stderr)
+    assert "CartPole: 6 of 6 episodes, return " in result.stderr.splitlines()[-1]
+    assert ", 6 episodes" in result.stdout.splitlines()[-1]
+
+
+def test_an_interrupted_run_summarises_what_was_played(folder: Path, tmp_path: Path):
+    """A million episodes would take hours."""
+    out, errors = tmp_path / "out.txt", tmp_path / "errors.txt"
+    with open(out, "w") as to, open(errors, "w") as said:
+        process = subprocess.Popen(
+            command(folder, 1_000_000), stdout=to, stderr=said, preexec_fn=_hear_interrupts
+        )
+        deadline = time.monotonic() + 240.0
+        while not errors.read_text() and time.monotonic() < deadline and process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(2.0)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 130
+    last = out.read_text().splitlines()[-1]
+    played, episodes = re.search(
+        r"^stopped after ([0-9,]+) steps; return .* ([0-9]+) episodes", last
+    ).groups()
+    assert f" {int(episodes):,} of 1,000,000 episodes" in errors.read_text()
+    assert "Traceback" not in errors.read_text()
+    assert int(played.replace(",", "")) > 10
+
+
+def _hear_interrupts() -> None:
+    """Jobs in the background ignore SIGINT unless told otherwise."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_watching_sees_episodes_grow_to_the_result():
+    env = envs.make("CartPole", 3, "cpu", max_episode_steps=20)
+    seen: list[Episodes] = []
+    found = evaluate(lambda obs: np.zeros(3, int), env, 6, watch=seen.append)
+    env.close()
+    counts = [len(episodes.returns) for episodes in seen]
+    assert (counts[0], counts[-1]) == (0, 6)
+    assert counts == sorted(counts)
+    np.testing.assert_array_equal(seen[-1].returns, found.returns)
+    assert len(seen) >= sum(found.lengths[:2])  # the first world plays its two episodes one after the other
