@@ -40,6 +40,7 @@ class TendonLayout:
         row_number: The equality, or the tendon, int (R,).
         row_leaves: Last dofs of both chains, int (R, 2).
         row_world: Its world, int (R,).
+        spread: Why FeatherstoneSolver cannot have these rows, "" if it can.
     """
 
     world: np.ndarray
@@ -51,14 +52,11 @@ class TendonLayout:
     row_number: np.ndarray
     row_leaves: np.ndarray
     row_world: np.ndarray
+    spread: str
 
 
 def tendon_layout(model: Model) -> TendonLayout:
-    """Work out the layout, once for a model.
-
-    Raises:
-        ModelError: A tendon that needs rows goes along more than two kinematic chains.
-    """
+    """Work out the layout, once for a model."""
     return model.cached("tendon_layout", _layout)
 
 
@@ -107,7 +105,7 @@ class _Chains:
         return found
 
 
-def _rows(model: Model, own: list[list[int]], chains: _Chains, world: np.ndarray) -> tuple[np.ndarray, ...]:
+def _rows(model: Model, own: list[list[int]], chains: _Chains, world: np.ndarray) -> tuple:
     lower, upper = model.tendon_limit_lower.numpy(), model.tendon_limit_upper.numpy()
     friction = model.tendon_friction.numpy()
     limited = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper)).tolist()
@@ -116,20 +114,20 @@ def _rows(model: Model, own: list[list[int]], chains: _Chains, world: np.ndarray
     if model.tendon_equality_count:
         pairs = model.tendon_equality_tendons.numpy().tolist()
         table += [(int(rows.TENDON_EQUALITY), a, b, k) for k, (a, b) in enumerate(pairs)]
-    leaves = np.full((len(table), 2), -1)
+    leaves, spread = np.full((len(table), 2), -1), ""
     for number, (_, first, second, _) in enumerate(table):
         found = chains.leaves(own[first] + (own[second] if second >= 0 else []))
         if len(found) > 2:
-            raise ModelError(
+            spread = spread or (
                 f"tendon '{model.tendon_key[first]}': FeatherstoneSolver has limits, friction and equalities "
                 f"of tendons along at most two kinematic chains, but these are {len(found)}"
             )
-        leaves[number, : len(found)] = found
+        leaves[number, : len(found[:2])] = found[:2]
     columns = np.array(table, np.int64).reshape(-1, 4)
     of_row = world[columns[:, 1]]
     order = np.argsort(of_row, kind="stable")
     columns = columns[order]
-    return columns[:, 0], columns[:, 1:3], columns[:, 3], leaves[order], of_row[order]
+    return columns[:, 0], columns[:, 1:3], columns[:, 3], leaves[order], of_row[order], spread
 
 
 def tendon_worlds(model: Model) -> np.ndarray:
@@ -151,10 +149,17 @@ def reference_lengths(model: Model) -> np.ndarray:
 
 
 def tendon_row_table(model: Model) -> np.ndarray:
-    """Return the rows of tendons as PAIR_ROW, whose "index" numbers them."""
+    """Return the rows of tendons as PAIR_ROW, whose "index" numbers them.
+
+    Raises:
+        ModelError: A tendon that needs rows goes along more than two kinematic chains.
+    """
     if not model.tendon_count:
         return np.zeros(0, PAIR_ROW)
-    leaves = tendon_layout(model).row_leaves
+    layout = tendon_layout(model)
+    if layout.spread:
+        raise ModelError(layout.spread)
+    leaves = layout.row_leaves
     table = np.zeros(len(leaves), PAIR_ROW)
     table["kind"], table["dofs"] = pair_rows.PAIR_TENDON, leaves
     table["index"] = np.arange(len(leaves))
@@ -244,6 +249,7 @@ class Tendons:
         drive.spring_lower, drive.spring_upper = model.tendon_spring_lower, model.tendon_spring_upper
         drive.mode, drive.effort_limit = model.tendon_mode, model.tendon_effort_limit
         drive.target_ke, drive.target_kd = model.tendon_target_ke, model.tendon_target_kd
+        drive.muscle = model.tendon_muscle
         return drive
 
     # -- forces ----------------------------------------------------------------------------------------------

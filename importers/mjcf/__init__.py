@@ -23,7 +23,7 @@ from newtonsim.importers.mjcf.compose import read_mjcf
 from newtonsim.importers.mjcf.keyframes import start_in_keyframe
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
-from newtonsim.importers.mjcf.records import assume_mujocos_defaults, scale_scene
+from newtonsim.importers.mjcf.records import Scene, assume_mujocos_defaults, scale_scene
 
 
 class _Unsaid(int):
@@ -225,6 +225,7 @@ def parse_mjcf(
             start_in_keyframe(scratch, keyframe)
         if scene.timestep is not None:
             scratch.solver_hint["timestep"] = scene.timestep
+        scratch.solver_hint |= _medium_hints(scene, turn)
         merge(builder, scratch, report, collapse_fixed_joints, strict)
         report.count_elements(document.root)
     if scene.gravity is not None:
@@ -232,3 +233,13 @@ def parse_mjcf(
     if verbose:
         sys.stdout.write(report.describe() + "\n")
     return report
+
+
+def _medium_hints(scene: Scene, turn: Pose) -> dict[str, float | list[float]]:
+    """Density [kg/m³], viscosity [Pa s] and wind (3,) [m/s] of the file's medium in the builder's world."""
+    hints: dict[str, float | list[float]] = {
+        name: float(scene.medium[name][0]) for name in ("density", "viscosity") if name in scene.medium
+    }
+    if "wind" in scene.medium:
+        hints["wind"] = quat_rotate(turn.q, scene.medium["wind"]).tolist()
+    return hints

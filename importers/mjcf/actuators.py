@@ -17,6 +17,8 @@ results from
     name, joint     their names in the file
     axis            entry of `Control.joint_act` that it writes, None when it is on a tendon or not modelled
     tendon          entry of `Control.tendon_act` that it writes, None when it is on no tendon
+    activation      its dynamics as arguments of `newtonsim.actuators.Activation`, None when it has none or is
+                    on no tendon
     scale, offset   what it adds to that entry: scale * ctrl + offset
     ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
     key             name of its joint in the model, None for none
@@ -26,20 +28,27 @@ results from
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.document import ACTUATOR_TAGS, Document
-from newtonsim.importers.mjcf.laws import law_of
-from newtonsim.importers.mjcf.records import Actuator, Joint, Scene
+from newtonsim.importers.mjcf.laws import dynamics_of, law_of
+from newtonsim.importers.mjcf.muscles import activation_times, is_muscle, muscle_of
+from newtonsim.importers.mjcf.records import Actuator, Joint, Muscle, Scene
 from newtonsim.scene.enums import JointMode
 
 _OTHER_TARGETS = ("site", "body", "slidersite", "cranksite", "refsite", "jointinparent")
 _UNLESS = ", unless newtonsim.actuators is given general_actuators(report.actuators)"
+_UNLESS_TENDON = ", unless newtonsim.actuators is given tendon_actuators(report.actuators, model.tendon_key)"
 """What the reader of a warning may do."""
 
+DYNAMICS = ("integrator", "filter", "filterexact")
+"""Activation dynamics of one time constant."""
+
+_INHERITING = ("position", "intvelocity")
 _STATEFUL = ("intvelocity", "damper", "cylinder", "muscle", "adhesion")
 
 
@@ -54,7 +63,9 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
             scene.actuator_order.append(node)
             _keep_law(node, joints, document, scene)
             target = next((name for name in _OTHER_TARGETS if name in node.attrib), None)
-            if tag not in ACTUATOR_TAGS or tag in _STATEFUL:
+            if is_muscle(node) and target is None:
+                _add_muscle(node, document, scene, report)
+            elif tag not in ACTUATOR_TAGS or tag in _STATEFUL:
                 unless = _UNLESS if id(node) in scene.laws else ""
                 report.unsupported(node, f"actuators of type {tag}{unless}")
             elif target is not None:
@@ -78,9 +89,9 @@ def _keep_law(node: Node, joints: dict[str, Joint], document: Document, scene: S
 
 
 def _inherited_range(node: Node, joint: Joint) -> tuple[float, float] | None:
-    """Range of control that a position actuator takes from its joint."""
+    """Range of control that a position actuator takes from its joint; classes may say so to motors, too."""
     inherit = node.float("inheritrange", 0.0)
-    if inherit <= 0.0 or joint.lower is None or joint.upper is None:
+    if node.tag not in _INHERITING or inherit <= 0.0 or joint.lower is None or joint.upper is None:
         return None
     middle, half = 0.5 * (joint.lower + joint.upper) + joint.ref, 0.5 * (joint.upper - joint.lower)
     return middle - inherit * half, middle + inherit * half
@@ -114,14 +125,77 @@ def _add_on_tendon(node: Node, document: Document, scene: Scene, report: ImportR
     name = node.required("tendon")
     if name not in {one.text_of("name") for s in document.sections("tendon") for one in s.children}:
         raise node.error(f"the tendon {name!r} is not defined")
-    if node.text_of("dyntype", "none") != "none" or node.float("timeconst", 0.0) > 0.0:
-        report.unsupported(node, "the activation dynamics of an actuator")
+    activation = _activation(node, document)
+    if activation is not None:
+        report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS_TENDON}")
+    elif node.text_of("dyntype", "none") != "none":
+        report.unsupported(node, f"activation dynamics of type {node.text_of('dyntype')}")
     law = _law(node, report)
     if law is None:
         return
     gear = float(node.floats("gear", 6, (1.0,), at_least=1)[0])
     ranges = [_range(node, f"{kind}limited", f"{kind}range", document) for kind in ("ctrl", "force")]
-    scene.actuators.append(Actuator(node.text_of("name"), node, name, gear, *law, *ranges, on_tendon=True))
+    scene.actuators.append(
+        Actuator(node.text_of("name"), node, name, gear, *law, *ranges, on_tendon=True, activation=activation)
+    )
+
+
+def _activation(node: Node, document: Document) -> dict[str, Any] | None:
+    """Arguments of an `Activation`, None without dynamics or with such as are not known."""
+    times = activation_times(node)
+    if node.tag == "muscle" or node.text_of("dyntype") == "muscle":
+        found = {"dynamics": "muscle", "time_constant": times[0], "release": times[1], "smoothing": times[2]}
+    else:
+        dynamics, constant = dynamics_of(node)
+        if dynamics not in DYNAMICS:
+            return None
+        found = {"dynamics": dynamics, "time_constant": constant}
+    for name, short in (("control_range", "ctrl"), ("activation_range", "act")):
+        span = _range(node, f"{short}limited", f"{short}range", document)
+        if span is not None:
+            found[name] = span
+    return found | {"early": node.text_of("actearly", "false") == "true"}
+
+
+def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportReport) -> None:
+    """Add a muscle; one on a joint pulls along a tendon of that joint alone."""
+    gear = float(node.floats("gear", 6, (1.0,), at_least=1)[0])
+    if "tendon" in node.attrib:
+        name = node.required("tendon")
+        if (
+            sum(one.text_of("tendon") == name for s in document.sections("actuator") for one in s.children)
+            > 1
+        ):
+            report.unsupported(node, "a muscle on a tendon with other actuators")
+            return
+    else:
+        joint = node.required("joint")
+        if joint in scene.ignored_names:
+            return
+        name = f"{node.text_of('name') or joint}_muscle"
+        part = Node("joint", {"joint": joint}, node.path, node.line)
+        scene.joint_tendons.append(Node("fixed", {"name": name}, node.path, node.line, [part]))
+    muscle = muscle_of(node, gear, report)
+    if muscle is None:
+        return
+    activation = _activation(node, document)
+    if activation is not None:
+        report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS_TENDON}")
+    ranges = [_range(node, f"{kind}limited", f"{kind}range", document) for kind in ("ctrl", "force")]
+    scene.actuators.append(
+        Actuator(
+            node.text_of("name"),
+            node,
+            name,
+            gear,
+            1.0,
+            (0.0, 0.0, 0.0),
+            *ranges,
+            on_tendon=True,
+            muscle=muscle,
+            activation=activation,
+        )
+    )
 
 
 def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:
@@ -179,6 +253,7 @@ class Drive:
         act: Control input that belongs to ctrl = 0, as MuJoCo starts.
         effort_limit: Largest effort [N m or N].
         maps: (scale, offset) of each actuator; the control input is the sum of scale * ctrl + offset.
+        muscle: What takes the place of the law, None for none.
     """
 
     mode: JointMode
@@ -187,6 +262,7 @@ class Drive:
     act: float
     effort_limit: float
     maps: list[tuple[float, float]]
+    muscle: Muscle | None = None
 
 
 def combine(actuators: list[Actuator], ref: float) -> Drive:
@@ -196,6 +272,8 @@ def combine(actuators: list[Actuator], ref: float) -> Drive:
         actuators: The actuators.
         ref: What the coordinate of the file has over ours.
     """
+    if actuators[0].muscle is not None:
+        return _muscle_drive(actuators[0])
     ke = sum(-actuator.bias[1] * actuator.gear**2 for actuator in actuators)
     kd = sum(-actuator.bias[2] * actuator.gear**2 for actuator in actuators)
     unit = ke or kd or 1.0
@@ -212,6 +290,13 @@ def combine(actuators: list[Actuator], ref: float) -> Drive:
         low, high = actuator.ctrl_range or (0.0, 0.0)
         act += scale * min(max(0.0, low), high) + offset
     return Drive(mode, ke, kd, act, sum(map(_effort, actuators)), maps)
+
+
+def _muscle_drive(actuator: Actuator) -> Drive:
+    limit = math.inf
+    if actuator.force_range is not None:
+        limit = abs(actuator.gear) * max(map(abs, actuator.force_range))
+    return Drive(JointMode.FORCE, 0.0, 0.0, 0.0, limit, [(1.0, 0.0)], actuator.muscle)
 
 
 def _effort(actuator: Actuator) -> float:

@@ -306,6 +306,13 @@ class SceneBuilder:
             for actuator, mapping in zip(actuators, drive.maps):
                 self.control_maps[id(actuator.node)] = (joint, mapping)
         self.tendon_drives: dict[str, Drive] = {}
+        self.activations = {
+            id(one.node): one.activation
+            for alone in on_tendons.values()
+            if len(alone) == 1
+            for one in alone
+            if one.activation is not None
+        }
         self.tendon_maps: dict[int, tuple[str, tuple[float, float]]] = {}
         for name, actuators in on_tendons.items():
             if name in self.scene.tendons:
@@ -324,6 +331,9 @@ class SceneBuilder:
                 tendon, (scale, offset) = self.tendon_maps[id(node)]
             index = self.report.joints.get(node.text_of("joint", ""), -1)
             key = self.builder.joint_key[index] if index >= 0 else None
+            activation = self.activations.get(id(node)) if tendon is not None else None
+            if activation is not None:
+                activation = activation | {"scale": scale, "offset": offset}
             alone = index >= 0 and sum(self.builder.joint_axis_dim[index]) == 1
             self.report.actuators.append(
                 {
@@ -331,6 +341,7 @@ class SceneBuilder:
                     "joint": node.text_of("joint"),
                     "axis": axes.get(id(joint)) if joint is not None else None,
                     "tendon": None if tendon is None else self.report.tendons[tendon],
+                    "activation": activation,
                     "scale": scale,
                     "offset": offset,
                     "ctrl_range": ranges.get(id(node)),

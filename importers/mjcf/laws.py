@@ -91,6 +91,15 @@ def _general(node: Node) -> tuple[Factors, Factors, str, float] | None:
     )
 
 
+def dynamics_of(node: Node) -> tuple[str, float]:
+    """Kind of activation dynamics and time constant of an actuator that is no muscle."""
+    if node.tag == "general":
+        constant = _numbers(node, "dynprm", 1.0)[0]
+        return node.text_of("dyntype", "none") or "none", constant if constant > 0.0 else 1.0e-10
+    parts = _shortcut(node)
+    return ("none", 1.0) if parts is None else parts[2:]
+
+
 def _number(node: Node, name: str, default: float) -> float:
     value = node.float(name, default)
     return default if value is None else float(value)

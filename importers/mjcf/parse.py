@@ -112,6 +112,7 @@ def _parse_options(document: Document, scene: Scene, report: ImportReport) -> No
             # the magnetic field acts on sensors only
             if values is not None and values.any() and name != "magnetic":
                 report.unsupported(node, f"{name} of the medium")
+                scene.medium[name] = values
         for flag in node.findall("flag"):
             _parse_flags(flag, scene, report)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from newtonsim.builder import TendonMuscle
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.meshes import Surface
@@ -139,11 +140,29 @@ class Body:
     inertial: MassProps | None = None
 
 
+@dataclass(slots=True)
+class Muscle:
+    """A muscle of a tendon.
+
+    Attributes:
+        unit: Its curves, with a force of 1, for lengths of the tendon.
+        force: Largest force [N] of the actuator; negative where `scale` tells it.
+        scale: Force times the acceleration that a unit force brings about.
+        gear: Length of the actuator per length of the tendon.
+    """
+
+    unit: TendonMuscle
+    force: float
+    scale: float
+    gear: float
+
+
 @dataclass(slots=True, eq=False)
 class Actuator:
     """An actuator whose force is gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity.
 
-    `joint` is the joint that it is on, or the tendon if `on_tendon`.
+    `joint` is the joint that it is on, or the tendon if `on_tendon`. `muscle` takes the place of the law, and
+    `activation` holds the arguments of an `Activation`, None without dynamics.
     """
 
     name: str | None
@@ -155,6 +174,8 @@ class Actuator:
     ctrl_range: tuple[float, float] | None = None
     force_range: tuple[float, float] | None = None
     on_tendon: bool = False
+    muscle: Muscle | None = None
+    activation: dict | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -245,6 +266,7 @@ class Scene:
     actuators: list[Actuator] = field(default_factory=list)
     actuator_order: list[Node] = field(default_factory=list)
     laws: dict[int, dict[str, Any]] = field(default_factory=dict)
+    joint_tendons: list[Node] = field(default_factory=list)
     has_actuators: bool = False
     pairs: list[tuple[Node, str, str]] = field(default_factory=list)
     pair_solver: SolverParameters | None = None
@@ -256,6 +278,7 @@ class Scene:
     tendon_equalities: list[TendonEquality] = field(default_factory=list)
     keyframes: list[Keyframe] = field(default_factory=list)
     timestep: float | None = None
+    medium: dict[str, np.ndarray] = field(default_factory=dict)
     gravity: np.ndarray | None = None
     contacts_enabled: bool = True
     ignored_names: set[str] = field(default_factory=set)

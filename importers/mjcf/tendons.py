@@ -15,6 +15,7 @@ from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.actuators import Drive
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.geoms import differs, solver_parameters
+from newtonsim.importers.mjcf.muscles import set_forces
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
 from newtonsim.importers.mjcf.records import (
     Geom,
@@ -53,6 +54,10 @@ def parse_tendons(document: Document, scene: Scene, report: ImportReport) -> Non
                 continue
             _check_path(tendon, scene)
             scene.tendons[tendon.name] = tendon
+    for node in scene.joint_tendons:
+        tendon = _parse_tendon(node, len(scene.tendons), document, report)
+        _check_path(tendon, scene)
+        scene.tendons[tendon.name] = tendon
     for node in equalities:
         _parse_equality(node, document, scene, report)
 
@@ -219,6 +224,8 @@ def add_tendons(
                 low, high = np.broadcast_to(given, 2)
                 builder.tendon_spring_lower[index] = float(low)
                 builder.tendon_spring_upper[index] = float(high)
+    muscles = {report.tendons[n]: one.muscle for n, one in drives.items() if one.muscle is not None}
+    set_forces(builder, muscles)
     for equality in scene.tendon_equalities:
         first, second = equality.tendons
         builder.add_tendon_equality(
@@ -239,7 +246,8 @@ def _drive(drive: Drive | None) -> dict:
     if drive is None:
         return {}
     gains = {"target_ke": drive.ke, "target_kd": drive.kd, "effort_limit": drive.effort_limit}
-    return {"mode": drive.mode, "action": drive.act, **gains}
+    muscle = None if drive.muscle is None else drive.muscle.unit
+    return {"mode": drive.mode, "action": drive.act, "muscle": muscle, **gains}
 
 
 def _spring_length(tendon: Tendon, state: BuildState, options: MjcfOptions) -> float:

@@ -77,7 +77,7 @@ class ActuatorReader:
     def _read_mujoco(self, place: Place) -> None:
         element = place.element
         entry = {"name": element.label, "joint": None, "axis": None, "tendon": None, "scale": 1.0}
-        entry |= {"offset": 0.0, "ctrl_range": None, "key": None, "law": None}
+        entry |= {"offset": 0.0, "ctrl_range": None, "key": None, "law": None, "activation": None}
         self.report.actuators.append(entry)
         label, axis = self._driven(place, "mjc:target")
         gain, bias = _law(element)

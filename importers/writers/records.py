@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -184,7 +185,7 @@ class TendonRecord:
     """One tendon.
 
     `numbers` are those of the model's arrays of tendons, by name without "tendon_"; `length` is that where
-    all coordinates are zero.
+    all coordinates are zero, `muscle` the row of `Model.tendon_muscle`.
     """
 
     key: str
@@ -194,6 +195,7 @@ class TendonRecord:
     limit_solref: np.ndarray
     limit_solimp: np.ndarray
     length: float
+    muscle: np.ndarray
 
 
 @dataclass(slots=True, eq=False)
@@ -230,6 +232,7 @@ class Scene:
         sites: Tuples (name, body, pose).
         keyframes: Dicts with "name" and what they give of the scene's "joint_q", "joint_qd", "joint_act".
         timestep: Step that the model was made for [s], or None.
+        medium: Density [kg/m³], viscosity [Pa s] and wind (3,) [m/s] around bodies, where there are such.
         lost: Kinds of elements of the model that no record holds, with their number.
     """
 
@@ -248,6 +251,7 @@ class Scene:
     sites: list[tuple[str, int, Pose]] = field(default_factory=list)
     keyframes: list[dict] = field(default_factory=list)
     timestep: float | None = None
+    medium: dict[str, Any] = field(default_factory=dict)
     lost: dict[str, int] = field(default_factory=dict)
 
     def below(self, body: int) -> list[JointRecord]:
@@ -266,6 +270,8 @@ class Scene:
         """Rotate the whole scene about the world's origin, in place."""
         turned = rotation.apply
         self.gravity, self.up = turned(self.gravity), turned(self.up)
+        if "wind" in self.medium:
+            self.medium["wind"] = turned(np.asarray(self.medium["wind"], np.float64))
         for body in self.bodies:
             body.pose = rotation @ body.pose
             body.velocity = np.concatenate([turned(body.velocity[:3]), turned(body.velocity[3:])])

@@ -21,6 +21,9 @@ from newtonsim.importers.writers.tendons import read_tendons
 from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType, ShapeFlags
 from newtonsim.scene.model import Model
 
+MEDIUM = ("density", "viscosity", "wind")
+"""What a model says of the medium, see `Model.solver_hint`."""
+
 _LOST = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_FIELDS = (
     *("target_ke", "target_kd", "limit_lower", "limit_upper", "limit_ke", "limit_kd"),
@@ -68,6 +71,7 @@ class _Reader:
         self.model, self.world = model, world
         self.scene = Scene(gravity=_gravity_of(model, world), up=np.asarray(model.up_vector, np.float64))
         self.scene.timestep = model.solver_hint.get("timestep")
+        self.scene.medium = {name: model.solver_hint[name] for name in MEDIUM if name in model.solver_hint}
         self.bodies = self._chosen(model.body_world)
         self.joints = self._chosen(model.joint_world)
         self.body_number = {-1: -1, **{index: number for number, index in enumerate(self.bodies)}}

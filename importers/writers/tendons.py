@@ -7,14 +7,13 @@ import numpy as np
 from newtonsim.builder.tendons import (
     AXIS,
     ON_AXIS,
-    ON_BODY,
     PULLEY,
     SIDE,
     WRAP,
     TendonWrap,
-    wrapped_length,
+    belongings,
+    path_length,
 )
-from newtonsim.geometry.transforms import transform_point
 from newtonsim.importers.writers.records import Scene, TendonElement, TendonEqualityRecord, TendonRecord
 from newtonsim.kinematics import eval_fk, reference_state
 from newtonsim.scene.model import Model
@@ -41,7 +40,7 @@ def read_tendons(model: Model, scene: Scene, body_number: Mapping[int, int]) -> 
     ends = np.append(model.tendon_start.numpy(), model.tendon_element_count)
     numbers = {name: getattr(model, f"tendon_{name}").numpy() for name in _NUMBERS}
     refs, imps = model.tendon_limit_solref.numpy(), model.tendon_limit_solimp.numpy()
-    poses = _poses_at_zero(model)
+    poses, muscles = _poses_at_zero(model), model.tendon_muscle.numpy()
     places: dict[int, int] = {}
     for t in range(model.tendon_count):
         span = range(ends[t], ends[t + 1])
@@ -59,7 +58,8 @@ def read_tendons(model: Model, scene: Scene, body_number: Mapping[int, int]) -> 
                 numbers={name: float(values[t]) for name, values in numbers.items()},
                 limit_solref=refs[t].astype(np.float64),
                 limit_solimp=imps[t].astype(np.float64),
-                length=float(numbers["offset"][t]) + _length(path, span, poses),
+                muscle=muscles[t].astype(np.float64),
+                length=float(numbers["offset"][t]) + path_length(path, span, poses),
             )
         )
     _read_equalities(model, scene, places)
@@ -81,16 +81,9 @@ def _element(
     return None if body is None else (body, path["point"][i].astype(np.float64))
 
 
-def _belongings(path: dict, i: int) -> tuple[int | None, int | None]:
-    """Elements with the second point of the axis and the side point of what element i wraps around."""
-    axis = i + 1 if path["kind"][i + 1] == AXIS else None
-    side = i + 1 if axis is None else i + 2
-    return axis, side if path["kind"][side] == SIDE else None
-
-
 def _wrap(path: dict, i: int, body: int, body_number: Mapping[int, int]) -> TendonWrap | None:
     """What element i wraps around; None if its side point is on no body of the scene."""
-    axis, side = _belongings(path, i)
+    axis, side = belongings(path, i)
     point = path["point"].astype(np.float64)
     direction = None if axis is None else point[axis] - point[i]
     place = None
@@ -108,34 +101,6 @@ def _poses_at_zero(model: Model) -> np.ndarray:
     if model.joint_coord_count:
         eval_fk(model, state.joint_q, state.joint_qd, None, state)
     return state.body_q.numpy().astype(np.float64)
-
-
-def _length(path: dict, span: range, poses: np.ndarray) -> float:
-    """Length of the segments of a path."""
-
-    def place(i: int) -> np.ndarray:
-        body, point = int(path["body"][i]), path["point"][i].astype(np.float64)
-        return point if body < 0 else transform_point(poses[body], point)
-
-    total, share, before, wrap = 0.0, 1.0, None, None
-    for i in span:
-        kind = int(path["kind"][i])
-        if kind == PULLEY:
-            share, before = 1.0 / float(path["factor"][i]), None
-        elif kind == WRAP:
-            wrap = i
-        elif kind == ON_BODY:
-            here = place(i)
-            if wrap is not None and before is not None:
-                axis, side = _belongings(path, wrap)
-                centre = place(wrap)
-                along = np.zeros(3) if axis is None else place(axis) - centre
-                by = None if side is None else place(side)
-                total += share * wrapped_length(before, here, centre, along, float(path["factor"][wrap]), by)
-            elif before is not None:
-                total += share * float(np.linalg.norm(here - before))
-            before, wrap = here, None
-    return total
 
 
 def _read_equalities(model: Model, scene: Scene, places: Mapping[int, int]) -> None:

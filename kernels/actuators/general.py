@@ -4,20 +4,16 @@ Source: MuJoCo's documentation, "Computation: Actuation model", and "XML referen
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/general.py
-Reads: GeneralView, activation, command, coord, dof, q, qd
+Reads: ActivationView, GeneralView, activation, command, coord, dof, q, qd
 Writes: activation_out, effort
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.actuators.activation import DYNAMICS_NONE, ActivationView, next_activation
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
-
-DYNAMICS_NONE = wp.constant(0)
-DYNAMICS_INTEGRATOR = wp.constant(1)
-DYNAMICS_FILTER = wp.constant(2)
-DYNAMICS_FILTER_EXACT = wp.constant(3)
 
 
 @wp.struct
@@ -27,32 +23,15 @@ class GeneralView:
     gear: wp.array(dtype=float)  # (N) length of the actuator by position of the joint
     gain: wp.array(dtype=wp.vec3)  # (N) of 1, length and velocity
     bias: wp.array(dtype=wp.vec3)  # (N) likewise
-    time_constant: wp.array(dtype=float)  # (N) [s] time constant of the activation
     reference: float  # [rad or m] position in the file at coordinate 0
-    dynamics: int
-    early: int  # 1 if the force depends on the activation at the end of the step, 0 at its start
-    control: wp.vec2  # least and most
     force: wp.vec2  # [N m or N] least and most
-    range: wp.vec2  # of the activation, least and most
-
-
-@wp.func
-def next_activation(view: GeneralView, i: int, u: float, a: float, dt: float) -> float:
-    """Activation at the end of a step."""
-    end = u
-    if view.dynamics == DYNAMICS_INTEGRATOR:
-        end = a + dt * u
-    if view.dynamics == DYNAMICS_FILTER:
-        end = a + dt * (u - a) / view.time_constant[i]
-    if view.dynamics == DYNAMICS_FILTER_EXACT:
-        end = a + (u - a) * (1.0 - wp.exp(-dt / view.time_constant[i]))
-    return wp.clamp(end, view.range[0], view.range[1])
 
 
 @wp.kernel
 def apply_general(
     first: int,
     view: GeneralView,
+    follows: ActivationView,
     coord: wp.array(dtype=int),
     dof: wp.array(dtype=int),
     dt: float,
@@ -65,13 +44,13 @@ def apply_general(
 ):
     """One thread per actuator: its activation and the effort of the joint, gear (gain a + bias)."""
     i = first + wp.tid()
-    u = wp.clamp(command[i], view.control[0], view.control[1])
+    u = wp.clamp(command[i], follows.control[0], follows.control[1])
     acts = u
-    if view.dynamics != DYNAMICS_NONE:
+    if follows.dynamics != DYNAMICS_NONE:
         start = activation[i, 0]
-        end = next_activation(view, i, u, start, dt)
+        end = next_activation(follows, i, u, start, dt)
         activation_out[i, 0] = end
-        acts = wp.where(view.early == 1, end, start)
+        acts = wp.where(follows.early == 1, end, start)
     gear = view.gear[i]
     motion = wp.vec3(1.0, gear * (q[coord[i]] + view.reference), gear * qd[dof[i]])
     force = wp.dot(view.gain[i], motion) * acts + wp.dot(view.bias[i], motion)

@@ -1,7 +1,8 @@
 """Forces of tendons: springs with a range of rest lengths, damping, drives.
 
 A tendon pulls with the force f = -k (l - l0) - b l' + drive, positive along a growing length; l0 is the
-nearer end of the range of rest lengths, and there is no spring inside it. The generalised force is J f. The
+nearer end of the range of rest lengths, and there is no spring inside it. A muscle takes the place of the
+drive, see `muscles`. The generalised force is J f. The
 forces are those at the start of the step.
 
 Source: MuJoCo's documentation, "Computation", section "Passive forces", and "XML reference", element tendon.
@@ -13,6 +14,7 @@ Writes: force, total
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.tendons import muscles
 from newtonsim.kernels.tendons.paths import TendonMotion, TendonView
 from newtonsim.kernels.views.model import MODE_FORCE, MODE_POSITION
 
@@ -33,13 +35,16 @@ class TendonDrive:
     target_ke: wp.array(dtype=float)  # (T)
     target_kd: wp.array(dtype=float)  # (T)
     effort_limit: wp.array(dtype=float)  # (T)
+    muscle: wp.array2d(dtype=float)  # (T, 13) see `Model.tendon_muscle`; a largest force of 0 is none
 
 
 @wp.func
 def drive_force(t: int, act: float, length: float, rate: float, drive: TendonDrive) -> float:
     """Force of the drive of tendon t."""
     force = act
-    if drive.mode[t] == MODE_POSITION:
+    if drive.muscle[t, muscles.FORCE] > 0.0:
+        force = muscles.muscle_force(t, act, length, rate, drive.muscle)
+    elif drive.mode[t] == MODE_POSITION:
         force = drive.target_ke[t] * (act - length) - drive.target_kd[t] * rate
     elif drive.mode[t] != MODE_FORCE:
         force = drive.target_ke[t] * (act - rate)

@@ -1,5 +1,6 @@
 """Actuators: what turns a command into the effort on a joint, see `ActuatedSolver`."""
 
+from newtonsim.actuators.activation import Activation, tendon_actuators
 from newtonsim.actuators.actuators import Actuators
 from newtonsim.actuators.general import General, general_actuators
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Delay, Drive, Effort, MotorCurve, Network
@@ -10,6 +11,7 @@ from newtonsim.actuators.solver import ActuatedSolver
 __all__ = [
     "PD",
     "PID",
+    "Activation",
     "ActuatedSolver",
     "Actuator",
     "Actuators",
@@ -26,4 +28,5 @@ __all__ = [
     "Network",
     "general_actuators",
     "load_onnx",
+    "tendon_actuators",
 ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from newtonsim.actuators.activation import Activation, ActivationGroup, TendonSites
 from newtonsim.actuators.general import General, GeneralGroup
 from newtonsim.actuators.groups import (
     ActuatorGroup,
@@ -23,7 +24,7 @@ from newtonsim.actuators.groups import (
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, Network, check_number
 from newtonsim.actuators.network_group import NetworkGroup
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels.actuators import commands, episodes
+from newtonsim.kernels.actuators import activation, commands, episodes
 from newtonsim.kernels.actuators import delay as delays
 from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
@@ -35,6 +36,7 @@ from newtonsim.scene.patterns import match_labels
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.snapshot import find_arrays
 from newtonsim.scene.state import State
+from newtonsim.solvers.tendons import tendon_worlds
 
 _PURPOSE = 1 << 30
 """Stream of random numbers of the first group; environments use small and negative ones."""
@@ -66,6 +68,7 @@ class Actuators(Revised):
         entries: Actuators by pattern of the names of joints, see `match_labels`; or by several patterns.
         dt: Time of a solver step [s].
         seed: Seed of random delays.
+        tendons: Activations by pattern of the names of tendons, whose commands are in `Control.tendon_act`.
 
     Attributes:
         groups: Groups of actuators by pattern, whose parameters are arrays that may be written.
@@ -84,6 +87,7 @@ class Actuators(Revised):
         entries: Mapping[str | tuple[str, ...], Actuator],
         dt: float,
         seed: int = 0,
+        tendons: Mapping[str | tuple[str, ...], Activation] | None = None,
     ):
         check_number("dt", dt, strict=True)
         self.model, self.dt = model, float(dt)
@@ -104,6 +108,7 @@ class Actuators(Revised):
             sites = Sites(str(patterns), model, joints, self.dt)
             self.groups[patterns] = _GROUPS[type(entry)](entry, sites)
             taken[sites.dofs] = 1
+        self._add_tendons(tendons or {})
         self._taken = put(taken, dtype=int, device=model.device)
         words = np.random.SeedSequence(seed).generate_state(model.world_count).view(np.int32)
         self.key = put(words, dtype=int, device=model.device)
@@ -114,6 +119,22 @@ class Actuators(Revised):
         self._room = [group.new_room(False) for group in self.groups.values()]
         self._everyone = put(np.ones(model.world_count, bool), dtype=bool, device=model.device)
         self._draw(Launcher(model, record_tape=False), self._everyone)
+
+    def _add_tendons(self, entries: Mapping[str | tuple[str, ...], Activation]) -> None:
+        model = self.model
+        taken = np.zeros(model.tendon_count, np.int32)
+        world = tendon_worlds(model) if model.tendon_count else taken
+        self._tendon_starts = {"tendon": np.searchsorted(world, np.arange(model.world_count + 1))}
+        for patterns, entry in entries.items():
+            if not isinstance(entry, Activation):
+                raise NewtonsimError(f"actuators of tendons {patterns!r}: expected Activation, got {entry!r}")
+            found = match_labels(patterns, model.tendon_key, "tendons")
+            if taken[found].any() or patterns in self.groups:
+                raise NewtonsimError(f"actuators of tendons {patterns!r}: one of them already has one")
+            taken[found] = 1
+            sites = TendonSites(str(patterns), model, found, self.dt)
+            self.groups[patterns] = ActivationGroup(entry, sites)
+        self._tendons_taken = put(taken, dtype=int, device=model.device)
 
     @property
     def remembers(self) -> bool:
@@ -168,6 +189,8 @@ class Actuators(Revised):
         recorded.evaluate()
         arrays = [a for arrays in (*before, *after) for a in arrays.values()]
         arrays += [driven.joint_act, driven.joint_f, control.joint_act, control.joint_f]
+        if self.model.tendon_count:
+            arrays += [driven.tendon_act, control.tendon_act]
         arrays += [state.joint_q, state.joint_qd, *self._parameters()]
         tape.record_func(recorded.reverse, [a for a in arrays if a.size and a.grad is not None])
         return recorded
@@ -197,6 +220,15 @@ class Actuators(Revised):
             ),
             writes=dict(act_out=driven.joint_act, force_out=driven.joint_f),
         )
+        if self.model.tendon_count:
+            shard = launch.shard.with_starts(self._tendon_starts)
+            over = Launcher(launch.model, record_tape=launch.record_tape, shard=shard)
+            over(
+                activation.pass_tendon_controls,
+                "tendon",
+                reads=dict(taken=self._tendons_taken, act=control.tendon_act),
+                writes=dict(act_out=driven.tendon_act),
+            )
         for group, old, new, own in zip(self.groups.values(), before, after, room):
             group.launch(_over(launch, group), Pass(state, control, driven, old, new, own, self.dt))
 
@@ -276,8 +308,9 @@ class RecordedPass:
         with Tape() as tape:
             self._run(Launcher(self._model, record_tape=True))
         tape.backward()
-        for array in (self.driven.joint_act, self.driven.joint_f):
-            fill(array.grad)
+        for array in (self.driven.joint_act, self.driven.joint_f, self.driven.tendon_act):
+            if array is not None:
+                fill(array.grad)
 
 
 def _over(launch: Launcher, group: ActuatorGroup) -> Launcher:

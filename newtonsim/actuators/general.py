@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from newtonsim.actuators.activation import Dynamic, activation_view
 from newtonsim.actuators.groups import EffortGroup, Pass, Sites
 from newtonsim.actuators.models import Actuator, check_number
+from newtonsim.actuators.patterns import as_pattern
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import general
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put
 
-_DYNAMICS = ("none", "integrator", "filter", "filterexact")
 _ANY = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True, kw_only=True)
-class General(Actuator):
+class General(Dynamic):
     """MuJoCo's general actuator: an effort gear (gain(l, l') a + bias(l, l')) with l = gear q.
 
     Its command is MuJoCo's `ctrl`; a is the control, or an activation that follows it and starts at 0. Gain
@@ -34,8 +35,10 @@ class General(Actuator):
         gear: Length of the actuator per position of the joint.
         gain: Factors of 1, length and velocity in the gain.
         bias: Factors of 1, length and velocity in the bias.
-        dynamics: "none", "integrator", "filter" or "filterexact", as `dyntype`.
-        time_constant: Time constant of the filters [s].
+        dynamics: "none", "integrator", "filter", "filterexact" or "muscle", as `dyntype`.
+        time_constant: Time constant of the filters, and of a muscle's rising activation [s].
+        release: Time constant of a muscle's falling activation [s].
+        smoothing: Width of the band of controls in which one of these blends into the other.
         reference: Position that the file gives to coordinate 0 of the joint [rad or m].
         control_range: Smallest and largest control.
         force_range: Smallest and largest force before the gear.
@@ -46,55 +49,43 @@ class General(Actuator):
     gear: float = 1.0
     gain: tuple[float, float, float] = (1.0, 0.0, 0.0)
     bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    dynamics: str = "none"
-    time_constant: float = 1.0
     reference: float = 0.0
-    control_range: tuple[float, float] = _ANY
     force_range: tuple[float, float] = _ANY
-    activation_range: tuple[float, float] = _ANY
-    early: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dynamics not in _DYNAMICS:
-            known = ", ".join(_DYNAMICS)
-            raise NewtonsimError(f"dynamics: there is no {self.dynamics!r}; there are {known}")
-        check_number("time_constant", self.time_constant, strict=True)
         for name in ("gain", "bias"):
             if len(getattr(self, name)) != 3:
                 raise NewtonsimError(f"{name}: expected 3 factors, got {getattr(self, name)}")
         for name in ("gear", "reference", "gain", "bias"):
             for value in np.ravel(getattr(self, name)):
                 check_number(name, float(value), -math.inf, strict=True)
-        for name in ("control_range", "force_range", "activation_range"):
-            low, high = getattr(self, name)
-            if not low <= high:
-                raise NewtonsimError(f"{name}: expected (low, high), got {(low, high)}")
+        low, high = self.force_range
+        if not low <= high:
+            raise NewtonsimError(f"force_range: expected (low, high), got {(low, high)}")
 
 
 class GeneralGroup(EffortGroup):
     """General actuators.
 
     Attributes:
-        view: Their law; `gear`, `gain`, `bias` and `time_constant` have an entry for each, (count,).
+        view: Their law; `gear`, `gain` and `bias` have an entry for each, (count,).
+        follows: How activations follow controls; `time_constant` and `release` have one, likewise.
     """
 
     def __init__(self, model: General, sites: Sites):
         super().__init__(model, sites)
         view = self.view = general.GeneralView()
-        view.gear, view.time_constant = sites.fill(model.gear), sites.fill(model.time_constant)
+        view.gear, self.follows = sites.fill(model.gear), activation_view(model, sites)
         options = {"dtype": wp.vec3, "device": self._device, "requires_grad": self._requires_grad}
         view.gain = put(np.tile(model.gain, (self.count, 1)), **options)
         view.bias = put(np.tile(model.bias, (self.count, 1)), **options)
-        view.reference, view.dynamics = model.reference, _DYNAMICS.index(model.dynamics)
-        view.early = int(model.early)
-        view.control, view.force = wp.vec2(*model.control_range), wp.vec2(*model.force_range)
-        view.range = wp.vec2(*model.activation_range)
+        view.reference, view.force = model.reference, wp.vec2(*model.force_range)
 
     def memory(self) -> dict[str, int]:
         """See `ActuatorGroup.memory`."""
         found = super().memory()
-        return {**found, "general": 1} if self.view.dynamics else found
+        return {**found, "general": 1} if self.follows.dynamics else found
 
     def rooms(self) -> dict[str, int]:
         """See `ActuatorGroup.rooms`."""
@@ -102,12 +93,13 @@ class GeneralGroup(EffortGroup):
 
     def launch_effort(self, launch: Launcher, p: Pass, command: wp.array) -> wp.array:
         """See `EffortGroup.launch_effort`."""
-        before, after = (p.before, p.after) if self.view.dynamics else (p.room, p.room)
+        before, after = (p.before, p.after) if self.follows.dynamics else (p.room, p.room)
         launch(
             general.apply_general,
             "actuator",
             reads=dict(
                 view=self.view,
+                follows=self.follows,
                 coord=self.coord,
                 dof=self.dof,
                 dt=p.dt,
@@ -125,28 +117,26 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[str | tupl
     """Return the actuators of an MJCF file for `Actuators`, with joints of the same law grouped.
 
     They act as in MuJoCo, including what drives leave out: activation dynamics, gains that depend on position
-    and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`.
+    and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`. Those of
+    tendons are left to the drives of these, see `tendon_actuators`.
 
     Args:
         actuators: `ImportReport.actuators` of `parse_mjcf`.
 
     Raises:
-        NewtonsimError: A joint has several actuators, or moves along several axes; or an actuator does not
-            act on a joint, or is a muscle or similar.
+        NewtonsimError: A joint has several actuators, or moves along several axes; or an actuator acts
+            neither on a joint nor on a tendon, or is of a kind that is not known.
     """
     joints: dict[General, list[str]] = {}
     driven: set[str] = set()
     for entry in actuators:
         name, joint = entry["name"], entry["key"]
+        if entry["tendon"] is not None:
+            continue
         if entry["law"] is None:
             raise NewtonsimError(f"actuator {name!r}: it is not an affine actuator of one joint axis")
         if joint in driven:
             raise NewtonsimError(f"actuator {name!r}: the joint {joint!r} already has one")
         driven.add(joint)
         joints.setdefault(General(**entry["law"]), []).append(joint)
-    return {tuple(map(_as_pattern, names)): law for law, names in joints.items()}
-
-
-def _as_pattern(name: str) -> str:
-    """Return the pattern that matches a name and nothing else."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in name)
+    return {tuple(map(as_pattern, names)): law for law, names in joints.items()}

@@ -175,12 +175,16 @@ class ActuatorGroup(Revised, ABC):
     def _zeros(self, shape: int | tuple[int, ...], requires_grad: bool) -> wp.array:
         return zeros(shape, dtype=float, device=self._device, requires_grad=requires_grad)
 
+    def commands_of(self, control: Control) -> wp.array:
+        """Array of a control with the commands, by `axis`."""
+        return control.joint_act
+
     def launch(self, launch: Launcher, p: Pass) -> None:
         """Launch all stages for the worlds of a launcher that has the kind "actuator"."""
         launch(
             commands.take_commands,
             "actuator",
-            reads=dict(axis=self.axis, act=p.control.joint_act),
+            reads=dict(axis=self.axis, act=self.commands_of(p.control)),
             writes=dict(command=p.room["command"]),
         )
         command = p.room["command"]

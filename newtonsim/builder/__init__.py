@@ -11,6 +11,7 @@ from newtonsim.builder.finalize import FinalizeMethods
 from newtonsim.builder.grids import GridMethods
 from newtonsim.builder.plot import PlotMethods
 from newtonsim.builder.tendons import TendonMethods
+from newtonsim.builder.tendons import TendonMuscle as TendonMuscle
 from newtonsim.builder.tendons import TendonWrap as TendonWrap
 from newtonsim.builder.worlds import WorldMethods
 from newtonsim.scene.columns import PairSet
@@ -52,7 +53,8 @@ class ModelBuilder(
             one coupling for each, after all other constraints.
         sites: Dicts with "name", "body", "xform".
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
-        solver_hint: Settings that a file asks for, such as "timestep".
+        solver_hint: Settings that a file asks for, such as "timestep", or "density", "viscosity" and "wind"
+            of the medium.
         particle_color_groups: Particles of each colour.
     """
 

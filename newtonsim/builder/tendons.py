@@ -1,7 +1,7 @@
 """Tendons: lengths along joint coordinates or through points of bodies, and equalities between them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,9 @@ from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 
 ON_AXIS, ON_BODY, PULLEY, WRAP, AXIS, SIDE = range(6)
 """Kinds of elements of a path, see `tendon_element_kind`."""
+
+MUSCLE_NUMBERS, MUSCLE_FORCE = 13, 2
+"""Columns of `Model.tendon_muscle`, and that of the largest force."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,61 @@ class TendonWrap:
     side: tuple[int, npt.ArrayLike] | None = None
 
 
+@dataclass(frozen=True)
+class TendonMuscle:
+    """A muscle that pulls along a tendon: F0 (a FL(L) FV(V) + FP(L)), as MuJoCo has it.
+
+    The length L is in units of the optimal one, and 1 there; the velocity V in units of `vmax` of them a
+    second. The control input of the tendon is the activation a; how it follows a control is up to
+    `newtonsim.actuators.Activation`.
+
+    Source: MuJoCo's documentation, "Modeling", section "Muscles".
+
+    Attributes:
+        force: Largest active force at rest, F0 [N].
+        length_range: Shortest and largest length of the tendon [m]; in the other order for a muscle that
+            lengthens it, as one on the other side of a joint does.
+        range: L at these lengths.
+        lmin, lmax: L from which on, and to which, there is active force.
+        vmax: Velocity of shortening without active force, in optimal lengths a second [1/s].
+        fpmax: Passive force half-way from L = 1 to `lmax`, twice, in F0.
+        fvmax: Active force of fast lengthening, in F0.
+        time_constants: Time constants of a rising and of a falling activation [s].
+        smoothing: Width of the band of controls in which one blends into the other.
+
+    Raises:
+        ModelError: A number is out of range.
+    """
+
+    force: float
+    length_range: tuple[float, float]
+    range: tuple[float, float] = (0.75, 1.05)
+    lmin: float = 0.5
+    lmax: float = 1.6
+    vmax: float = 1.5
+    fpmax: float = 1.3
+    fvmax: float = 1.2
+    time_constants: tuple[float, float] = (0.01, 0.04)
+    smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        wrong = not np.isfinite(self.numbers()).all() or self.force < 0.0
+        wrong |= self.range[0] >= self.range[1] or self.length_range[0] == self.length_range[1]
+        wrong |= not 0.0 <= self.lmin < 1.0 < self.lmax or self.vmax <= 0.0 or self.fvmax < 1.0
+        wrong |= self.fpmax < 0.0 or min(self.time_constants) <= 0.0 or self.smoothing < 0.0
+        if wrong:
+            raise ModelError(
+                "TendonMuscle: expected lmin < 1 < lmax, fvmax of at least 1, ranges that are not empty, "
+                f"positive vmax and time_constants, and else numbers of at least 0, got {self}"
+            )
+
+    def numbers(self) -> tuple[float, ...]:
+        """Its row of `Model.tendon_muscle`."""
+        curves = (self.force, self.lmin, self.lmax, self.vmax, self.fpmax, self.fvmax)
+        times = (*self.time_constants, self.smoothing)
+        return tuple(map(float, (*self.range, *curves, *self.length_range, *times)))
+
+
 def wrapped_length(
     start: np.ndarray,
     end: np.ndarray,
@@ -55,6 +113,47 @@ def wrapped_length(
     return float(np.linalg.norm(first - start) + path.arc + np.linalg.norm(end - last))
 
 
+def belongings(path: Mapping[str, np.ndarray], i: int) -> tuple[int | None, int | None]:
+    """Return the elements with the second axis point and the side point of what element i wraps around."""
+    axis = i + 1 if path["kind"][i + 1] == AXIS else None
+    side = i + 1 if axis is None else i + 2
+    return axis, side if path["kind"][side] == SIDE else None
+
+
+def path_length(path: Mapping[str, np.ndarray], span: range, poses: np.ndarray) -> float:
+    """Return the length of the segments of a path in given poses [m].
+
+    Args:
+        path: Arrays of all elements, by name without "tendon_element_".
+        span: Elements of the path.
+        poses: Poses of all bodies (body_count, 7).
+    """
+
+    def place(i: int) -> np.ndarray:
+        body, point = int(path["body"][i]), path["point"][i].astype(np.float64)
+        return point if body < 0 else transform_point(poses[body], point)
+
+    total, share, before, wrap = 0.0, 1.0, None, None
+    for i in span:
+        kind = int(path["kind"][i])
+        if kind == PULLEY:
+            share, before = 1.0 / float(path["factor"][i]), None
+        elif kind == WRAP:
+            wrap = i
+        elif kind == ON_BODY:
+            here = place(i)
+            if wrap is not None and before is not None:
+                axis, side = belongings(path, wrap)
+                centre = place(wrap)
+                along = np.zeros(3) if axis is None else place(axis) - centre
+                by = None if side is None else place(side)
+                total += share * wrapped_length(before, here, centre, along, float(path["factor"][wrap]), by)
+            elif before is not None:
+                total += share * float(np.linalg.norm(here - before))
+            before, wrap = here, None
+    return total
+
+
 class TendonMethods(BuilderLists):
     """The part of ModelBuilder that adds tendons, which FeatherstoneSolver and MuJoCoSolver simulate.
 
@@ -69,6 +168,7 @@ class TendonMethods(BuilderLists):
     - friction: dry friction [N].
     - mode, target_ke, target_kd, effort_limit, action: the drive, as that of a `JointAxis`, with the length
       in place of the coordinate; its control input is the tendon's entry in `Control.tendon_act`.
+    - muscle: a `TendonMuscle` in place of the drive, with the activation as control input.
     """
 
     def add_tendon_fixed(
@@ -276,6 +376,7 @@ class TendonMethods(BuilderLists):
             "target_kd": 0.0,
             "effort_limit": math.inf,
             "action": 0.0,
+            "muscle": None,
         }
         unknown = set(options) - set(known)
         if unknown:
@@ -293,6 +394,8 @@ class TendonMethods(BuilderLists):
         self.tendon_limit_solref.append(tuple(map(float, given["limit_solref"])))
         self.tendon_limit_solimp.append(tuple(map(float, given["limit_solimp"])))
         self.tendon_mode.append(int(JointMode(given["mode"])))
+        muscle = given["muscle"]
+        self.tendon_muscle.append((0.0,) * MUSCLE_NUMBERS if muscle is None else muscle.numbers())
         self.tendon_act.append(float(given["action"]))
         self.tendon_key.append(key)
         return index

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.actuators import ActuatedSolver, Actuators, general_actuators
+from newtonsim.actuators import ActuatedSolver, Actuators, general_actuators, tendon_actuators
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
@@ -153,8 +153,9 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
         solver.before_step = (GravityCompensation(model, report.gravcomp),)
     count = Counter(entry["key"] for entry in report.actuators)
     whole = [one for one in report.actuators if count[one["key"]] == 1 and not _is_drive(one)]
-    if whole:
-        solver = ActuatedSolver(solver, Actuators(model, general_actuators(whole), dt=dt))
+    tendons = tendon_actuators(report.actuators, model.tendon_key or ())
+    if whole or tendons:
+        solver = ActuatedSolver(solver, Actuators(model, general_actuators(whole), dt=dt, tendons=tendons))
     simulator = Simulator(model, solver, dt=dt)
     _give(simulator, report.actuators, {id(one) for one in whole}, ctrl)
     body = np.array([report.bodies.get(name, -1) for name in oracle.bodies[1:]])
@@ -188,6 +189,9 @@ def _give(simulator: Simulator, actuators: list[dict], whole: set[int], ctrl: np
         values[[one[name] for one in actuators if one[name] is not None]] = 0.0
     starts = model.joint_axis_start.numpy()
     for one, value in zip(actuators, ctrl, strict=True):
+        if one["activation"] is not None:
+            inputs["tendon"][one["tendon"]] = value
+            continue
         if id(one) in whole:
             inputs["axis"][starts[model.joint_key.index(one["key"])]] = value
             continue

@@ -210,6 +210,7 @@ class ModelArrays:
     tendon_target_ke: wp.array[wp.float32]
     tendon_target_kd: wp.array[wp.float32]
     tendon_effort_limit: wp.array[wp.float32]
+    tendon_muscle: wp.array2d[wp.float32]
     tendon_act: wp.array[wp.float32]
     tendon_key: Column
     tendon_element_kind: wp.array[wp.int32]
@@ -429,6 +430,7 @@ class BuilderColumns:
     tendon_target_ke: ColumnAttribute
     tendon_target_kd: ColumnAttribute
     tendon_effort_limit: ColumnAttribute
+    tendon_muscle: ColumnAttribute
     tendon_act: ColumnAttribute
     tendon_key: ColumnAttribute
     tendon_element_kind: ColumnAttribute

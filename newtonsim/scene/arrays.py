@@ -520,6 +520,17 @@ _TENDON = [
         grad=True,
         allow_inf=True,
     ),
+    ArraySpec(
+        "tendon_muscle",
+        "tendon",
+        wp.float32,
+        "",
+        "Muscle in place of the drive, whose control input is its activation: the ends of `range` of a "
+        "`TendonMuscle`, force [N] (0 for none), lmin, lmax, vmax, fpmax, fvmax, the ends of `length_range` "
+        "[m], both `time_constants` [s], smoothing",
+        columns=13,
+        grad=True,
+    ),
     ArraySpec("tendon_act", "tendon", wp.float32, "", "Initial control inputs, see JointMode", grad=True),
     ArraySpec("tendon_key", "tendon", None, "", "Names"),
     ArraySpec(

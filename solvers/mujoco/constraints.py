@@ -177,9 +177,9 @@ class ConstraintWriter:
         equality = self._new(index, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtObj.mjOBJ_BODY)
         (parent, child), (X_p, X_c) = self._ends(index)
         equality.name1, equality.name2 = self._body_name(parent), self._body_name(child)
-        relative = transform_multiply(X_p, transform_inverse(X_c))
-        equality.data[:3] = X_c[:3]
-        equality.data[3:6], equality.data[6:10] = relative[:3], wxyz(relative[3:])
+        turn = transform_multiply(X_p, transform_inverse(X_c))[3:]
+        # MuJoCo holds the same point of both bodies together, each given in its body
+        equality.data[:3], equality.data[3:6], equality.data[6:10] = X_c[:3], X_p[:3], wxyz(turn)
         equality.data[10] = self.host.constraint_torque_scale[index]
 
 

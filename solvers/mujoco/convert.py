@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _ELEMENTS = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_LENGTH, _AXIS_RADIUS = 1.0, 0.01
+_MEDIUM = ("density", "viscosity", "wind")
+"""What a file says of the medium around bodies, see `Model.solver_hint`."""
 
 
 @dataclass
@@ -164,6 +166,8 @@ def _set_options(spec: mujoco.MjSpec, model: Model, options: MujocoOptions) -> N
     compiler, option = spec.compiler, spec.option
     compiler.degree, compiler.inertiafromgeom = False, mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     option.gravity, option.timestep = np.atleast_2d(model.gravity)[0], options.timestep
+    for name in _MEDIUM:
+        setattr(option, name, model.solver_hint.get(name, getattr(option, name)))
     option.iterations, option.ls_iterations = options.iterations, options.ls_iterations
     option.tolerance, option.ls_tolerance = options.tolerance, options.ls_tolerance
     option.solver = _number("solver", options.solver, "mjSOL_", mujoco.mjtSolver)

@@ -29,7 +29,7 @@ from newtonsim.solvers.mujoco.contacts import GivenContacts
 from newtonsim.solvers.mujoco.contacts import supported as takes_contacts
 from newtonsim.solvers.mujoco.convert import Conversion, conversion_of, convert, remember
 from newtonsim.solvers.mujoco.options import MujocoOptions
-from newtonsim.solvers.mujoco.transfer import HostArrays, Replays, Transfer
+from newtonsim.solvers.mujoco.transfer import ExactStates, HostArrays, Replays, Transfer
 
 if TYPE_CHECKING:
     import mujoco
@@ -165,7 +165,7 @@ class MuJoCoSolver(SolverBase):
         if use_mujoco:
             datas = [_mujoco().MjData(self.mj_model) for _ in range(self.conversion.rows)]
             self.mj_datas = datas if mjw_data is None else [mjw_data, *datas[1:]]
-            self._host = HostArrays(self.conversion)
+            self._host, self._exact = HostArrays(self.conversion), ExactStates(self.conversion)
         elif mjw_model is not None:
             self.mjw_model, self.mjw_data = mjw_model, mjw_data
         else:
@@ -259,7 +259,9 @@ class MuJoCoSolver(SolverBase):
         self._replays((writes, contacts, *arrays), write)
         self.mj_model.opt.timestep = dt
         gravity = self._gravity_of_rows()
-        self._host.push(self.mj_datas, writes, True)
+        if writes:
+            self._exact.compare(state_in)
+        self._host.push(self.mj_datas, self._exact if writes else None)
         if contacts is not None:
             self._given[0].step_host(self.mj_datas, gravity)
         else:
@@ -269,6 +271,7 @@ class MuJoCoSolver(SolverBase):
         self._host.pull(self.mj_datas)
         key = (dt, state_out, state_out.revision, *arrays)
         self._replays(key, partial(self._read, state_in, state_out, dt))
+        self._exact.keep(self.mj_datas, state_out)
 
     def _gravity_of_rows(self) -> np.ndarray:
         """Gravity of each of MuJoCo's worlds, shape (rows, 3).
@@ -398,6 +401,10 @@ class MuJoCoSolver(SolverBase):
             for data, row in zip(self.mj_datas, states):
                 mujoco.mj_getState(self.mj_model, data, row, kind)
             memory["states"] = states
+            memory["coords"], memory["velocities"] = (
+                self._exact.coords.copy(),
+                self._exact.velocities.copy(),
+            )
         return memory
 
     def recall(self, memory: HostValues) -> None:
@@ -407,6 +414,8 @@ class MuJoCoSolver(SolverBase):
             mujoco = _mujoco()
             for data, row in zip(self.mj_datas, np.asarray(memory["states"])):
                 mujoco.mj_setState(self.mj_model, data, row, mujoco.mjtState.mjSTATE_INTEGRATION)
+            self._exact.coords[:], self._exact.velocities[:] = memory["coords"], memory["velocities"]
+            self._exact.take(self.mj_datas)
 
     def report(self) -> None:
         """Warn once of each buffer of mujoco_warp that was too small; on the host of unstable worlds."""

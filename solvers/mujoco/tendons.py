@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.builder.tendons import AXIS, ON_AXIS, PULLEY, SIDE, WRAP
+from newtonsim.builder.tendons import AXIS, MUSCLE_FORCE, ON_AXIS, PULLEY, SIDE, WRAP
 from newtonsim.geometry.transforms import quat_between
 from newtonsim.scene.enums import JointMode
 from newtonsim.solvers.mujoco.source import HostModel, Selection
@@ -144,9 +144,22 @@ class TendonWriter:
         actuator.gaintype, actuator.gainprm[0] = mujoco.mjtGain.mjGAIN_FIXED, gain
         actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE if any(bias) else mujoco.mjtBias.mjBIAS_NONE
         actuator.biasprm[:3] = bias
+        if host.tendon_muscle[t, MUSCLE_FORCE] > 0.0:
+            self._make_muscle(t, actuator)
         effort = host.tendon_effort_limit[t]
         if effort < _ENDLESS:
             actuator.forcelimited, actuator.forcerange = True, [-effort, max(effort, 1.0e-12)]
+
+    def _make_muscle(self, t: int, actuator: Any) -> None:
+        """Make an actuator a muscle, whose ctrl is the activation."""
+        import mujoco
+
+        low, high, force, *curves, shortest, longest = self.host.tendon_muscle[t, :10].tolist()
+        numbers = [low, high, force, 1.0, *curves]
+        actuator.gaintype, actuator.biastype = mujoco.mjtGain.mjGAIN_MUSCLE, mujoco.mjtBias.mjBIAS_MUSCLE
+        actuator.gainprm[: len(numbers)] = actuator.biasprm[: len(numbers)] = numbers
+        actuator.gear[0] = 1.0 if shortest < longest else -1.0
+        actuator.lengthrange = actuator.gear[0] * (np.array([shortest, longest]) - self.host.tendon_offset[t])
 
     def _add_equality(self, k: int, first: int, second: int, lengths: np.ndarray) -> None:
         """Add an equality of changes from the lengths that the tendons have where coordinates are zero."""

@@ -45,10 +45,11 @@ class HostArrays:
         self.eq_active = room(model.neq, bool)
         self.eq_active.assign(np.tile(model.eq_active0.astype(bool), (rows, 1)))
 
-    def push(self, datas: Sequence[mujoco.MjData], state: bool, inputs: bool) -> None:
-        """Copy the rows to data of MuJoCo."""
-        fields = (_STATE_FIELDS if state else ()) + (_INPUT_FIELDS if inputs else ())
-        for name in fields:
+    def push(self, datas: Sequence[mujoco.MjData], exact: ExactStates | None) -> None:
+        """Copy the rows to data of MuJoCo; positions and velocities only if these are given."""
+        if exact is not None:
+            exact.apply(self, datas)
+        for name in _INPUT_FIELDS:
             values = getattr(self, name).numpy()
             if values.size:
                 for row, data in enumerate(datas):
@@ -62,6 +63,59 @@ class HostArrays:
                 array = getattr(self, name)
                 if array.size:
                     array.assign(np.stack([getattr(data, name) for data in datas]).astype(np.float32))
+
+
+class ExactStates:
+    """Positions and velocities of MuJoCo on the host, which are in double precision.
+
+    A state holds them rounded to single precision. Rows that it holds as the last step left them go on from
+    what MuJoCo had; the others start from the state.
+
+    Args:
+        conversion: The conversion.
+
+    Attributes:
+        coords: Joint coordinates as the last step left them, (joint_coord_count,).
+        velocities: Joint velocities, likewise (joint_dof_count,).
+    """
+
+    def __init__(self, conversion: Conversion):
+        model = conversion.model
+        self.coords = np.full(model.joint_coord_count, np.nan, np.float32)
+        self.velocities = np.full(model.joint_dof_count, np.nan, np.float32)
+        self._model, self._rows = model, conversion.rows
+        self._own: dict[str, np.ndarray] = {}
+        self._changed = np.ones(conversion.rows, bool)
+        if model.joint_dof_count:
+            row = conversion.view.joint_row.numpy()
+            starts = (model.joint_q_start.numpy(), model.joint_qd_start.numpy())
+            self._coord_row, self._dof_row = (np.repeat(row, np.diff(start)) for start in starts)
+
+    def compare(self, state: State) -> None:
+        """Find the rows in which a state is not what the last step left."""
+        self._changed[:] = False
+        if self._model.joint_dof_count:
+            self._changed[self._coord_row[state.joint_q.numpy() != self.coords]] = True
+            self._changed[self._dof_row[state.joint_qd.numpy() != self.velocities]] = True
+
+    def apply(self, rounded: HostArrays, datas: Sequence[mujoco.MjData]) -> None:
+        """Write positions and velocities to data of MuJoCo."""
+        for name in _STATE_FIELDS:
+            values = getattr(rounded, name).numpy()
+            for row, data in enumerate(datas):
+                exact = not self._changed[row] and name in self._own
+                getattr(data, name)[...] = self._own[name][row] if exact else values[row]
+
+    def keep(self, datas: Sequence[mujoco.MjData], state: State) -> None:
+        """Take what MuJoCo has now, and how a state holds it."""
+        self.take(datas)
+        if self._model.joint_dof_count:
+            self.coords[:], self.velocities[:] = state.joint_q.numpy(), state.joint_qd.numpy()
+
+    def take(self, datas: Sequence[mujoco.MjData]) -> None:
+        """Take what MuJoCo has now, which the state holds as `coords` and `velocities` say."""
+        for name in _STATE_FIELDS:
+            self._own[name] = np.stack([getattr(data, name) for data in datas])
 
 
 class Replays:

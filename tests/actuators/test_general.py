@@ -103,7 +103,7 @@ def test_what_has_no_law_is_refused():
             "actuator 'v': the joint 'j' already has one",
         ),
         (
-            '<muscle name="m" joint="j" lengthrange="0 1"/>',
+            '<general name="m" joint="j" gaintype="user"/>',
             "actuator 'm': it is not an affine actuator of one joint",
         ),
     ):
@@ -115,7 +115,7 @@ def test_what_has_no_law_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dynamics": "muscle"}, "there is no 'muscle'; there are none, integrator"),
+        ({"dynamics": "user"}, "there is no 'user'; there are none, integrator"),
         ({"time_constant": 0.0}, "time_constant"),
         ({"gain": (1.0,)}, "gain: expected 3 factors"),
         ({"gear": math.inf}, "gear"),

@@ -19,6 +19,7 @@ def test_drives_of_every_mode(device):
     ke, kd = np.abs(ke), np.abs(kd)
     mode, most = np.arange(COUNT) % 3, rng.uniform(0.5, 4.0, COUNT)
     drive = TendonDrive()
+    drive.muscle = wp.zeros((COUNT, 13), dtype=float, device=device)
     for name, values, dtype in (
         ("mode", mode, int),
         ("target_ke", ke, float),

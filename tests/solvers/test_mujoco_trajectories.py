@@ -92,7 +92,7 @@ def own_trajectory(model: mujoco.MjModel, start: np.ndarray) -> tuple[np.ndarray
 
 @pytest.mark.parametrize("name", ["ant", "humanoid", "meshes", "hills"])
 def test_trajectory_is_mujocos_own(name):
-    """Before contact to 1e-4; after it no further apart than two runs of MuJoCo that begin 1e-6 apart."""
+    """To 1e-5; where contacts jump between features no further apart than runs that begin 1e-6 apart."""
     own, builder, report = scene(name)
     model = builder.finalize(device="cpu")
     solver = MuJoCoSolver(model, **options_of(own))
@@ -102,7 +102,7 @@ def test_trajectory_is_mujocos_own(name):
     start[2] += 0.3
     wanted, before = own_trajectory(own, start)
     rng = np.random.default_rng(1)
-    nearby = [own_trajectory(own, start + 1e-6 * rng.standard_normal(own.nq))[0] for _ in range(4)]
+    nearby = [own_trajectory(own, start + 1e-6 * rng.standard_normal(own.nq))[0] for _ in range(24)]
     sensitivity = np.maximum.accumulate(np.max([np.abs(one - wanted).max(axis=1) for one in nearby], axis=0))
     state, control = model.state(), model.control()
     state.joint_q.numpy()[2] += 0.3
@@ -117,7 +117,9 @@ def test_trajectory_is_mujocos_own(name):
     error = np.abs(np.array(found) - wanted).max(axis=1)
     assert 10 < before < 150
     assert error[:before].max() < 1e-5
-    assert (error[before:] <= 2.0 * sensitivity[before:]).all()
+    assert (error[before:] <= sensitivity[before:]).all()
+    if name != "hills":
+        assert error.max() < 1e-5
     assert sensitivity[-1] < 1.0
     assert error.max() < 1e-4 or name == "hills"
 

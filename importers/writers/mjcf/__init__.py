@@ -91,6 +91,7 @@ class _MjcfWriter:
         compiler = {"angle": "radian", "autolimits": "true", "inertiafromgeom": "false"}
         element(self.root, "compiler", compiler)
         option = {} if scene.timestep is None else {"timestep": number(scene.timestep)}
+        option |= {name: numbers(np.atleast_1d(value)) for name, value in scene.medium.items()}
         element(self.root, "option", {**option, "gravity": numbers(scene.gravity)})
         self.asset = element(self.root, "asset")
         self.world = element(self.root, "worldbody")

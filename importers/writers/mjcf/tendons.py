@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from newtonsim.builder import TendonWrap
+from newtonsim.builder.tendons import MUSCLE_FORCE
 from newtonsim.importers.writers.mjcf.drives import drive_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, Scene, TendonRecord
@@ -116,10 +117,25 @@ class TendonWriter:
         """The actuator of a tendon; its ctrl is the control input, of a position less the offset."""
         given = tendon.numbers
         mode = int(given["mode"])
+        if tendon.muscle[MUSCLE_FORCE] > 0.0:
+            self._write_muscle(section, name, tendon)
+            return
         tag, gains = drive_attributes(mode, given["target_ke"], given["target_kd"], given["effort_limit"])
         if mode == JointMode.TARGET_POSITION and given["offset"] != 0.0:
             self.report.approximated(name, f"ctrl is the control input minus {given['offset']:g}")
         element(section, tag, {"name": name, "tendon": name} | gains)
+
+    def _write_muscle(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
+        """A muscle with its activation; its ctrl is what the activation follows."""
+        low, high, force, *curves, shortest, longest = tendon.muscle[:10]
+        rise, fall, smoothing = tendon.muscle[10:]
+        gear = 1.0 if shortest < longest else -1.0
+        span = gear * (np.array([shortest, longest]) - tendon.numbers["offset"])
+        law = numbers([low, high, force, 1.0, *curves])
+        _, attributes = drive_attributes(int(JointMode.FORCE), 0.0, 0.0, tendon.numbers["effort_limit"])
+        attributes |= {"gear": number(gear), "dyntype": "muscle", "dynprm": numbers([rise, fall, smoothing])}
+        attributes |= {"gaintype": "muscle", "gainprm": law, "biastype": "muscle", "biasprm": law}
+        element(section, "general", {"name": name, "tendon": name, "lengthrange": numbers(span)} | attributes)
 
     def _write_equalities(self) -> None:
         """Equalities of changes from the lengths that tendons have where coordinates are zero."""

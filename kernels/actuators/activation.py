@@ -1,0 +1,107 @@
+"""MuJoCo's activation dynamics: how the activation of an actuator follows its control.
+
+A muscle's activation follows by da/dt = (u - a)/tau, where tau is slower the more active it is when it rises,
+tau_on (0.5 + 1.5 a), and faster when it falls, tau_off/(0.5 + 1.5 a); over a band of controls, the smoothing,
+one blends into the other.
+
+Source: MuJoCo's documentation, "Computation: Actuation model" and "Modeling: Muscles".
+
+Stage: actuators, before a solver step
+Called by: newtonsim/actuators/activation.py, newtonsim/actuators/actuators.py, kernels/actuators/general.py
+Reads: ActivationView, act, activation, command, taken, tendon
+Writes: act_out, activation_out
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+DYNAMICS_NONE = wp.constant(0)
+DYNAMICS_INTEGRATOR = wp.constant(1)
+DYNAMICS_FILTER = wp.constant(2)
+DYNAMICS_FILTER_EXACT = wp.constant(3)
+DYNAMICS_MUSCLE = wp.constant(4)
+# smallest smoothing
+SHARP = wp.constant(1.0e-15)
+
+
+@wp.struct
+class ActivationView:
+    """Activation of N actuators of one law."""
+
+    time_constant: wp.array(dtype=float)  # (N) [s] of a rising activation
+    release: wp.array(dtype=float)  # (N) [s] of a muscle's falling activation
+    smoothing: float  # width of the band of controls between both
+    dynamics: int
+    early: int  # 1 if the activation at the end of the step acts, 0 if that at its start
+    control: wp.vec2  # least and most
+    range: wp.vec2  # of the activation, least and most
+
+
+@wp.func
+def smooth_step(x: float) -> float:
+    """Quintic from 0 to 1 over 0..1, flat with its first two derivatives at the ends."""
+    y = wp.clamp(x, 0.0, 1.0)
+    return y * y * y * (3.0 * y * (2.0 * y - 5.0) + 10.0)
+
+
+@wp.func
+def muscle_rate(view: ActivationView, i: int, u: float, a: float) -> float:
+    """Rate of a muscle's activation [1/s]."""
+    inside = wp.clamp(a, 0.0, 1.0)
+    off = wp.clamp(u, 0.0, 1.0) - a
+    rising = view.time_constant[i] * (0.5 + 1.5 * inside)
+    falling = view.release[i] / (0.5 + 1.5 * inside)
+    tau = wp.where(off > 0.0, rising, falling)
+    if view.smoothing > SHARP:
+        tau = falling + (rising - falling) * smooth_step(off / view.smoothing + 0.5)
+    return off / tau
+
+
+@wp.func
+def next_activation(view: ActivationView, i: int, u: float, a: float, dt: float) -> float:
+    """Activation at the end of a step."""
+    end = u
+    if view.dynamics == DYNAMICS_INTEGRATOR:
+        end = a + dt * u
+    if view.dynamics == DYNAMICS_FILTER:
+        end = a + dt * (u - a) / view.time_constant[i]
+    if view.dynamics == DYNAMICS_FILTER_EXACT:
+        end = a + (u - a) * (1.0 - wp.exp(-dt / view.time_constant[i]))
+    if view.dynamics == DYNAMICS_MUSCLE:
+        end = a + dt * muscle_rate(view, i, u, a)
+    return wp.clamp(end, view.range[0], view.range[1])
+
+
+@wp.kernel
+def activate_tendons(
+    first: int,
+    view: ActivationView,
+    tendon: wp.array(dtype=int),
+    scale: float,
+    offset: float,
+    dt: float,
+    command: wp.array(dtype=float),
+    activation: wp.array2d(dtype=float),
+    activation_out: wp.array2d(dtype=float),
+    act_out: wp.array(dtype=float),
+):
+    """One thread per actuator: its activation, and the control input of its tendon."""
+    i = first + wp.tid()
+    u = wp.clamp(command[i], view.control[0], view.control[1])
+    start = activation[i, 0]
+    end = next_activation(view, i, u, start, dt)
+    activation_out[i, 0] = end
+    act_out[tendon[i]] = scale * wp.where(view.early == 1, end, start) + offset
+
+
+@wp.kernel
+def pass_tendon_controls(
+    first: int, taken: wp.array(dtype=int), act: wp.array(dtype=float), act_out: wp.array(dtype=float)
+):
+    """One thread per tendon: the control of a tendon that no actuator has taken goes on as it is."""
+    t = first + wp.tid()
+    if taken[t] == 0:
+        act_out[t] = act[t]

@@ -1,0 +1,103 @@
+"""Muscles of tendons as MuJoCo has them: force over activation, length and velocity.
+
+With L the length in units of the optimal one and V the velocity in units of L0 vmax, a muscle pulls with
+F0 (a FL(L) FV(V) + FP(L)). FL is a bump from lmin over 1 to lmax of four parabolas, FV rises from 0 at V = -1
+over 1 at rest to fvmax, and FP is quadratic from L = 1 on, then linear.
+
+Source: MuJoCo's documentation, "Modeling", section "Muscles".
+
+Stage: forces at the start of a step, of tendons
+Called by: kernels/tendons/forces.py
+Reads: muscle
+Writes: nothing, its functions return what they find
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+
+# code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+DIFFERENTIABLE = True
+
+# columns of `Model.tendon_muscle`
+RANGE_LOW = wp.constant(0)
+RANGE_HIGH = wp.constant(1)
+FORCE = wp.constant(2)
+LMIN = wp.constant(3)
+LMAX = wp.constant(4)
+VMAX = wp.constant(5)
+FPMAX = wp.constant(6)
+FVMAX = wp.constant(7)
+LENGTH_LOW = wp.constant(8)
+LENGTH_HIGH = wp.constant(9)
+# smallest divisor
+TINY = wp.constant(1.0e-15)
+
+
+@wp.func
+def force_of_length(L: float, lmin: float, lmax: float) -> float:
+    """Active force over length, 1 at the optimum."""
+    force = float(0.0)
+    rise = 0.5 * (1.0 - lmin)
+    fall = 0.5 * (lmax - 1.0)
+    if L > lmin and L <= lmin + rise:
+        x = (L - lmin) / rise
+        force = 0.5 * x * x
+    elif L > lmin and L <= 1.0:
+        x = (1.0 - L) / rise
+        force = 1.0 - 0.5 * x * x
+    elif L > 1.0 and L <= 1.0 + fall:
+        x = (L - 1.0) / fall
+        force = 1.0 - 0.5 * x * x
+    elif L > 1.0 and L < lmax:
+        x = (lmax - L) / fall
+        force = 0.5 * x * x
+    return force
+
+
+@wp.func
+def force_of_velocity(V: float, fvmax: float) -> float:
+    """Active force over velocity, 1 at rest; shortening is negative."""
+    force = fvmax
+    rise = fvmax - 1.0
+    if V <= -1.0:
+        force = 0.0
+    elif V <= 0.0:
+        force = (V + 1.0) * (V + 1.0)
+    elif V < rise:
+        force = fvmax - (rise - V) * (rise - V) / wp.max(rise, TINY)
+    return force
+
+
+@wp.func
+def passive_force(L: float, lmax: float, fpmax: float) -> float:
+    """Passive force over length."""
+    force = float(0.0)
+    half = 0.5 * (lmax - 1.0)
+    if L > 1.0 and L <= 1.0 + half:
+        x = (L - 1.0) / half
+        force = 0.5 * fpmax * x * x
+    elif L > 1.0:
+        force = fpmax * (0.5 + (L - 1.0 - half) / half)
+    return force
+
+
+@wp.func
+def muscle_force(
+    t: int, activation: float, length: float, rate: float, muscle: wp.array2d(dtype=float)
+) -> float:
+    """Force of the muscle of tendon t [N], negative where it shortens the tendon.
+
+    Args:
+        t: The tendon.
+        activation: a.
+        length: Length of the tendon [m].
+        rate: Its change [m/s].
+        muscle: Parameters, see `Model.tendon_muscle`.
+    """
+    low = muscle[t, RANGE_LOW]
+    optimum = (muscle[t, LENGTH_HIGH] - muscle[t, LENGTH_LOW]) / (muscle[t, RANGE_HIGH] - low)
+    L = low + (length - muscle[t, LENGTH_LOW]) / optimum
+    active = activation * force_of_length(L, muscle[t, LMIN], muscle[t, LMAX])
+    active = active * force_of_velocity(rate / (optimum * muscle[t, VMAX]), muscle[t, FVMAX])
+    passive = passive_force(L, muscle[t, LMAX], muscle[t, FPMAX])
+    return -wp.sign(optimum) * muscle[t, FORCE] * (active + passive)

@@ -1,0 +1,191 @@
+"""MuJoCo's activation dynamics in front of the drives of tendons, and those of MJCF files."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import warp as wp
+
+from newtonsim.actuators.groups import ActuatorGroup, Pass
+from newtonsim.actuators.models import Actuator, check_number
+from newtonsim.actuators.patterns import as_pattern
+from newtonsim.errors import NewtonsimError
+from newtonsim.kernels.actuators import activation
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put
+from newtonsim.solvers.tendons import tendon_worlds
+
+if TYPE_CHECKING:
+    from newtonsim.actuators.groups import Sites
+    from newtonsim.scene.control import Control
+    from newtonsim.scene.model import Model
+
+DYNAMICS = ("none", "integrator", "filter", "filterexact", "muscle")
+"""Kinds of dynamics, by their numbers in kernels."""
+
+_ANY = (-math.inf, math.inf)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dynamic(Actuator):
+    """Base of actuators with MuJoCo's activation dynamics; for the attributes see `General` and `Activation`.
+
+    Raises:
+        NewtonsimError: A number is out of range.
+    """
+
+    dynamics: str = "none"
+    time_constant: float = 1.0
+    release: float = 1.0
+    smoothing: float = 0.0
+    control_range: tuple[float, float] = _ANY
+    activation_range: tuple[float, float] = _ANY
+    early: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dynamics not in DYNAMICS:
+            known = ", ".join(DYNAMICS)
+            raise NewtonsimError(f"dynamics: there is no {self.dynamics!r}; there are {known}")
+        check_number("time_constant", self.time_constant, strict=True)
+        check_number("release", self.release, strict=True)
+        check_number("smoothing", self.smoothing)
+        for name in ("control_range", "activation_range"):
+            low, high = getattr(self, name)
+            if not low <= high:
+                raise NewtonsimError(f"{name}: expected (low, high), got {(low, high)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Activation(Dynamic):
+    """MuJoCo's activation in front of the drive or the muscle of a tendon.
+
+    Its command is MuJoCo's `ctrl`; what the drive gets is `scale` a + `offset`, where a is an activation that
+    follows the control and starts at 0. `tendon_actuators` makes them from an MJCF file.
+
+    Source: MuJoCo's documentation, "Computation: Actuation model" and "Modeling: Muscles".
+
+    Attributes:
+        dynamics: "none", "integrator", "filter", "filterexact" or "muscle", as `dyntype`.
+        time_constant: Time constant of the filters, and of a muscle's rising activation [s].
+        release: Time constant of a muscle's falling activation [s].
+        smoothing: Width of the band of controls in which one of these blends into the other.
+        control_range: Smallest and largest control.
+        activation_range: Smallest and largest activation.
+        early: Whether the activation at the end of a step acts in it, as `actearly`.
+        scale, offset: What the drive gets of an activation.
+    """
+
+    dynamics: str = "muscle"
+    time_constant: float = 0.01
+    release: float = 0.04
+    scale: float = 1.0
+    offset: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("scale", self.scale, -math.inf)
+        check_number("offset", self.offset, -math.inf)
+        if self.motor is not None:
+            raise NewtonsimError("Activation: a torque-speed curve needs an effort; tendons have a drive")
+
+
+def activation_view(model: Dynamic, sites: Sites | TendonSites) -> activation.ActivationView:
+    """Return what kernels need of an activation."""
+    view = activation.ActivationView()
+    view.time_constant, view.release = sites.fill(model.time_constant), sites.fill(model.release)
+    view.smoothing, view.dynamics = model.smoothing, DYNAMICS.index(model.dynamics)
+    view.early, view.control = int(model.early), wp.vec2(*model.control_range)
+    view.range = wp.vec2(*model.activation_range)
+    return view
+
+
+class TendonSites:
+    """Tendons that one entry of `Actuators` drives, world by world; see `Sites`.
+
+    Args:
+        name: Pattern of the entry, for messages.
+        model: The model.
+        tendons: The tendons.
+        dt: Time of a solver step [s].
+
+    Attributes:
+        axes, dofs, coords: The tendons, int (n,).
+        worlds: Their worlds.
+    """
+
+    def __init__(self, name: str, model: Model, tendons: list[int], dt: float):
+        self.name, self.model, self.dt = name, model, dt
+        worlds = tendon_worlds(model)[tendons]
+        order = np.argsort(worlds, kind="stable")
+        self.axes = self.dofs = self.coords = np.array(tendons, np.int32)[order]
+        self.worlds = worlds[order].astype(np.int32)
+
+    @property
+    def starts(self) -> np.ndarray:
+        """First actuator of each world and the end, (world_count + 1,)."""
+        return np.searchsorted(self.worlds, np.arange(self.model.world_count + 1))
+
+    def fill(self, value: float) -> wp.array:
+        """Return a number for each actuator."""
+        model = self.model
+        values = np.full(len(self.axes), value)
+        return put(values, dtype=float, device=model.device, requires_grad=model.requires_grad)
+
+    def indices(self, values: np.ndarray) -> wp.array:
+        """Return indices on the device."""
+        return put(values, dtype=int, device=self.model.device)
+
+
+class ActivationGroup(ActuatorGroup):
+    """Activations of tendons.
+
+    Attributes:
+        view: How they follow controls; `time_constant` and `release` have an entry for each, (count,).
+    """
+
+    def __init__(self, model: Activation, sites: TendonSites):
+        super().__init__(model, sites)
+        self.view, self._scale, self._offset = activation_view(model, sites), model.scale, model.offset
+
+    def memory(self) -> dict[str, int]:
+        """See `ActuatorGroup.memory`."""
+        return {**super().memory(), "general": 1}
+
+    def commands_of(self, control: Control) -> wp.array:
+        """See `ActuatorGroup.commands_of`."""
+        return control.tendon_act
+
+    def launch_law(self, launch: Launcher, p: Pass, command: wp.array) -> None:
+        """See `ActuatorGroup.launch_law`."""
+        launch(
+            activation.activate_tendons,
+            "actuator",
+            reads=dict(
+                view=self.view,
+                tendon=self.axis,
+                scale=self._scale,
+                offset=self._offset,
+                dt=p.dt,
+                command=command,
+                activation=p.before["general"],
+            ),
+            writes=dict(activation_out=p.after["general"], act_out=p.driven.tendon_act),
+        )
+
+
+def tendon_actuators(actuators: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Activation]:
+    """Return the activations of the tendons of an MJCF file, for the `tendons` of `Actuators`.
+
+    `Control.tendon_act` of these tendons then holds MuJoCo's `ctrl`; others have no activation.
+
+    Args:
+        actuators: `ImportReport.actuators` of `parse_mjcf`.
+        names: `Model.tendon_key`.
+    """
+    found = [entry for entry in actuators if entry["activation"] is not None and entry["tendon"] is not None]
+    return {as_pattern(names[entry["tendon"]]): Activation(**entry["activation"]) for entry in found}
