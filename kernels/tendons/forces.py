@@ -2,8 +2,7 @@
 
 A tendon pulls with the force f = -k (l - l0) - b l' + drive, positive along a growing length; l0 is the
 nearer end of the range of rest lengths, and there is no spring inside it. A muscle takes the place of the
-drive, see `muscles`. The generalised force is J f. The
-forces are those at the start of the step.
+drive, see `muscles`. The generalised force is J f. The forces are those at the start of the step.
 
 Source: MuJoCo's documentation, "Computation", section "Passive forces", and "XML reference", element tendon.
 
