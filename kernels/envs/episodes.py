@@ -31,6 +31,8 @@ class EpisodeView:
     final_return: wp.array(dtype=float)  # of the last episode that ended
     final_length: wp.array(dtype=int)
     final_obs: wp.array2d(dtype=float)  # (W, O) last observation of the last episode that ended
+    privileged: wp.array2d(dtype=float)  # (W, P) what only critics observe
+    final_privileged: wp.array2d(dtype=float)  # (W, P) the last of it in the last episode that ended
 
 
 @wp.kernel
@@ -59,6 +61,8 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
     check = float(0.0 * reward)
     for k in range(env.obs.shape[1]):
         check = check + 0.0 * env.obs[w, k]
+    for k in range(episodes.privileged.shape[1]):
+        check = check + 0.0 * episodes.privileged[w, k]
     broken = bool(check != 0.0)
     if episodes.nonfinite.shape[0] > 0:
         broken = broken or episodes.nonfinite[w]
@@ -73,6 +77,8 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
         episodes.failures[w] = episodes.failures[w] + 1
         for k in range(env.obs.shape[1]):
             env.obs[w, k] = 0.0
+        for k in range(episodes.privileged.shape[1]):
+            episodes.privileged[w, k] = 0.0
     length = env.length[w] + 1
     total = episodes.episode_return[w] + reward
     truncated = limit > 0 and length >= limit
@@ -89,6 +95,8 @@ def finish_step(first: int, env: EnvView, episodes: EpisodeView, limit: int, mod
         episodes.final_length[w] = length
         for k in range(env.obs.shape[1]):
             episodes.final_obs[w, k] = env.obs[w, k]
+        for k in range(episodes.privileged.shape[1]):
+            episodes.final_privileged[w, k] = episodes.privileged[w, k]
 
 
 @wp.kernel

@@ -21,9 +21,10 @@ except ImportError as error:
 class RslRlEnv(VecEnv):
     """A batched environment for `rsl_rl.runners.OnPolicyRunner`; nothing in a step waits for a GPU.
 
-    Observations are the group "policy". Only they are copied: PPO stores the observations that it acted on
-    after the step, which has by then overwritten the environment's own. Pictures become float (num_envs,
-    channels, height, width) from 0 to 1.
+    Observations are the group "policy"; if the task has privileged ones, they are the group "privileged", for
+    critics: `obs_groups={"actor": ["policy"], "critic": ["policy", "privileged"]}`. Only these are copied:
+    PPO stores the observations that it acted on after the step, which has by then overwritten the
+    environment's own. Pictures become float (num_envs, channels, height, width) from 0 to 1.
 
     Actions of rsl-rl are continuous. If those of the environment are discrete, there is one for each choice,
     and the largest one is chosen.
@@ -67,7 +68,7 @@ class RslRlEnv(VecEnv):
         # not from the infos: whether these have "episode" is up to whoever made the environment
         self._final = wp.to_torch(episodes.final_return), wp.to_torch(episodes.final_length)
         self._failures = wp.to_torch(episodes.failures)
-        self._observations = self._take(env.reset(seed=seed)[0])
+        self._observations = self._take(*env.reset(seed=seed))
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
@@ -87,7 +88,7 @@ class RslRlEnv(VecEnv):
 
     def reset(self, seed: int | None = None) -> tuple[TensorDict, dict[str, Any]]:
         """Start new episodes in all worlds, and return their observations and an empty dict."""
-        self._observations = self._take(self.env.reset(seed=seed)[0])
+        self._observations = self._take(*self.env.reset(seed=seed))
         return self._observations, {}
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
@@ -108,8 +109,8 @@ class RslRlEnv(VecEnv):
                 expected = (self.num_envs, self.num_actions)
                 raise NewtonsimError(f"actions: expected shape {expected}, got {tuple(actions.shape)}")
             actions = actions.argmax(dim=1)
-        observations, rewards, terminated, truncated, _ = self.env.step(actions)
-        self._observations = self._take(observations)
+        observations, rewards, terminated, truncated, infos = self.env.step(actions)
+        self._observations = self._take(observations, infos)
         extras = {"time_outs": truncated & ~terminated, "log": self._log()}
         return self._observations, rewards, terminated | truncated, extras
 
@@ -117,13 +118,16 @@ class RslRlEnv(VecEnv):
         """Close the environment."""
         self.env.close()
 
-    def _take(self, observations: torch.Tensor) -> TensorDict:
+    def _take(self, observations: torch.Tensor, infos: dict[str, Any]) -> TensorDict:
         """Return a copy that the next step does not overwrite."""
         if observations.dtype == torch.uint8:
             observations = observations.permute(0, 3, 1, 2).float() / 255.0
         elif not self.env.copy:
             observations = observations.clone()
-        return TensorDict({"policy": observations}, batch_size=[self.num_envs], device=self.device)
+        groups = {"policy": observations}
+        if "privileged" in infos:
+            groups["privileged"] = infos["privileged"].clone()
+        return TensorDict(groups, batch_size=[self.num_envs], device=self.device)
 
     def _log(self) -> dict[str, torch.Tensor]:
         """Statistics that rsl-rl's logger averages over an iteration."""

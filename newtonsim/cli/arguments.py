@@ -280,7 +280,11 @@ def _add_transfer(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("policy", metavar="POLICY", help="policy.onnx of newtonsim train, or its folder")
     parser.add_argument(
-        "--to", default="mujoco", choices=("mujoco",), metavar="ENGINE", help="mujoco (default)"
+        "--to",
+        default="mujoco",
+        choices=("mujoco", "pybullet"),
+        metavar="ENGINE",
+        help="mujoco (default) or pybullet",
     )
     parser.add_argument(
         "--seeds", type=natural_int, nargs="+", default=[0, 1, 2], metavar="N", help="(default: 0 1 2)"
@@ -291,9 +295,8 @@ def _add_transfer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contact-time",
         type=positive_float,
-        default=0.02,
         metavar="S",
-        help="time constant of its contacts, MuJoCo's solref (default: 0.02, MuJoCo's)",
+        help="time constant of MuJoCo's contacts, its solref (default: 0.02, MuJoCo's)",
     )
 
 

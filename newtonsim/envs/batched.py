@@ -68,6 +68,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
 
     With `copy`, results are new arrays. Without it, they are views of buffers that the next step overwrites.
 
+    If the task has privileged observations, "privileged" of the infos has them, (num_envs, privileged_size),
+    and "final_privileged" those at the end of episodes, in the worlds of "_final_obs". They have neither
+    the noise of `randomise` nor delays.
+
     With `output="torch"` the infos always have "final_obs" (num_envs, n), "episode" with returns "r" and
     lengths "l" of the last episodes that ended, and "failed"; the masks "_final_obs", "_episode" and
     "_failed" say in which worlds this happened in this step. NumPy infos have them only if an episode ended,
@@ -143,7 +147,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         self._randomiser = None if randomise is None else self._make_randomiser(randomise)
         self.metadata["render_fps"] = round(1.0 / self.buffers.view.control_dt)
         self._stages: dict[str, Any] = {
-            name: task.stage(name) for name in ("act", "observe", "score", "spawn")
+            name: task.stage(name) for name in ("act", "observe", "privileged", "score", "spawn")
         }
         self._on_host = not all(_is_recorded(self._stages[name]) for name in ("act", "observe", "score"))
         self._in_one = not self._on_host and self._vision is None
@@ -257,7 +261,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             options: {"reset_mask": mask} for some of the worlds, bool, shape (num_envs,).
 
         Returns:
-            Observations, (num_envs, n), and an empty dict.
+            Observations, (num_envs, n), and infos: "privileged" if the task has privileged observations.
 
         Raises:
             NewtonsimError: Mask or seeds are wrong, or the environment is closed.
@@ -277,7 +281,7 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self._was_reset = True
             self._launch_reset()
         self.solver.report()
-        return self._exchange.observations(), {}
+        return self._exchange.observations(), self._exchange.privileged()
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Take an action in each world.
@@ -309,6 +313,19 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         """Return the return and length of each world's last complete episode, (num_envs,) each; waits."""
         episodes = self.buffers.episodes
         return episodes.final_return.numpy(), episodes.final_length.numpy()
+
+    def symmetry(self) -> Any:
+        """Return a `newtonsim.envs.terms.symmetry.Symmetry`: how the task is mirrored at the plane y = 0.
+
+        Raises:
+            NewtonsimError: It does not, its world is not symmetric, or a map does not fit.
+        """
+        found = None if self._vision is not None else self.task.symmetry(self.model)
+        if found is None or self.task.discrete_actions:
+            raise NewtonsimError(f"{self.task.name}: symmetry: the task declares none; see `Task.symmetry`")
+        low, high = np.asarray(self.motors.low), np.asarray(self.motors.high)
+        found.check(self.task.name, self.task.observation_size, self.task.privileged_size, low, high)
+        return found
 
     def save(self, path: str | os.PathLike) -> None:
         """Write all that the next step reads to a file, completely or not at all, see `Simulator.save`.
@@ -428,6 +445,15 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         else:
             launch.user_kernel(stage, "world", view, mask)
 
+    def _launch_observe(self, launch: Launcher, view: EnvView, mask: wp.array) -> None:
+        """Observe the masked worlds, for policies and for critics."""
+        self._launch_stage("observe", launch, view, mask)
+        self._launch_privileged(launch, mask)
+
+    def _launch_privileged(self, launch: Launcher, mask: wp.array) -> None:
+        if self.task.privileged_size:
+            self._launch_stage("privileged", launch, self.buffers.critics_view(), mask)
+
     def _launch_act(self, launch: Launcher, sim: Simulator) -> None:
         """Turn actions into controls."""
         view = self.buffers.attach(sim)
@@ -452,13 +478,13 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if self.task.contact_wrenches:
             sim.solver.external_wrenches(launch.shard, sim.dt / sim.substeps, view.body_wrench)  # pyright: ignore[reportAttributeAccessIssue]
         self._sensors.launch(launch, view, sim, self.buffers.everyone, fresh=False)
-        self._launch_stage("observe", launch, view, self.buffers.everyone)
+        self._launch_observe(launch, view, self.buffers.everyone)
         self._launch_stage("score", launch, view, self.buffers.everyone)
         self._blur(launch, self.buffers.everyone)
         self._launch_finish(launch, sim)
         if self._in_one and self._mode != _MODES[AutoresetMode.DISABLED]:
             self._launch_restart(launch, sim, self.buffers.episodes.fresh)
-            self._launch_stage("observe", launch, view, self.buffers.episodes.fresh)
+            self._launch_observe(launch, view, self.buffers.episodes.fresh)
             self._blur(launch, self.buffers.episodes.fresh)
 
     def _launch_finish(self, launch: Launcher, sim: Simulator) -> None:
@@ -503,9 +529,10 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
     def _observe(self, launch: Launcher, mask: wp.array) -> None:
         observe = self._stages["observe"]
         if _is_recorded(observe):
-            self._launch_stage("observe", launch, self.buffers.attach(self.sim), mask)
+            self._launch_observe(launch, self.buffers.attach(self.sim), mask)
         else:
             observe(self.task, self._host)
+            self._launch_privileged(launch, mask)
 
     def _step_on_host(self) -> None:
         """Take a step of a task with stages that are Python functions."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import warp as wp
@@ -68,7 +68,7 @@ class Buffers:
         view.reward = zeros(worlds, dtype=float, device=device)
         view.terminated = zeros(worlds, dtype=bool, device=device)
         view.success = zeros(worlds, dtype=bool, device=device)
-        self.episodes = _episodes(worlds, task.observation_size, device)
+        self.episodes = _episodes(worlds, task.observation_size, task.privileged_size, device)
         self.everyone = put(np.ones(worlds, bool), dtype=bool, device=device)
         self.asked = put(np.ones(worlds, bool), dtype=bool, device=device)
         self.observations, self.final_observations = view.obs, self.episodes.final_obs
@@ -97,6 +97,18 @@ class Buffers:
         )
         return self.view
 
+    def critics_view(self) -> EnvView:
+        """Return the attached view with the privileged observations in place of those of the policy."""
+        return replaced(self.view, obs=self.episodes.privileged)
+
+
+def replaced(view: EnvView, **arrays: wp.array) -> EnvView:
+    """Return a copy of a view of an environment with some other arrays."""
+    copy: Any = EnvView()
+    for name in copy._cls.vars:
+        setattr(copy, name, arrays.get(name, getattr(view, name)))
+    return copy
+
 
 def _per_world(what: str, starts: np.ndarray, total: int) -> int:
     """Return how many elements each world has, from the first of each world and the end of the last."""
@@ -106,7 +118,7 @@ def _per_world(what: str, starts: np.ndarray, total: int) -> int:
     return int(sizes[0])
 
 
-def _episodes(worlds: int, observation_size: int, device: wp.Device) -> EpisodeView:
+def _episodes(worlds: int, observation_size: int, privileged_size: int, device: wp.Device) -> EpisodeView:
     """Return the statistics of episodes, all zero."""
     view = EpisodeView()
     view.truncated = zeros(worlds, dtype=bool, device=device)
@@ -119,4 +131,6 @@ def _episodes(worlds: int, observation_size: int, device: wp.Device) -> EpisodeV
     view.final_return = zeros(worlds, dtype=float, device=device)
     view.final_length = zeros(worlds, dtype=int, device=device)
     view.final_obs = zeros((worlds, observation_size), dtype=float, device=device)
+    view.privileged = zeros((worlds, privileged_size), dtype=float, device=device)
+    view.final_privileged = zeros((worlds, privileged_size), dtype=float, device=device)
     return view

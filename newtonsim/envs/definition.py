@@ -42,9 +42,10 @@ def check_definition(task: Task) -> None:
             raise NewtonsimError(
                 f"{cls.__name__}: {name}: expected a kernel, or a method that takes a HostView, got {stage!r}"
             )
-    spawn = task.stage("spawn")
-    if spawn is not None and not isinstance(spawn, (wp.Kernel, KernelSequence)):
-        raise NewtonsimError(f"{cls.__name__}: spawn: expected a kernel or None, got {spawn!r}")
+    for name in ("spawn", "privileged"):
+        stage = task.stage(name)
+        if stage is not None and not isinstance(stage, (wp.Kernel, KernelSequence)):
+            raise NewtonsimError(f"{cls.__name__}: {name}: expected a kernel or None, got {stage!r}")
 
 
 def returned(task: Task, method: str, value: Any, kind: type[_Kind]) -> _Kind:
@@ -71,6 +72,13 @@ def check_sizes(task: Task, motors: Motors, world: ModelBuilder) -> None:
     name, size = type(task).__name__, getattr(task, "observation_size", None)
     if not _is_count(size):
         raise NewtonsimError(f"{name}: observation_size: expected a whole number of at least 1, got {size!r}")
+    size = task.privileged_size
+    if not _is_count(size) and size != 0:
+        raise NewtonsimError(f"{name}: privileged_size: expected a whole number of at least 0, got {size!r}")
+    stage = task.stage("privileged")
+    if (size and stage is None) or (not size and isinstance(stage, wp.Kernel)):
+        there = "no" if stage is None else "a"
+        raise NewtonsimError(f"{name}: privileged_size: there is {there} kernel `privileged`, got {size}")
     if len(motors.axes) != len(motors.gears) or len(motors.low) != len(motors.high):
         counts = [len(values) for values in (motors.axes, motors.gears, motors.low, motors.high)]
         raise NewtonsimError(

@@ -38,6 +38,7 @@ class Exchange(ABC):
         self.device = buffers.view.actions.device
         self.choices = discrete_actions
         self.has_goal, self.episode_infos = has_goal, episode_infos
+        self.has_privileged = buffers.episodes.privileged.shape[1] > 0
         # on a GPU that would wait for it
         self.looks_at_values = self.device.is_cpu
         self.shape = (len(buffers.everyone),) if self.choices else tuple(self.buffers.view.actions.shape)
@@ -64,6 +65,10 @@ class Exchange(ABC):
     @abstractmethod
     def observations(self) -> Any:
         """Return the observations."""
+
+    @abstractmethod
+    def privileged(self) -> dict[str, Any]:
+        """Return the privileged observations as infos; empty if the task has none."""
 
     @abstractmethod
     def readings(self) -> Any:
@@ -123,6 +128,7 @@ class NumpyExchange(Exchange):
         self._actions: Any = keep(view.actions)
         self._sensed: Any = keep(view.sensed)
         self._ended, self._failed = keep(episodes.ended), keep(episodes.broken)
+        self._privileged = keep(episodes.privileged), keep(episodes.final_privileged)
         self._out, self._final = [*map(keep, results)], [*map(keep, final)]
         self._success, self._everyone = keep(view.success), np.ones(self.shape[0], bool)
 
@@ -156,6 +162,12 @@ class NumpyExchange(Exchange):
         """See `Exchange.observations`."""
         return self._read(self._out[0])
 
+    def privileged(self) -> dict[str, Any]:
+        """See `Exchange.privileged`."""
+        if not self.has_privileged:
+            return {}
+        return {"privileged": self._read(self._privileged[0]), "_privileged": self._everyone.copy()}
+
     def readings(self) -> np.ndarray:
         """See `Exchange.readings`."""
         return self._sensed if self.device.is_cpu else self._sensed.numpy()
@@ -171,6 +183,9 @@ class NumpyExchange(Exchange):
                 episode |= {"episode": {"r": returns, "l": lengths}, "_episode": ended}
             infos = {**episode, "final_obs": final_obs, "_final_obs": ended}
             infos["final_info"], infos["_final_info"] = dict(episode), ended
+            if self.has_privileged:
+                infos["final_privileged"], infos["_final_privileged"] = self._read(self._privileged[1]), ended
+        infos |= self.privileged()
         if self.has_goal:
             infos["is_success"], infos["_is_success"] = self._read(self._success), self._everyone.copy()
         observed, rewards, terminated, truncated = map(self._read, self._out)
@@ -190,6 +205,7 @@ class TorchExchange(Exchange):
         view, episodes = self.buffers.view, self.buffers.episodes
         self._actions, self._asked = wp.to_torch(view.actions), wp.to_torch(self.buffers.asked)
         self._sensed = wp.to_torch(view.sensed)
+        self._privileged = wp.to_torch(episodes.privileged), wp.to_torch(episodes.final_privileged)
         arrays = (self.buffers.observations, view.reward, view.terminated, episodes.truncated)
         self._out = tuple(wp.to_torch(array) for array in arrays)
         final = self.buffers.final_observations
@@ -226,7 +242,16 @@ class TorchExchange(Exchange):
 
     def observations(self) -> Any:
         """See `Exchange.observations`."""
-        return self._out[0].clone() if self.copy else self._out[0]
+        return self._copied(self._out[0])
+
+    def privileged(self) -> dict[str, Any]:
+        """See `Exchange.privileged`."""
+        if not self.has_privileged:
+            return {}
+        return {"privileged": self._copied(self._privileged[0]), "_privileged": self._everyone}
+
+    def _copied(self, tensor: Any) -> Any:
+        return tensor.clone() if self.copy else tensor
 
     def readings(self) -> Any:
         """See `Exchange.readings`."""
@@ -243,7 +268,11 @@ class TorchExchange(Exchange):
             infos["episode"], infos["_episode"] = {"r": returns, "l": lengths}, ended
         infos["failed"], infos["_failed"] = failed, ended
         if self.has_goal:
-            infos["is_success"] = self._success.clone() if self.copy else self._success
+            infos["is_success"] = self._copied(self._success)
             infos["_is_success"] = self._everyone
+        if self.has_privileged:
+            infos |= self.privileged()
+            infos["final_privileged"] = self._copied(self._privileged[1])
+            infos["_final_privileged"] = ended
         observed, rewards, terminated, truncated = out
         return observed, rewards, terminated, truncated, infos

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
+from newtonsim.envs.buffers import replaced
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.envs import imperfections as kernels
-from newtonsim.kernels.envs.views import EnvView
 from newtonsim.scene.allocation import put, zeros
 
 if TYPE_CHECKING:
+    from newtonsim.kernels.envs.views import EnvView
     from newtonsim.runtime.launcher import Launcher
 
 
@@ -47,11 +48,7 @@ class LateActions:
     def launch_arrivals(self, launch: Launcher, env: EnvView) -> EnvView:
         """Send the actions; return the view of the environment with those that arrive in their place."""
         launch(kernels.delay_actions, "world", reads=dict(env=env), writes=dict(delay=self._view))
-        late: Any = EnvView()
-        for name in late._cls.vars:
-            setattr(late, name, getattr(env, name))
-        late.actions = self._view.applied
-        return late
+        return replaced(env, actions=self._view.applied)
 
 
 class ObservationNoise:

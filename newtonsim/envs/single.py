@@ -43,12 +43,13 @@ class SingleEnv(gymnasium.Env):
         if seed is None and fresh:
             seed = self.np_random_seed
         observations, infos = self.batched.reset(seed=seed, options=options)
-        return observations[0], infos
+        return observations[0], _of_world(infos, "privileged")
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Take an action; see `BatchedEnv.step`."""
         obs, reward, terminated, _, infos = self.batched.step(np.asarray(action)[None])
         told = {name: bool(infos[name][0]) for name in ("is_success", "failed") if name in infos}
+        told |= _of_world(infos, "privileged")
         return obs[0], float(reward[0]), bool(terminated[0]), False, told
 
     def render(self) -> np.ndarray | None:
@@ -59,3 +60,8 @@ class SingleEnv(gymnasium.Env):
     def close(self) -> None:
         """Close the environment behind it."""
         self.batched.close()
+
+
+def _of_world(infos: dict[str, Any], name: str) -> dict[str, Any]:
+    """Return an info of the one world, if there is one of that name."""
+    return {name: infos[name][0]} if name in infos else {}

@@ -84,6 +84,8 @@ class Task(ABC):
 
     - `act` writes `joint_act`, `joint_f` or `body_f` from `actions`; the default drives the motors.
     - `observe` writes the world's row of `obs` from the state.
+    - `privileged`, if there is one, has the arguments of `observe`; in its view the row of `obs` is that of
+    what only critics observe, of `privileged_size` numbers. It must be a kernel.
     - `score` writes `reward` and `terminated`. It runs after `observe`.
     - `spawn` writes `joint_q` and `joint_qd` of a fresh episode, by `random_of(env, world, SPAWN)`. Before,
     these hold the model's initial values.
@@ -100,6 +102,7 @@ class Task(ABC):
         frame_skip: Solver steps per action.
         episode_steps: Steps after which an episode is truncated.
         observation_size: Size of an observation.
+        privileged_size: Size of what only critics observe in addition, 0 for nothing.
         memory_size: Number of values that the task remembers of a world from step to step, zero at the start
             of an episode.
         kept_size: Number of values that it remembers of a world from episode to episode, zero in the first
@@ -131,6 +134,7 @@ class Task(ABC):
     memory_size: int = 0
     discrete_actions: int = 0
     observation_size: int
+    privileged_size: int = 0
     sensor_columns: Mapping[str, slice]
     defaults: ClassVar[Mapping[str, Any]] = {}
 
@@ -141,6 +145,7 @@ class Task(ABC):
 
     act: ClassVar[Stage] = actions.drive_motors
     observe: ClassVar[Stage]
+    privileged: ClassVar[Kernel | None] = None
     score: ClassVar[Stage]
     spawn: ClassVar[Kernel | None] = None
 
@@ -186,7 +191,10 @@ class Task(ABC):
         """
 
     def stage(self, name: str) -> Stage | None:
-        """Return "act", "observe", "score" or "spawn", None if there is none; called before `build`."""
+        """Return "act", "observe", "privileged", "score" or "spawn"; called before `build`.
+
+        None if there is none, as may be the case for "privileged" and "spawn".
+        """
         return getattr(type(self), name, None)
 
     def bind(self, model: Model) -> None:  # noqa: B027 - nothing by default
@@ -221,6 +229,19 @@ class Task(ABC):
         """Return the camera whose pictures are the observation, None if `observe` writes the observation.
 
         `observe` always writes its numbers, for `score` and for learners that use both.
+        """
+        return None
+
+    def symmetry(self, model: Model) -> Any:
+        """Return a `newtonsim.envs.terms.symmetry.Symmetry`: how the task is mirrored at the plane y = 0.
+
+        None, the default, if that is unknown. Only called if it is needed, after `bind`.
+
+        Args:
+            model: The model of all worlds.
+
+        Raises:
+            NewtonsimError: The world is not symmetric.
         """
         return None
 

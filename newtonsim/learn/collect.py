@@ -44,24 +44,30 @@ class Rollout:
 
     Attributes:
         obs: Observations before each step, (T, n, ...).
+        privileged: What only the critic observes, (T, n, P); P is 0 if there is nothing.
         actions: Actions of the policy, in its own units, (T, n, columns).
         rewards: Rewards, (T, n).
         ended: Whether an episode ended with the step, (T, n).
         cut: Step and world of truncated episodes, (k, 2).
         cut_obs: The last observations of those, (k, ...).
+        cut_privileged: The last privileged ones of those, (k, P).
         last_obs: Observations after the last step, (n, ...).
+        last_privileged: Privileged ones after the last step, (n, P).
         returns: Returns of the episodes that ended, were observed completely and did not fail, (e,).
         lengths: Their lengths, (e,).
         failures: Number of episodes that ended because a world became NaN or infinite.
     """
 
     obs: torch.Tensor
+    privileged: torch.Tensor
     actions: torch.Tensor
     rewards: torch.Tensor
     ended: torch.Tensor
     cut: torch.Tensor
     cut_obs: torch.Tensor
+    cut_privileged: torch.Tensor
     last_obs: torch.Tensor
+    last_privileged: torch.Tensor
     returns: torch.Tensor
     lengths: torch.Tensor
     failures: int
@@ -80,11 +86,12 @@ class Rollout:
         cuts = [part.cut + torch.tensor([0, first]).to(part.cut) for part, first in zip(parts, firsts)]
         of_worlds = {
             name: torch.cat([getattr(part, name) for part in parts], dim=1)
-            for name in ("obs", "actions", "rewards", "ended")
+            for name in ("obs", "privileged", "actions", "rewards", "ended")
         }
+        observed = ("cut_obs", "cut_privileged", "last_obs", "last_privileged")
         rows = {
             name: torch.cat([getattr(part, name) for part in parts])
-            for name in ("cut_obs", "last_obs", "returns", "lengths")
+            for name in (*observed, "returns", "lengths")
         }
         return Rollout(**of_worlds, **rows, cut=torch.cat(cuts), failures=sum(p.failures for p in parts))
 
@@ -118,10 +125,11 @@ class Collector:
     def __init__(self, plan: Plan, first: int, count: int):
         self.plan, self.first, self.count = plan, first, count
         self.env = plan.make(num_envs=count, device=plan.device, output="torch")
-        self.policy = PolicySpaces(self.env.single_observation_space, self.env.single_action_space)
+        self.policy = PolicySpaces.of_env(self.env, plan.settings)
         self.device = wp.device_to_torch(self.env.device)
         self.actor = make_network("actor", self.policy, plan.settings).to(self.device).eval()
         self._obs: torch.Tensor | None = None
+        self._privileged = torch.zeros(count, 0, device=self.device)
         self._partial = torch.zeros(count, dtype=torch.bool, device=self.device)
         self._failures = 0
 
@@ -138,16 +146,17 @@ class Collector:
         noise = noise[:, self.first : self.first + self.count]
         if self._obs is None:
             self._obs = self._start(iteration)
-        store = _Store(steps, self._obs, noise, self._partial)
+        store = _Store(steps, self._obs, self._privileged, noise, self._partial)
         with torch.inference_mode():
             for t in range(steps):
-                store.obs[t] = self._obs
+                store.obs[t], store.privileged[t] = self._obs, self._privileged
                 store.actions[t] = explore(self.actor, self.policy.groups(self._obs), noise[t])
                 self._obs, *results = self.env.step(self.policy.to_env(store.actions[t]))
                 store.take(t, *results)
+                self._privileged = results[-1].get("privileged", self._privileged)
         failures = int(self.env.failures.sum())
         new, self._failures = failures - self._failures, failures
-        return store.rollout(self._obs.clone(), new)
+        return store.rollout(self._obs.clone(), self._privileged.clone(), new)
 
     def _start(self, iteration: int) -> torch.Tensor:
         """Start all worlds at different times of their episodes, so that these do not all end together.
@@ -155,7 +164,8 @@ class Collector:
         Statistics leave out episodes that are short for this reason.
         """
         seeds = seeds_of_worlds(self.plan.seed, iteration, self.first, self.count)
-        obs, _ = self.env.reset(seed=seeds)
+        obs, infos = self.env.reset(seed=seeds)
+        self._privileged = infos.get("privileged", self._privileged)
         limit = self.env.max_episode_steps
         if limit:
             wp.to_torch(self.env.buffers.view.length).copy_(torch.tensor([seed % limit for seed in seeds]))
@@ -170,11 +180,20 @@ class Collector:
 class _Store:
     """Arrays of a rollout in progress; nothing in `take` waits for a GPU."""
 
-    def __init__(self, steps: int, obs: torch.Tensor, noise: torch.Tensor, partial: torch.Tensor):
+    def __init__(
+        self,
+        steps: int,
+        obs: torch.Tensor,
+        privileged: torch.Tensor,
+        noise: torch.Tensor,
+        partial: torch.Tensor,
+    ):
         worlds, self._partial = len(obs), partial
         options = {"device": obs.device}
         self.obs = torch.empty((steps, *obs.shape), dtype=obs.dtype, **options)
         self.final_obs = torch.empty_like(self.obs)
+        self.privileged = torch.empty((steps, *privileged.shape), **options)
+        self.final_privileged = torch.empty_like(self.privileged)
         self.actions = torch.empty(noise.shape, **options)
         self.rewards, self.returns = (torch.empty((steps, worlds), **options) for _ in range(2))
         self.lengths = torch.empty((steps, worlds), dtype=torch.int32, **options)
@@ -193,23 +212,28 @@ class _Store:
         """Keep the results of a step."""
         self.rewards[t], self.terminated[t], self.truncated[t] = rewards, terminated, truncated
         self.final_obs[t] = infos["final_obs"]
+        if self.privileged.shape[-1]:
+            self.final_privileged[t] = infos["final_privileged"]
         self.returns[t], self.lengths[t] = infos["episode"]["r"], infos["episode"]["l"]
         ended = terminated | truncated
         self.counted[t] = ended & ~self._partial & ~infos["failed"]
         self._partial &= ~ended
 
-    def rollout(self, last_obs: torch.Tensor, failures: int) -> Rollout:
+    def rollout(self, last_obs: torch.Tensor, last_privileged: torch.Tensor, failures: int) -> Rollout:
         """Return the rollout."""
         ended = self.terminated | self.truncated
         cut = (self.truncated & ~self.terminated).nonzero()
         return Rollout(
             obs=self.obs,
+            privileged=self.privileged,
             actions=self.actions,
             rewards=self.rewards,
             ended=ended,
             cut=cut,
             cut_obs=self.final_obs[cut[:, 0], cut[:, 1]],
+            cut_privileged=self.final_privileged[cut[:, 0], cut[:, 1]],
             last_obs=last_obs,
+            last_privileged=last_privileged,
             returns=self.returns[self.counted],
             lengths=self.lengths[self.counted],
             failures=failures,

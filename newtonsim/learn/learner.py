@@ -9,7 +9,9 @@ import torch
 from rsl_rl.algorithms import PPO
 from rsl_rl.storage import RolloutStorage
 
+from newtonsim.errors import NewtonsimError
 from newtonsim.learn.collect import Rollout, Weights
+from newtonsim.learn.mirroring import symmetry_of
 from newtonsim.learn.models import PolicySpaces, make_network
 from newtonsim.learn.settings import Settings
 
@@ -35,7 +37,7 @@ class Learner:
         self.device = torch.device(device)
         with self._random(-1):
             actor, critic = (make_network(role, policy, settings) for role in ("actor", "critic"))
-        example = policy.groups(torch.zeros(settings.num_envs, *policy.shape))
+        example = policy.example(settings.num_envs)
         storage = RolloutStorage(
             "rl", settings.num_envs, settings.steps, example, [policy.columns], str(self.device)
         )
@@ -54,6 +56,7 @@ class Learner:
             max_grad_norm=settings.max_grad_norm,
             schedule=settings.schedule,
             desired_kl=settings.desired_kl,
+            symmetry_cfg=symmetry_of(policy, settings),
             device=str(self.device),
         )
 
@@ -76,7 +79,7 @@ class Learner:
         with self._random(iteration):
             with torch.no_grad():
                 self._store(rollout)
-                self.ppo.compute_returns(self.policy.groups(rollout.last_obs))
+                self.ppo.compute_returns(self.policy.groups(rollout.last_obs, rollout.last_privileged))
             losses = self.ppo.update()
         self.ppo.eval_mode()
         deviation = float(self.ppo.actor.output_std.detach().mean())
@@ -87,18 +90,32 @@ class Learner:
         return self.ppo.save()
 
     def load(self, state: dict[str, Any]) -> None:
-        """Continue from a state."""
-        self.ppo.load(state, None, True)
+        """Continue from a state.
+
+        Raises:
+            NewtonsimError: It is that of other networks, such as a critic with other privileged observations.
+        """
+        try:
+            self.ppo.load(state, None, True)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise NewtonsimError(
+                f"the networks differ in size from those of the run, whose critic has {self._inputs()} "
+                f"inputs: {error}"
+            ) from error
+
+    def _inputs(self) -> str:
+        numbers = " x ".join(map(str, self.policy.shape))
+        return f"{numbers} and {self.policy.privileged} privileged" if self.policy.privileged else numbers
 
     def _store(self, rollout: Rollout) -> None:
         """Put a rollout into the storage, with values and the probabilities of its actions."""
         steps = self.settings.steps
         rewards = self.settings.reward_scale * rollout.rewards
         if len(rollout.cut):
-            values = self._values(rollout.cut_obs)
+            values = self._values(rollout.cut_obs, rollout.cut_privileged)
             rewards[rollout.cut[:, 0], rollout.cut[:, 1]] += self.settings.gamma * values[:, 0]
         for t in range(steps):
-            groups = self.policy.groups(rollout.obs[t])
+            groups = self.policy.groups(rollout.obs[t], rollout.privileged[t])
             step = RolloutStorage.Transition()
             step.observations, step.actions = groups, rollout.actions[t]
             step.rewards, step.dones = rewards[t], rollout.ended[t]
@@ -108,10 +125,10 @@ class Learner:
             step.values = self.ppo.critic(groups)
             self.ppo.storage.add_transition(step)
 
-    def _values(self, observations: torch.Tensor) -> torch.Tensor:
+    def _values(self, observations: torch.Tensor, privileged: torch.Tensor) -> torch.Tensor:
         """Return the critic's values of observations, (n, 1)."""
-        parts = observations.split(_ROWS)
-        return torch.cat([self.ppo.critic(self.policy.groups(part)) for part in parts])
+        parts = zip(observations.split(_ROWS), privileged.split(_ROWS))
+        return torch.cat([self.ppo.critic(self.policy.groups(*part)) for part in parts])
 
     def _random(self, iteration: int) -> _Random:
         return _Random(self.seed, iteration, self.device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -13,6 +13,10 @@ from tensordict import TensorDict
 from torch import nn
 
 from newtonsim.learn.settings import Settings
+
+if TYPE_CHECKING:
+    from newtonsim.envs import BatchedEnv
+    from newtonsim.envs.terms.symmetry import Symmetry
 
 _CONVOLUTIONS = {
     "output_channels": [16, 32, 32],
@@ -96,14 +100,25 @@ class PolicySpaces:
     Args:
         observations: Observation space of one world.
         actions: Action space of one world.
+        privileged: Number of values that only the critic observes.
+        symmetry: How observations and actions are mirrored; None for learning without symmetry.
 
     Attributes:
+        privileged: Number of values that only the critic observes.
+        symmetry: How observations and actions are mirrored; None for learning without symmetry.
         is_picture: Whether observations are pictures.
         choices: Number of actions if they are discrete, else 0.
         columns: Size of an action of the policy.
     """
 
-    def __init__(self, observations: spaces.Space, actions: spaces.Space):
+    def __init__(
+        self,
+        observations: spaces.Space,
+        actions: spaces.Space,
+        privileged: int = 0,
+        symmetry: Symmetry | None = None,
+    ):
+        self.privileged, self.symmetry = privileged, symmetry
         self.shape, self.dtype = tuple(observations.shape), observations.dtype
         self.is_picture = len(self.shape) == 3
         self.choices = int(actions.n) if isinstance(actions, spaces.Discrete) else 0
@@ -114,9 +129,32 @@ class PolicySpaces:
             self.middle = torch.tensor(np.where(bounded, (actions.high + actions.low) / 2.0, 0.0)).float()
             self.half = torch.tensor(np.where(bounded, (actions.high - actions.low) / 2.0, 1.0)).float()
 
-    def groups(self, observations: torch.Tensor) -> TensorDict:
-        """Return observations (n, ...) in the form that rsl-rl's networks take."""
-        return TensorDict({"policy": self.prepared(observations)}, batch_size=[len(observations)])
+    @classmethod
+    def of_env(cls, env: BatchedEnv, settings: Settings) -> PolicySpaces:
+        """Return those of an environment.
+
+        Raises:
+            NewtonsimError: The settings require symmetry, and the environment is not symmetric.
+        """
+        symmetry = None if settings.symmetry == "none" else env.symmetry()
+        spaces = env.single_observation_space, env.single_action_space
+        return cls(*spaces, env.task.privileged_size, symmetry)
+
+    def groups(self, observations: torch.Tensor, privileged: torch.Tensor | None = None) -> TensorDict:
+        """Return observations (n, ...) in the form that rsl-rl's networks take.
+
+        Args:
+            observations: What the policy observes.
+            privileged: What only the critic observes, (n, P); None for the policy alone.
+        """
+        groups = {"policy": self.prepared(observations)}
+        if self.privileged and privileged is not None:
+            groups["privileged"] = privileged
+        return TensorDict(groups, batch_size=[len(observations)])
+
+    def example(self, count: int) -> TensorDict:
+        """Return zeros as observations of some worlds."""
+        return self.groups(torch.zeros(count, *self.shape), torch.zeros(count, self.privileged))
 
     def prepared(self, observations: torch.Tensor) -> torch.Tensor:
         """Return observations (n, ...) as float, pictures with their channels first."""
@@ -136,7 +174,7 @@ class PolicySpaces:
 
 def make_network(role: str, policy: PolicySpaces, settings: Settings) -> MLPModel:
     """Return the network of the "actor" or the "critic", with fresh weights."""
-    example = policy.groups(torch.zeros(1, *policy.shape))
+    seen = ["policy", "privileged"] if role == "critic" and policy.privileged else ["policy"]
     options: dict[str, Any] = {"hidden_dims": settings.hidden, "activation": settings.activation}
     outputs = 1
     if role == "actor":
@@ -150,7 +188,7 @@ def make_network(role: str, policy: PolicySpaces, settings: Settings) -> MLPMode
     else:
         options["obs_normalization"] = settings.normalise
     kind = CNNModel if policy.is_picture else MLPModel
-    model = kind(example, {role: ["policy"]}, role, outputs, **options)
+    model = kind(policy.example(1), {role: seen}, role, outputs, **options)
     if role == "actor":
         last = [module for module in model.mlp.modules() if isinstance(module, nn.Linear)][-1]
         nn.init.orthogonal_(last.weight, 0.01)

@@ -124,5 +124,16 @@ class PolicyFile:
         self.about: dict[str, Any] = json.loads(kept[_KEY])
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Return actions for observations (n, ...)."""
+        """Return actions for observations (n, ...).
+
+        Raises:
+            NewtonsimError: Observations have another size than those of the policy.
+        """
+        wanted = self._session.get_inputs()[0].shape[1:]
+        if list(observations.shape[1:]) != wanted:
+            given = tuple(observations.shape[1:])
+            raise NewtonsimError(
+                f"the policy takes observations of shape {tuple(wanted)}, got {given}; it was trained in "
+                f"{self.about.get('name')!r}"
+            )
         return self._session.run(None, {"obs": observations})[0]

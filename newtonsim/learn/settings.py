@@ -37,12 +37,17 @@ class Settings:
         init_std: Initial standard deviation of actions; 1 is half of an action's range.
         normalise: Whether observations are normalised by their mean and standard deviation so far.
         reward_scale: Factor on rewards, for the critic's sake; returns are reported without it.
+        symmetry: "augment" adds the mirror image of each sample to mini-batches; "loss" adds a penalty on the
+            difference between the action of a mirrored observation and the mirrored action; or "none".
+        symmetry_loss: Weight of this penalty.
 
     Raises:
         NewtonsimError: A number is out of range.
 
     Source: Schulman et al., "Proximal policy optimization algorithms", 2017; the schedule is that of Rudin et
-    al., "Learning to walk in minutes using massively parallel deep reinforcement learning", 2021.
+    al., "Learning to walk in minutes using massively parallel deep reinforcement learning", 2021. Symmetry is
+    that of Mittal et al., "Symmetry considerations for learning task symmetric robot policies", 2024; the
+    penalty is that of Yu, Turk and Liu, "Learning symmetric and low-energy locomotion", 2018.
     """
 
     num_envs: int = 1024
@@ -64,6 +69,8 @@ class Settings:
     init_std: float = 1.0
     normalise: bool = True
     reward_scale: float = 1.0
+    symmetry: str = "none"
+    symmetry_loss: float = 1.0
 
     def __post_init__(self) -> None:
         if isinstance(self.hidden, list):  # as JSON has it
@@ -75,6 +82,8 @@ class Settings:
                 raise NewtonsimError(f"{name}: expected a number up to 1, got {getattr(self, name)}")
         if self.schedule not in ("adaptive", "fixed"):
             raise NewtonsimError(f"schedule: expected 'adaptive' or 'fixed', got {self.schedule!r}")
+        if self.symmetry not in ("none", "augment", "loss"):
+            raise NewtonsimError(f"symmetry: expected 'none', 'augment' or 'loss', got {self.symmetry!r}")
         try:
             resolve_nn_activation(self.activation)
         except ValueError as error:

@@ -296,7 +296,9 @@ def _compare(folder: Path, run: Run) -> None:
     path = folder / RUN
     if not path.exists():
         return
-    there = _flat(_read_run(path))
+    there = _flat(
+        Run.read(folder).written()
+    )  # settings that a file of an earlier version lacks have defaults
     for key, value in _flat(run.written()).items():
         if there.get(key) != value and key != "settings.samples":
             raise NewtonsimError(

@@ -13,6 +13,7 @@ import numpy as np
 from newtonsim import envs
 from newtonsim.envs import BatchedEnv
 from newtonsim.errors import NewtonsimError
+from newtonsim.learn.bullet_solver import PyBulletSolver
 from newtonsim.learn.evaluation import Episodes, Policy, evaluate
 from newtonsim.learn.training import OF_ENVIRONMENT
 from newtonsim.solvers import MuJoCoSolver
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
     from newtonsim.solvers import SolverBase
 
-ENGINES = ("mujoco",)
+ENGINES = ("mujoco", "pybullet")
 """Engines that policies can be transferred to."""
+
+_CONTACT_TIME = 0.02
+"""Time constant of contacts that MuJoCo has by default [s]."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def transfer(
     engine: str = "mujoco",
     seeds: Sequence[int] = (0, 1, 2),
     episodes: int = 16,
-    contact_time: float = 0.02,
+    contact_time: float | None = None,
 ) -> Transfer:
     """Play a policy here and in another engine, on the CPU.
 
@@ -70,8 +74,8 @@ def transfer(
         engine: One of `ENGINES`, see `solver_of`.
         seeds: Seeds of the environments.
         episodes: Episodes of each seed.
-        contact_time: Time constant of the other engine's contacts [s], MuJoCo's `solref`; its time step is at
-            most a quarter of that.
+        contact_time: Time constant of MuJoCo's contacts [s], its `solref`; its time step is at most a quarter
+            of that. None for 0.02, and for PyBullet, whose contacts have none.
 
     Raises:
         NewtonsimError: There is no such engine, or it cannot do what the task needs.
@@ -79,7 +83,7 @@ def transfer(
     given = {name: value for name, value in (options or {}).items() if name != "randomise"}
     sides = []
     for make_solver in (None, solver_of(engine, contact_time)):
-        env = env_of(name, episodes, given, make_solver, 0.25 * contact_time)
+        env = env_of(name, episodes, given, make_solver, 0.25 * (contact_time or _CONTACT_TIME))
         sides.append(tuple(evaluate(policy, env, episodes, seed, track=True) for seed in seeds))
         env.close()
     return Transfer(engine, tuple(seeds), *sides)
@@ -111,21 +115,26 @@ def env_of(
     return BatchedEnv(task, worlds, "cpu", make_solver=make_solver, **of_env, **more)  # pyright: ignore[reportArgumentType]
 
 
-def solver_of(engine: str, contact_time: float = 0.02) -> Callable[[Model], SolverBase]:
+def solver_of(engine: str, contact_time: float | None = None) -> Callable[[Model], SolverBase]:
     """Return a function that makes the solver of an engine, for `make_solver` of an environment.
 
     "mujoco" is MuJoCo on the host, with Newton's method, at most 100 iterations, elliptic cones and the
-    integrator "implicitfast".
+    integrator "implicitfast". "pybullet" is `PyBulletSolver`, see there.
 
     Args:
         engine: One of `ENGINES`.
-        contact_time: Time constant of contacts [s].
+        contact_time: Time constant of MuJoCo's contacts [s]; None for 0.02.
 
     Raises:
-        NewtonsimError: There is no such engine, or the time is not positive.
+        NewtonsimError: There is no such engine, the time is not positive, or the engine has none.
     """
     if engine not in ENGINES:
         raise NewtonsimError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+    if engine == "pybullet":
+        if contact_time is not None:
+            raise NewtonsimError("contact_time: PyBullet's contacts have no time constant, MuJoCo's have")
+        return PyBulletSolver
+    contact_time = _CONTACT_TIME if contact_time is None else contact_time
     if not 0.0 < contact_time < math.inf:
         raise NewtonsimError(f"contact_time: expected a time above 0, got {contact_time!r}")
     return partial(_mujoco, contact_time=contact_time)

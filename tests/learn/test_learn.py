@@ -124,12 +124,15 @@ def test_returns_go_on_where_time_ran_out_and_end_where_episodes_do():
     assert 0 < len(cut) < ended.sum()
     rollout = Rollout(
         obs=torch.randn(8, 6, 3, generator=random),
+        privileged=torch.zeros(8, 6, 0),
         actions=torch.randn(8, 6, 2, generator=random),
         rewards=torch.randn(8, 6, generator=random),
         ended=ended,
         cut=cut,
         cut_obs=torch.randn(len(cut), 3, generator=random),
+        cut_privileged=torch.zeros(len(cut), 0),
         last_obs=torch.randn(6, 3, generator=random),
+        last_privileged=torch.zeros(6, 0),
         returns=torch.zeros(0),
         lengths=torch.zeros(0),
         failures=0,

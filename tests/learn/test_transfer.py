@@ -6,6 +6,7 @@ from typing import Any
 import mujoco
 import numpy as np
 import pytest
+from drone_pilot import hold
 
 from newtonsim import envs
 from newtonsim.cli.main import main
@@ -13,24 +14,6 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.examples import asset_path
 from newtonsim.learn import evaluate, transfer
 from newtonsim.learn.transfer import env_of, solver_of
-
-
-def hold(obs: np.ndarray) -> np.ndarray:
-    """Thrusts that lead a drone to its point: position and velocity over tilt to torques."""
-    target, axes = obs[:, :3], obs[:, 3:12].reshape(-1, 3, 3)
-    velocity = np.einsum("nij,nj->ni", axes, obs[:, 12:15])
-    spin = obs[:, 15:18]
-    wanted = 4.0 * target - 3.0 * velocity + np.array([0.0, 0.0, 9.81])
-    lift = 0.027 * np.einsum("ni,ni->n", wanted, axes[:, :, 2])
-    up = wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
-    lean = np.einsum("nij,ni->nj", axes, np.cross(axes[:, :, 2], up))
-    torque = np.array([1.66e-5, 1.67e-5, 2.93e-5]) * (200.0 * lean - 20.0 * spin)
-    arm = 0.046 * np.sqrt(0.5)
-    x, y = np.array([1, -1, -1, 1]), np.array([-1, -1, 1, 1])
-    drag = 0.00596 * np.array([-1, 1, -1, 1])
-    mix = np.linalg.inv(np.array([np.ones(4), arm * y, -arm * x, drag]))
-    thrust = np.hstack([lift[:, None], torque]) @ mix.T
-    return np.clip(thrust / 0.08 - 1.0, -1.0, 1.0).astype(np.float32)
 
 
 def test_a_drone_flies_there_as_here():
@@ -84,7 +67,7 @@ def test_what_cannot_be_transferred_is_refused():
     def nothing(obs: np.ndarray) -> Any:
         return np.zeros((len(obs), 8), np.float32)
 
-    with pytest.raises(NewtonsimError, match="engine: expected one of mujoco, got 'bullet'"):
+    with pytest.raises(NewtonsimError, match="engine: expected one of mujoco, pybullet, got 'bullet'"):
         transfer(nothing, "Hover", engine="bullet")
     with pytest.raises(NewtonsimError, match="Ant: it observes contact forces, which MuJoCoSolver"):
         transfer(nothing, "Ant", seeds=(0,), episodes=1)
@@ -102,7 +85,7 @@ def test_steps_there_suit_the_contacts_and_actions_come_as_often(contact_time: f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "least"), [("hover", 0.95), ("velocity", 0.6)])
+@pytest.mark.parametrize(("policy", "least"), [("hover", 0.95), ("velocity", 0.6), ("reach", 0.95)])
 def test_policies_that_ship_do_there_what_they_do_here(
     policy: str, least: float, capsys: pytest.CaptureFixture[str]
 ):

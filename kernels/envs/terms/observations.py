@@ -134,6 +134,17 @@ def observe_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=
 
 
 @wp.kernel
+def observe_field(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: the selected entries of a field of the model."""
+    w = first + wp.tid()
+    if mask[w]:
+        for k in range(term.entries.shape[1]):
+            for i in range(term.width):
+                value = term.field[term.entries[w, k] * term.width + i]
+                env.obs[w, term.column + k * term.width + i] = value
+
+
+@wp.kernel
 def observe_sensor(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: readings of a sensor. Numbers: how many, an offset, least and greatest."""
     w = first + wp.tid()

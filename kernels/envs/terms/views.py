@@ -31,6 +31,9 @@ class TermView:
     axes: wp.array(dtype=int)  # (J)
     home: wp.array(dtype=float)  # (J) coordinates in the home pose [rad or m]
     numbers: wp.array(dtype=float)  # (N)
+    field: wp.array(dtype=float)  # a field of the model as single numbers, `width` of them in an entry
+    width: int
+    entries: wp.array2d(dtype=int)  # (W, E) entries of the field that each world observes
 
 
 @wp.func

@@ -115,7 +115,7 @@ class Lift(Reach):
         """See `TermTask.observation_terms`."""
         known, tip = library.OBSERVATIONS, self.options["tip"]
         cube = known["body"]("cube", tip)
-        return {**super().observation_terms(), "cube": cube, "goal": known["command"]()}
+        return {**super().observation_terms(), "cube": cube, "goal": known["command"]("vector")}
 
     def reward_terms(self) -> dict[str, Reward]:
         """See `TermTask.reward_terms`."""

@@ -154,7 +154,9 @@ class VelocityRough(Velocity):
     def observation_terms(self) -> dict[str, Observation]:
         """See `TermTask.observation_terms`."""
         size = len(_SCAN_X) * len(_SCAN_Y)
-        heights = library.OBSERVATIONS["sensor"]("heights", size, self.standing, -1.0, 1.0)
+        rows, columns = len(_SCAN_X), len(_SCAN_Y)
+        mirror = [1 + row * columns + k for row in range(rows) for k in reversed(range(columns))]
+        heights = library.OBSERVATIONS["sensor"]("heights", size, self.standing, -1.0, 1.0, mirror)
         return {**super().observation_terms(), "heights": heights}
 
     def reward_terms(self) -> dict[str, Reward]:

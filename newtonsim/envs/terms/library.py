@@ -23,34 +23,52 @@ from newtonsim.kernels.envs.terms import ends, events, goals, observations, rewa
 Point = Sequence[float]
 _ORIGIN = (0.0, 0.0, 0.0)
 
+
+def _places(mirror: str | Sequence[int] | None) -> str | tuple[int, ...] | None:
+    """Return a mirror map of a term, given one as JSON may have it."""
+    return mirror if mirror is None or isinstance(mirror, str) else tuple(mirror)
+
+
+def _centred(point: Point) -> str | None:
+    """Return the mirror map of a vector from a point of the base, which is known in its plane y = 0."""
+    return "vector" if point[1] == 0.0 else None
+
+
 OBSERVATIONS: dict[str, Callable[..., Observation]] = {
-    "velocity": lambda: Observation(kernel=observations.observe_velocity, size=3),
-    "spin": lambda: Observation(kernel=observations.observe_spin, size=3),
-    "down": lambda: Observation(kernel=observations.observe_down, size=3),
-    "command": lambda: Observation(kernel=observations.observe_command, size=3),
+    "velocity": lambda: Observation(kernel=observations.observe_velocity, size=3, mirror="vector"),
+    "spin": lambda: Observation(kernel=observations.observe_spin, size=3, mirror="axial"),
+    "down": lambda: Observation(kernel=observations.observe_down, size=3, mirror="vector"),
+    "command": lambda mirror="twist command": Observation(
+        kernel=observations.observe_command, size=3, mirror=_places(mirror)
+    ),
     "angles": lambda joints=None: Observation(
-        kernel=observations.observe_angles, size=PER_JOINT, joints=joints
+        kernel=observations.observe_angles, size=PER_JOINT, joints=joints, mirror=PER_JOINT
     ),
     "rates": lambda joints=None: Observation(
-        kernel=observations.observe_rates, size=PER_JOINT, joints=joints
+        kernel=observations.observe_rates, size=PER_JOINT, joints=joints, mirror=PER_JOINT
     ),
-    "actions": lambda: Observation(kernel=observations.observe_actions, size=PER_ACTION),
-    "height": lambda: Observation(kernel=observations.observe_height, size=1),
-    "axes": lambda: Observation(kernel=observations.observe_axes, size=9),
+    "actions": lambda: Observation(kernel=observations.observe_actions, size=PER_ACTION, mirror=PER_ACTION),
+    "height": lambda: Observation(kernel=observations.observe_height, size=1, mirror="same"),
+    "axes": lambda: Observation(kernel=observations.observe_axes, size=9, mirror="matrix"),
     "target": lambda point=_ORIGIN: Observation(
-        kernel=observations.observe_target, size=3, numbers=tuple(point)
+        kernel=observations.observe_target, size=3, numbers=tuple(point), mirror=_centred(point)
     ),
     "body": lambda body, point=_ORIGIN: Observation(
-        kernel=observations.observe_body, size=3, bodies=body, numbers=tuple(point)
+        kernel=observations.observe_body, size=3, bodies=body, numbers=tuple(point), mirror=_centred(point)
     ),
-    "sensor": lambda sensor, size, offset=0.0, low=-math.inf, high=math.inf: Observation(
+    "field": lambda field, size, select="*", mirror=None: Observation(
+        kernel=observations.observe_field, size=size, field=field, select=select, mirror=_places(mirror)
+    ),
+    "sensor": lambda sensor, size, offset=0.0, low=-math.inf, high=math.inf, mirror=None: Observation(
         kernel=observations.observe_sensor,
         size=size,
         sensor=sensor,
         numbers=(size, offset, max(low, -1e30), min(high, 1e30)),
+        mirror=_places(mirror),
     ),
 }
-"""Observations: velocities and orientation of the base, the command, joints, last actions, points."""
+"""Observations: velocities and orientation of the base, the command, joints, last actions, points, sensors,
+fields of the model."""
 
 REWARDS: dict[str, Callable[..., Reward]] = {
     "stay_alive": lambda: Reward(kernel=rewards.stay_alive),
@@ -138,18 +156,27 @@ def rewards_of(given: Mapping[str, Any]) -> dict[str, Reward]:
 
 def aim(scales: Sequence[float]) -> Action:
     """Return an action that shifts targets of drives from home by up to `scales` [rad or m]."""
-    return Action(kernel=act.aim_joints, numbers=tuple(scales))
+    return Action(kernel=act.aim_joints, numbers=tuple(scales), mirror=PER_JOINT)
 
 
 def shift(scales: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> Action:
     """Return an action that moves targets of drives by up to `scales` per step [rad or m], within limits."""
-    return Action(kernel=act.shift_joints, numbers=(*scales, *lower, *upper))
+    return Action(kernel=act.shift_joints, numbers=(*scales, *lower, *upper), mirror=PER_JOINT)
 
 
 def thrust(most: float, places: Sequence[Point], drags: Sequence[float]) -> Action:
     """Return an action that sets rotor thrusts along z of the base, from 0 at -1 to `most` [N] at 1."""
     of_rotors = [number for place, drag in zip(places, drags) for number in (*place, drag)]
-    return Action(kernel=act.spin_rotors, numbers=(most, *of_rotors), size=len(places))
+    return Action(
+        kernel=act.spin_rotors, numbers=(most, *of_rotors), size=len(places), mirror=_images(places, drags)
+    )
+
+
+def _images(places: Sequence[Point], drags: Sequence[float]) -> tuple[int, ...] | None:
+    """Return the mirror map of rotors: one at the mirrored place turns the other way; None if one lacks."""
+    images = [((x, -y, z), -drag) for (x, y, z), drag in zip(places, drags)]
+    rotors = [(tuple(place), drag) for place, drag in zip(places, drags)]
+    return tuple(rotors.index(image) + 1 for image in images) if set(images) == set(rotors) else None
 
 
 __all__ = ["ENDS", "EVENTS", "OBSERVATIONS", "REWARDS", "aim", "place_body", "rewards_of", "shift", "thrust"]

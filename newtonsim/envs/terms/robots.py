@@ -81,6 +81,7 @@ class BuiltRobot:
     Attributes:
         robot: The robot.
         base: Index of the base.
+        root: Index of the body at the root of its tree.
         floats: Whether the base is on the first joint, and this is a free joint.
         feet: Indices of the feet.
         joints: Names of the driven joints.
@@ -101,8 +102,9 @@ class BuiltRobot:
         _load(robot, builder, self_collisions)
         self.base = self.bodies(robot.base)[0]
         self.feet = self.bodies(robot.feet) if robot.feet else []
+        self.root = int(builder._roots()[self.base])
         first = (builder.joint_child[0], builder.joint_type[0]) if builder.joint_count else (-1, None)
-        self.floats = first == (builder._roots()[self.base], JointType.FREE)
+        self.floats = first == (self.root, JointType.FREE)
         starts = zip(builder.joint_axis_start, builder.joint_q_start, builder.joint_qd_start)
         one = (JointType.REVOLUTE, JointType.PRISMATIC)
         self._places = {

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import warp as wp
 
 from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.task import Motors, Stage, Task
 from newtonsim.envs.terms import library
+from newtonsim.envs.terms.robot_mirror import RobotMirror
 from newtonsim.envs.terms.robots import ZOO, BuiltRobot, Robot
+from newtonsim.envs.terms.symmetry import SignedPermutation, Symmetry
 from newtonsim.envs.terms.term import (
     PER_ACTION,
     PER_BODY,
@@ -24,7 +27,10 @@ from newtonsim.envs.terms.term import (
     Term,
     changed,
 )
+from newtonsim.envs.terms.term_mirror import TermMirror
 from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.fields.table import find_field
+from newtonsim.fields.view import View
 from newtonsim.kernels.envs.terms.rewards import begin_score
 from newtonsim.kernels.envs.terms.views import TermView
 from newtonsim.scene.allocation import put
@@ -37,6 +43,7 @@ if TYPE_CHECKING:
     from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.model import Model
 
+_STAGES = ("act", "observe", "privileged", "score", "spawn")
 _COMMAND = 3
 """Size of a command, which comes first in the memory; the last two actions follow."""
 
@@ -44,10 +51,11 @@ _COMMAND = 3
 class TermTask(Task):
     """Base of tasks composed of terms, for the robots of the zoo or any other one.
 
-    `action`, `observation_terms`, `reward_terms`, `end_terms` and `event_terms` return the terms. The options
-    `observations`, `rewards`, `ends` and `events` change them by name: None removes a term, a number is its
-    weight, a dict has arguments of a term of `newtonsim.envs.terms.library`, and a `Term` is added or
-    replaces one.
+    `action`, `observation_terms`, `privileged_terms`, `reward_terms`, `end_terms` and `event_terms` return
+    the terms. The options `observations`, `privileged`, `rewards`, `ends` and `events` change them by name:
+    None removes a term, a number is its weight, a dict has arguments of a term of
+    `newtonsim.envs.terms.library`, and a `Term` is added or replaces one. Privileged terms are observations
+    that critics have in addition to those of policies.
 
     The robot is one of `ZOO` by name, a `Robot`, or the path of a file; then the options `base`, `feet`,
     `joints`, `home` and so on set the fields of `Robot`.
@@ -73,7 +81,10 @@ class TermTask(Task):
         "damping": None,
         "action_scale": None,
         "self_collisions": False,
+        "mirror": {},
+        "mirror_tolerance": 0.01,
         "observations": {},
+        "privileged": {},
         "rewards": {},
         "ends": {},
         "events": {},
@@ -82,7 +93,7 @@ class TermTask(Task):
     def __init__(self, **options: Any):
         super().__init__(**options)
         self.robot = self._find_robot()
-        self._stages = {name: KernelSequence() for name in ("act", "observe", "score", "spawn")}
+        self._stages = {name: KernelSequence() for name in _STAGES}
 
     def _find_robot(self) -> Robot:
         """Return the robot that the options name."""
@@ -122,6 +133,10 @@ class TermTask(Task):
     def observation_terms(self) -> dict[str, Observation]:
         """Return the terms of the observation, in order."""
 
+    def privileged_terms(self) -> dict[str, Observation]:
+        """Return the terms that only critics observe, in order; none by default."""
+        return {}
+
     @abstractmethod
     def reward_terms(self) -> dict[str, Reward]:
         """Return the terms of the reward."""
@@ -144,13 +159,17 @@ class TermTask(Task):
         self.add_others(builder)
         action = self.action()
         self._actions = len(self.built.axes) if action.size == PER_JOINT else int(action.size)
-        self.observation_size = 0
         self.memory_size = _COMMAND + 2 * self._actions
         o = self.options
         self._act = self._placed({"action": action})
         self._seen = self._placed(
             changed(Observation, self.observation_terms(), o["observations"], library.OBSERVATIONS)
         )
+        self.observation_size = self._line_up(self._seen)
+        known = library.OBSERVATIONS
+        secret = changed(Observation, self.privileged_terms(), o["privileged"], known, "privileged")
+        self._privileged = self._placed(secret)
+        self.privileged_size = self._line_up(self._privileged)
         self._rewards = self._placed(changed(Reward, self.reward_terms(), o["rewards"], library.REWARDS))
         self._ends = self._placed(changed(Ending, self.end_terms(), o["ends"], library.ENDS))
         self._events = self._placed(changed(Event, self.event_terms(), o["events"], library.EVENTS))
@@ -165,28 +184,54 @@ class TermTask(Task):
 
     def term_names(self) -> dict[str, list[str]]:
         """Return the names of the terms in use, by group."""
-        groups = {"observations": self._seen, "rewards": self._rewards, "ends": self._ends}
-        return {
-            group: [p.name for p in placed] for group, placed in (*groups.items(), ("events", self._events))
+        groups = {
+            "observations": self._seen,
+            "privileged": self._privileged,
+            "rewards": self._rewards,
+            "ends": self._ends,
+            "events": self._events,
         }
+        return {group: [p.name for p in placed] for group, placed in groups.items()}
 
-    def _placed(self, terms: Mapping[str, Term]) -> list[_Placed]:
+    def _line_up(self, seen: list[PlacedTerm]) -> int:
+        """Give observations their columns, one after the other; return how many there are."""
+        size = 0
+        for placed in seen:
+            placed.column = size
+            placed.size = placed.count(placed.term.size, self._actions)  # pyright: ignore[reportAttributeAccessIssue]
+            size += placed.size
+        return size
+
+    def _placed(self, terms: Mapping[str, Term]) -> list[PlacedTerm]:
         """Find the parts that terms refer to, and give the terms columns and memory."""
         found = []
         for name, term in terms.items():
-            placed = _Placed(name, term, self.built)
+            placed = PlacedTerm(name, term, self.built)
             if isinstance(term, Event) and term.floats and not self.built.floats:
                 raise NewtonsimError(
                     f"{self.name}: events: {name}: it places a free base, and that of {self.robot.file} does "
                     "not float, or another joint is before it"
                 )
-            if isinstance(term, Observation):
-                placed.column = self.observation_size
-                self.observation_size += placed.count(term.size, self._actions)
             placed.note = self.memory_size
             self.memory_size += placed.count(term.notes, self._actions)
             found.append(placed)
         return found
+
+    def symmetry(self, model: Model) -> Symmetry:
+        """See `Task.symmetry`: of the robot, whose joints correspond by name, and of its terms.
+
+        Raises:
+            NewtonsimError: The robot is not its mirror image within the option `mirror_tolerance`, or a term
+                has no mirror map.
+        """
+        tree = self.built.root
+        robot = RobotMirror(model, tree, self.options["mirror"], self.options["mirror_tolerance"])
+        maps = TermMirror(robot, self.name, self._act[0])
+        return Symmetry(
+            SignedPermutation.joined([maps.of(placed) for placed in self._seen]),
+            maps.actions,
+            SignedPermutation.joined([maps.of(placed) for placed in self._privileged]),
+        )
 
     def _base_pose(self, env: EnvView) -> tuple[np.ndarray, Rotation]:
         """Return the positions (num_envs, 3) [m] and orientations of the bases."""
@@ -212,17 +257,18 @@ class TermTask(Task):
         for name, several in (
             ("act", [*self._act, *steps]),
             ("observe", self._seen),
+            ("privileged", self._privileged),
             ("score", [*self._rewards, *self._ends]),
             ("spawn", starts),
         ):
             self._stages[name].terms = [(p.term.kernel, views[p]) for p in several]
         self._stages["score"].terms.insert(0, (begin_score, views[self._act[0]]))
 
-    def _all(self) -> Iterable[_Placed]:
+    def _all(self) -> Iterable[PlacedTerm]:
         # events first: their random numbers do not depend on what else there is
-        return (*self._events, *self._act, *self._seen, *self._rewards, *self._ends)
+        return (*self._events, *self._act, *self._seen, *self._rewards, *self._ends, *self._privileged)
 
-    def _view(self, placed: _Placed, model: Model, number: int) -> TermView:
+    def _view(self, placed: PlacedTerm, model: Model, number: int) -> TermView:
         """Return the view that the kernel of a term receives."""
         view, term, device = TermView(), placed.term, model.device
         view.weight, view.stream = term.weight, number
@@ -234,14 +280,14 @@ class TermTask(Task):
                 raise NewtonsimError(f"{placed.name}: there is no sensor {term.sensor!r}{hint}")
             columns = self.sensor_columns[term.sensor]
             view.sensed = columns.start
-            wanted = term.readings * len(placed.bodies)
-            if isinstance(term, Observation):
-                wanted = max(wanted, placed.count(term.size, self._actions))
+            wanted = max(term.readings * len(placed.bodies), placed.size)
             if wanted > columns.stop - columns.start:
                 raise NewtonsimError(
                     f"{placed.name}: it needs {wanted} readings of the sensor {term.sensor!r}, which has "
                     f"{columns.stop - columns.start}"
                 )
+        if isinstance(term, Observation) and term.field is not None:
+            _show_field(placed, term.field, model, view)
         for name in ("bodies", "axes", "coords", "dofs"):
             setattr(view, name, put(getattr(placed, name), dtype=int, device=device))
         view.home = put(placed.home, dtype=float, device=device)
@@ -249,7 +295,22 @@ class TermTask(Task):
         return view
 
 
-class _Placed:
+def _show_field(placed: PlacedTerm, name: str, model: Model, view: TermView) -> None:
+    """Let the view of a term see a field of the model."""
+    spec = find_field(name)
+    selected = View(model, placed.term.select).field(name)  # pyright: ignore[reportAttributeAccessIssue]
+    count = selected.entries.shape[1] * selected.entry_size
+    if spec.owner != "model" or selected.memory.dtype is not wp.float32:
+        raise NewtonsimError(f"{placed.name}: expected a field of the model with real numbers, got {name!r}")
+    if count != placed.size:
+        raise NewtonsimError(
+            f"{placed.name}: {name!r} has {count} numbers in a world, but the term has size {placed.size}"
+        )
+    view.field, view.width = selected.memory, selected.entry_size
+    view.entries = put(selected.entries, dtype=int, device=model.device)
+
+
+class PlacedTerm:
     """A term and its place in a world.
 
     Args:
@@ -260,13 +321,14 @@ class _Placed:
 
     def __init__(self, name: str, term: Term, built: BuiltRobot):
         self.name, self.term = name, term
-        self.column = self.note = 0
+        self.column = self.note = self.size = 0
         try:
             self.base = built.base if term.base is None else built.bodies(term.base)[0]
             self.bodies = built.feet if term.bodies is None else built.bodies(term.bodies)
             joints = built.joints if term.joints is None else built.joints_like(term.joints)
         except NewtonsimError as error:
             raise NewtonsimError(f"{name}: {error}") from None
+        self.joints = joints
         self.axes, self.coords, self.dofs = built.places(joints)
         self.home = built.home_of(joints)
 

@@ -62,9 +62,17 @@ class Observation(Term):
 
     Attributes:
         size: Number of values; or "joints" or "actions" for one for each.
+        field: Field of the model that it shows, see `newtonsim.fields.FIELDS`; None for none.
+        select: Elements of the field, by a pattern of their labels.
+        mirror: Its mirror image at the plane y = 0 of the robot: a kind of `symmetry.KINDS`; "same" for
+            numbers that stay; "joints" or "actions"; or signed places from 1, such as (1, -2, 3). None if it
+            is unknown.
     """
 
     size: int | str = 1
+    field: str | None = None
+    select: str = "*"
+    mirror: str | tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,14 +110,20 @@ class Action(Term):
     Attributes:
         size: Number of actions; or "joints" for one for each.
         names: Names of the actions, for readers.
+        mirror: As that of an `Observation`.
     """
 
     size: int | str = PER_JOINT
     names: tuple[str, ...] = field(default=())
+    mirror: str | tuple[int, ...] | None = None
 
 
 def changed(
-    kind: type[_Some], terms: Mapping[str, _Some], changes: Mapping[str, Any], known: Mapping[str, Any]
+    kind: type[_Some],
+    terms: Mapping[str, _Some],
+    changes: Mapping[str, Any],
+    known: Mapping[str, Any],
+    group: str | None = None,
 ) -> dict[str, _Some]:
     """Return terms after changes by name.
 
@@ -119,12 +133,13 @@ def changed(
         changes: None removes a term, a number is its weight, a term replaces one or is added; a dict changes
             fields, or arguments of a term of the library.
         known: Functions that make terms of the library, by name.
+        group: Name of the group in errors; None for that of the kind.
 
     Raises:
         NewtonsimError: There is no such term, or a change is none of these.
     """
     found = dict(terms)
-    group = {"Ending": "ends"}.get(kind.__name__, f"{kind.__name__.lower()}s")
+    group = group or {"Ending": "ends"}.get(kind.__name__, f"{kind.__name__.lower()}s")
     for name, change in changes.items():
         if change is None:
             if name not in found:

@@ -1,0 +1,261 @@
+"""The mirror image of a robot: which joint corresponds to which, and whether the model is symmetric."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.errors import NewtonsimError
+from newtonsim.geometry.transforms import quat_matrix, transform_inverse, transform_multiply, transform_point
+from newtonsim.kinematics import eval_fk
+from newtonsim.scene.enums import GeoType, JointType
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import Model
+
+_FLIP = np.array([1.0, -1.0, 1.0])
+"""Takes vectors to their mirror images at the plane y = 0."""
+_TURNS = (JointType.REVOLUTE, JointType.PRISMATIC)
+_OF_AXIS = ("target_ke", "target_kd", "stiffness", "effort_limit", "velocity_limit")
+_OF_DOF = ("armature", "damping", "friction")
+_DIRECTIONS = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if x or y or z])
+_SIDES = re.compile(
+    r"(?<![a-zA-Z])(?i:([fhrb]?)([lr])([fhb]?))(?![a-zA-Z])|((?<![a-zA-Z])(?i:left|right)|Left|Right)"
+)
+"""Sides in names: "left" and "right", and l, r, fl, rr, hl, LF, ... as words of their own."""
+
+
+def other_side(name: str) -> str:
+    """Return a name with left and right exchanged: "fl_hip" for "fr_hip"; the same if it has no side."""
+    return _SIDES.sub(_exchanged, name)
+
+
+def _exchanged(found: re.Match[str]) -> str:
+    before, letter, after, word = found.groups()
+    if word is None:
+        # of "rl" and "rr" the first letter is the rear
+        swapped = {"l": "r", "r": "l", "L": "R", "R": "L"}[letter]
+        return f"{before}{swapped}{after}"
+    new = {"left": "right", "right": "left"}[word.lower()]
+    return new.upper() if word.isupper() else new.capitalize() if word[0].isupper() else new
+
+
+class RobotMirror:
+    """Which joint of a robot is the mirror image of which, at the plane y = 0 of its root.
+
+    The root is a floating base in its own frame, or the world for a robot that is fixed to it. Joints
+    correspond by their names, unless `pairs` says otherwise. Signs follow from the axes in the home pose.
+
+    Args:
+        model: The model, whose first world is used.
+        root: The body at the root of the robot's tree.
+        pairs: Names of joints that correspond, in addition to those by name.
+        tolerance: Largest difference, relative to the greater of two numbers, and of lengths relative to the
+            size of the robot.
+
+    Attributes:
+        partners: Name of the counterpart of each joint.
+        signs: Its sign: the coordinate of the counterpart from home, in the mirror image of a pose, is that
+            of the joint times the sign.
+
+    Raises:
+        NewtonsimError: A joint has no counterpart, or the robot is not symmetric; the error names the joint.
+    """
+
+    def __init__(self, model: Model, root: int, pairs: Mapping[str, str], tolerance: float):
+        self._model, self._tolerance = model, tolerance
+        self._read(root)
+        both = {**pairs, **{b: a for a, b in pairs.items()}}
+        self.partners: dict[str, str] = {}
+        self.signs: dict[str, int] = {}
+        for name in both:
+            if name not in self._names:
+                raise NewtonsimError(f"mirror: there is no joint {name!r} in {', '.join(self._names)}")
+        for name in self._names:
+            partner = both.get(name, other_side(name))
+            if partner not in self._names:
+                raise NewtonsimError(
+                    f"symmetry: joint {name!r} has no counterpart {partner!r}; name one in `mirror`"
+                )
+            self.partners[name] = partner
+        self._check_root(root)
+        for name, partner in self.partners.items():
+            self.signs[name] = self._compare(name, partner)
+
+    def map_of(self, names: Sequence[str], what: str) -> list[int]:
+        """Return the signed places, from 1, of the counterparts of joints among themselves.
+
+        Args:
+            names: The joints.
+            what: What they belong to, for errors.
+
+        Raises:
+            NewtonsimError: A counterpart is not one of them.
+        """
+        for name in names:
+            if self.partners[name] not in names:
+                raise NewtonsimError(
+                    f"symmetry: {what}: joint {name!r} is there, its counterpart {self.partners[name]!r} not"
+                )
+        return [self.signs[name] * (names.index(self.partners[name]) + 1) for name in names]
+
+    def _read(self, root: int) -> None:
+        """Find the joints of the tree, and the poses of its bodies at home, seen from the root."""
+        model = self._model
+        state = model.state()
+        eval_fk(model, model.joint_q, model.joint_qd, None, state)
+        poses = state.body_q.numpy().astype(np.float64)
+        parents, children = model.joint_parent.numpy(), model.joint_child.numpy()
+        kinds = model.joint_type.numpy()
+        self._names: dict[str, int] = {}
+        bodies = {root}
+        floats = False
+        for joint in range(model.joint_count // model.world_count):
+            child, parent = int(children[joint]), int(parents[joint])
+            if child == root:
+                floats = kinds[joint] == JointType.FREE
+            elif parent not in bodies:
+                continue
+            bodies.add(child)
+            if kinds[joint] not in (*_TURNS, JointType.FIXED) and not (child == root and floats):
+                kind = JointType(kinds[joint]).name
+                raise NewtonsimError(
+                    f"symmetry: joint {model.joint_key[joint]!r}: joints of type {kind} have no mirror map"
+                )
+            self._names[model.joint_key[joint]] = joint
+        frame = poses[root] if floats else np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+        self._poses = transform_multiply(transform_inverse(frame), poses)
+        self._kinds, self._parents, self._children = kinds, parents, children
+        self._size = max(np.linalg.norm(self._poses[sorted(bodies), :3], axis=1).max(), 1.0e-2)
+        self._arrays = {
+            name: getattr(model, name).numpy()
+            for name in ("body_mass", "body_com", "body_inertia", "joint_X_p", "joint_axis", "joint_q")
+        }
+
+    def _check_root(self, root: int) -> None:
+        first = next(name for name, joint in self._names.items() if self._children[joint] == root)
+        if self.partners[first] != first:
+            raise NewtonsimError(
+                f"symmetry: joint {first!r} is that of the root, which corresponds to itself"
+            )
+
+    def _compare(self, name: str, partner: str) -> int:
+        """Compare a joint and its body with their counterparts; return the sign of the joint."""
+        one, other = self._names[name], self._names[partner]
+        if self._kinds[one] != self._kinds[other]:
+            kinds = [JointType(self._kinds[joint]).name for joint in (one, other)]
+            raise self._asymmetric(name, partner, "types", *kinds)
+        sign = 1
+        if self._kinds[one] in _TURNS:
+            sign = self._compare_axes(name, partner)
+            self._compare_drives(name, partner, sign)
+        self._compare_bodies(name, partner)
+        return sign
+
+    def _line(self, joint: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return a point on the axis of a joint at home, and its direction, seen from the root."""
+        frame = self._arrays["joint_X_p"][joint].astype(np.float64)
+        parent = int(self._parents[joint])
+        if parent >= 0:
+            frame = transform_multiply(self._poses[parent], frame)
+        axis = self._arrays["joint_axis"][int(self._model.joint_axis_start.numpy()[joint])]
+        return frame[:3], quat_matrix(frame[3:]) @ axis
+
+    def _compare_axes(self, name: str, partner: str) -> int:
+        one, other = self._names[name], self._names[partner]
+        (point, axis), (there, wanted) = self._line(one), self._line(other)
+        turns = self._kinds[one] == JointType.REVOLUTE
+        image = (-1.0 if turns else 1.0) * _FLIP * axis
+        sign = 1 if image @ wanted > 0.0 else -1
+        if np.abs(wanted - sign * image).max() > self._tolerance:
+            raise self._asymmetric(name, partner, "axes", image.round(4), wanted.round(4))
+        apart = there - _FLIP * point
+        if turns and np.linalg.norm(apart - (apart @ wanted) * wanted) > self._tolerance * self._size:
+            raise self._asymmetric(name, partner, "anchors", (_FLIP * point).round(4), there.round(4))
+        return sign
+
+    def _compare_drives(self, name: str, partner: str, sign: int) -> None:
+        model = self._model
+        joints = self._names[name], self._names[partner]
+        axes = [int(model.joint_axis_start.numpy()[joint]) for joint in joints]
+        dofs = [int(model.joint_qd_start.numpy()[joint]) for joint in joints]
+        home = [self._arrays["joint_q"][int(model.joint_q_start.numpy()[joint])] for joint in joints]
+        for keys, places in ((_OF_AXIS, axes), (_OF_DOF, dofs)):
+            for key in keys:
+                values = getattr(model, f"joint_{key}").numpy()[places]
+                self._compare_numbers(name, partner, key, *values)
+        low, high = (getattr(model, f"joint_limit_{end}").numpy()[axes] - home for end in ("lower", "upper"))
+        ends = np.array([low[0], high[0]]) if sign > 0 else np.array([-high[0], -low[0]])
+        for end, other in zip(ends, (low[1], high[1])):
+            self._compare_numbers(name, partner, "limits from home", end, other)
+
+    def _compare_bodies(self, name: str, partner: str) -> None:
+        one, other = (int(self._children[self._names[joint]]) for joint in (name, partner))
+        a = self._arrays
+        mass = a["body_mass"][one]
+        self._compare_numbers(name, partner, "masses", mass, a["body_mass"][other])
+        centres = [transform_point(self._poses[b], a["body_com"][b].astype(np.float64)) for b in (one, other)]
+        image = _FLIP * centres[0]
+        if np.abs(image - centres[1]).max() > self._tolerance * self._size:
+            raise self._asymmetric(name, partner, "centres of mass", image.round(4), centres[1].round(4))
+        turns = [quat_matrix(self._poses[b, 3:]) for b in (one, other)]
+        inertias = [r @ a["body_inertia"][b].astype(np.float64) @ r.T for r, b in zip(turns, (one, other))]
+        image = np.outer(_FLIP, _FLIP) * inertias[0]
+        if np.abs(image - inertias[1]).max() > self._tolerance * np.abs(image).max():
+            raise self._asymmetric(name, partner, "inertias", image.round(6), inertias[1].round(6))
+        reach = self._reach(one, _DIRECTIONS * _FLIP), self._reach(other, _DIRECTIONS)
+        if np.abs(reach[0] - reach[1]).max() > self._tolerance * self._size:
+            raise self._asymmetric(name, partner, "shapes", reach[0].round(4), reach[1].round(4))
+
+    def _reach(self, body: int, directions: np.ndarray) -> np.ndarray:
+        """Return how far the shapes of a body reach in some directions, seen from the root [m]; 0 without."""
+        model = self._model
+        found = [np.zeros(len(directions))]
+        kinds, scales = model.shape_geo.type.numpy(), model.shape_geo.scale.numpy()
+        for shape in model.body_shapes.get(body, ()):
+            pose = transform_multiply(
+                self._poses[body], model.shape_transform.numpy()[shape].astype(np.float64)
+            )
+            local = directions @ quat_matrix(pose[3:])
+            source = model.shape_geo_src[shape]
+            far = _support(GeoType(kinds[shape]), scales[shape].astype(np.float64), source, local)
+            found.append(directions @ pose[:3] + far)
+        return np.max(found[1:], axis=0) if len(found) > 1 else found[0]
+
+    def _compare_numbers(self, name: str, partner: str, what: str, one: float, other: float) -> None:
+        if one == other:  # also of infinite limits
+            return
+        if not abs(one - other) <= self._tolerance * max(abs(one), abs(other), 1.0e-6):
+            raise self._asymmetric(name, partner, what, f"{one:.6g}", f"{other:.6g}")
+
+    def _asymmetric(self, name: str, partner: str, what: str, image: object, there: object) -> NewtonsimError:
+        pair = f"joint {name!r}" if name == partner else f"joints {name!r} and {partner!r}"
+        return NewtonsimError(
+            f"symmetry: the robot is not its mirror image: {what} of {pair}: the mirror image has {image}, "
+            f"the robot {there}"
+        )
+
+
+def _support(kind: GeoType, scale: np.ndarray, source: object, directions: np.ndarray) -> np.ndarray:
+    """Return the support function of a shape in its own frame; 0 for kinds without a bound."""
+    radius, half = scale[0], scale[1]
+    length = np.linalg.norm(directions, axis=1)
+    along, across = np.abs(directions[:, 1]), np.hypot(directions[:, 0], directions[:, 2])
+    if kind == GeoType.SPHERE:
+        return radius * length
+    if kind == GeoType.BOX:
+        return np.abs(directions) @ scale
+    if kind == GeoType.ELLIPSOID:
+        return np.linalg.norm(directions * scale, axis=1)
+    if kind == GeoType.CAPSULE:
+        return radius * length + half * along
+    if kind == GeoType.CYLINDER:
+        return radius * across + half * along
+    if kind == GeoType.CONE:
+        return np.maximum(half * directions[:, 1], radius * across - half * directions[:, 1])
+    if kind == GeoType.MESH:
+        return (directions @ (np.asarray(source.vertices) * scale).T).max(axis=1)  # pyright: ignore[reportAttributeAccessIssue]
+    return np.zeros(len(directions))
