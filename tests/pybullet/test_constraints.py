@@ -156,3 +156,47 @@ def test_moments_are_told_in_the_joint_frame_of_the_parent(both, kind, two):
     both.applyExternalTorque(body, -1, [1.0, 0.3, -0.2], p.WORLD_FRAME)
     both.step()
     agree(both, [body], uid)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limit", [2.0, 1e5])
+@pytest.mark.parametrize("frames", [False, True])
+def test_links_that_are_apart_are_pushed_each_at_its_own_pivot(both, kind, limit, frames):
+    """Along axes of the world, and about those of the parent's joint frame by Euler angles."""
+    turns = [
+        p.getQuaternionFromEuler(angles)
+        for angles in ([0.3, -0.5, 0.7], [-0.6, 0.2, 0.4], [0.2, 0.1, -0.3], [0.5, 0.3, 0.6])
+    ]
+    pair = cube(both, ZERO, turn=turns[0]), cube(both, [1.3, 0.5, -0.4], mass=2.0, turn=turns[1])
+    own = turns[2:] if frames else [[0.0, 0.0, 0.0, 1.0]] * 2
+    pivots = [0.1, 0.02, 0.03], [-0.2, 0.05, 0.1]
+    uid = both.createConstraint(pair[0], -1, pair[1], -1, kind, ZERO, *pivots, *own)[0]
+    both.changeConstraint(uid, maxForce=limit)
+    for _ in range(3):
+        both.step()
+        agree(both, pair, uid, share=0.01)
+
+
+@pytest.mark.parametrize("child", ["world", "static", "without inertia"])
+def test_what_cannot_turn_tells_no_moment(both, child):
+    turn = p.getQuaternionFromEuler([0.3, -0.5, 0.7])
+    body = both.createMultiBody(0.5, -1, -1, ZERO, turn)[0]
+    other = -1
+    if child != "world":
+        mass, shape = (0.0, both.createCollisionShape(p.GEOM_SPHERE)[0]) if child == "static" else (1.0, -1)
+        other = both.createMultiBody(mass, shape, -1, [2.0, 0.1, 0.2])[0]
+    uid = both.createConstraint(body, -1, other, -1, p.JOINT_FIXED, ZERO, ZERO, ZERO)[0]
+    both.changeConstraint(uid, maxForce=47.0)
+    both.step()
+    agree(both, [body], uid)
+    assert both.getConstraintState(uid)[1][3:] == (0.0, 0.0, 0.0)
+
+
+def test_a_slide_is_along_an_axis_of_the_parent_itself(both):
+    turn, frame = (p.getQuaternionFromEuler(angles) for angles in ([0.3, 0.5, 0.7], [-0.4, 0.2, 0.9]))
+    body = cube(both, ZERO, turn=turn)
+    there = p.multiplyTransforms(ZERO, turn, ZERO, frame)[1]
+    uid = both.createConstraint(body, -1, -1, -1, p.JOINT_PRISMATIC, [1, 2, 3], ZERO, ZERO, frame, there)[0]
+    both.applyExternalForce(body, -1, [20.0, 30.0, 50.0], ZERO, p.WORLD_FRAME)
+    both.step()
+    agree(both, [body], uid)
