@@ -5,7 +5,7 @@ shape can travel within the step, so that fast bodies are found in time.
 
 Stage: broad phase
 Called by: newtonsim/collision/collide.py, kernels/collision/pairs/sweep.py, kernels/collision/world_pairs.py
-Reads: HullView, ShapeView, body_com, body_q, body_qd
+Reads: HullView, PlacementView, ShapeView, body_com, body_q, body_qd
 Writes: PlacementView
 """
 
