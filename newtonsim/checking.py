@@ -37,7 +37,11 @@ class Stepping(Protocol):
     state: State
     control: Control
     dt: float
-    time: float
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        ...
 
 
 def check_simulator(simulator: Stepping) -> None:

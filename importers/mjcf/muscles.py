@@ -17,7 +17,7 @@ from newtonsim.importers.mjcf.records import Muscle
 from newtonsim.kinematics import eval_fk, reference_state
 from newtonsim.scene.model import Model
 
-_SHORTCUT = {
+_SHORTCUT: dict[str, tuple[float, ...]] = {
     "range": (0.75, 1.05),
     "force": (-1.0,),
     "scale": (200.0,),
@@ -28,6 +28,8 @@ _SHORTCUT = {
     "fvmax": (1.2,),
 }
 """Attributes of <muscle> in the order of gainprm, with their defaults."""
+_CURVES = ("lmin", "lmax", "vmax", "fpmax", "fvmax")
+"""Those of them that shape the curves."""
 
 
 _STEP = 0.02
@@ -58,9 +60,9 @@ def muscle_of(node: Node, gear: float, report: ImportReport) -> Muscle | None:
     low, high, force, scale, *curves = numbers
     times = activation_times(node)
     try:
-        unit = TendonMuscle(
-            1.0, tuple(float(x) / gear for x in given), (low, high), *curves, times[:2], times[2]
-        )
+        lengths = (float(given[0]) / gear, float(given[1]) / gear)
+        curve = dict(zip(_CURVES, curves))
+        unit = TendonMuscle(1.0, lengths, (low, high), **curve, time_constants=times[:2], smoothing=times[2])
     except ModelError as error:
         raise node.error(str(error)) from error
     return Muscle(unit, force, scale, gear)
@@ -107,7 +109,8 @@ def _accelerations(builder: ModelBuilder) -> np.ndarray:
     model = builder.finalize("cpu")
     J = _jacobian(model)
     blocks = Dynamics(model).mass_matrix(reference_state(model)).numpy().astype(np.float64)
-    ends: np.ndarray = model.joint_qd_start.numpy()[model.articulation_start.numpy()]
+    starts: np.ndarray = model.articulation_start.numpy()
+    ends: np.ndarray = model.joint_qd_start.numpy()[starts]
     found = np.zeros(len(J))
     for M, (first, last) in zip(blocks, pairwise(ends)):
         found += np.sum(np.linalg.solve(M[: last - first, : last - first], J[:, first:last].T) ** 2, axis=0)

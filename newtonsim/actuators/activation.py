@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from newtonsim.actuators.groups import ActuatorGroup, Pass
+from newtonsim.actuators.groups import ActuatorGroup, Pass, Sites
 from newtonsim.actuators.models import Actuator, check_number
 from newtonsim.actuators.patterns import as_pattern
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation
 from newtonsim.runtime.launcher import Launcher
-from newtonsim.scene.allocation import put
 from newtonsim.solvers.tendons import tendon_worlds
 
 if TYPE_CHECKING:
-    from newtonsim.actuators.groups import Sites
     from newtonsim.scene.control import Control
     from newtonsim.scene.model import Model
 
@@ -94,7 +92,7 @@ class Activation(Dynamic):
             raise NewtonsimError("Activation: a torque-speed curve needs an effort; tendons have a drive")
 
 
-def activation_view(model: Dynamic, sites: Sites | TendonSites) -> activation.ActivationView:
+def activation_view(model: Dynamic, sites: Sites) -> activation.ActivationView:
     """Return what kernels need of an activation."""
     view = activation.ActivationView()
     view.time_constant, view.release = sites.fill(model.time_constant), sites.fill(model.release)
@@ -104,8 +102,8 @@ def activation_view(model: Dynamic, sites: Sites | TendonSites) -> activation.Ac
     return view
 
 
-class TendonSites:
-    """Tendons that one entry of `Actuators` drives, world by world; see `Sites`.
+class TendonSites(Sites):
+    """Tendons that one entry of `Actuators` drives, world by world.
 
     Args:
         name: Pattern of the entry, for messages.
@@ -124,21 +122,6 @@ class TendonSites:
         order = np.argsort(worlds, kind="stable")
         self.axes = self.dofs = self.coords = np.array(tendons, np.int32)[order]
         self.worlds = worlds[order].astype(np.int32)
-
-    @property
-    def starts(self) -> np.ndarray:
-        """First actuator of each world and the end, (world_count + 1,)."""
-        return np.searchsorted(self.worlds, np.arange(self.model.world_count + 1))
-
-    def fill(self, value: float) -> wp.array:
-        """Return a number for each actuator."""
-        model = self.model
-        values = np.full(len(self.axes), value)
-        return put(values, dtype=float, device=model.device, requires_grad=model.requires_grad)
-
-    def indices(self, values: np.ndarray) -> wp.array:
-        """Return indices on the device."""
-        return put(values, dtype=int, device=self.model.device)
 
 
 class ActivationGroup(ActuatorGroup):
@@ -178,7 +161,9 @@ class ActivationGroup(ActuatorGroup):
         )
 
 
-def tendon_actuators(actuators: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, Activation]:
+def tendon_actuators(
+    actuators: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> dict[str | tuple[str, ...], Activation]:
     """Return the activations of the tendons of an MJCF file, for the `tendons` of `Actuators`.
 
     `Control.tendon_act` of these tendons then holds MuJoCo's `ctrl`; others have no activation.
@@ -188,4 +173,4 @@ def tendon_actuators(actuators: Sequence[Mapping[str, Any]], names: Sequence[str
         names: `Model.tendon_key`.
     """
     found = [entry for entry in actuators if entry["activation"] is not None and entry["tendon"] is not None]
-    return {as_pattern(names[entry["tendon"]]): Activation(**entry["activation"]) for entry in found}
+    return {as_pattern(names[int(entry["tendon"])]): Activation(**entry["activation"]) for entry in found}

@@ -123,7 +123,7 @@ class RobotFile:
         geared motor: the file has equal ones instead.
         """
         tree = ElementTree.parse(self.path)
-        armature = self._armatures(tree)
+        armature = self._armatures(tree.getroot())
         moments: dict[str, np.ndarray] = {}
         for link in tree.iter("link"):
             inertial = link.find("inertial")
@@ -147,11 +147,11 @@ class RobotFile:
         tree.write(self.path)
         return moments
 
-    def _armatures(self, tree: ElementTree.ElementTree) -> dict[str, np.ndarray]:
+    def _armatures(self, root: ElementTree.Element) -> dict[str, np.ndarray]:
         """Return what rotor inertia adds to the inertias of links (3, 3), by name."""
         of_name = {name: self.scene.joints[index] for index, name in self.names.items()}
         found = {}
-        for element in tree.iter("joint"):
+        for element in root.iter("joint"):
             joint = of_name.get(element.attrib["name"])
             child, axis = element.find("child"), element.find("axis")
             if joint is None or joint.kind != JointType.REVOLUTE or child is None or axis is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import torch
 from tensordict import TensorDict
@@ -52,8 +52,10 @@ class Mirroring:
             actions: Actions (n, columns); None for none.
         """
         if obs is not None:
-            images = {name: _mirrored(self._groups[name], obs[name]) for name in obs.keys()}  # noqa: SIM118
-            obs = torch.cat([obs, TensorDict(images, batch_size=obs.batch_size)])
+            given = set(obs.keys())
+            images = {name: _mirrored(to, obs[name]) for name, to in self._groups.items() if name in given}
+            both = torch.cat([obs, TensorDict(images, batch_size=obs.batch_size)])
+            obs = cast(TensorDict, both)
         if actions is not None:
             actions = torch.cat([actions, _mirrored(self._actions, actions)])
         return obs, actions
