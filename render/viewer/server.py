@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import warnings
 from collections.abc import Iterator
@@ -90,3 +91,16 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         console.quiet = before
+
+
+def stop_server(server: viser.ViserServer) -> None:
+    """Stop a server, and take back what it has added to the log of web sockets.
+
+    The first page that a server of viser sends adds a filter there, which outlives the server. One is enough
+    for all.
+    """
+    with quiet():
+        server.stop()
+    logger = logging.getLogger("websockets.server")
+    for extra in [one for one in logger.filters if type(one).__module__.startswith("viser.")][1:]:
+        logger.removeFilter(extra)

@@ -32,7 +32,7 @@ from newtonsim.render.viewer.playback import (
     ThreadedPlayback,
 )
 from newtonsim.render.viewer.scene import Scene
-from newtonsim.render.viewer.server import quiet, start_server
+from newtonsim.render.viewer.server import start_server, stop_server
 from newtonsim.scene.state import State
 from newtonsim.simulator import Simulator
 
@@ -413,8 +413,7 @@ class Viewer:
         """Stop, and free the port."""
         if self.playback is not None:
             self.playback.close()
-        with quiet():
-            self._server.stop()
+        stop_server(self._server)
 
     def __enter__(self) -> Viewer:
         return self

@@ -1,9 +1,11 @@
 """What moves the picture: simulations in real time, recordings, loops of users."""
 
+import logging
 import math
 import socket
 import threading
 import time
+import urllib.request
 
 import numpy as np
 import pytest
@@ -240,3 +242,12 @@ def test_a_robot_moves_with_its_fixed_base_and_a_floor_does_not():
         builder.add_shape_box(link, hx=0.1, hy=0.1, hz=0.1)
     builder.add_shape_box(-1, hx=9.0, hy=9.0, hz=0.1)
     assert in_moving_trees(builder.finalize("cpu")).tolist() == [True, True, False, False, False]
+
+
+def test_closed_viewers_leave_one_filter_on_the_log_of_web_sockets():
+    """A process that opens viewers again and again must not grow."""
+    filters = logging.getLogger("websockets.server").filters
+    for _ in range(3):
+        with Viewer(ball(), port=0) as viewer, urllib.request.urlopen(viewer.url, timeout=10) as page:
+            page.read()
+    assert len(filters) <= 1

@@ -209,7 +209,7 @@ def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> Non
         builder.add_joint_fixed(**options)
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=1000)
 def _seen_from(frame: Pose, pose: Pose) -> Pose:
     """A pose in a frame that is given in the same frame as itself; robots are built again and again."""
     return frame.inverse() @ pose
