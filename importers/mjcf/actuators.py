@@ -28,6 +28,7 @@ results from
 
 import math
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -172,7 +173,7 @@ def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportRepo
         joint = node.required("joint")
         if joint in scene.ignored_names:
             return
-        name = f"{node.text_of('name') or joint}_muscle"
+        name = _own_name(f"{node.text_of('name') or joint}_muscle", document, scene)
         part = Node("joint", {"joint": joint}, node.path, node.line)
         scene.joint_tendons.append(Node("fixed", {"name": name}, node.path, node.line, [part]))
     muscle = muscle_of(node, gear, report)
@@ -196,6 +197,14 @@ def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportRepo
             activation=activation,
         )
     )
+
+
+def _own_name(wanted: str, document: Document, scene: Scene) -> str:
+    """Return a name for the tendon of a muscle that no other tendon has."""
+    taken = {one.text_of("name") for section in document.sections("tendon") for one in section.children}
+    taken |= {one.text_of("name") for one in scene.joint_tendons}
+    names = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
+    return next(name for name in names if name not in taken)
 
 
 def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:

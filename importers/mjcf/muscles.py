@@ -28,6 +28,8 @@ _SHORTCUT: dict[str, tuple[float, ...]] = {
     "fvmax": (1.2,),
 }
 """Attributes of <muscle> in the order of gainprm, with their defaults."""
+_LEAST_FORCE = 1.0e-12
+"""Largest force of a muscle that moves nothing [N]: 0 stands for no muscle."""
 _CURVES = ("lmin", "lmax", "vmax", "fpmax", "fvmax")
 """Those of them that shape the curves."""
 
@@ -55,9 +57,9 @@ def muscle_of(node: Node, gear: float, report: ImportReport) -> Muscle | None:
     if given[0] == given[1]:
         report.unsupported(node, "a muscle without lengthrange")
         return None
-    if gear == 0.0:
-        return None
     low, high, force, scale, *curves = numbers
+    if gear == 0.0 or force == 0.0:
+        return None
     times = activation_times(node)
     try:
         lengths = (float(given[0]) / gear, float(given[1]) / gear)
@@ -87,7 +89,7 @@ def set_forces(builder: ModelBuilder, muscles: dict[int, Muscle]) -> None:
     """Set the largest forces of muscles, by tendon, in a builder that holds the whole file.
 
     A negative force stands for scale over the acceleration that a unit force brings about in the reference
-    pose, over all degrees of freedom.
+    pose, over all hinges and slides.
     """
     forces = {t: abs(one.gear) * one.force for t, one in muscles.items()}
     if min(forces.values(), default=0.0) < 0.0:
@@ -97,7 +99,7 @@ def set_forces(builder: ModelBuilder, muscles: dict[int, Muscle]) -> None:
         for t, one in muscles.items():
             if one.force < 0.0:
                 # gears cancel: force times gear is scale over the acceleration by the tendon itself
-                forces[t] = one.scale / max(accelerations[t], 1.0e-15)
+                forces[t] = one.scale / accelerations[t] if accelerations[t] > 0.0 else _LEAST_FORCE
     for t, force in forces.items():
         row = list(builder.tendon_muscle[t])
         row[MUSCLE_FORCE] = force

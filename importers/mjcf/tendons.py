@@ -25,6 +25,7 @@ from newtonsim.importers.mjcf.records import (
     TendonEquality,
     Wrap,
 )
+from newtonsim.scene.enums import JointType
 
 _ACTIVE = ("stiffness", "damping", "range", "frictionloss", "armature")
 _SCALAR = ("hinge", "slide")
@@ -225,6 +226,11 @@ def add_tendons(
                 builder.tendon_spring_lower[index] = float(low)
                 builder.tendon_spring_upper[index] = float(high)
     muscles = {report.tendons[n]: one.muscle for n, one in drives.items() if one.muscle is not None}
+    if any(kind in (JointType.BALL, JointType.FREE) for kind in builder.joint_type):
+        for name, one in drives.items():
+            if one.muscle is not None and one.muscle.force < 0.0:
+                what = "the force of its muscle follows from scale over hinges and slides alone"
+                report.approximated(scene.tendons[name].node, what)
     set_forces(builder, muscles)
     for equality in scene.tendon_equalities:
         first, second = equality.tendons

@@ -94,7 +94,8 @@ def activate_tendons(
     start = activation[i, 0]
     end = next_activation(view, i, u, start, dt)
     activation_out[i, 0] = end
-    act_out[tendon[i]] = scale * wp.where(view.early == 1, end, start) + offset
+    acting = wp.where(view.early == 1 or view.dynamics == DYNAMICS_NONE, end, start)
+    act_out[tendon[i]] = scale * acting + offset
 
 
 @wp.kernel

@@ -52,13 +52,13 @@ class TendonMuscle:
     Source: MuJoCo's documentation, "Modeling", section "Muscles".
 
     Attributes:
-        force: Largest active force at rest, F0 [N].
+        force: Largest active force at rest, F0 [N]; positive.
         length_range: Shortest and largest length of the tendon [m]; in the other order for a muscle that
             lengthens it, as one on the other side of a joint does.
         range: L at these lengths.
         lmin, lmax: L from which on, and to which, there is active force.
         vmax: Velocity of shortening without active force, in optimal lengths a second [1/s].
-        fpmax: Passive force half-way from L = 1 to `lmax`, twice, in F0.
+        fpmax: Twice the passive force half-way between L = 1 and `lmax`, in F0.
         fvmax: Active force of fast lengthening, in F0.
         time_constants: Time constants of a rising and of a falling activation [s].
         smoothing: Width of the band of controls in which one blends into the other.
@@ -79,14 +79,14 @@ class TendonMuscle:
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        wrong = not np.isfinite(self.numbers()).all() or self.force < 0.0
+        wrong = not np.isfinite(self.numbers()).all() or self.force <= 0.0
         wrong |= self.range[0] >= self.range[1] or self.length_range[0] == self.length_range[1]
         wrong |= not 0.0 <= self.lmin < 1.0 < self.lmax or self.vmax <= 0.0 or self.fvmax < 1.0
         wrong |= self.fpmax < 0.0 or min(self.time_constants) <= 0.0 or self.smoothing < 0.0
         if wrong:
             raise ModelError(
                 "TendonMuscle: expected lmin < 1 < lmax, fvmax of at least 1, ranges that are not empty, "
-                f"positive vmax and time_constants, and else numbers of at least 0, got {self}"
+                f"positive force, vmax and time_constants, and all other numbers at least 0, got {self}"
             )
 
     def numbers(self) -> tuple[float, ...]:

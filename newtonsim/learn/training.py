@@ -296,9 +296,8 @@ def _compare(folder: Path, run: Run) -> None:
     path = folder / RUN
     if not path.exists():
         return
-    there = _flat(
-        Run.read(folder).written()
-    )  # settings that a file of an earlier version lacks have defaults
+    # settings that a file of an earlier version lacks have defaults
+    there = _flat(Run.read(folder).written())
     for key, value in _flat(run.written()).items():
         if there.get(key) != value and key != "settings.samples":
             raise NewtonsimError(

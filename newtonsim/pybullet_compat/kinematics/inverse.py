@@ -27,6 +27,7 @@ from newtonsim.pybullet_compat.world.client import Client
 
 IK_SDLS = 1
 DEFAULT_ITERATIONS, DEFAULT_THRESHOLD = 20, 1.0e-4
+MOST_ITERATIONS = 10_000
 IDENTITY = (0.0, 0.0, 0.0, 1.0)
 
 REACH_FAILED = "Error in calculateInverseKinematics"
@@ -76,7 +77,7 @@ def calculateInverseKinematics(
         solver: IK_DLS, or IK_SDLS, which is not used with rest poses.
         currentPositions: Where to start, None for the present coordinates. If given, the targets are those of
             a base with its inertial frame at the origin.
-        maxNumIterations: Most steps.
+        maxNumIterations: Most steps; no more than 10,000 are made.
         residualThreshold: The last step is the first that starts nearer than this to the target [m].
 
     Returns:
@@ -241,7 +242,7 @@ def _reach(
             orientation,
             _set_rest(client, chains, reach, rest),
             solver == IK_SDLS,
-            iterations if iterations > 0 else DEFAULT_ITERATIONS,
+            min(iterations, MOST_ITERATIONS) if iterations > 0 else DEFAULT_ITERATIONS,
             threshold if threshold > 0.0 else DEFAULT_THRESHOLD,
         )
     q = chains.angles(q)
