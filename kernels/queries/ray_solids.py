@@ -319,23 +319,3 @@ def span_of_solid(
     elif kind == KIND_HULL:
         span = span_of_hull(hulls, hull, margin, o, d)
     return span
-
-
-@wp.func
-def normal_of_rounded(kind: int, size: wp.vec3, margin: float, p: wp.vec3, n: wp.vec3) -> wp.vec3:
-    """Normal at a point p of a box or cylinder whose edges are rounded within a margin [m]; n elsewhere."""
-    core = p
-    rounded = n
-    if kind == GEO_BOX:
-        for i in range(3):
-            room = wp.max(size[i] - margin, 0.0)
-            core[i] = wp.clamp(p[i], -room, room)
-        rounded = wp.normalize(p - core)
-    if kind == GEO_CYLINDER:
-        room = wp.max(size[1] - margin, 0.0)
-        axis = wp.vec3(0.0, p[1], 0.0)
-        width = wp.length(p - axis)
-        inner = wp.min(width, wp.max(size[0] - margin, 0.0))
-        core = inner * wp.normalize(p - axis) + wp.vec3(0.0, wp.clamp(p[1], -room, room), 0.0)
-        rounded = wp.normalize(p - core)
-    return rounded

@@ -205,16 +205,6 @@ class ConstraintStage:
         self.parameters.describe_limits(view, joint_qd, self.weights)
         return view
 
-    def push_at_own_anchors(self) -> None:
-        """Let loop joints act as those of Bullet; called before the first step.
-
-        What holds anchors together pushes each body at its own, along the axes of the world, where no axis is
-        free; what holds the rotation is about the axes of the parent's frame, by Euler angles. Otherwise both
-        bodies are pushed where the child is held, along axes of the parent, by the rotation vector, so that
-        momentum is conserved whatever the error.
-        """
-        featherstone_row_layout.push_at_own_anchors(self.rows.pair, self.model)
-
     def loops(self, joint_qd: wp.array) -> pair_rows.LoopView:
         """Return the arrays of constraints between bodies or dofs, likewise."""
         view = loop_view(self.model)

@@ -22,13 +22,11 @@ class Tolerances:
         absolute: For every number, in its unit.
         relative: Of the greatest number of the vector it stands in.
         pixels: Share of the pixels of a picture that may differ.
-        structure_only: Functions whose numbers and pixels count as equal, whatever they are.
     """
 
     absolute: float = 1.0e-4
     relative: float = 1.0e-3
     pixels: float = 0.02
-    structure_only: frozenset[str] = frozenset()
 
     def allowed(self, size: float) -> float:
         """Return what numbers of a size may be apart."""
@@ -85,8 +83,6 @@ def find_difference(name: str, real: object, ours: object, tolerances: Tolerance
     """
     compare = _RULES.get(name, _values)
     found = list(compare(real, ours, "", tolerances))
-    if name in tolerances.structure_only:
-        found = [difference for difference in found if difference.structural]
     return max(found, key=lambda difference: difference.severity, default=None)
 
 

@@ -78,7 +78,6 @@ class FeatherstoneEngine:
             contact_softness="shape",
             restitution_speed=RESTITUTION_SPEED,
         )
-        self.solver.constraints.push_at_own_anchors()
         self._first_options = copy(self.solver.options)
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
@@ -594,11 +593,10 @@ class FeatherstoneEngine:
         self.written = set(self.client.bodies.values())
         self.state_replaced()
 
-    def joint_reaction(self, body: Body, place: int) -> np.ndarray | None:
-        """Force and moment that a joint's sensor measures (W, 6), see `sensors`; None before a step."""
-        if not self.steps:
-            known = None if body.last_step is None else body.last_step.reactions
-            return None if known is None else known[:, place]
+    def joint_reaction(self, body: Body, place: int) -> np.ndarray:
+        """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""
+        if not self.steps and body.last_step is not None and body.last_step.reactions is not None:
+            return body.last_step.reactions[:, place]
         if self._reactions is None:
             self._reactions = joint_reactions(self, self.client.bodies.values())
         return self._reactions[:, body.first_row + place]
