@@ -19,15 +19,6 @@ from newtonsim.scene.enums import GeoType
 _SHARE = 0.01
 """Depth, relative to the radius of the smaller shape, up to which two shapes count as touching."""
 
-_FEW = 512
-"""Number of shapes of a tree up to which all pairs of them are looked at."""
-
-_MOST_NEAR = 1 << 22
-"""Number of pairs, of neighbours along an axis, that are looked at in a larger tree: it bounds memory."""
-
-_MOST_MEASURED = 5_000
-"""Number of different pairs whose depth is measured, one after the other: it bounds time."""
-
 _ROUND = 24
 """Number of corners that stand for the circles of cylinders and cones."""
 
@@ -74,18 +65,9 @@ def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) ->
 
     Returns:
         The pairs that overlap by more than a hundredth of the smaller one's radius. Shapes that are not
-        convex solids are left out. In trees of more than 512 shapes, four million pairs of neighbours are
-        looked at, and of all trees 5,000 pairs that differ; others count as apart.
+        convex solids are left out.
     """
-    tree = _trees(arrays)
-    tree[~finder.collides] = -1
-    trees, number, sizes = np.unique(tree, return_inverse=True, return_counts=True)
-    is_large = (sizes > _FEW) & (trees >= 0)
-    found = [finder.pairs_of_groups(np.where(is_large[number], -1, tree))]
-    found += [
-        _neighbours(np.flatnonzero(number == k), builder, arrays, finder) for k in np.flatnonzero(is_large)
-    ]
-    pairs = np.concatenate(found)
+    pairs = finder.pairs_of_groups(_trees(arrays))
     if not len(pairs):
         return []
     shapes = np.unique(pairs)
@@ -98,35 +80,10 @@ def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) ->
     # copies of a robot are looked at once
     kinds = np.column_stack([core[place], np.round(relative, 4)])
     _, first, same = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
-    ends = [(cores[a], cores[b]) for a, b in core[place[first[:_MOST_MEASURED]]].tolist()]
-    depths = np.zeros(len(first))
-    depths[: len(ends)] = [_depth(a, b, relative[k]) for k, (a, b) in zip(first.tolist(), ends)]
-    depth = depths[same.reshape(-1)]
+    ends = [(cores[a], cores[b]) for a, b in core[place[first]].tolist()]
+    depths = [_depth(a, b, relative[k]) for k, (a, b) in zip(first.tolist(), ends)]
+    depth = np.array(depths, np.float64)[same.reshape(-1)]
     return [Overlap((a, b), d) for (a, b), d in zip(pairs.tolist(), depth.tolist()) if d > 0.0]
-
-
-def _neighbours(shapes: np.ndarray, builder, arrays: dict[str, np.ndarray], finder: PairFinder) -> np.ndarray:
-    """Return the pairs (n, 2) of shapes of one tree that may collide and whose bounds overlap.
-
-    Shapes are sorted by where they begin along the axis on which they are spread out most, and each is
-    compared with those that begin before it ends: as many as fit into `_MOST_NEAR` comparisons of all.
-    """
-    cores, core = _cores(shapes, builder, arrays)
-    middle, half = _bounds(cores, core, _poses(shapes, arrays))
-    solid = np.array([one is not None for one in cores])[core]
-    shapes, middle, half = shapes[solid], middle[solid], half[solid]
-    axis = int(np.argmax(np.ptp(middle, axis=0))) if len(shapes) else 0
-    low, high = middle[:, axis] - half[:, axis], middle[:, axis] + half[:, axis]
-    order = np.argsort(low, kind="stable")
-    count = np.maximum(np.searchsorted(low[order], high[order]) - np.arange(len(order)) - 1, 0)
-    if count.sum() > _MOST_NEAR:
-        count = np.minimum(count, _MOST_NEAR // len(order))
-    one = np.repeat(np.arange(len(order)), count)
-    other = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)
-    a, b = order[one], order[other]
-    meet = (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
-    pairs = np.sort(np.stack([shapes[a[meet]], shapes[b[meet]]], axis=1), axis=1)
-    return pairs[finder.allowed(pairs)]
 
 
 def _trees(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -191,22 +148,13 @@ def _boxes_meet(
     place: np.ndarray, cores: Sequence[_Core | None], core: np.ndarray, pose: np.ndarray
 ) -> np.ndarray:
     """Return which pairs (n, 2) of indices have overlapping bounds, along each axis of the world."""
-    middle, half = _bounds(cores, core, pose)
-    a, b = place.T
-    meet: np.ndarray = np.abs(middle[a] - middle[b]) < half[a] + half[b]
-    return np.all(meet, axis=1)
-
-
-def _bounds(
-    cores: Sequence[_Core | None], core: np.ndarray, pose: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return centres and half extents (n, 3) of the boxes around solids, NaN for None."""
     bounds = np.array([np.full((2, 3), np.nan) if c is None else c.bounds for c in cores])[core]
     radius = np.array([0.0 if c is None else c.radius for c in cores])[core]
     middle = transform_point(pose, bounds[:, 0])
     turn = np.abs(quat_matrix(pose[:, 3:]))
     half = np.einsum("nij,nj->ni", turn, bounds[:, 1]) + radius[:, None]
-    return middle, half
+    a, b = place.T
+    return (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
 
 
 def _depth(a: _Core | None, b: _Core | None, relative: np.ndarray) -> float:

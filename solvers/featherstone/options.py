@@ -130,9 +130,8 @@ class ConstraintOptions(Revised):
         """Raise a ValueError that names an option which is out of range."""
         check_words(self, _CHOICES)
         check_counts(self, ("iterations",))
-        check_counts(self, ("factorizations",), 0)
         check_shares(self, _SHARES)
-        check_not_negative(self, (*_NOT_NEGATIVE, "tolerance", "recovery_time", "direct_cost"))
+        check_not_negative(self, (*_NOT_NEGATIVE, "tolerance", "recovery_time"))
         if self.smoothing > 0.0:
             for name in ("max_push_speed", "max_limit_speed", "contact_erp", "limit_erp"):
                 if not getattr(self, name) > 0.0:

@@ -16,7 +16,6 @@ from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.constraints import energy_coordinates
 from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
 from newtonsim.kernels.steps import reset
-from newtonsim.kinematics import check_length
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put
@@ -392,12 +391,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
         Args:
             world_mask: Worlds to wake, bool, shape (world_count,); None for all.
-
-        Raises:
-            ModelError: The mask has another shape or type.
         """
-        if world_mask is not None:
-            check_length("world_mask", world_mask, self.model.world_count, wp.bool)
         self._rest.wake(Launcher(self.model, record_tape=False), world_mask)
 
     def contact_forces(self, out: wp.array | None = None) -> wp.array:

@@ -16,7 +16,7 @@ from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
-from newtonsim.solvers.option_ranges import check_counts, check_positive, check_relaxations
+from newtonsim.solvers.option_ranges import check_counts, check_relaxations
 from newtonsim.solvers.particles.self_contact import SelfContact, SurfacePairs
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.vbd.adjacency import ForceElementAdjacency, find_adjacency
@@ -292,4 +292,5 @@ def _make_adjoint(particles: VBDParticles) -> VBDParticleAdjoint:
 def _check_options(solver: VBDSolver) -> None:
     check_counts(solver, ("iterations", "substeps", "detection_interval"))
     check_relaxations(solver, ("relaxation",))
-    check_positive(solver, ("friction_epsilon",))
+    if not solver.friction_epsilon > 0.0:
+        raise ValueError(f"friction_epsilon: expected a positive number, got {solver.friction_epsilon}")

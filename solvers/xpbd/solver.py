@@ -17,7 +17,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.maximal.sweeps import BodySweeps
-from newtonsim.solvers.option_ranges import check_counts, check_not_negative, check_relaxations, check_shares
+from newtonsim.solvers.option_ranges import check_counts, check_relaxations, check_shares
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.xpbd.particles import XPBDParticles
 
@@ -291,4 +291,5 @@ def _check_options(solver: XPBDSolver) -> None:
     check_counts(solver, ("iterations", "substeps"))
     check_relaxations(solver, _RELAXATIONS)
     check_shares(solver, ("warm_start",))
-    check_not_negative(solver, ("angular_damping",))
+    if not solver.angular_damping >= 0.0:
+        raise ValueError(f"angular_damping: expected a number of at least 0, got {solver.angular_damping}")

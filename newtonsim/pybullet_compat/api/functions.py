@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from newtonsim.pybullet_compat.clients import table
-from newtonsim.pybullet_compat.surface.arguments import SIZES, as_float, as_int, as_str, has_axes, sized_all
-from newtonsim.pybullet_compat.surface.errors import error, not_connected, refused
+from newtonsim.pybullet_compat.surface import maths
+from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str, has_axes
+from newtonsim.pybullet_compat.surface.errors import error, not_a_number, not_connected, refused
 from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
 from newtonsim.pybullet_compat.surface.signatures import (
     ALIASES,
@@ -35,12 +36,13 @@ from newtonsim.pybullet_compat.surface.signatures import (
 from newtonsim.pybullet_compat.world.world_choice import Worlds, chosen_worlds, of_worlds
 
 MISSING = object()
-REFUSALS = (ValueError, IndexError, OverflowError)
+REFUSALS = (ValueError, IndexError)
 """What engine and NumPy raise for values that a function has not looked at: `error` to scripts."""
+_DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
     "i": 'if {0}.__class__ is not int: {0} = as_int({0}, client, "{0}")',
-    "d": """if ({0}.__class__ is not float or not -{4:g} <= {0} <= {4:g}):
-        {0} = as_float({0}, client, "{0}", {2}, "{3}")""",
+    "d": """if {0}.__class__ is not float: {0} = as_float({0}, client, "{0}", {2})
+    elif {0} != {0}: raise not_a_number("{0}")""",
     "s": "if {0}.__class__ is not str or '\\0' in {0}: {0} = as_str({0}, {1})",
 }
 
@@ -106,11 +108,9 @@ def signature(name: str) -> inspect.Signature:
 def _check(function: str, parameter: Parameter, position: int) -> list[str]:
     """Return the line that checks the type of an argument."""
     if parameter.kind == "O":
-        name, size = parameter.name, parameter.size
-        return [f"if {name} is not None: {name} = sized_all({name}, {name!r}, {size!r})"] if size else []
+        return []
     differs = parameter.name in PER_WORLD.get(function, ())
-    largest = SIZES[parameter.size or "number"]
-    line = _CHECKS[parameter.kind].format(parameter.name, position, differs, parameter.size, largest)
+    line = _CHECKS[parameter.kind].format(parameter.name, position, differs)
     if parameter.default == "None":  # which is equal to itself
         line = line.replace("if ", f"if {parameter.name} is not None and ", 1)
     return [line]
@@ -126,8 +126,6 @@ def _source(function: Signature) -> str:
         heads.append(parameter.name if default is None else f"{parameter.name}={default}")
         checks += _check(name, parameter, position)
     heads.append("physicsClientId=0")
-    if function.module == "surface.maths":
-        return _maths_source(function, heads, checks)
     takes_worlds = name in SETTERS or name in GETTERS
     heads += ["*"] if alias or takes_worlds else []
     heads += ["worlds=None"] if takes_worlds else []
@@ -149,17 +147,6 @@ def _source(function: Signature) -> str:
         *checks,
         f"if client.remote: return client.call({name!r}, {{{', '.join(f'{n!r}: {n}' for n in names)}}})",
         f"try: return call_{name}({', '.join(['client', *names])})",
-        f"except REFUSALS as problem: raise refused({name!r}, problem) from problem",
-    ]
-    return f"def {name}({', '.join(heads)}):\n" + "".join(f"    {line}\n" for line in lines)
-
-
-def _maths_source(function: Signature, heads: list[str], checks: list[str]) -> str:
-    """Return the source of a function that needs no client."""
-    name = function.name
-    lines = [
-        *(line.replace("client", "None") for line in checks),
-        f"try: return call_{name}({', '.join(p.name for p in function.parameters)})",
         f"except REFUSALS as problem: raise refused({name!r}, problem) from problem",
     ]
     return f"def {name}({', '.join(heads)}):\n" + "".join(f"    {line}\n" for line in lines)
@@ -240,15 +227,15 @@ def _build() -> dict[str, Function]:
         "as_int": as_int,
         "as_float": as_float,
         "as_str": as_str,
-        "sized_all": sized_all,
         "not_connected": not_connected,
+        "not_a_number": not_a_number,
         "refused": refused,
         "REFUSALS": REFUSALS,
         "missing": _missing,
         "for_worlds": _for_worlds,
         "MISSING": MISSING,
     }
-    made = [function for function in SIGNATURES.values() if function.module != "clients.table"]
+    made = [function for function in SIGNATURES.values() if function.module not in _DIRECT]
     sources = [_source(function) for function in made]
     sources += [
         f"def {name}(*args):\n"
@@ -265,8 +252,8 @@ def _build() -> dict[str, Function]:
     found["loadURDF"] = _load_urdf(found["loadURDF"])
     found["setGravity"] = _set_gravity(found["setGravity"])
     for function in SIGNATURES.values():
-        if function.module == "clients.table":
-            found[function.name] = getattr(table, function.name)
+        if function.module in _DIRECT:
+            found[function.name] = getattr(_DIRECT[function.module], function.name)
     return {name: Function(function) for name, function in sorted(found.items())}
 
 

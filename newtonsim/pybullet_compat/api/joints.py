@@ -10,7 +10,7 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.pybullet_compat.api.bodies import canonical
 from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, is_empty, joint_group, joint_list
-from newtonsim.pybullet_compat.surface.arguments import check_rows, sized
+from newtonsim.pybullet_compat.surface.arguments import check_rows, finite
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -228,6 +228,8 @@ def resetJointState(
 ) -> None:
     """Set position and velocity of a joint with one coordinate; its motor stays as it is."""
     body = joint_body(client, bodyUniqueId, jointIndex)
+    finite(targetValue, "targetValue")
+    finite(targetVelocity, "targetVelocity")
     place = jointIndex + 1
     if body.u_count[place] != 1:
         return
@@ -276,11 +278,8 @@ def _coordinates(value: object, client: Client, name: str) -> np.ndarray | None:
     """Finite coordinates (n,) or (W, n), None for None."""
     if value is None:
         return None
-    try:
-        array = np.atleast_1d(np.asarray(value, np.float64))
-    except (TypeError, ValueError):
-        raise error(f"{name}: expected numbers.") from None
-    array = np.asarray(sized(array, name, "coordinate"))
+    array = np.atleast_1d(np.asarray(value, np.float64))
+    finite(array, "coordinates")
     check_rows(array, client, name)
     return array
 
@@ -301,7 +300,6 @@ def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) ->
         speed = velocity
     if body.links[place].joint_type == JOINT_SPHERICAL:
         norm = np.linalg.norm(value, axis=-1, keepdims=True)
-        value = np.where(norm > 0.0, value, [0.0, 0.0, 0.0, 1.0])
         body.q[at, columns] = value / np.where(norm > 0.0, norm, 1.0)
         speed = quat_rotate(body.q[at, columns], np.broadcast_to(speed, (client.given_worlds, 3)))
     body.u[at, dofs] = speed

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -17,14 +17,8 @@ from newtonsim.pybullet_compat.surface.errors import error, not_a_number
 LARGEST = 1.0e12
 """Largest coordinate [m] or component of a velocity that single precision can work with, as in models."""
 
-LARGEST_NUMBER = 1.0e20
-"""Largest force, stiffness and the like: single precision can multiply it by lengths and masses."""
-
-Size = Literal["number", "coordinate", "bound"]
-"""What a number is: a coordinate or velocity, what bounds something, or any other."""
-
-SIZES: dict[Size, float] = {"number": LARGEST_NUMBER, "coordinate": LARGEST, "bound": LARGEST_NUMBER}
-"""The largest of each; a larger bound, up to infinity, counts as this one."""
+FINITE = float(np.finfo(np.float64).max)
+"""Largest size of what may be any number."""
 
 SEQUENCES = (list, tuple)
 
@@ -69,11 +63,7 @@ def as_int(value: object, client: HasWorlds | None = None, name: str = "An argum
 
 
 def as_float(
-    value: object,
-    client: HasWorlds | None = None,
-    name: str = "An argument",
-    per_world: bool = True,
-    size: Size = "number",
+    value: object, client: HasWorlds | None = None, name: str = "An argument", per_world: bool = True
 ) -> float | np.ndarray:
     """Return a float; arrays with one value per world stay arrays in clients of several worlds.
 
@@ -82,11 +72,10 @@ def as_float(
         client: The client.
         name: Parameter that the error names.
         per_world: Whether worlds may have different values.
-        size: Which numbers it may be.
 
     Raises:
         TypeError: It is not a real number.
-        error: The array does not have one value per world, or something is too large or not a number (NaN).
+        error: The array does not have one value per world, or something is not a number (NaN).
     """
     if client is not None and (client.num_worlds > 1 or client.chooses) and has_axes(value):
         expected = "one number for all worlds"
@@ -98,53 +87,15 @@ def as_float(
             raise error(f"{name}: expected {expected}, got something other than numbers.") from None
         if not per_world or array.shape != (client.given_worlds,):
             raise error(f"{name}: expected {expected}, got shape {array.shape}.")
-        array = sized(array, name, size)
+        if np.isnan(array).any():
+            raise not_a_number(name)
         return array if client.num_worlds > 1 else float(array[0])
     if not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"must be real number, not {type(value).__name__}")
-    return float(sized(np.float64(value), name, size))  # type: ignore[arg-type]
-
-
-def sized(values: np.ndarray | np.floating, name: str, size: Size = "number") -> np.ndarray | np.floating:
-    """Return numbers of any shape that the engine can work with.
-
-    Args:
-        values: The numbers.
-        name: Parameter that the error names.
-        size: What they are; bounds are cut to the largest.
-
-    Raises:
-        error: One is not a number (NaN), or too large.
-    """
-    largest = SIZES[size]
-    if (np.abs(values) <= largest).all():
-        return values
-    if np.isnan(values).any():
+    number = float(value)
+    if number != number:
         raise not_a_number(name)
-    if size == "bound":
-        return np.clip(values, -largest, largest)
-    if np.isinf(values).any():
-        raise error(f"{name} must be finite.")
-    raise error(f"{name} must be at most {largest:g} in size.")
-
-
-def sized_all(value: object, name: str, size: Size) -> object:
-    """Return an object of numbers that the engine can work with; what is none is left to the function.
-
-    Args:
-        value: Any nested sequence.
-        name: Parameter that the error names.
-        size: What the numbers are.
-
-    Raises:
-        error: See `sized`.
-    """
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        return value
-    result = sized(array, name, size)
-    return value if result is array else result
+    return number
 
 
 def has_axes(value: object) -> bool:

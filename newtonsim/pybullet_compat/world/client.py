@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.pybullet_compat.descriptions.checks import check_description
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.body_kind import body_kind
@@ -202,8 +201,7 @@ class Client:
         self.call_hooks("content_changed", self.engine)
 
     def add_body(self, description: BodyDescription) -> int:
-        """Add a body and return its unique id; ValueError for one that no engine could step."""
-        check_description(description)
+        """Add a body and return its unique id."""
         uid = self.body_ids.take()
         body = Body(uid, description, self.num_worlds, self.settings.time_step)
         in_place = self.engine is not None and self.engine.enter(body)
