@@ -12,10 +12,10 @@ import warp as wp
 from newtonsim.arguments import check_time_step
 from newtonsim.checking import check_arrays
 from newtonsim.collision.contacts import Contacts, check_contacts
-from newtonsim.errors import ModelError, did_you_mean
+from newtonsim.errors import ModelError, NotDifferentiableError, did_you_mean
 from newtonsim.kernels.steps import integrate
 from newtonsim.runtime.checked import config
-from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.launcher import Launcher, Motion, active_tape
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.fitting import check_mask
@@ -368,6 +368,23 @@ class SolverBase(Revised, DifferentiableSolver):
         model.check_state(state_in)
         model.check_state(state_out)
         integrate_particles(model, state_in, state_out, dt, shard)
+
+    def refuse_gradient(self, state: State, control: Control) -> None:
+        """Refuse a step of a solver without gradients that a tape records.
+
+        Args:
+            state: State at the start of the step.
+            control: Its inputs.
+
+        Raises:
+            NotDifferentiableError: A tape records, and model, state or inputs have gradients.
+        """
+        if active_tape() is None:
+            return
+        inputs = (control.joint_act, control.joint_f, control.tendon_act)
+        asks = any(one is not None and one.requires_grad for one in inputs)
+        if self.model.requires_grad or state.requires_grad or asks:
+            raise NotDifferentiableError(f"{type(self).__name__} has no gradients")
 
 
 def integrate_particles(

@@ -28,8 +28,6 @@ _SHORTCUT: dict[str, tuple[float, ...]] = {
     "fvmax": (1.2,),
 }
 """Attributes of <muscle> in the order of gainprm, with their defaults."""
-_LEAST_FORCE = 1.0e-12
-"""Largest force of a muscle that moves nothing [N]: 0 stands for no muscle."""
 _CURVES = ("lmin", "lmax", "vmax", "fpmax", "fvmax")
 """Those of them that shape the curves."""
 
@@ -58,7 +56,7 @@ def muscle_of(node: Node, gear: float, report: ImportReport) -> Muscle | None:
         report.unsupported(node, "a muscle without lengthrange")
         return None
     low, high, force, scale, *curves = numbers
-    if gear == 0.0 or force == 0.0:
+    if gear == 0.0:
         return None
     times = activation_times(node)
     try:
@@ -99,7 +97,7 @@ def set_forces(builder: ModelBuilder, muscles: dict[int, Muscle]) -> None:
         for t, one in muscles.items():
             if one.force < 0.0:
                 # gears cancel: force times gear is scale over the acceleration by the tendon itself
-                forces[t] = one.scale / accelerations[t] if accelerations[t] > 0.0 else _LEAST_FORCE
+                forces[t] = one.scale / accelerations[t] if accelerations[t] > 0.0 else 0.0
     for t, force in forces.items():
         row = list(builder.tendon_muscle[t])
         row[MUSCLE_FORCE] = force

@@ -111,7 +111,7 @@ def _parse_options(document: Document, scene: Scene, report: ImportReport) -> No
             values = node.floats(name)
             # the magnetic field acts on sensors only
             if values is not None and values.any() and name != "magnetic":
-                report.unsupported(node, f"{name} of the medium")
+                report.unsupported(node, f"{name} of the medium, unless MuJoCoSolver steps the model")
                 scene.medium[name] = values
         for flag in node.findall("flag"):
             _parse_flags(flag, scene, report)

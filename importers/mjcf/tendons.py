@@ -229,8 +229,8 @@ def add_tendons(
     if any(kind in (JointType.BALL, JointType.FREE) for kind in builder.joint_type):
         for name, one in drives.items():
             if one.muscle is not None and one.muscle.force < 0.0:
-                what = "the force of its muscle follows from scale over hinges and slides alone"
-                report.approximated(scene.tendons[name].node, what)
+                what = "what ball and free joints add to the force of a muscle that is given by scale"
+                report.unsupported(scene.tendons[name].node, what)
     set_forces(builder, muscles)
     for equality in scene.tendon_equalities:
         first, second = equality.tendons

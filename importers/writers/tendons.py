@@ -40,7 +40,7 @@ def read_tendons(model: Model, scene: Scene, body_number: Mapping[int, int]) -> 
     ends = np.append(model.tendon_start.numpy(), model.tendon_element_count)
     numbers = {name: getattr(model, f"tendon_{name}").numpy() for name in (*_NUMBERS, "muscle")}
     refs, imps = model.tendon_limit_solref.numpy(), model.tendon_limit_solimp.numpy()
-    poses, muscles = _poses_at_zero(model), numbers["muscle"]
+    poses, muscles = _poses_at_zero(model), numbers.pop("muscle")
     places: dict[int, int] = {}
     for t in range(model.tendon_count):
         span = range(ends[t], ends[t + 1])

@@ -34,14 +34,14 @@ class TendonDrive:
     target_ke: wp.array(dtype=float)  # (T)
     target_kd: wp.array(dtype=float)  # (T)
     effort_limit: wp.array(dtype=float)  # (T)
-    muscle: wp.array2d(dtype=float)  # (T, 13) see `Model.tendon_muscle`; a largest force of 0 is none
+    muscle: wp.array2d(dtype=float)  # (T, 13) see `Model.tendon_muscle`; a vmax of 0 is none
 
 
 @wp.func
 def drive_force(t: int, act: float, length: float, rate: float, drive: TendonDrive) -> float:
     """Force of the drive of tendon t."""
     force = act
-    if drive.muscle[t, muscles.FORCE] > 0.0:
+    if drive.muscle[t, muscles.VMAX] > 0.0:
         force = muscles.muscle_force(t, act, length, rate, drive.muscle)
     elif drive.mode[t] == MODE_POSITION:
         force = drive.target_ke[t] * (act - length) - drive.target_kd[t] * rate

@@ -17,8 +17,8 @@ from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 ON_AXIS, ON_BODY, PULLEY, WRAP, AXIS, SIDE = range(6)
 """Kinds of elements of a path, see `tendon_element_kind`."""
 
-MUSCLE_NUMBERS, MUSCLE_FORCE = 13, 2
-"""Columns of `Model.tendon_muscle`, and that of the largest force."""
+MUSCLE_NUMBERS, MUSCLE_FORCE, MUSCLE_VMAX = 13, 2, 5
+"""Columns of `Model.tendon_muscle`, that of the largest force, and that of vmax, 0 without a muscle."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class TendonMuscle:
     Source: MuJoCo's documentation, "Modeling", section "Muscles".
 
     Attributes:
-        force: Largest active force at rest, F0 [N]; positive.
+        force: Largest active force at rest, F0 [N].
         length_range: Shortest and largest length of the tendon [m]; in the other order for a muscle that
             lengthens it, as one on the other side of a joint does.
         range: L at these lengths.
@@ -79,14 +79,14 @@ class TendonMuscle:
     smoothing: float = 0.0
 
     def __post_init__(self) -> None:
-        wrong = not np.isfinite(self.numbers()).all() or self.force <= 0.0
+        wrong = not np.isfinite(self.numbers()).all() or self.force < 0.0
         wrong |= self.range[0] >= self.range[1] or self.length_range[0] == self.length_range[1]
         wrong |= not 0.0 <= self.lmin < 1.0 < self.lmax or self.vmax <= 0.0 or self.fvmax < 1.0
         wrong |= self.fpmax < 0.0 or min(self.time_constants) <= 0.0 or self.smoothing < 0.0
         if wrong:
             raise ModelError(
                 "TendonMuscle: expected lmin < 1 < lmax, fvmax of at least 1, ranges that are not empty, "
-                f"positive force, vmax and time_constants, and all other numbers at least 0, got {self}"
+                f"positive vmax and time_constants, and all other numbers at least 0, got {self}"
             )
 
     def numbers(self) -> tuple[float, ...]:

@@ -8,6 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from newtonsim.learn import Episodes
 
 _PRINT_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
@@ -20,10 +22,15 @@ class ProgressLine:
         self._last, self._line, self._printed = -math.inf, "", ""
         self._terminal = sys.stderr.isatty()
 
+    @property
+    def due(self) -> bool:
+        """Whether it is time to print."""
+        return time.perf_counter() - self._last > _PRINT_EVERY[not self._terminal]
+
     def show(self, line: str) -> None:
         """Set the line, and print it if it is time."""
         self._line = line
-        if time.perf_counter() - self._last > _PRINT_EVERY[not self._terminal]:
+        if self.due:
             self._print()
 
     def end(self) -> None:
@@ -54,27 +61,34 @@ class EpisodesProgress:
     def __init__(self, name: str, count: int):
         self._name, self._count, self._steps = name, count, 0
         self._start = time.perf_counter()
-        self._found: Episodes | None = None
+        self._found: Callable[[], Episodes] | None = None
         self._line = ProgressLine()
 
-    def show(self, found: Episodes) -> None:
-        """Show the progress after a step, given the episodes that are complete."""
+    def show(self, found: Callable[[], Episodes]) -> None:
+        """Show the progress after a step, given what returns the episodes that are complete."""
         self._steps, self._found = self._steps + 1, found
+        if self._line.due:
+            self._line.show(self._text(found()))
+
+    def end(self) -> None:
+        """Print how far it came."""
+        if self._found is not None:
+            self._line.show(self._text(self._found()))
+        self._line.end()
+
+    def _text(self, found: Episodes) -> str:
         seconds = time.perf_counter() - self._start
         done = len(found.returns)
         mean = f", return {found.returns.mean():.1f}, length {found.lengths.mean():.0f}" if done else ""
-        self._line.show(
+        return (
             f"{self._name}: {done:,} of {self._count:,} episodes{mean}, "
             f"{self._steps:,} steps at {self._steps / seconds:,.0f}/s, {clock(seconds)}"
         )
 
-    def end(self) -> None:
-        """Print the last line, unless it has been printed."""
-        self._line.end()
-
     def summary(self) -> str:
         """Describe what has been played, for a run that ends early."""
         steps = f"{self._steps:,} steps"
-        if self._found is None or not len(self._found.returns):
+        found = None if self._found is None else self._found()
+        if found is None or not len(found.returns):
             return f"{steps}, no whole episode"
-        return f"{steps}; {self._found}; short episodes are overrepresented"
+        return f"{steps}; {found}; short episodes are overrepresented"

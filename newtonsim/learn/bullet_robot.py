@@ -64,8 +64,9 @@ class RobotFile:
     """
 
     def __init__(self, model: Model):
+        if tuple(model.up_vector) != (0.0, 0.0, 1.0):
+            raise ModelError(f"PyBullet: expected a model whose up_vector is z, got {tuple(model.up_vector)}")
         self.model, self.scene = model, read_scene(model, 0)
-        self.scene.turn_up((0.0, 0.0, 1.0))
         self.root = self._check()
         self.floats = self.root.kind == JointType.FREE
         self.joints = [joint for joint in self.scene.joints if joint.kind in _AXIS]

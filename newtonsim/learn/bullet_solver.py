@@ -8,12 +8,13 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.errors import ModelError
+from newtonsim.errors import CheckpointError, ModelError
 from newtonsim.kinematics import eval_fk
 from newtonsim.learn.bullet_robot import RobotFile, import_pybullet
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
+from newtonsim.scene.snapshot import HostValues
 from newtonsim.scene.state import State
 from newtonsim.solvers.base import SolverBase
 
@@ -25,9 +26,9 @@ class PyBulletSolver(SolverBase):
     body and the ground. Bullet knows no rotor inertia: links have it in addition to their own. Drives are
     explicit forces, and Bullet's steps are as short as that takes, at most `longest`.
 
-    Not supported: gradients, more than one robot in a world, terrain, joints other than revolute, prismatic
-    and fixed ones, constraints other than gears, tendons, `joint_velocity_limit`, materials other than
-    friction.
+    Not supported: gradients, checkpoints, an up axis other than z, more than one robot in a world, terrain,
+    joints other than revolute, prismatic and fixed ones, constraints other than gears, tendons,
+    `joint_velocity_limit`, materials other than friction.
 
     Args:
         model: The model, on the CPU.
@@ -75,9 +76,11 @@ class PyBulletSolver(SolverBase):
 
         Raises:
             ModelError: The model is not the solver's.
+            NotDifferentiableError: A tape records a step with gradients.
         """
         self.check_model(model)
         control = self.check_step(model, state_in, state_out, control, self._default_control, None, dt)
+        self.refuse_gradient(state_in, control)
         worlds, parts = model.world_count, max(1, math.ceil(dt / self._longest - 1.0e-6))
         q, qd = (_rows(array, worlds).copy() for array in (state_in.joint_q, state_in.joint_qd))
         act, efforts = (_rows(array, worlds) for array in (control.joint_act, control.joint_f))
@@ -89,6 +92,18 @@ class PyBulletSolver(SolverBase):
         state_out.joint_q.assign(q.reshape(-1))
         state_out.joint_qd.assign(qd.reshape(-1))
         eval_fk(model, state_out.joint_q, state_out.joint_qd, None, state_out)
+
+    def host_memory(self) -> HostValues:
+        """See `HostMemory`.
+
+        Raises:
+            CheckpointError: Always: PyBullet does not hand out all that its next step depends on.
+        """
+        raise CheckpointError("PyBulletSolver: a simulation in PyBullet cannot be saved or restored")
+
+    def recall(self, memory: HostValues) -> None:
+        """See `host_memory`."""
+        raise CheckpointError("PyBulletSolver: a simulation in PyBullet cannot be saved or restored")
 
     def reset_worlds(self, shard: Shard, state: State, world_mask: wp.array) -> None:
         """See `SolverBase.reset_worlds`: steps notice that a robot was placed elsewhere."""

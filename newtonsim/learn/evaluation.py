@@ -52,7 +52,7 @@ def evaluate(
     episodes: int = 100,
     seed: int = 0,
     track: bool = False,
-    watch: Callable[[Episodes], None] | None = None,
+    watch: Callable[[Callable[[], Episodes]], None] | None = None,
 ) -> Episodes:
     """Run a policy for the same number of episodes in each world, so that short ones are not overrepresented.
 
@@ -62,7 +62,8 @@ def evaluate(
         episodes: Smallest number of episodes.
         seed: Seed of the environment.
         track: Whether to compute tracking errors, see `Task.tracking_error`.
-        watch: Called after each step with the episodes that count and are complete, without tracking errors.
+        watch: Called after each step with a function that returns the episodes that count and are complete by
+            then, without tracking errors.
 
     Raises:
         NewtonsimError: Episodes have no time limit, or the infos do not report them.
@@ -77,6 +78,10 @@ def evaluate(
     failures = 0
     obs, _ = env.reset(seed=seed)
     errors = _Errors(env) if track else None
+
+    def found() -> Episodes:
+        return Episodes(_firsts(returns, each), _firsts(lengths, each), failures)
+
     while min(map(len, returns)) < each:
         obs, _, terminated, truncated, infos = env.step(policy(obs))
         if errors is not None:
@@ -86,11 +91,10 @@ def evaluate(
             returns[world].append(float(infos["episode"]["r"][world]))
             lengths[world].append(int(infos["episode"]["l"][world]))
         if watch is not None:
-            watch(Episodes(_firsts(returns, each), _firsts(lengths, each), failures))
-    found = Episodes(_firsts(returns, each), _firsts(lengths, each), failures)
+            watch(found)
     if errors is None or not errors.unit:
-        return found
-    return dataclasses.replace(found, errors=_firsts(errors.means, each), unit=errors.unit)
+        return found()
+    return dataclasses.replace(found(), errors=_firsts(errors.means, each), unit=errors.unit)
 
 
 def _firsts(values: Sequence[Sequence[float]], count: int) -> np.ndarray:

@@ -99,7 +99,7 @@ class Learner:
             self.ppo.load(state, None, True)
         except (RuntimeError, ValueError, KeyError) as error:
             raise NewtonsimError(
-                f"the networks differ in size from those of the run, whose critic has {self._inputs()} "
+                f"the checkpoint does not fit the networks of the run, whose critic has {self._inputs()} "
                 f"inputs: {error}"
             ) from error
 

@@ -115,8 +115,13 @@ class Run:
             OSError: There is none.
             NewtonsimError: Its file is damaged.
         """
-        kept = _read_run(Path(folder) / RUN)
-        return cls(kept["name"], Settings(**kept["settings"]), kept["options"], kept["seed"])
+        path = Path(folder) / RUN
+        kept = _read_run(path)
+        try:
+            settings = Settings(**kept["settings"])
+        except TypeError as error:
+            raise NewtonsimError(f"{path}: damaged, or of another version: settings: {error}") from error
+        return cls(kept["name"], settings, kept["options"], kept["seed"])
 
     def written(self) -> dict[str, Any]:
         """Return the run as JSON values."""

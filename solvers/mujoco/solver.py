@@ -13,11 +13,11 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.errors import ModelError
 from newtonsim.kernels.mujoco import state as mujoco_state
 from newtonsim.kinematics import eval_fk as evaluate_fk
 from newtonsim.runtime import compilation
-from newtonsim.runtime.launcher import Motion, active_tape
+from newtonsim.runtime.launcher import Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
@@ -231,7 +231,7 @@ class MuJoCoSolver(SolverBase):
         """
         self.check_model(model)
         control = self.check_step(model, state_in, state_out, control, self._default_control, contacts, dt)
-        _refuse_gradient(model, state_in, control)
+        self.refuse_gradient(state_in, control)
         contacts = contacts if self._takes(contacts) else None
         if dt not in self._checked_dt:
             self._checked_dt[:] = [dt]
@@ -364,11 +364,13 @@ class MuJoCoSolver(SolverBase):
         self._forget(world_mask)
 
     def _forget(self, world_mask: wp.array | None) -> None:
-        """Clear the warm starts of worlds."""
+        """Clear the warm starts of worlds, and what their states do not hold."""
         rows = self.conversion.rows
         mask = np.ones(rows, bool) if world_mask is None else world_mask.numpy()
         if rows == 1:
             mask = mask.any(keepdims=True)
+        if self.mj_datas:
+            self._exact.forget(mask)
         for data, clear in zip(self.mj_datas, mask):
             if clear:
                 data.qacc_warmstart[:] = 0.0
@@ -401,10 +403,8 @@ class MuJoCoSolver(SolverBase):
             for data, row in zip(self.mj_datas, states):
                 mujoco.mj_getState(self.mj_model, data, row, kind)
             memory["states"] = states
-            memory["coords"], memory["velocities"] = (
-                self._exact.coords.copy(),
-                self._exact.velocities.copy(),
-            )
+            exact = self._exact
+            memory["coords"], memory["velocities"] = exact.coords.copy(), exact.velocities.copy()
         return memory
 
     def recall(self, memory: HostValues) -> None:
@@ -659,12 +659,3 @@ def _arrays_of(transfer: Transfer, mj_data: Any) -> Any:
     arrays = HostArrays(transfer.conversion)
     arrays.pull([mj_data] * transfer.conversion.rows)
     return arrays
-
-
-def _refuse_gradient(model: Model, state: State, control: Control) -> None:
-    if active_tape() is None:
-        return
-    inputs = (control.joint_act, control.joint_f)
-    asks = any(one is not None and one.requires_grad for one in inputs)
-    if model.requires_grad or state.requires_grad or asks:
-        raise NotDifferentiableError("MuJoCoSolver has no gradients")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.builder.tendons import AXIS, MUSCLE_FORCE, ON_AXIS, PULLEY, SIDE, WRAP
+from newtonsim.builder.tendons import AXIS, MUSCLE_VMAX, ON_AXIS, PULLEY, SIDE, WRAP
 from newtonsim.geometry.transforms import quat_between
 from newtonsim.scene.enums import JointMode
 from newtonsim.solvers.mujoco.source import HostModel, Selection
@@ -144,7 +144,7 @@ class TendonWriter:
         actuator.gaintype, actuator.gainprm[0] = mujoco.mjtGain.mjGAIN_FIXED, gain
         actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE if any(bias) else mujoco.mjtBias.mjBIAS_NONE
         actuator.biasprm[:3] = bias
-        if host.tendon_muscle[t, MUSCLE_FORCE] > 0.0:
+        if host.tendon_muscle[t, MUSCLE_VMAX] > 0.0:
             self._make_muscle(t, actuator)
         effort = host.tendon_effort_limit[t]
         if effort < _ENDLESS:

@@ -85,15 +85,15 @@ class ExactStates:
         self.velocities = np.full(model.joint_dof_count, np.nan, np.float32)
         self._model, self._rows = model, conversion.rows
         self._own: dict[str, np.ndarray] = {}
-        self._changed = np.ones(conversion.rows, bool)
+        self._changed, self._revision = np.ones(conversion.rows, bool), -1
         if model.joint_dof_count:
             row = conversion.view.joint_row.numpy()
             starts = (model.joint_q_start.numpy(), model.joint_qd_start.numpy())
             self._coord_row, self._dof_row = (np.repeat(row, np.diff(start)) for start in starts)
 
     def compare(self, state: State) -> None:
-        """Find the rows in which a state is not what the last step left."""
-        self._changed[:] = False
+        """Find the rows in which a state, or the model that it is one of, is not what the last step left."""
+        self._changed[:] = self._revision != self._model.revision
         if self._model.joint_dof_count:
             self._changed[self._coord_row[state.joint_q.numpy() != self.coords]] = True
             self._changed[self._dof_row[state.joint_qd.numpy() != self.velocities]] = True
@@ -106,6 +106,12 @@ class ExactStates:
                 exact = not self._changed[row] and name in self._own
                 getattr(data, name)[...] = self._own[name][row] if exact else values[row]
 
+    def forget(self, mask: np.ndarray) -> None:
+        """Let masked rows start from what the state holds, mask (rows,)."""
+        if self._model.joint_dof_count:
+            self.coords[mask[self._coord_row]] = np.nan
+            self.velocities[mask[self._dof_row]] = np.nan
+
     def keep(self, datas: Sequence[mujoco.MjData], state: State) -> None:
         """Take what MuJoCo has now, and how a state holds it."""
         self.take(datas)
@@ -116,6 +122,7 @@ class ExactStates:
         """Take what MuJoCo has now, which the state holds as `coords` and `velocities` say."""
         for name in _STATE_FIELDS:
             self._own[name] = np.stack([getattr(data, name) for data in datas])
+        self._revision = self._model.revision
 
 
 class Replays:

@@ -13,7 +13,7 @@ import newtonsim
 from newtonsim import ModelBuilder, Simulator
 from newtonsim.actuators import Activation, ActuatedSolver, Actuators, tendon_actuators
 from newtonsim.builder import TendonMuscle
-from newtonsim.errors import ModelError, NewtonsimError
+from newtonsim.errors import ModelError, NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
 from newtonsim.kernels.tendons import muscles
 from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
@@ -43,6 +43,7 @@ CASES = {
     "range of forces": f'<muscle {SPATIAL} force="60" forcerange="-15 15"/>',
     "early": f'<general {SPATIAL} dyntype="muscle" dynprm=".01 .04" gaintype="muscle" gainprm="{LAW}"'
     f' biastype="muscle" biasprm="{LAW}" actearly="true"/>',
+    "no force": f'<muscle {SPATIAL} force="0"/>',
     "motor with a filter": '<general tendon="path" dyntype="filter" dynprm=".05" gainprm="-8"/>',
 }
 
@@ -92,8 +93,42 @@ def test_motion_is_that_of_mujoco(case: str, make):
         mujoco.mj_step(theirs, data)
         own.append(sim.state.joint_q.numpy()[0])
         other.append(data.qpos[0])
-    assert np.ptp(other) > 0.05
+    assert (np.ptp(other) > 0.05) == (case != "no force")
     np.testing.assert_allclose(own, other, atol=1e-4)
+
+
+def test_muscles_without_names_share_a_joint():
+    """A pair of them pull against each other, and neither takes the name of a tendon of the file."""
+    joint = '<muscle joint="elbow" lengthrange="-1 1" force="9" gear="{}"/>'
+    text = TEXT.format(joint.format(1) + joint.format(-1)).replace("path", "elbow_muscle")
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parse_mjcf(text, builder)
+    assert builder.tendon_key == ["elbow_muscle_2", "elbow_muscle_3"]
+    np.testing.assert_allclose(np.array(builder.tendon_muscle)[:, muscles.FORCE], 9.0)
+
+
+def test_a_force_by_scale_on_a_ball_joint_is_told():
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    text = TEXT.format(CASES["force by what it accelerates"]).replace(
+        'name="elbow"', 'name="elbow" type="ball"'
+    )
+    with pytest.warns(UnsupportedElementWarning, match="what ball and free joints add to the force"):
+        parse_mjcf(text.replace(' axis="0 1 0"', ""), builder)
+    assert np.abs(np.array(builder.tendon_muscle)).max() < 1e6
+
+
+def test_an_activation_without_dynamics_passes_its_command_on():
+    _, builder, _ = read("muscle")
+    model = builder.finalize("cpu")
+    activation = Activation(dynamics="none", scale=2.0, offset=0.1)
+    solver = ActuatedSolver(FeatherstoneSolver(model), Actuators(model, {}, DT, tendons={"*": activation}))
+    sim = Simulator(model, solver, DT)
+    for command in (0.25, 0.5, 0.0):
+        sim.control.tendon_act.fill_(command)
+        sim.step()
+        assert solver.actuators.driven.tendon_act.numpy() == pytest.approx([2.0 * command + 0.1])
 
 
 def test_worlds_have_activations_of_their_own():

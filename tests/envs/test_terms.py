@@ -368,6 +368,7 @@ def test_every_term_of_the_library_is_a_kernel_of_its_file():
     there = {value for module in modules for value in vars(module).values() if isinstance(value, wp.Kernel)}
     arguments = {
         "body": {"body": "cube"},
+        "field": {"field": "bodies.mass", "size": 1},
         "sensor": {"sensor": "s", "size": 1},
         "touch_otherwise": {"bodies": "b", "sensor": "s"},
         "near_body": {"body": "cube"},

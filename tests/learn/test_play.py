@@ -70,7 +70,7 @@ def _hear_interrupts() -> None:
 def test_watching_sees_episodes_grow_to_the_result():
     env = envs.make("CartPole", 3, "cpu", max_episode_steps=20)
     seen: list[Episodes] = []
-    found = evaluate(lambda obs: np.zeros(3, int), env, 6, watch=seen.append)
+    found = evaluate(lambda obs: np.zeros(3, int), env, 6, watch=lambda so_far: seen.append(so_far()))
     env.close()
     counts = [len(episodes.returns) for episodes in seen]
     assert (counts[0], counts[-1]) == (0, 6)

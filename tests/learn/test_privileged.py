@@ -149,7 +149,7 @@ def test_a_checkpoint_of_other_networks_is_refused():
     learner = Learner(collector.policy, run.settings, 0, "cpu")
     collector.policy.privileged += 2
     other = Learner(collector.policy, run.settings, 0, "cpu")
-    with pytest.raises(NewtonsimError, match=r"the networks differ in size .* critic has 45 and 1"):
+    with pytest.raises(NewtonsimError, match=r"does not fit the networks .* critic has 45 and 1"):
         other.load(learner.state())
     collector.close()
 

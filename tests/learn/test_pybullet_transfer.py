@@ -5,16 +5,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import warp as wp
 
 pytest.importorskip("pybullet")
 
 from drone_pilot import hold
 
+import newtonsim
 from newtonsim import envs
 from newtonsim.cli.main import main
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import CheckpointError, NewtonsimError, NotDifferentiableError
 from newtonsim.examples import asset_path
 from newtonsim.learn import transfer
+from newtonsim.learn.bullet_solver import PyBulletSolver
 from newtonsim.learn.transfer import env_of, solver_of
 
 ARM = {"reset_noise_scale": 0.0}
@@ -117,6 +120,22 @@ def test_a_robot_that_is_placed_elsewhere_is_there():
 def test_what_cannot_be_transferred_is_refused(name: str, message: str):
     with pytest.raises(NewtonsimError, match=message):
         side(name, "pybullet")
+
+
+def test_what_a_simulation_in_pybullet_cannot_is_refused():
+    env = side("Hover", "pybullet")
+    with pytest.raises(CheckpointError, match="cannot be saved or restored"):
+        env.sim.snapshot()
+    model, state = env.sim.model, env.sim.model.state(requires_grad=True)
+    with wp.Tape(), pytest.raises(NotDifferentiableError, match="PyBulletSolver has no gradients"):
+        env.sim.solver.step(model, state, model.state(), None, None, 0.01)
+    env.close()
+    builder = newtonsim.ModelBuilder()  # y is up
+    body = builder.add_body()
+    builder.add_joint_free(body)
+    builder.add_shape_sphere(body, radius=0.1)
+    with pytest.raises(NewtonsimError, match="expected a model whose up_vector is z"):
+        PyBulletSolver(builder.finalize("cpu"))
 
 
 def test_contacts_there_have_no_time_constant():

@@ -225,7 +225,8 @@ def test_what_has_no_mirror_map_is_refused():
     cases = [
         ({"odd": {"term": "command", "mirror": [1]}}, "odd: its mirror map has 1 numbers, the term 3"),
         ({"odd": {"term": "command", "mirror": "sideways"}}, "odd: mirror: expected one of vector, axial"),
-        ({"half": library.OBSERVATIONS["angles"]("fl_*")}, "half: joint 'fl_abduction' is there, its"),
+        ({"left": library.OBSERVATIONS["body"]("fl_calf")}, "left: the body of joint 'fl_knee' and its axes"),
+        ({"half": library.OBSERVATIONS["angles"]("fl_*")}, "half: joint 'fl_abduction' is there, but its"),
         ({"mass": mass}, "mass: its mirror map is unknown; give the term a `mirror`"),
     ]
     for terms, message in cases:

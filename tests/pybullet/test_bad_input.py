@@ -331,3 +331,22 @@ def test_gravity_and_time_steps_are_bounded_and_steps_go_on(client):
     with pytest.raises(compat.error, match=r"gravity must be at most 1e.12 m/s\^2"):
         compat.setGravity(0.0, 0.0, 1e25, physicsClientId=client)
     compat.stepSimulation(physicsClientId=client)
+
+
+def test_a_zero_quaternion_and_a_restitution_above_one_leave_a_world_that_steps():
+    client = compat.connect(compat.DIRECT)
+    at = {"physicsClientId": client}
+    shape = compat.createCollisionShape(compat.GEOM_SPHERE, radius=0.1, **at)
+    ball = compat.createMultiBody(
+        1.0, shape, linkMasses=[1.0], linkCollisionShapeIndices=[shape], linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 0, 0.5]], linkOrientations=[[0, 0, 0, 1]], linkInertialFramePositions=[[0, 0, 0]],
+        linkInertialFrameOrientations=[[0, 0, 0, 1]], linkParentIndices=[0],
+        linkJointTypes=[compat.JOINT_SPHERICAL], linkJointAxis=[[0, 0, 1]], **at,
+    )  # fmt: skip
+    compat.resetJointStateMultiDof(ball, 0, [0, 0, 0, 0], **at)
+    with pytest.raises(compat.error, match="restitution must be 0 or from 0 to 1"):
+        compat.changeDynamics(ball, -1, restitution=1.5, **at)
+    compat.applyExternalForce(ball, 0, [0, 0, 1], [0, 0, 0], compat.LINK_FRAME, **at)
+    compat.stepSimulation(**at)
+    assert np.linalg.norm(compat.getJointStateMultiDof(ball, 0, **at)[0]) == pytest.approx(1.0, abs=1e-5)
+    compat.disconnect(client)

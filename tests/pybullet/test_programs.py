@@ -271,3 +271,17 @@ def test_restoring_leaves_the_torques_of_the_last_step(run):
         assert p.getJointStates(arm, range(7))[1][3] == 3.0
     p.stepSimulation()
     p.getJointStates(arm, range(7))
+
+
+def test_sensors_are_read_before_the_first_step(run):
+    """Also those of a body that came after the last step, where something has asked for the engine."""
+    p = run.module
+    arm = p.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    for _ in range(2):
+        p.enableJointForceTorqueSensor(arm, 0, 1)
+        p.rayTest([5, 5, 5], [5, 5, 0])
+        p.getJointState(arm, 0)
+        p.getJointStates(arm, [0])
+        p.getJointStateMultiDof(arm, 0)
+        p.stepSimulation()
+        arm = p.loadURDF("kuka_iiwa/model.urdf", [5, 0, 0], useFixedBase=True)

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from newtonsim.builder import TendonWrap
-from newtonsim.builder.tendons import MUSCLE_FORCE
+from newtonsim.builder.tendons import MUSCLE_VMAX
 from newtonsim.importers.writers.mjcf.drives import drive_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, Scene, TendonRecord
@@ -117,7 +117,7 @@ class TendonWriter:
         """The actuator of a tendon; its ctrl is the control input, of a position less the offset."""
         given = tendon.numbers
         mode = int(given["mode"])
-        if tendon.muscle[MUSCLE_FORCE] > 0.0:
+        if tendon.muscle[MUSCLE_VMAX] > 0.0:
             self._write_muscle(section, name, tendon)
             return
         tag, gains = drive_attributes(mode, given["target_ke"], given["target_kd"], given["effort_limit"])

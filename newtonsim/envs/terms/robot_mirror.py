@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _FLIP = np.array([1.0, -1.0, 1.0])
 """Takes vectors to their mirror images at the plane y = 0."""
+_REFLECTION = np.outer(_FLIP, _FLIP)
+"""Takes rotation matrices and inertias to their mirror images, entry by entry."""
 _TURNS = (JointType.REVOLUTE, JointType.PRISMATIC)
 _OF_AXIS = ("target_ke", "target_kd", "stiffness", "effort_limit", "velocity_limit")
 _OF_DOF = ("armature", "damping", "friction")
@@ -98,9 +100,32 @@ class RobotMirror:
         for name in names:
             if self.partners[name] not in names:
                 raise NewtonsimError(
-                    f"symmetry: {what}: joint {name!r} is there, its counterpart {self.partners[name]!r} not"
+                    f"symmetry: {what}: joint {name!r} is there, but its counterpart "
+                    f"{self.partners[name]!r} is not"
                 )
         return [self.signs[name] * (names.index(self.partners[name]) + 1) for name in names]
+
+    def check_central(self, body: int, what: str) -> None:
+        """Check that a body of the robot is its own mirror image, as vectors in its frame or to it take.
+
+        Args:
+            body: The body; one that is not part of the robot is let through.
+            what: What it belongs to, for errors.
+
+        Raises:
+            NewtonsimError: It is not, or its axes are not those of its image.
+        """
+        name = next((name for name, joint in self._names.items() if self._children[joint] == body), None)
+        if name is None:
+            return
+        pose = self._poses[body]
+        turn = quat_matrix(pose[3:])
+        aside = abs(pose[1]) > self._tolerance * self._size
+        if self.partners[name] != name or aside or np.abs(_REFLECTION * turn - turn).max() > self._tolerance:
+            raise NewtonsimError(
+                f"symmetry: {what}: the body of joint {name!r} and its axes are not their own mirror image; "
+                "give the term a `mirror`"
+            )
 
     def _read(self, root: int) -> None:
         """Find the joints of the tree, and the poses of its bodies at home, seen from the root."""
@@ -203,7 +228,7 @@ class RobotMirror:
             raise self._asymmetric(name, partner, "centres of mass", image.round(4), centres[1].round(4))
         turns = [quat_matrix(self._poses[b, 3:]) for b in (one, other)]
         inertias = [r @ a["body_inertia"][b].astype(np.float64) @ r.T for r, b in zip(turns, (one, other))]
-        image = np.outer(_FLIP, _FLIP) * inertias[0]
+        image = _REFLECTION * inertias[0]
         if np.abs(image - inertias[1]).max() > self._tolerance * np.abs(image).max():
             raise self._asymmetric(name, partner, "inertias", image.round(6), inertias[1].round(6))
         reach = self._reach(one, _DIRECTIONS * _FLIP), self._reach(other, _DIRECTIONS)

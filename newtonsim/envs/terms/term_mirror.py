@@ -66,6 +66,9 @@ class TermMirror:
                 raise NewtonsimError(
                     f"{self._task}: symmetry: {placed.name}: mirror: expected one of {known}, got {mirror!r}"
                 )
+            self._robot.check_central(placed.base, placed.name)
+            if placed.term.bodies is not None:
+                self._robot.check_central(placed.bodies[0], placed.name)
             mirror = KINDS[mirror]
         return SignedPermutation.of_places(mirror)
 

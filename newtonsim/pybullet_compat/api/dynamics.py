@@ -126,6 +126,7 @@ def changeDynamics(
     motion = {"linearDamping": linearDamping, "angularDamping": angularDamping, "jointDamping": jointDamping}
     contact = {"contactStiffness": contactStiffness, "contactDamping": contactDamping}
     _check_sizes({**surface, **motion, **contact}, 0.0, _LARGEST)
+    _check_sizes({"restitution": restitution}, 0.0, 1.0)
     _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
     _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
     if localInertiaDiagonal is not None:

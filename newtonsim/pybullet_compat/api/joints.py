@@ -300,6 +300,7 @@ def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) ->
         speed = velocity
     if body.links[place].joint_type == JOINT_SPHERICAL:
         norm = np.linalg.norm(value, axis=-1, keepdims=True)
+        value = np.where(norm > 0.0, value, [0.0, 0.0, 0.0, 1.0])
         body.q[at, columns] = value / np.where(norm > 0.0, norm, 1.0)
         speed = quat_rotate(body.q[at, columns], np.broadcast_to(speed, (client.given_worlds, 3)))
     body.u[at, dofs] = speed

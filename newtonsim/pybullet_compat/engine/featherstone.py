@@ -271,8 +271,9 @@ class FeatherstoneEngine:
         """What motors and sensors of a body had in the last step."""
         reactions = None
         if body.sensors and self._has_forces:
-            places = range(len(body.links))
-            reactions = np.stack([self.joint_reaction(body, place) for place in places], axis=1)
+            found = [self.joint_reaction(body, place) for place in range(len(body.links))]
+            known = [reaction for reaction in found if reaction is not None]
+            reactions = np.stack(known, axis=1) if known else None
         return LastStep(self.motor_forces(body).copy(), reactions)
 
     # -- slots -----------------------------------------------------------------------------------------------
@@ -593,10 +594,11 @@ class FeatherstoneEngine:
         self.written = set(self.client.bodies.values())
         self.state_replaced()
 
-    def joint_reaction(self, body: Body, place: int) -> np.ndarray:
-        """Reaction force and moment that a joint's sensor measures (W, 6), see `sensors`."""
-        if not self.steps and body.last_step is not None and body.last_step.reactions is not None:
-            return body.last_step.reactions[:, place]
+    def joint_reaction(self, body: Body, place: int) -> np.ndarray | None:
+        """Force and moment that a joint's sensor measures (W, 6), see `sensors`; None before a step."""
+        if not self.steps:
+            known = None if body.last_step is None else body.last_step.reactions
+            return None if known is None else known[:, place]
         if self._reactions is None:
             self._reactions = joint_reactions(self, self.client.bodies.values())
         return self._reactions[:, body.first_row + place]
