@@ -369,7 +369,7 @@ class SolverBase(Revised, DifferentiableSolver):
         model.check_state(state_out)
         integrate_particles(model, state_in, state_out, dt, shard)
 
-    def refuse_gradient(self, state: State, control: Control) -> None:
+    def _refuse_gradient(self, state: State, control: Control) -> None:
         """Refuse a step of a solver without gradients that a tape records.
 
         Args:

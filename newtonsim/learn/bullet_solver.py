@@ -80,7 +80,7 @@ class PyBulletSolver(SolverBase):
         """
         self.check_model(model)
         control = self.check_step(model, state_in, state_out, control, self._default_control, None, dt)
-        self.refuse_gradient(state_in, control)
+        self._refuse_gradient(state_in, control)
         worlds, parts = model.world_count, max(1, math.ceil(dt / self._longest - 1.0e-6))
         q, qd = (_rows(array, worlds).copy() for array in (state_in.joint_q, state_in.joint_qd))
         act, efforts = (_rows(array, worlds) for array in (control.joint_act, control.joint_f))

@@ -231,7 +231,7 @@ class MuJoCoSolver(SolverBase):
         """
         self.check_model(model)
         control = self.check_step(model, state_in, state_out, control, self._default_control, contacts, dt)
-        self.refuse_gradient(state_in, control)
+        self._refuse_gradient(state_in, control)
         contacts = contacts if self._takes(contacts) else None
         if dt not in self._checked_dt:
             self._checked_dt[:] = [dt]
