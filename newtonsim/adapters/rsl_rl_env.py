@@ -68,7 +68,7 @@ class RslRlEnv(VecEnv):
         # not from the infos: whether these have "episode" is up to whoever made the environment
         self._final = wp.to_torch(episodes.final_return), wp.to_torch(episodes.final_length)
         self._failures = wp.to_torch(episodes.failures)
-        self._observations = self._take(*env.reset(seed=seed))
+        env.reset(seed=seed)
 
     @property
     def episode_length_buf(self) -> torch.Tensor:
@@ -83,13 +83,12 @@ class RslRlEnv(VecEnv):
         self._lengths.copy_(lengths)
 
     def get_observations(self) -> TensorDict:
-        """Return the observations after the last step."""
-        return self._observations
+        """Return the observations after the last step or reset, or after `env.restore`."""
+        return self._take(*self.env.observations())
 
     def reset(self, seed: int | None = None) -> tuple[TensorDict, dict[str, Any]]:
         """Start new episodes in all worlds, and return their observations and an empty dict."""
-        self._observations = self._take(*self.env.reset(seed=seed))
-        return self._observations, {}
+        return self._take(*self.env.reset(seed=seed)), {}
 
     def step(self, actions: torch.Tensor) -> tuple[TensorDict, torch.Tensor, torch.Tensor, dict[str, Any]]:
         """Take an action in each world.
@@ -110,9 +109,8 @@ class RslRlEnv(VecEnv):
                 raise NewtonsimError(f"actions: expected shape {expected}, got {tuple(actions.shape)}")
             actions = actions.argmax(dim=1)
         observations, rewards, terminated, truncated, infos = self.env.step(actions)
-        self._observations = self._take(observations, infos)
         extras = {"time_outs": truncated & ~terminated, "log": self._log()}
-        return self._observations, rewards, terminated | truncated, extras
+        return self._take(observations, infos), rewards, terminated | truncated, extras
 
     def close(self) -> None:
         """Close the environment."""

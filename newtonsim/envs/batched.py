@@ -281,6 +281,20 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
                 self._was_reset = True
             self._launch_reset()
         self.solver.report()
+        return self.observations()
+
+    def observations(self) -> tuple[Any, dict[str, Any]]:
+        """Return what the last reset or step, or the environment that `restore` continues, observed.
+
+        Returns:
+            Observations and infos as `reset` returns them.
+
+        Raises:
+            NewtonsimError: The environment was never reset, or it is closed.
+        """
+        self._check_open("observations")
+        if not self._was_reset:
+            raise NewtonsimError("observations: call reset first")
         return self._exchange.observations(), self._exchange.privileged()
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:

@@ -38,8 +38,9 @@ class Mirroring:
     def __init__(self, policy: PolicySpaces):
         maps = policy.symmetry
         assert maps is not None
-        self._groups = {"policy": maps.observations, "privileged": maps.privileged}
-        self._actions = maps.actions
+        groups = {"policy": maps.observations, "privileged": maps.privileged}
+        self._groups = {name: _TensorMirror(one) for name, one in groups.items()}
+        self._actions = _TensorMirror(maps.actions)
 
     def __call__(
         self, env: object, obs: TensorDict | None, actions: torch.Tensor | None
@@ -53,16 +54,23 @@ class Mirroring:
         """
         if obs is not None:
             given = set(obs.keys())
-            images = {name: _mirrored(to, obs[name]) for name, to in self._groups.items() if name in given}
+            images = {name: mirror(obs[name]) for name, mirror in self._groups.items() if name in given}
             both = torch.cat([obs, TensorDict(images, batch_size=obs.batch_size)])
             obs = cast(TensorDict, both)
         if actions is not None:
-            actions = torch.cat([actions, _mirrored(self._actions, actions)])
+            actions = torch.cat([actions, self._actions(actions)])
         return obs, actions
 
 
-def _mirrored(mirror: SignedPermutation, values: torch.Tensor) -> torch.Tensor:
-    """Return the mirror images of rows of numbers."""
-    index = torch.as_tensor(mirror.index, device=values.device)
-    sign = torch.as_tensor(mirror.sign, dtype=values.dtype, device=values.device)
-    return sign * values[..., index]
+class _TensorMirror:
+    """A signed permutation of the columns of tensors, kept on the device of the last ones."""
+
+    def __init__(self, mirror: SignedPermutation):
+        self._index = torch.as_tensor(mirror.index)
+        self._sign = torch.as_tensor(mirror.sign)
+
+    def __call__(self, values: torch.Tensor) -> torch.Tensor:
+        """Return the mirror images of rows of numbers."""
+        self._index = self._index.to(values.device)
+        self._sign = self._sign.to(values)
+        return self._sign * values[..., self._index]

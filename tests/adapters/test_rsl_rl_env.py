@@ -60,6 +60,15 @@ def test_steps_are_those_of_the_batched_environment():
     assert (ends > 0).all()
 
 
+def test_a_runner_goes_on_from_a_restored_environment():
+    env = wrapped("Hopper", 3)
+    expected = env.step(torch.zeros(3, env.num_actions))[0]["policy"]
+    memory = env.env.snapshot()
+    env.step(torch.ones(3, env.num_actions))
+    memory.restore()
+    np.testing.assert_array_equal(env.get_observations()["policy"], expected)
+
+
 def test_written_lengths_decide_when_an_episode_is_truncated():
     env = wrapped("HalfCheetah", 4, max_episode_steps=10)
     assert env.max_episode_length == 10

@@ -11,7 +11,7 @@ from newtonsim.envs import registry
 from newtonsim.envs.batched import BatchedEnv
 from newtonsim.envs.task import Task
 from newtonsim.envs.tasks import ALL
-from newtonsim.errors import CheckpointError
+from newtonsim.errors import CheckpointError, NewtonsimError
 
 CUT, STEPS = 9, 20
 
@@ -70,6 +70,20 @@ def test_the_state_alone_would_not_do(tmp_path: Path):
     other.reset(seed=3)
     other.sim.state.assign(env.sim.state)
     assert results(env, actions[CUT:]) != results(other, actions[CUT:])
+
+
+def test_observations_after_a_restore_are_those_at_the_save():
+    env = environment(next(task for task in ALL if task.__name__ == "Ant"))
+    with pytest.raises(NewtonsimError, match="call reset first"):
+        env.observations()
+    env.reset(seed=3)
+    env.action_space.seed(0)
+    expected = env.step(env.action_space.sample())[0].copy()
+    memory = env.snapshot()
+    env.step(env.action_space.sample())
+    assert not np.array_equal(env.observations()[0], expected)
+    memory.restore()
+    np.testing.assert_array_equal(env.observations()[0], expected)
 
 
 def test_seeds_that_are_drawn_later_are_the_same(tmp_path: Path):
