@@ -3,6 +3,7 @@
 A block of ```` ```py ```` is quoted from the file that its first line names.
 """
 
+import os
 import pathlib
 import re
 import signal
@@ -62,8 +63,9 @@ def test_programs_of_a_page_run(page: pathlib.Path, tmp_path: pathlib.Path, monk
     with open(tmp_path / "out.txt", "w+") as out:
         process = subprocess.Popen([sys.executable, "-c", RUNNER], cwd=tmp_path, stdout=out, stderr=out)
         if page.stem in UNTIL_STOPPED:
+            before: set[str] = set()
             for number in range(count):
-                _stop_when_it_runs(process, tmp_path / "out.txt", number)
+                before = _stop_when_it_runs(process, tmp_path / "out.txt", number, before)
         status = process.wait(timeout=600)
         out.seek(0)
         said = out.read()
@@ -71,14 +73,27 @@ def test_programs_of_a_page_run(page: pathlib.Path, tmp_path: pathlib.Path, monk
     assert f"block_{count - 1:02}.py" in said
 
 
-def _stop_when_it_runs(process: subprocess.Popen, out: pathlib.Path, number: int) -> None:
-    """Press Ctrl-C some seconds after a program of the page began; the first one imports for long."""
+def _stop_when_it_runs(
+    process: subprocess.Popen, out: pathlib.Path, number: int, before: set[str]
+) -> set[str]:
+    """Press Ctrl-C some seconds after a program of the page began to listen on another socket; return all."""
     end = time.monotonic() + 120.0
     while f"block_{number:02}.py" not in out.read_text() and time.monotonic() < end:
         time.sleep(0.2)
-    time.sleep(10.0 if number == 0 else 3.0)
+    while _listening(process.pid) <= before and time.monotonic() < end:
+        time.sleep(0.2)
+    time.sleep(3.0)
     assert process.poll() is None, out.read_text()
+    sockets = _listening(process.pid)
     process.send_signal(signal.SIGINT)
+    return sockets
+
+
+def _listening(pid: int) -> set[str]:
+    """Return the sockets on which a process waits for TCP connections."""
+    table = pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
+    waiting = {f"socket:[{row.split()[9]}]" for row in table if row.split()[3] == "0A"}
+    return waiting & {os.readlink(held) for held in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "py")], ids=lambda page: page.stem)
