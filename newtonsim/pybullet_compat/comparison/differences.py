@@ -16,7 +16,7 @@ FORGIVEN_COLOUR, FORGIVEN_DEPTH = 64.0, 0.01
 
 @dataclass(frozen=True, slots=True)
 class Tolerances:
-    """How far numbers may be apart.
+    """How far numbers may differ.
 
     Attributes:
         absolute: For every number, in its unit.
@@ -79,7 +79,7 @@ def find_difference(name: str, real: object, ours: object, tolerances: Tolerance
         name: Name of the function.
         real: PyBullet's answer, or the exception that it raised.
         ours: Ours.
-        tolerances: What counts.
+        tolerances: What counts as different.
     """
     compare = _RULES.get(name, _values)
     found = list(compare(real, ours, "", tolerances))

@@ -26,7 +26,7 @@ _WORLDS = (c.DIRECT, c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD, c.SHARED_MEMORY_SER
 
 
 class StepsMade(BaseException):
-    """Ends a script that has made as many steps as it was to make; scripts do not catch it."""
+    """Ends a script after the given number of steps; no `Exception`, so that scripts do not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class CallKind:
 
 
 class PairedFunction:
-    """A function of both modules; what asks `inspect.isbuiltin`, such as BulletClient, is told yes.
+    """A function of both modules, for which `inspect.isbuiltin` is true, as BulletClient requires.
 
     Args:
         name: Name of the function.
@@ -202,7 +202,7 @@ class Lockstep:
         return args, {**keywords, "physicsClientId": self._clients.get(client, client)}
 
     def _compare(self, name: str, args: tuple, keywords: dict[str, Any], answers: tuple[Any, Any]) -> None:
-        """Count a call, and note what differs."""
+        """Count a call and record differences."""
         self.calls += 1
         difference = find_difference(name, *answers, self.tolerances)
         if difference is None:
@@ -235,7 +235,7 @@ def real_pybullet() -> ModuleType:
 
 
 def _timed(function: Callable[..., Any], args: tuple, keywords: dict, seconds: list[float]) -> Any:
-    """Call, note how long it took, and return the answer or the exception."""
+    """Make a call and time it; return the answer or the exception."""
     start = time.perf_counter()
     try:
         answer = function(*args, **keywords)

@@ -1,4 +1,4 @@
-"""What a run in lockstep has shown, as text."""
+"""The report of a run in lockstep, as text."""
 
 from __future__ import annotations
 

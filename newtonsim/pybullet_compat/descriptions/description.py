@@ -75,7 +75,7 @@ class Visual:
 
 @dataclass(slots=True, eq=False)
 class Surface:
-    """What changeDynamics and <contact> say about the touch of a link.
+    """Contact properties of a link, from changeDynamics and <contact>.
 
     Attributes:
         lateral_friction: Coefficient of sliding friction.
@@ -111,7 +111,7 @@ class Link:
         axis: Unit joint axis in the link frame (3,).
         axis_length: Length of the axis in the file; what it does tells `link_properties.write_axes`.
         limits: Lower and upper limit [rad or m], (0, -1) for none.
-        stops: Whether it stops at the limits; continuous joints do not, but their motors heed them.
+        stops: Whether it stops at the limits; continuous joints do not, though their motors respect them.
         max_force: <limit effort>, as reported.
         max_velocity: <limit velocity>, as reported.
         damping: Joint damping.
@@ -184,7 +184,7 @@ class BodyDescription:
     soft: object | None = None
 
     def placed(self, pose: Pose) -> BodyDescription:
-        """Return a copy at another place, with links, surfaces and visuals of its own."""
+        """Return a copy at another pose, with links, surfaces and visuals of its own."""
         placed = copy(self)
         placed.base, placed.links, placed.pose = copy(self.base), [copy(link) for link in self.links], pose
         placed.joint_positions = dict(self.joint_positions)

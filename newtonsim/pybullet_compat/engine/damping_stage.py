@@ -1,4 +1,4 @@
-"""How joints are damped: as PyBullet's are, by the rates at the start of a step, wherever that is stable."""
+"""Joint damping as in PyBullet: by the velocities at the start of a step, wherever that is stable."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from newtonsim.solvers.featherstone.stages import StepForces
 
 
 class StartDamping:
-    """A stage of every step that has the damping of joints act with the rates that they start with.
+    """A stage of every step that damps joints by their velocities at its start.
 
-    Where one step would take most of a rate or more, the damping stays implicit, and so it is stable; see
+    Where a step would remove most of a velocity, or more, damping stays implicit and thereby stable; see
     `kernels.trees.explicit_damping`.
 
     Args:
         model: The model, whose `joint_damping` it is.
-        smooth: The smooth stage of its solver, which leaves the damping to this one from now on.
+        smooth: The smooth stage of its solver, which leaves damping to this stage from now on.
         servos: Those of the solver.
 
     Attributes:

@@ -200,7 +200,7 @@ class FeatherstoneEngine:
         self.pd_written = True
 
     def watch_bounds(self) -> None:
-        """Keep boxes around what the shapes sweep over from now on."""
+        """Record boxes around what the shapes sweep over from now on."""
         stages = [stage for stage in self.solver.before_step if stage is not self.swept]
         self.swept = SweptBounds(self.solver.contacts)
         self.solver.before_step = (*stages, self.swept)
@@ -227,7 +227,7 @@ class FeatherstoneEngine:
         return model
 
     def release(self) -> None:
-        """Let bodies have arrays of their own again."""
+        """Give bodies arrays of their own again."""
         if self.unread_coordinates:
             self.read_coordinates()
         if self.unread_poses:
@@ -252,7 +252,7 @@ class FeatherstoneEngine:
         return constraint.as_told(wrenches[:, constraint.index].astype(np.float64))
 
     def _give_back(self, body: Body) -> None:
-        """Let a body have arrays of its own again, and keep the forces that wait for the next step."""
+        """Give a body arrays of its own again, and keep the forces that wait for the next step."""
         if self.steps > body.placed_at:
             body.start_pose = self.start_poses(body).copy()
         if self.steps:
@@ -268,7 +268,7 @@ class FeatherstoneEngine:
         body.first_row, body.engine, body.placed_at = -1, None, 0
 
     def _last_step(self, body: Body) -> LastStep:
-        """What motors and sensors of a body had in the last step."""
+        """What motors of a body applied and its sensors measured in the last step."""
         reactions = None
         if body.sensors and self._has_forces:
             found = [self.joint_reaction(body, place) for place in range(len(body.links))]
@@ -279,13 +279,13 @@ class FeatherstoneEngine:
     # -- slots -----------------------------------------------------------------------------------------------
 
     def set_content(self, content: WorldContent) -> None:
-        """Have other bodies and constraints in the slots."""
+        """Put other bodies and constraints into the slots."""
         self.content = content
         self.rows, self.shape_link = content.rows, content.shape_link
         self.shape_geometry = content.shape_geometry
 
     def take_body(self, body: Body, slot: BodySlot) -> None:
-        """Let a body be in an empty slot."""
+        """Put a body into an empty slot."""
         body.first_row, body.first_joint, body.placed_at = slot.row, slot.joint, self.steps
         self._share_body(body, slot)
         self._lend(body, body.servos, self._servos)
@@ -297,7 +297,7 @@ class FeatherstoneEngine:
         link_properties.write_all(self, body)
 
     def drop_body(self, body: Body, slot: BodySlot) -> None:
-        """Let a body go, and its slot be empty."""
+        """Remove a body and empty its slot."""
         self.written.discard(body)
         self._give_back(body)
         for known in (self.columns, self._applied_of, self._torque_of, self._torque_row, self._start_of):
@@ -305,7 +305,7 @@ class FeatherstoneEngine:
         self.rest(slot)
 
     def rest(self, slot: BodySlot) -> None:
-        """Let nothing move what is in an empty slot."""
+        """Keep the contents of an empty slot at rest."""
         self.q[:, slot.q], self.u[:, slot.u] = slot.pattern.neutral_coordinates(), 0.0
         self._applied.pull()
         for array, columns, value in (
@@ -579,7 +579,7 @@ class FeatherstoneEngine:
         self._unread_applied, self._unread_start, self._reactions = True, True, None
 
     def forget(self) -> None:
-        """Be as if just built, with the bodies as they are now."""
+        """Return to the state of an engine that was just built, with the bodies as they are now."""
         with capture.capturing:
             self.solver.reset()
         self.solver.forget_step()

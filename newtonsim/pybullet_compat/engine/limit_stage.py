@@ -1,4 +1,4 @@
-"""How joints meet their limits: as PyBullet's do, which notice a limit once it is violated."""
+"""Joint limits as in PyBullet, where they act only once they are violated."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ NOTICED = 1.0e-5
 class ViolatedLimits:
     """A stage of every step that has limits act as measured with the real module.
 
-    A joint that is inside its limits feels nothing of them. One that is beyond goes back at a speed that
-    removes a share of the violation in a step, and no further out where it is far beyond. The solver stops
-    joints just at their limits, so this moves the limits that it sees; those of the model stay.
+    Limits do not act on a joint inside them. A joint beyond a limit moves back at a speed that removes a
+    share of the violation per step; far beyond, it is only kept from moving further out. The solver stops
+    joints exactly at their limits, so this stage moves the limits that the solver sees; the model keeps its
+    own.
 
     Args:
         model: The model.
-        constraints: Those of its solver, which see the limits of this from now on.
+        constraints: Those of its solver, which use the limits of this stage from now on.
 
     Attributes:
         lower, upper: Limits that act in this step (axes,) [rad or m].
@@ -81,8 +82,8 @@ class ViolatedLimits:
 def forces_at_limits(body: Body, speeds: np.ndarray, applied: np.ndarray, dt: float) -> np.ndarray:
     """Forces that motors report beside limits that act, as PyBullet's do: they do not give way to them.
 
-    A motor that wants to go on past its limit, or back faster than the limit pushes, pulls with all its force
-    in vain; one that wants what the limit does leaves it the work.
+    A motor that drives its joint further past the limit, or back faster than the limit does, reports its full
+    force; one that drives it as the limit does reports none.
 
     Args:
         body: The body, after a step.

@@ -54,7 +54,7 @@ def write_joint_damping(engine: Engine, body: Body) -> None:
 
 
 def write_all(engine: Engine, body: Body) -> None:
-    """Hand over what changeDynamics can change while an engine lives."""
+    """Pass on everything that changeDynamics can change without a new engine."""
     write_masses(engine, body)
     write_joint_damping(engine, body)
     for name in SHAPE_ARRAYS:
@@ -62,7 +62,7 @@ def write_all(engine: Engine, body: Body) -> None:
 
 
 def write_differences(engine: Engine, body: Body) -> None:
-    """Hand over what the worlds do not share; the model was built from the first one."""
+    """Pass on what differs between worlds; the model was built from the first one."""
     if differs(body.mass) or differs(body.inertia):
         write_masses(engine, body)
     if differs(body.joint_damping):

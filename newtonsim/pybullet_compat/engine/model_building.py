@@ -147,7 +147,7 @@ def add_body(builder: ModelBuilder, body: Body, is_there: bool = True) -> list[t
     Args:
         builder: The builder of a world.
         body: The body.
-        is_there: Whether it is where it is, or at the origin until it is needed.
+        is_there: Whether it is at its pose, or at the origin until its slot is taken.
 
     Returns:
         (place of the link, number of the geometry) of each shape, in the order of the builder's shapes.
@@ -211,7 +211,7 @@ def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> Non
 
 @lru_cache(maxsize=1000)
 def _seen_from(frame: Pose, pose: Pose) -> Pose:
-    """A pose in a frame that is given in the same frame as itself; robots are built again and again."""
+    """A pose relative to a frame, both given in the same frame; cached, as robots are built repeatedly."""
     return frame.inverse() @ pose
 
 
@@ -360,7 +360,7 @@ def group_and_mask(body: Body, link: int) -> tuple[int, int]:
 def _masked_pairs(
     client: Client, shape_link: list[tuple[int, int]], of_body: dict[int, list[int]]
 ) -> set[tuple[int, int]]:
-    """Pairs that groups and masks forbid; links with the default filter need no test among each other."""
+    """Pairs that groups and masks forbid; links with the default filter are not tested against each other."""
     filters, special = {}, set()
     for uid, link in set(shape_link):
         if uid == NOBODY:

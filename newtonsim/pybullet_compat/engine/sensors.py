@@ -1,4 +1,4 @@
-"""Joint force sensors: what a joint transmits beside its motor, in the frame of the child."""
+"""Joint force sensors: what a joint transmits besides its motor, in the frame of the child."""
 
 from __future__ import annotations
 

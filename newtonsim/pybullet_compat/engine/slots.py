@@ -44,23 +44,23 @@ MOST_EMPTY_DOFS = 48
 
 
 class SlottedEngine(Engine, Protocol):
-    """What slots ask of their engine; see `featherstone.FeatherstoneEngine`."""
+    """What slots need of their engine; see `featherstone.FeatherstoneEngine`."""
 
     client: Client
     u: np.ndarray
     swept: SweptBounds | None
 
     def set_content(self, content: WorldContent) -> None:
-        """Have other bodies and constraints in the slots."""
+        """Put other bodies and constraints into the slots."""
 
     def take_body(self, body: Body, slot: BodySlot) -> None:
-        """Let a body be in an empty slot."""
+        """Put a body into an empty slot."""
 
     def drop_body(self, body: Body, slot: BodySlot) -> None:
-        """Let a body go, and its slot be empty."""
+        """Remove a body and empty its slot."""
 
     def rest(self, slot: BodySlot) -> None:
-        """Let nothing move what is in an empty slot."""
+        """Keep the contents of an empty slot at rest."""
 
     def take_settings(self) -> None:
         """Take gravity, times and options from the client."""
@@ -107,7 +107,7 @@ class Slots:
     def refill(self, content: WorldContent | None = None) -> bool:
         """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
 
-        Then everything is as in an engine that was just built of them, but for empty slots.
+        Afterwards the engine is like one that was just built from them, except for empty slots.
 
         Args:
             content: Where they are if that is given, as in the engine of a client that this one is like.
@@ -188,14 +188,14 @@ class Slots:
         return True
 
     def _hide(self, slot: BodySlot) -> None:
-        """Let nothing meet the shapes of an empty slot."""
+        """Exclude the shapes of an empty slot from all collisions."""
         if self._solid[:, slot.shapes].size:
             self._own_kinds[:, slot.shapes] = GeoType.NONE
             self._kinds.push()
             self.engine.changed.add(KINDS)
 
     def _show(self, slot: BodySlot) -> None:
-        """Let the shapes of a slot be there again."""
+        """Restore the collisions of the shapes of a slot."""
         if self._solid[:, slot.shapes].size:
             self._own_kinds[:, slot.shapes] = self._solid[:, slot.shapes]
             self._kinds.push()
@@ -221,7 +221,7 @@ class Slots:
         return True
 
     def _write(self, constraint: Constraint, slot: ConstraintSlot) -> None:
-        """Let a slot hold what a constraint says."""
+        """Write a constraint into a slot."""
         engine, client = self.engine, self.engine.client
         constraint.index = slot.index
         first, second, *_ = constraint.ends(client.bodies)

@@ -40,11 +40,11 @@ IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 DEFAULT_DAMPING = 0.04
 DEFAULT_MAX_SPEED = 100.0
 DEFAULT_MOTOR_IMPULSE = 1.0
-"""Largest impulse a step of the velocity motor that holds every joint after loading [N m s or N s]."""
+"""Largest impulse per step of the velocity motor that holds every joint after loading [N m s or N s]."""
 SPHERICAL_MOTOR_IMPULSE = 1000.0
 """The same of the motor that pulls every spherical joint back to where it was made, as measured [N m s]."""
 SPHERICAL_MOTOR_GAIN = 0.04
-"""What that motor takes away of the error in a step, as measured."""
+"""Share of the error that this motor removes in a step, as measured."""
 
 LEAST_MASS, LEAST_INERTIA, LEAST_GYRATION = 1.0e-9, 1.0e-9, 1.0e-6
 """Of links that have no mass [kg], and no inertia [kg m²], the latter also for each kilogram [m²]."""
@@ -93,7 +93,7 @@ class Servos:
     _rows: tuple | None = None
 
     def rows(self) -> tuple[memoryview, ...]:
-        """Entries of the first world by field: single ones are set faster so than in arrays."""
+        """Entries of the first world by field, where setting one is faster than in an array."""
         if self._rows is None or self._rows[0] is not self.kp:
             arrays = (self.mode, self.kp, self.kd, self.target_q, self.target_qd)
             arrays += (self.max_force, self.max_speed)
@@ -123,7 +123,7 @@ class CoordinateSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LastStep:
-    """What motors and joint sensors of a body had in a step.
+    """What motors applied and joint sensors measured in a step of a body.
 
     Attributes:
         applied: Forces of the motors (W, nu) [N m or N].
@@ -281,7 +281,7 @@ class Body:
         return twin
 
     def take(self, other: Body) -> None:
-        """Be as the same body of another client: in state, motors, properties and filters.
+        """Take over the state, motors, properties and filters of the same body of another client.
 
         Args:
             other: A body with the same links, whose poses are fresh; of one world or as many as here.
@@ -311,9 +311,10 @@ class Body:
     def solver_masses(self) -> tuple[np.ndarray, np.ndarray]:
         """Masses (W, links) and inertias (W, links, 3) that the solver gets.
 
-        PyBullet lets links without mass move, and what has no inertia never turn; the solver needs both, but
-        for links that are fixed to others. Driven bodies have none: the builder gives what has mass and no
-        joint a free one. It cannot tell the least moment of a needle from 0, either.
+        In PyBullet, links without mass move, and links without inertia never turn; the solver needs mass and
+        inertia, except for links that are fixed to others. Driven bodies have neither, because the builder
+        gives a free joint to every body with mass and no joint. It also takes the least moment of a needle
+        for 0.
         """
         if self.driven:
             return np.zeros_like(self.mass), np.zeros_like(self.inertia)
@@ -328,7 +329,7 @@ class Body:
         return mass, np.maximum(inertia, LEAST_MOMENT * inertia.max(axis=2, keepdims=True))
 
     def is_inert(self, place: int) -> bool:
-        """Whether a joint turns nothing that has inertia about it: it stays where it is."""
+        """Whether nothing that a joint turns has inertia about it; then it stays where it is."""
         link = self.links[place]
         if self.mass_beyond[place] <= 0.0:
             return True
@@ -396,7 +397,7 @@ class Body:
         self.pd: PDGains | None = None
 
     def _plain_joint(self, place: int) -> tuple:
-        """What `place_links` asks of a joint: place, parent, type, axes, frames and first coordinates."""
+        """What `place_links` needs of a joint: place, parent, type, axes, frames and first coordinates."""
         link, (before, after) = self.links[place], self._offsets[place]
         given = link.axis_length * link.axis
         axes = (link.axis, *(planar_axes(link.axis) if link.joint_type == JOINT_PLANAR else (given, ())))
@@ -439,7 +440,7 @@ class Body:
         )
 
     def pd_gains(self) -> PDGains:
-        """The gains of PD_CONTROL, all zero when first asked for."""
+        """The gains of PD_CONTROL, zero until they are set."""
         if self.pd is None:
             zeros = [np.zeros(self.u.shape, np.float32) for _ in range(4)]
             self.pd = PDGains(zeros[0], zeros[1], self.q.astype(np.float32), zeros[2], zeros[3])
@@ -451,7 +452,7 @@ class Body:
         self.servos.max_force[:, default] = self.default_impulse[default] / time_step
 
     def limits_changed(self) -> None:
-        """Keep the limits in the form that setters need."""
+        """Store the limits in the form that setters need."""
         self.joint_groups = {}
         pairs = [(float(a), float(b)) for a, b in self.limits[0]]
         if self.worlds > 1:
@@ -471,7 +472,7 @@ class Body:
         return self._movable() != self.floating
 
     def update_mobility(self, time_step: float) -> None:
-        """Let the base float or stand still after its mass changed, outside an engine."""
+        """Free or fix the base after a change of its mass, while there is no engine."""
         self.refresh()
         q, u, servos, was = self.q, self.u, self.servos, self.floating
         is_default = self.servo_is_default
@@ -522,7 +523,7 @@ class Body:
             self._place(place)
 
     def drive(self, time_step: float) -> None:
-        """Move the base of a driven body for a time, at its velocity."""
+        """Move the base of a driven body at its velocity for some time."""
         angle = np.linalg.norm(self.base_twist[:, :3], axis=1, keepdims=True) * time_step
         axis = self.base_twist[:, :3] * time_step / np.where(angle > 0.0, angle, 1.0)
         turn = np.concatenate([np.sin(0.5 * angle) * axis, np.cos(0.5 * angle)], axis=1)
@@ -571,7 +572,7 @@ class Body:
         return transform_multiply(self.pose, self.inverse_inertial)
 
     def _inertial_changed(self) -> None:
-        """Keep inertial frames in the forms that getters need."""
+        """Store inertial frames in the forms that getters need."""
         q = quat_conjugate(self.inertial[:, 3:])
         self.inverse_inertial = np.concatenate([-quat_rotate(q, self.inertial[:, :3]), q], axis=1)
         self.centred = [bool(np.array_equal(row, IDENTITY)) for row in self.inertial]

@@ -1,4 +1,4 @@
-"""What an engine bakes in of a body: bodies of one kind can stand in each other's slots."""
+"""The properties of a body that an engine is built with: bodies that share them fit each other's slots."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from newtonsim.pybullet_compat.world.body import Body
 
 
 def body_kind(body: Body) -> Hashable:
-    """Return what another body has to share to stand in the same slot, None if none can.
+    """Return what another body must share to take the same slot, None if none can.
 
-    Left out is what is written whenever a body comes into a slot: its state, motors, damping and surfaces,
-    and the mass of single bodies. Shapes of files are the same if their meshes are the same objects.
+    It leaves out what is written whenever a body enters a slot: state, motors, damping and surfaces, and the
+    mass of single bodies. Shapes of files are the same if their meshes are the same objects.
     """
     description = body.description
     if body.driven or (len(body.links) > 1 and _differs(body)):
@@ -30,7 +30,7 @@ def body_kind(body: Body) -> Hashable:
 
 
 def _differs(body: Body) -> bool:
-    """Whether the worlds do not share what is baked in."""
+    """Whether worlds differ in a property that an engine is built with."""
     arrays = (body.mass, body.inertia, body.limits, body.stops)
     return body.worlds > 1 and any(bool((array != array[0]).any()) for array in arrays)
 
@@ -42,7 +42,7 @@ def _joint(body: Body, place: int) -> Hashable:
 
 
 def _shapes(body: Body, place: int, link: Link) -> Hashable:
-    """Collision shapes of a link, and what they collide with."""
+    """Collision shapes of a link, and their collision filters."""
     if not link.collisions:
         return link.group, link.mask
     frame = link.inertial_pose

@@ -1,8 +1,8 @@
 """One client: a world of bodies, shapes, constraints and settings, in one or many copies.
 
-A client holds the scene as records on the host. When something is asked that needs the physics, `ensure`
-has an `Engine` built from it; structural changes drop the engine, and what bodies had of coordinates,
-velocities and settings goes on in the next one.
+A client holds the scene as records on the host. Calls that need the physics have `ensure` build an `Engine`
+from them. Structural changes drop the engine; coordinates, velocities and settings of the bodies pass to the
+next one.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Client:
         order: Unique ids of all bodies in the order of getBodyUniqueId.
         constraints: Constraints by unique id.
         settings: Numbers of the world.
-        structure: What the engine is built from; another one after every change of it.
+        structure: What the engine is built from; every structural change replaces it.
         engine: The engine of the present structure, None until it is needed.
         reset_flags: Flags of the last resetSimulation.
         next_engine: What the next engine goes on from, None for none; see `clients.mirroring`.
@@ -132,7 +132,7 @@ class Client:
 
     @contextlib.contextmanager
     def choosing(self, worlds: np.ndarray) -> Iterator[None]:
-        """Let setters be about some worlds, whose values they get, and leave the others as they are.
+        """Restrict setters to some worlds, for which they get values; the others keep theirs.
 
         Args:
             worlds: Their indices (n,).
@@ -280,7 +280,7 @@ class Client:
         self.call_hooks("reset")
 
     def close(self) -> None:
-        """Let go of everything, at disconnect."""
+        """Release everything, at disconnect."""
         self.settings.real_time = False
         self.call_hooks("close")
         self.reset()
@@ -289,13 +289,13 @@ class Client:
     # -- state -----------------------------------------------------------------------------------------------
 
     def read_coordinates(self) -> None:
-        """Make `q` and `u` of all bodies those of the last step."""
+        """Bring `q` and `u` of all bodies up to date with the last step."""
         engine = self.engine
         if engine is not None and engine.unread_coordinates:
             engine.read_coordinates()
 
     def read_poses(self, body: Body) -> None:
-        """Make `pose` and `twist` of a body agree with its coordinates."""
+        """Bring `pose` and `twist` of a body up to date with its coordinates."""
         engine = self.engine
         if engine is not None and engine.unread_poses:
             engine.read_poses()
@@ -412,13 +412,13 @@ class Client:
         return engine.simulator.state
 
     def forget_last_step(self) -> None:
-        """Let the next step start as the first one does, with no impulses of the last one in mind."""
+        """Let the next step start without the impulses of the last one, as the first step does."""
         self.ensure().solver.reset()
 
     def advance(self, steps: int) -> None:
         """Make some steps, as many calls of stepSimulation do; faster with many worlds.
 
-        Threads then make several steps of the same few worlds before they turn to others.
+        Each thread then makes several steps of a few worlds before it goes on to others.
         """
         if steps > 0:
             self.ensure().step(steps)
@@ -443,17 +443,17 @@ class Client:
         return found
 
     def surround(self, links: Iterable[StandingLink]) -> None:
-        """Let links of another client stand around the bodies of all worlds, never to move.
+        """Place links of another client around the bodies of all worlds, as obstacles that never move.
 
-        So they cost a step once, instead of once for each world. They are not bodies of this client. While
-        there are any, it steps and tells positions and bounds, but queries of shapes, contact points and
-        changes of surfaces raise `error`, and a camera does not see them.
+        A step handles them once, not once per world. They are not bodies of this client. While there are
+        any, the client steps and returns positions and bounds, but queries of shapes, contact points and
+        changes of surfaces raise `error`, and cameras do not see them.
         """
         self.structure_changed()
         self.surroundings += links
 
     def watch_bounds(self) -> None:
-        """Keep boxes around what the shapes sweep over from now on, until bodies are added or removed."""
+        """Record boxes around what the shapes sweep over from now on, until bodies are added or removed."""
         self.ensure().watch_bounds()
 
     def swept_bounds(self) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,7 @@ class Engine(Protocol):
         columns: Coordinates and velocities of each body, by unique id, among those of a world.
         shape_link: (body unique id, link index) of each shape of a world.
         shape_geometry: Number of the geometry of its link that each shape belongs to.
-        unread_coordinates, unread_poses: Whether the device knows better than the host.
+        unread_coordinates, unread_poses: Whether the device has newer values than the host.
         steps: Steps made.
         changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
         forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
@@ -70,10 +70,10 @@ class Engine(Protocol):
         """Make steps of the client's time step; forces act in the first one."""
 
     def forget(self) -> None:
-        """Be as if just built, with the bodies as they are now."""
+        """Return to the state of an engine that was just built, with the bodies as they are now."""
 
     def release(self) -> None:
-        """Let bodies have arrays of their own again."""
+        """Give bodies arrays of their own again."""
 
     def enter(self, body: Body) -> bool:
         """Put a body into an empty slot of its kind; returns whether there was one."""
@@ -109,7 +109,7 @@ class Engine(Protocol):
         """Have explicit PD forces in every step from now on."""
 
     def watch_bounds(self) -> None:
-        """Keep boxes around what the shapes sweep over from now on."""
+        """Record boxes around what the shapes sweep over from now on."""
 
     def swept_corners(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Corners of those boxes (shapes, 3) [m], of all worlds; None if they are not watched."""
@@ -194,7 +194,7 @@ class Engine(Protocol):
 
 
 class EngineCopy(Protocol):
-    """What an engine has at a time, for one that is built later from the same content.
+    """The state of an engine, for one that is built later from the same content.
 
     Attributes:
         moved: Whether bodies of the later one were moved since.
@@ -207,4 +207,4 @@ class EngineCopy(Protocol):
         ...
 
     def put_into(self, engine: Engine) -> None:
-        """Let an engine that was just built go on from here."""
+        """Write this state into an engine that was just built."""

@@ -22,9 +22,9 @@ class Ids:
         return self._next - 1
 
     def give_back(self, uid: int) -> None:
-        """Let an id be used again."""
+        """Return an id that may be used again."""
         self._free.append(uid)
 
     def follow(self, other: Ids) -> None:
-        """Go on as another one would."""
+        """Continue where another one is."""
         self._next, self._free = other._next, list(other._free)

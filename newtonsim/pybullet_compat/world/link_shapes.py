@@ -1,4 +1,4 @@
-"""What the links of bodies are to collision queries: boxes about them, and their kind.
+"""Links of bodies as collision queries see them: their kind, and boxes about them.
 
 A link with one shape in its inertial frame is that shape; any other is a compound, whose box is that about
 the boxes of its parts, turned with the link. Boxes of boxes and spheres are exact, cylinders and capsules
@@ -140,7 +140,7 @@ def _triple(values: Iterable[float]) -> tuple[float, float, float]:
 
 
 class LinkShapes:
-    """What is known of the links of a client's bodies, kept from call to call.
+    """Boxes and shape data of the links of a client's bodies, kept from call to call.
 
     Args:
         client: The client.

@@ -1,4 +1,4 @@
-"""How much room the next engine of a client has for bodies and constraints that are not there yet."""
+"""How many empty slots the next engine of a client has for bodies and constraints to come."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.structure import BodySlot, WorldContent
 
 MOST_EMPTY = 16
-"""Empty slots that an engine is built with at most, unless more bodies are there."""
+"""Greatest number of empty slots that an engine is built with, unless it has more bodies."""
 
 
 class Room:
-    """Slots that an engine which is given up had, and those that a growing scene is going to need.
+    """The slots of the engine that was dropped, and those that a growing scene is going to need.
 
     Where bodies of a kind come one after the other while the world steps, their room doubles each time that
     it is exhausted, so that a scene which grows to n bodies has its engine built of the order of log n times.
@@ -23,11 +23,11 @@ class Room:
         self._bodies: dict[Hashable, tuple[int, Body]] = {}
 
     def clear(self) -> None:
-        """Want no room."""
+        """Ask for no empty slots."""
         self._bodies.clear()
 
     def follow(self, content: WorldContent, coming: Hashable = None) -> None:
-        """Want the slots for single bodies that an engine had, and more of the kind that is coming."""
+        """Ask for the slots for single bodies that an engine had, and for more of the kind to come."""
         self._bodies.clear()
         slots = [slot for slot in content.slots if slot.kind is not None and _is_single(slot)]
         for kind, count in Counter(slot.kind for slot in slots).items():

@@ -1,4 +1,4 @@
-"""Parts of a client: what one file of this package keeps for it, and the hooks by which it is told."""
+"""Parts of a client: what one file of this package keeps for it, and the hooks that notify it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class ScenePart(Protocol):
         """Add to the world that an engine is being built from."""
 
     def bind(self, engine: Engine) -> None:
-        """Take hold of an engine that was just built."""
+        """Connect to an engine that was just built."""
 
     def release(self, engine: Engine) -> None:
-        """Save what the engine knows; it is about to go."""
+        """Save what only the engine holds, before it is dropped."""
 
     def body_leaves(self, engine: Engine) -> None:
-        """Save what the engine knows of a body that is about to go."""
+        """Save what only the engine holds of a body, before the body is removed."""
 
     def content_changed(self, engine: Engine) -> None:
         """Called after bodies or constraints have come or gone in an engine that lives on."""

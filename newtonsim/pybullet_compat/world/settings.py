@@ -49,7 +49,7 @@ class Settings:
         return self.time_step / max(self.substeps, 1)
 
     def apply_options(self, options: ConstraintOptions) -> None:
-        """Hand over what was asked of the constraint solve; the rest keeps the solver's own values.
+        """Pass on the parameters of the constraint solve that were set; others keep the solver's defaults.
 
         The solver goes on by Newton's method after a few sweeps: a lower number of iterations than the
         default is not taken over.
@@ -61,7 +61,7 @@ class Settings:
         options.iterations = max(options.iterations, self.iterations if self.iterations > 50 else 0)
 
     def reset(self) -> None:
-        """What resetSimulation puts back; the time step, the substeps and the search path stay."""
+        """Restore what resetSimulation restores; it leaves time step, substeps and search path."""
         self.gravity = np.zeros(3)
         self.iterations = 50
         self.parameters.clear()

@@ -1,4 +1,4 @@
-"""Links that stand around the worlds of other clients."""
+"""Links that are fixed obstacles in the worlds of other clients."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What an engine is built from: a world as the content of a builder, shared by clients that are alike.
 
-Bodies and constraints stand in slots. One that goes leaves its slot empty, and the next one that fits takes
-it; only what fits in no slot has the engine built anew, with more room for its kind.
+Bodies and constraints occupy slots. Removing one empties its slot, which the next one that fits takes; only a
+body or constraint that fits no slot has the engine built anew, with more room for its kind.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class WorldContent:
     filters: frozenset[tuple[int, int]] = frozenset()
 
     def add_slot(self, slot: BodySlot) -> None:
-        """Put a slot behind the others."""
+        """Append a slot."""
         self.slots.append(slot)
         self.rows += [(slot.uid, place - 1) for place in range(len(slot.pattern.links))]
         self.shape_link += [(slot.uid, place - 1) for place, _ in slot.places]
