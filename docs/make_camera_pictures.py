@@ -6,6 +6,8 @@ python docs/make_camera_pictures.py [NAME ...] [--folder FOLDER]
 """
 
 import argparse
+import functools
+import math
 import pathlib
 from collections.abc import Callable
 
@@ -16,11 +18,12 @@ import newtonsim
 from newtonsim import envs
 from newtonsim.examples import asset_path, scenes
 from newtonsim.importers import parse_mjcf, parse_urdf
-from newtonsim.render import Camera, Fisheye, Pinhole, look_at
+from newtonsim.render import Camera, Fisheye, Lighting, Pinhole, look_at
+from newtonsim.render.films.pictures import Pictures
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
 DT = 1.0 / 240.0
-WIDTH, HEIGHT = 640, 480
+WIDTH, HEIGHT = 1280, 960
 SAMPLES = 2  # along each side of a pixel
 COLORS = 256
 UP = (0.0, 0.0, 1.0)
@@ -53,9 +56,11 @@ def smooth(colors: np.ndarray) -> np.ndarray:
 
 def shoot(model: newtonsim.Model, state: newtonsim.State, eye, target, fov: float = 40.0) -> np.ndarray:
     """Return a picture (rows, columns, 3), 0..255."""
-    pose = look_at(eye, target)
-    camera = Camera(model, SAMPLES * WIDTH, SAMPLES * HEIGHT, pose=pose, lens=Pinhole(fov))
-    return smooth(camera.render(state)["rgb"].numpy()[0, 0])
+    light = Lighting.fine(UP, reach=0.1 * math.dist(eye, target))
+    camera = Camera(
+        model, WIDTH, HEIGHT, pose=look_at(eye, target), lens=Pinhole(fov), lighting=light, samples=SAMPLES
+    )
+    return camera.render(state)["rgb"].numpy()[0, 0]
 
 
 def standing_quadruped() -> tuple[newtonsim.Model, newtonsim.State]:
@@ -71,6 +76,12 @@ def standing_quadruped() -> tuple[newtonsim.Model, newtonsim.State]:
 def quadruped() -> np.ndarray:
     """The robot by day."""
     return shoot(*standing_quadruped(), (0.9, -1.0, 0.6), (0.0, 0.0, 0.2))
+
+
+def quality(name: str) -> np.ndarray:
+    """The robot as films and sheets show it."""
+    model, state = standing_quadruped()
+    return Pictures(model, width=640, height=400, quality=name).take(state)
 
 
 def kinds() -> np.ndarray:
@@ -210,6 +221,8 @@ def frames() -> np.ndarray:
 
 PICTURES: dict[str, Callable[[], np.ndarray]] = {
     "camera_quadruped": quadruped,
+    "quality_plain": functools.partial(quality, "plain"),
+    "quality_fine": functools.partial(quality, "fine"),
     "camera_kinds": kinds,
     "camera_arm": arm,
     "camera_pile": pile,

@@ -52,8 +52,11 @@ LIGHT = Lighting(
     shadowed=0.1,
 )
 
-SUNS, SKIES, SUN_RADIUS = 8, 6, 0.07
-"""Directions of the sun, whose disc has this radius [rad], and of the sky, for stills of one world."""
+FINE = dataclasses.replace(LIGHT, radius=0.07, rays=8, sky_rays=8)
+"""For stills."""
+
+REACH = 0.1
+"""Distance within which surfaces take ambient light from each other, over that of the target."""
 
 RECORD_CODE = """
 import runpy, sys
@@ -277,8 +280,8 @@ def draw(scene: Scene) -> np.ndarray:
     flags = model.shape_flags.numpy().astype(np.int64)
     flags[list(scene.hidden)] &= ~int(newtonsim.ShapeFlags.VISIBLE)
     model.shape_flags.assign(flags.astype(np.uint32))
-    eye = Eye(model, WIDTH, HEIGHT, scene, None)
-    return smooth(np.mean([eye.look(simulator.state, light)[0] for light in lights()], axis=0))
+    eye = Eye(model, WIDTH, HEIGHT, scene, None, fine=True)
+    return smooth(eye.look(simulator.state)[0])
 
 
 class Eye:
@@ -290,6 +293,7 @@ class Eye:
         height: Rows of it.
         view: Where to look from.
         worlds: Worlds to see, None for all.
+        fine: Whether shadows are soft.
     """
 
     def __init__(
@@ -299,7 +303,9 @@ class Eye:
         height: int,
         view: Scene | Film,
         worlds: tuple[int, ...] | None,
+        fine: bool,
     ):
+        reach = REACH * math.dist(view.eye, view.target)
         for shape in np.flatnonzero(model.shape_collision_radius.numpy() > HUGE).tolist():
             if model.shape_color[shape] is None and model.shape_body.numpy()[shape] >= 0:
                 model.shape_color[shape] = FLOOR
@@ -310,32 +316,14 @@ class Eye:
             pose=look_at(view.eye, view.target, model.up_vector),
             lens=Pinhole(fov=view.angle),
             outputs=("rgb", "depth"),
-            lighting=LIGHT,
+            lighting=dataclasses.replace(FINE, sky_reach=reach) if fine else LIGHT,
             worlds=worlds,
         )
 
-    def look(self, state: newtonsim.State, light: Lighting = LIGHT) -> tuple[np.ndarray, np.ndarray]:
+    def look(self, state: newtonsim.State) -> tuple[np.ndarray, np.ndarray]:
         """Return colours (rows, columns, 3), uint8, and depths (rows, columns) [m] of all samples."""
-        images = self.camera.light(light).render(state)
+        images = self.camera.render(state)
         return merge(images["rgb"].numpy()[:, 0], images["depth"].numpy()[:, 0])
-
-
-def lights() -> list[Lighting]:
-    """Return lights whose mean has soft shadows: points on the disc of a sun, and directions of a sky."""
-    sun = np.asarray(LIGHT.direction) / np.linalg.norm(LIGHT.direction)
-    side = np.cross(sun, (0.0, 0.0, 1.0))
-    side /= np.linalg.norm(side)
-    turn = 0.5 * (math.sqrt(5.0) - 1.0) * 2.0 * math.pi
-    directions = []
-    for k in range(SUNS):
-        radius, angle = SUN_RADIUS * math.sqrt((k + 0.5) / SUNS), k * turn
-        directions.append(sun + radius * (math.cos(angle) * side + math.sin(angle) * np.cross(sun, side)))
-    for k in range(SKIES):
-        slant, angle = math.sqrt((k + 0.5) / SKIES), k * turn
-        directions.append(
-            np.array([slant * math.cos(angle), slant * math.sin(angle), math.sqrt(1.0 - slant**2)])
-        )
-    return [dataclasses.replace(LIGHT, direction=direction.tolist()) for direction in directions]
 
 
 def merge(colors: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -418,18 +406,14 @@ def shoot(film: Film, paths: list[pathlib.Path]) -> list[np.ndarray]:
 
 def shoot_part(film: Film, runs: list[Recording], times: np.ndarray) -> list[np.ndarray]:
     """Return the frames of some recorded simulations that are seen together."""
-    eyes = [Eye(run.model, film.width, film.height, film, film.worlds) for run in runs]
-    used = lights() if film.still and len(film.worlds or ()) < 2 else [LIGHT]
+    eyes = [Eye(run.model, film.width, film.height, film, film.worlds, film.still) for run in runs]
     states = [run.model.state() for run in runs]
     frames = []
     for time in times:
         loaded = [run.load(run.at(time + 1e-6), state) for run, state in zip(runs, states)]
-        pictures = []
-        for light in used:
-            seen = [eye.look(state, light) for eye, state in zip(eyes, loaded)]
-            colors, depths = (np.stack(values) for values in zip(*seen))
-            pictures.append(merge(colors, depths)[0])
-        frames.append(mark(smooth(np.mean(pictures, axis=0)), film))
+        seen = [eye.look(state) for eye, state in zip(eyes, loaded)]
+        colors, depths = (np.stack(values) for values in zip(*seen))
+        frames.append(mark(smooth(merge(colors, depths)[0]), film))
     return frames
 
 

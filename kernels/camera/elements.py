@@ -148,18 +148,23 @@ def meet_elements(
 
 @wp.func
 def meets_elements(
-    view: wp.array(dtype=ElementView), world: int, grouped: bool, origin: wp.vec3, direction: wp.vec3
+    view: wp.array(dtype=ElementView),
+    world: int,
+    grouped: bool,
+    origin: wp.vec3,
+    direction: wp.vec3,
+    reach: float,
 ) -> bool:
-    """Whether a ray meets any visible element."""
+    """Whether a ray meets any visible element nearer than `reach`."""
     root = int(-1)
     if grouped:
         root = wp.bvh_get_group_root(view[0].bvh, world)
     query = wp.bvh_query_ray(view[0].bvh, origin, direction, root)
     e = int(0)
-    while wp.bvh_query_next(query, e, wp.inf):
+    while wp.bvh_query_next(query, e, reach):
         if view[0].color[e][3] > 0.0:
-            t, _u, _v = meet_element(view, e, origin, direction, wp.inf)
-            if t < wp.inf:
+            t, _u, _v = meet_element(view, e, origin, direction, reach)
+            if t < reach:
                 return True
     return False
 

@@ -1,11 +1,13 @@
-"""Pictures by ray casting: colour, depth, normals, segmentation; a directional light and hard shadows.
+"""Pictures by ray casting: colour, depth, normals, segmentation; a directional light and its shadows.
 
 Shading is Phong's ("Illumination for computer generated pictures", 1975): ambient light, Lambert's cosine and
 a highlight by a power of the cosine between the reflected light and the viewer, who may be at infinity, as in
 fixed-function graphics. Ambient light may be stronger from the sky than from the ground. Shadows follow
 Whitted ("An improved illumination model for shaded display", 1980): a point in shadow receives only a share
-of the light. Transparent surfaces are blended front to back (Porter and Duff, "Compositing digital images",
-1984).
+of the light. Shadows are soft where several rays go to the disc of the light, and ambient light is occluded
+where rays around the normal soon meet a surface (Cook, Porter and Carpenter, "Distributed ray tracing", 1984;
+Zhukov, Iones and Kronin, "An ambient light illumination model", 1998). Transparent surfaces are blended front
+to back (Porter and Duff, "Compositing digital images", 1984).
 
 Stage: ray casting, last, shading
 Called by: render/camera/caster.py
@@ -43,6 +45,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 4})
 MAX_LAYERS = wp.constant(8)
 # distance of the start of a shadow ray from its surface, as a share of the distance to the camera
 LIFT = wp.constant(1.0e-4)
+# angle between neighbours on Vogel's spiral [rad]
+GOLDEN = wp.constant(2.39996323)
 OPAQUE = wp.constant(0.999)
 # values of segmentation besides numbers of shapes, bodies and joints
 SEEN_NOTHING = wp.constant(-1)
@@ -57,17 +61,23 @@ class Light:
     """Lighting of a scene."""
 
     direction: wp.vec3  # unit, towards the light
+    radius: float  # of its disc, as the tangent of the angle
+    rays: int  # to points of the disc, for its shadow
     color: wp.vec3  # of the directional light
     ambient: float
     sky: wp.vec3  # change of the ambient light along the normal
+    sky_rays: int  # that look for what occludes ambient light, 0 for none
+    sky_reach: float  # their length [m]
     diffuse: float
     specular: float
     shininess: float  # power of the highlight's cosine
     viewer: wp.vec3  # unit, towards a viewer at infinity for highlights; zero for the camera's place
     shadow: int  # 1 for shadows
-    shadowed: float  # part of the directional light that reaches points in shadow
+    shadowed: float  # part of the light that reaches points in shadow
     transparency: int  # 1 for alpha blending, 0 if all visible surfaces are opaque
     background: wp.vec4  # RGBA, 0..1
+    up: wp.vec3  # unit; zero for a background of one colour
+    zenith: wp.vec3  # colour of the background towards it
     empty_label: int  # segmentation where nothing is seen
 
 
@@ -103,7 +113,9 @@ class PictureView:
     width: int
     height: int
     offset: wp.vec2  # of the sample in a pixel, from its upper left corner, 0..1
+    samples: int  # of colours along each side of a pixel; if 1, at the offset
     shaded: int  # 1 if colour is written
+    labelled: int  # 1 if anything else is written
     fade: int  # 1 if textures of planes fade to their mean where pixels are larger than texels
     color: wp.array(dtype=wp.uint32)  # RGBA in bytes
     rgb: wp.array(dtype=wp.vec3ub)
@@ -284,6 +296,64 @@ def describe_point(
 
 
 @wp.func
+def spread_about(axis: wp.vec3, radius: float, turn: float) -> wp.vec3:
+    """Vector across an axis, of a length, at an angle."""
+    side = wp.vec3(1.0, 0.0, 0.0)
+    if wp.abs(axis[0]) > 0.6:
+        side = wp.vec3(0.0, 1.0, 0.0)
+    x = wp.normalize(wp.cross(axis, side))
+    return radius * (wp.cos(turn) * x + wp.sin(turn) * wp.cross(axis, x))
+
+
+@wp.func
+def lit_share(
+    scene: wp.array(dtype=TraceView),
+    light: Light,
+    world: int,
+    start: wp.vec3,
+    normal: wp.vec3,
+    turn: float,
+) -> float:
+    """Share of the light's disc that is seen from a point above a surface, by rays on Vogel's spiral."""
+    if light.radius == 0.0:
+        return wp.where(is_lit(scene, world, start, light.direction, wp.inf), 1.0, 0.0)
+    lit = float(0.0)
+    for k in range(light.rays):
+        radius = light.radius * wp.sqrt((float(k) + 0.5) / float(light.rays))
+        towards = light.direction + spread_about(light.direction, radius, turn + GOLDEN * float(k))
+        if wp.dot(normal, towards) > 0.0 and is_lit(scene, world, start, wp.normalize(towards), wp.inf):
+            lit += 1.0
+    return lit / float(light.rays)
+
+
+@wp.func
+def open_share(
+    scene: wp.array(dtype=TraceView),
+    light: Light,
+    world: int,
+    start: wp.vec3,
+    normal: wp.vec3,
+    turn: float,
+) -> float:
+    """Share of rays around a normal, dense as the cosine, that meet nothing within reach."""
+    free = float(0.0)
+    for k in range(light.sky_rays):
+        square = (float(k) + 0.5) / float(light.sky_rays)
+        across = spread_about(normal, wp.sqrt(square), turn + GOLDEN * float(k))
+        if is_lit(scene, world, start, across + wp.sqrt(1.0 - square) * normal, light.sky_reach):
+            free += 1.0
+    return free / float(light.sky_rays)
+
+
+@wp.func
+def dim(value: float, share: float, floor: float) -> float:
+    """A light of which a share arrives, and at least the floor."""
+    if share >= 1.0:
+        return value
+    return value * (floor + (1.0 - floor) * share)
+
+
+@wp.func
 def shade(
     scene: wp.array(dtype=TraceView),
     light: Light,
@@ -292,8 +362,9 @@ def shade(
     position: wp.vec3,
     direction: wp.vec3,
     distance: float,
+    turn: float,
 ) -> wp.vec3:
-    """Share of its colour that a surface point reflects."""
+    """Share of its colour that a surface point reflects; `turn` [rad] turns the rays towards the light."""
     towards = light.direction
     facing = wp.dot(point.normal, towards)
     viewer = light.viewer
@@ -304,15 +375,17 @@ def shade(
     shine = float(0.0)
     if mirrored > 0.0:
         shine = light.specular * wp.pow(mirrored, light.shininess)
+    start = position + (LIFT * distance) * point.face_normal
     if light.shadow == 1 and matt + shine > 0.0:
-        dark = bool(wp.dot(point.face_normal, towards) <= 0.0)
-        if not dark:
-            start = position + (LIFT * distance) * point.face_normal
-            dark = not is_lit(scene, world, start, towards)
-        if dark:
-            matt *= light.shadowed
-            shine *= light.shadowed
+        lit = float(0.0)
+        if wp.dot(point.face_normal, towards) > 0.0:
+            lit = lit_share(scene, light, world, start, point.face_normal, turn)
+        matt = dim(matt, lit, light.shadowed)
+        shine = dim(shine, lit, light.shadowed)
     around = light.ambient * (1.0 + wp.dot(light.sky, point.normal))
+    if light.sky_rays > 0:
+        free = open_share(scene, light, world, start, point.face_normal, turn)
+        around = dim(around, free, light.shadowed)
     sent = wp.vec3(around, around, around)
     return sent + wp.cw_mul(light.color, wp.vec3(matt, matt, matt) + shine * point.specular)
 
@@ -395,13 +468,32 @@ def write_depth(
 
 
 @wp.func
-def write_color(
-    total: wp.vec3, left: float, background: wp.vec4, picture: wp.array(dtype=PictureView), k: int
-):
-    """Write the colour of pixel k; the share `left` of it is background."""
-    ground = wp.vec3(background[0], background[1], background[2])
-    sent = total + left * ground
-    packed = pack_color(wp.vec4(sent[0], sent[1], sent[2], 1.0 - left * (1.0 - background[3])))
+def backdrop(light: Light, direction: wp.vec3) -> wp.vec4:
+    """Colour of the background in a direction of any length."""
+    color = light.background
+    height = wp.dot(light.up, direction)
+    if height > 0.0:
+        low = 1.0 - height / wp.length(direction)
+        high = 1.0 - low * low * low
+        for k in range(3):
+            color[k] += high * (light.zenith[k] - color[k])
+    return color
+
+
+@wp.func
+def on_background(total: wp.vec3, left: float, background: wp.vec4) -> wp.vec4:
+    """RGBA in 0..1 of a colour, a share `left` of which is background."""
+    color = wp.vec4()
+    for k in range(3):
+        color[k] = wp.clamp(total[k] + left * background[k], 0.0, 1.0)
+    color[3] = 1.0 - left * (1.0 - background[3])
+    return color
+
+
+@wp.func
+def write_color(color: wp.vec4, picture: wp.array(dtype=PictureView), k: int):
+    """Write the colour of pixel k."""
+    packed = pack_color(color)
     if picture[0].color.shape[0] > 0:
         picture[0].color[k] = packed
     if picture[0].rgb.shape[0] > 0:
@@ -426,10 +518,17 @@ def look_along(
     world: int,
     x: float,
     y: float,
+    shaded: bool,
+    labelled: bool,
+    sample: int,
     picture: wp.array(dtype=PictureView),
     k: int,
-):
-    """Trace the ray at (x, y) of a camera, at a place in a tile, and write the result to pixel k."""
+) -> wp.vec4:
+    """Trace the ray at (x, y) of a camera, at a place in a tile; return its colour if shaded.
+
+    If labelled, everything but the colour is written to pixel k. The number of the sample in its pixel
+    decides by which angle the rays of the light are turned.
+    """
     camera = cameras[image]
     light = lights[0]
     origin = ray_origin(camera, x, y)
@@ -437,8 +536,10 @@ def look_along(
     spread = float(0.0)
     if picture[0].fade == 1:
         spread = pixel_spread(camera, picture[0].width)
-    shaded = picture[0].shaded == 1
-    bent = picture[0].normal.shape[0] > 0
+    bent = labelled and picture[0].normal.shape[0] > 0
+    turn = float(0.0)
+    if light.radius > 0.0 or light.sky_rays > 0:
+        turn = 2.0 * wp.pi * wp.randf(wp.rand_init(k, sample))
     total = wp.vec3()
     left = float(1.0)
     t = float(camera.near)
@@ -454,7 +555,7 @@ def look_along(
         seen = hit.row >= 0 or hit.element >= 0
         if seen:
             t += hit.t
-        if layer == 0:
+        if layer == 0 and labelled:
             write_depth(camera, direction, hit, t, picture, k)
             write_labels(scene, dress, hit, light.empty_label, picture, k)
             if bent and not seen:
@@ -468,7 +569,7 @@ def look_along(
         if not shaded:
             break
         position = start + hit.t * direction
-        sent = shade(scene, light, world, point, position, direction, distance)
+        sent = shade(scene, light, world, point, position, direction, distance, turn)
         alpha = float(1.0)
         if light.transparency == 1:
             alpha = wp.clamp(point.color[3], 0.0, 1.0)
@@ -478,8 +579,7 @@ def look_along(
             left = float(0.0)
             break
         t += LIFT * t
-    if shaded:
-        write_color(total, left, light.background, picture, k)
+    return on_background(total, left, backdrop(light, direction))
 
 
 @wp.func
@@ -489,17 +589,20 @@ def write_nothing(
     cameras: wp.array(dtype=CameraRays),
     image: int,
     lights: wp.array(dtype=Light),
+    x: float,
+    y: float,
     picture: wp.array(dtype=PictureView),
     k: int,
 ):
-    """Write pixel k without a hit."""
+    """Write pixel k without a hit by the ray at (x, y)."""
     hit = hit_of(-1, wp.inf, -1, 0.0, 0.0)
     write_depth(cameras[image], wp.vec3(), hit, 1.0, picture, k)
     write_labels(scene, dress, hit, lights[0].empty_label, picture, k)
     if picture[0].normal.shape[0] > 0:
         picture[0].normal[k] = wp.vec3()
     if picture[0].shaded == 1:
-        write_color(wp.vec3(), 1.0, lights[0].background, picture, k)
+        sky = backdrop(lights[0], ray_direction(cameras[image], x, y))
+        write_color(on_background(wp.vec3(), 1.0, sky), picture, k)
 
 
 @wp.kernel
@@ -531,14 +634,51 @@ def render_pixels(
     bare = is_bare(scene, tiles, tile, world)
     width = picture[0].width
     height = picture[0].height
+    samples = picture[0].samples
+    colors = samples * samples
+    rays = colors
+    if samples > 1 and picture[0].labelled == 1:
+        rays += 1
     for pixel in range(place, place + run):
         column = left + pixel % TILE
         line = top + pixel // TILE
         if column < width and line < height:
             k = (image * height + line) * width + column
-            if bare:
-                write_nothing(scene, dress, cameras, image, lights, picture, k)
-            else:
-                x = 2.0 * (float(column) + picture[0].offset[0]) / float(width) - 1.0
-                y = 1.0 - 2.0 * (float(line) + picture[0].offset[1]) / float(height)
-                look_along(scene, dress, cameras, image, lights, tiles, tile, pixel, world, x, y, picture, k)
+            color = wp.vec4()
+            for ray in range(wp.where(bare, 1, rays)):
+                shaded = picture[0].shaded == 1
+                labelled = picture[0].labelled == 1
+                offset = picture[0].offset
+                if samples > 1 and ray < colors:
+                    labelled = False
+                    offset[0] = (float(ray % samples) + 0.5) / float(samples)
+                    offset[1] = (float(ray // samples) + 0.5) / float(samples)
+                elif samples > 1:
+                    shaded = False
+                x = 2.0 * (float(column) + offset[0]) / float(width) - 1.0
+                y = 1.0 - 2.0 * (float(line) + offset[1]) / float(height)
+                if bare:
+                    write_nothing(scene, dress, cameras, image, lights, x, y, picture, k)
+                else:
+                    seen = look_along(
+                        scene,
+                        dress,
+                        cameras,
+                        image,
+                        lights,
+                        tiles,
+                        tile,
+                        pixel,
+                        world,
+                        x,
+                        y,
+                        shaded,
+                        labelled,
+                        ray,
+                        picture,
+                        k,
+                    )
+                    if shaded:
+                        color += seen
+            if picture[0].shaded == 1 and not bare:
+                write_color(color / float(colors), picture, k)

@@ -347,9 +347,11 @@ def trace(
 
 
 @wp.func
-def is_lit(scene: wp.array(dtype=TraceView), world: int, origin: wp.vec3, direction: wp.vec3) -> bool:
-    """Whether no visible surface, from either side, lies on a ray."""
-    row, _t = meet_planes(scene, world, origin, direction, wp.inf, True)
+def is_lit(
+    scene: wp.array(dtype=TraceView), world: int, origin: wp.vec3, direction: wp.vec3, reach: float
+) -> bool:
+    """Whether no visible surface, from either side, lies on a ray nearer than `reach`."""
+    row, _t = meet_planes(scene, world, origin, direction, reach, True)
     if row >= 0:
         return False
     if scene[0].bvh != wp.uint64(0):
@@ -358,14 +360,15 @@ def is_lit(scene: wp.array(dtype=TraceView), world: int, origin: wp.vec3, direct
             root = wp.bvh_get_group_root(scene[0].bvh, world)
         query = wp.bvh_query_ray(scene[0].bvh, origin, direction, root)
         other = int(0)
-        while wp.bvh_query_next(query, other, wp.inf):
+        while wp.bvh_query_next(query, other, reach):
             if scene[0].color[other][3] > 0.0:
                 body = scene[0].body[scene[0].item[other]]
-                t, _triangle, _u, _v = meet_body(body, scene[0].frame[other], origin, direction, wp.inf, True)
-                if t < wp.inf:
+                t, _triangle, _u, _v = meet_body(body, scene[0].frame[other], origin, direction, reach, True)
+                if t < reach:
                     return False
     if scene[0].elements.shape[0] > 0:
-        return not meets_elements(scene[0].elements, world, scene[0].world_count > 1, origin, direction)
+        grouped = scene[0].world_count > 1
+        return not meets_elements(scene[0].elements, world, grouped, origin, direction, reach)
     return True
 
 

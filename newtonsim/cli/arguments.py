@@ -141,6 +141,12 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--snapshot", metavar="OUT.png", help="write a picture of 9 worlds in their last state"
     )
+    parser.add_argument(
+        "--quality",
+        choices=("plain", "fine"),
+        default="plain",
+        help="of picture and video; fine has soft shadows, and takes some 20 times as long (default plain)",
+    )
     parser.add_argument("--json", metavar="OUT", help="write all figures as JSON")
     parser.add_argument(
         "--view", action="store_true", help="show the run in the web browser, in real time, until Ctrl-C"

@@ -81,12 +81,19 @@ class RunRecorder:
             from newtonsim.render import save_sheet
 
             shown = range(min(SHEET_WORLDS, len(recording.worlds)))
-            save_sheet(self.arguments.snapshot, recording.model, recording.load(-1), worlds=shown)
+            save_sheet(
+                self.arguments.snapshot,
+                recording.model,
+                recording.load(-1),
+                worlds=shown,
+                quality=self.arguments.quality,
+            )
         if self.arguments.video:
             from newtonsim.render import save_video
 
             shown = range(min(FILM_WORLDS, len(recording.worlds)))
-            save_video(self.arguments.video, recording, worlds=shown, fps=FRAMES_PER_SECOND)
+            quality = self.arguments.quality
+            save_video(self.arguments.video, recording, worlds=shown, fps=FRAMES_PER_SECOND, quality=quality)
 
 
 def save_usd(path: str, recording: Recording) -> None:

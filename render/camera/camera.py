@@ -120,7 +120,7 @@ class RayCamera:
         self.depth = wp.zeros(shape, dtype=float, device=device)
         self.label = wp.zeros(shape, dtype=int, device=device)
         flat = {name: getattr(self, name).flatten() for name in ("color", "depth", "label")}
-        self._caster = PictureCaster(scene, width, height, count, threads, offset, {**flat, "shaded": 1})
+        self._caster = PictureCaster(scene, width, height, count, threads, offset, 1, {**flat, "shaded": 1})
         self.threads = self._caster.threads
         self._cameras = StagedArray(scene.num_worlds * count, CameraRays, device)
         self._light = StagedArray(1, camera_pictures.Light, device)

@@ -23,6 +23,9 @@ _TILE_PIXELS = int(camera_tiles.TILE) ** 2
 _TILED = 256
 """Largest number of instances in a world for which tiles list what they see, since each tests all of them."""
 
+_LABELS = ("depth", "axial", "distance", "normal", "label", "shape", "body", "joint")
+"""What is seen at the middle of a pixel, unlike colours."""
+
 _pools: dict[int, ThreadPoolExecutor] = {}
 """The thread pools of a process."""
 
@@ -41,6 +44,7 @@ class PictureCaster:
         cameras: Cameras in each world.
         threads: Threads on the CPU, None for the number of available cores.
         offset: Position of a pixel's ray within the pixel, from the upper left corner, 0..1.
+        samples: Rays of colours along each side of a pixel, spread evenly; if 1, at the offset.
         outputs: What to fill, fields of `newtonsim.kernels.camera.pictures.PictureView` by name.
     """
 
@@ -52,12 +56,15 @@ class PictureCaster:
         cameras: int,
         threads: int | None,
         offset: tuple[float, float],
+        samples: int,
         outputs: dict[str, wp.array | int],
     ):
         self.scene = scene
         self._cameras, self._width, self._height = cameras, width, height
         view = camera_pictures.PictureView()
         view.cameras, view.width, view.height, view.offset = cameras, width, height, wp.vec2(*offset)
+        view.samples = samples
+        view.labelled = int(any(name in _LABELS for name in outputs))
         for name, value in outputs.items():
             setattr(view, name, value)
         self._view = view

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 Lens = Pinhole | Fisheye
 
+MOST_SAMPLES = 16
+"""Largest number of samples along a side of a pixel."""
+
 _OUTPUTS: dict[str, tuple[str, type]] = {
     "rgb": ("rgb", wp.vec3ub),
     "rgba": ("color", wp.vec4ub),
@@ -100,6 +103,8 @@ class Camera:
         lens: `Pinhole` or `Fisheye`, or one for each camera.
         outputs: Names of the pictures.
         lighting: How the scene is lit, see `Lighting`; None for a light from above.
+        samples: Rays along each side of a pixel that its colour is the mean of, 1 to 16; everything else is
+            what the ray at its centre meets.
         worlds: Worlds to see, None for all.
         colliders: Whether the colliding shapes are seen, in the form in which they collide, instead of the
             visible ones.
@@ -121,6 +126,7 @@ class Camera:
         lens: Lens | Sequence[Lens] | None = None,
         outputs: Sequence[str] = ("rgb",),
         lighting: Lighting | None = None,
+        samples: int = 1,
         worlds: npt.ArrayLike | None = None,
         colliders: bool = False,
         labels: npt.ArrayLike | None = None,
@@ -131,6 +137,8 @@ class Camera:
             raise ModelError(f"camera: a picture of {width} x {height} pixels is not possible")
         if threads is not None and not _is_count(threads):
             raise ModelError(f"threads: expected a positive number or None, got {threads!r}")
+        if not _is_count(samples) or samples > MOST_SAMPLES:
+            raise ModelError(f"samples: expected 1 to {MOST_SAMPLES}, got {samples!r}")
         self.model, self.width, self.height = model, width, height
         self.outputs = _check_outputs(outputs)
         given: Any = Pinhole() if lens is None else lens
@@ -148,7 +156,9 @@ class Camera:
         self._cameras = wp.zeros(len(self.worlds) * self.count, dtype=CameraRays, device=model.device)  # pyright: ignore[reportArgumentType]
         self._light = StagedArray(1, camera_pictures.Light, model.device)
         targets = self._make_images()
-        self._caster = PictureCaster(self.scene, width, height, self.count, threads, (0.5, 0.5), targets)
+        self._caster = PictureCaster(
+            self.scene, width, height, self.count, threads, (0.5, 0.5), samples, targets
+        )
         self.threads = self._caster.threads
         self.light(Lighting.above(model.up_vector) if lighting is None else lighting)
         self.move(pose)

@@ -40,7 +40,7 @@ class Film:
         fps: Pictures per second of the video.
         speed: Simulated seconds in a second of the video.
         **options: What is shown and from where: `worlds`, `width`, `height`, `eye` and `target`, `follow`,
-            `azimuth`, `elevation`, `fov`, `columns`, `labels`, `lighting`; see `Pictures`.
+            `azimuth`, `elevation`, `fov`, `columns`, `labels`, `lighting`, `quality`; see `Pictures`.
 
     Raises:
         NewtonsimError: An argument is wrong, or imageio is not installed.
@@ -132,8 +132,8 @@ def save_video(
         fps: Pictures per second of the video.
         speed: Simulated seconds in a second of the video.
         **options: What is shown and from where: `worlds`, `width`, `height`, `eye` and `target`, `follow`,
-            `azimuth`, `elevation`, `fov`, `columns`, `labels`, `lighting`; see `Pictures`. Without `eye` and
-            `follow` the camera sees all that moves from the first picture to the last.
+            `azimuth`, `elevation`, `fov`, `columns`, `labels`, `lighting`, `quality`; see `Pictures`. Without
+            `eye` and `follow` the camera sees all that moves from the first picture to the last.
 
     Returns:
         The number of pictures.
