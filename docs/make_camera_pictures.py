@@ -25,7 +25,10 @@ from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 DT = 1.0 / 240.0
 WIDTH, HEIGHT = 1280, 960
 SAMPLES = 2  # along each side of a pixel
-COLORS = 256
+COLORS, QUALITY = 256, 90
+OBSERVED = ("camera_kinds", "env_frames")
+"""Pictures that are written without loss."""
+
 UP = (0.0, 0.0, 1.0)
 
 
@@ -233,11 +236,14 @@ PICTURES: dict[str, Callable[[], np.ndarray]] = {
 
 
 def save(path: pathlib.Path, picture: np.ndarray) -> None:
-    """Write a PNG with few colours."""
+    """Write a JPEG, or observations as a PNG with few colours."""
     from PIL import Image
 
     pixels = Image.fromarray((picture + 0.5).clip(0.0, 255.0).astype(np.uint8))
-    pixels.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    if path.suffix == ".png":
+        pixels.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    else:
+        pixels.save(path, quality=QUALITY, optimize=True)
 
 
 def main() -> None:
@@ -248,7 +254,7 @@ def main() -> None:
     wp.config.log_level = wp.LOG_ERROR
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or PICTURES:
-        path = arguments.folder / f"{name}.png"
+        path = arguments.folder / f"{name}.{'png' if name in OBSERVED else 'jpg'}"
         save(path, PICTURES[name]())
         print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 

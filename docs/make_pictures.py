@@ -39,6 +39,8 @@ WIDTH, HEIGHT = 1280, 800
 FILM_WIDTH, FILM_HEIGHT = 400, 300
 SAMPLES = 2  # along each side of a pixel
 COLORS, FILM_COLORS = 256, 64
+QUALITY = 90
+"""Of JPEG."""
 HUGE, FLOOR = 20.0, (0.62, 0.64, 0.66, 1.0)
 """Shapes of bodies from this radius on are floors [m], of this colour."""
 MARK = (214, 39, 40)
@@ -418,11 +420,14 @@ def shoot_part(film: Film, runs: list[Recording], times: np.ndarray) -> list[np.
 
 
 def save_picture(path: pathlib.Path, picture: np.ndarray) -> None:
-    """Write a PNG with few colours."""
+    """Write a JPEG, or plots as a PNG with few colours."""
     from PIL import Image
 
     pixels = Image.fromarray(picture)
-    pixels.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    if path.suffix == ".png":
+        pixels.quantize(COLORS, dither=Image.Dither.NONE).save(path, optimize=True)
+    else:
+        pixels.save(path, quality=QUALITY, optimize=True)
 
 
 def save_film(path: pathlib.Path, frames: list[np.ndarray], film: Film) -> None:
@@ -444,13 +449,14 @@ def make(name: str, folder: pathlib.Path, recordings: pathlib.Path) -> pathlib.P
         folder: Where it goes.
         recordings: Where recordings and plots of examples are, or go.
     """
-    path = folder / f"{name}.png"
+    path = folder / f"{name}.jpg"
     if name in SCENES:
         save_picture(path, draw(SCENES[name]))
     elif name in PLOTS:
         from PIL import Image
 
         record(name, None, recordings)
+        path = path.with_suffix(".png")
         save_picture(path, np.asarray(Image.open(recordings / path.name).convert("RGB")))
     else:
         film = FILMS[name]

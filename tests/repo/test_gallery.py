@@ -14,7 +14,7 @@ PICTURES = sorted((ROOT / "docs" / "pictures").iterdir())
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_gallery_shows_every_example(name: str):
-    row = re.search(rf"^\| !\[{name}\]\(pictures/{name}\.(gif|png)\) \|.*$", GALLERY, re.MULTILINE)
+    row = re.search(rf"^\| !\[{name}\]\(pictures/{name}\.(gif|jpg|png)\) \|.*$", GALLERY, re.MULTILINE)
     assert row, f"docs/gallery.md has no row of {name}"
     assert f"python -m newtonsim.examples {name}`" in row[0]
 
@@ -26,7 +26,7 @@ def test_pictures_of_documents_exist(document):
 
 
 def test_pictures_are_small():
-    largest = {".png": 100_000, ".gif": 400_000}
+    largest = {".png": 100_000, ".jpg": 250_000, ".gif": 400_000}
     for name in re.findall(r"\]\((pictures/[^)]+)\)", GALLERY):
         path = ROOT / "docs" / name
         assert path.stat().st_size <= largest[path.suffix], name
