@@ -100,7 +100,7 @@ def frames(recordings: pathlib.Path) -> Iterator[Image.Image]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(__file__).parent / "pictures")
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(__file__).parent / "films")
     parser.add_argument("--recordings", type=pathlib.Path, help="keep the recordings of examples here")
     arguments = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
