@@ -1080,9 +1080,9 @@ class BulletClient:
     def standing_links(self, links: Iterable[tuple[int, int]]) -> list[StandingLink]:
         """Return links (body unique id, link index) of the first world as they stand, for `surround`."""
     def surround(self, links: Iterable[StandingLink]) -> None:
-        """Let links of another client stand around the bodies of all worlds, never to move."""
+        """Place links of another client around the bodies of all worlds, as obstacles that never move."""
     def watch_bounds(self) -> None:
-        """Keep boxes around what the shapes sweep over from now on, until bodies are added or removed."""
+        """Record boxes around what the shapes sweep over from now on, until bodies are added or removed."""
     def swept_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Corners of the boxes in which steps since `watch_bounds` have looked for contacts of each shape."""
     def differentiable_model(self) -> Model:
