@@ -27,15 +27,10 @@ class Lighting:
 
     Attributes:
         direction: Towards the light (3,), of any length.
-        radius: Angular radius of its disc [rad], below 0.5; 0 for hard shadows.
-        rays: Rays from each sample to the disc, at most 256; one is enough for hard shadows.
         color: Colour of the directional light (3,).
         ambient: Fraction of a surface's colour that is visible without light.
         sky: Relative increase of the ambient light along each axis of the normal (3,): surfaces that face up,
             towards the sky, are brighter than those that face down. Its length is 0..1.
-        sky_rays: Rays from each sample around the normal, at most 256: the share of them that meets a surface
-            gets as little of the ambient light as `shadowed` says; 0 for ambient light everywhere.
-        sky_reach: Distance within which they meet surfaces [m].
         diffuse: Weight of matt reflection.
         specular: Weight of highlights.
         shininess: Power of the cosine of highlights.
@@ -46,18 +41,19 @@ class Lighting:
             surfaces are in the way.
         transparency: Whether surfaces with alpha below 1 are transparent.
         background: RGBA where nothing is seen.
-        zenith: Colour that the background fades to in the direction of `sky`; None for one colour.
         empty_label: Segmentation where nothing is seen.
+        radius: Angular radius of the light's disc [rad], below 0.5; 0 for hard shadows.
+        rays: Rays from each sample to the disc, at most 256; one is enough for hard shadows.
+        sky_rays: Rays from each sample around the normal, at most 256, that look for surfaces which occlude
+            ambient light; 0 for ambient light everywhere.
+        sky_reach: Distance within which they look for surfaces [m].
+        zenith: Colour that the background fades to in the direction of `sky`; None for one colour.
     """
 
     direction: Sequence[float] = (-0.4, 0.3, 0.9)
-    radius: float = 0.0
-    rays: int = 1
     color: Sequence[float] = (1.0, 1.0, 1.0)
     ambient: float = 0.4
     sky: Sequence[float] = (0.0, 0.0, 0.0)
-    sky_rays: int = 0
-    sky_reach: float = math.inf
     diffuse: float = 0.6
     specular: float = 0.1
     shininess: float = 16.0
@@ -66,8 +62,12 @@ class Lighting:
     shadowed: float = 0.2
     transparency: bool = True
     background: Sequence[float] = (1.0, 1.0, 1.0, 1.0)
-    zenith: Sequence[float] | None = None
     empty_label: int = -1
+    radius: float = 0.0
+    rays: int = 1
+    sky_rays: int = 0
+    sky_reach: float = math.inf
+    zenith: Sequence[float] | None = None
 
     @classmethod
     def above(cls, up: npt.ArrayLike) -> Lighting:
