@@ -51,6 +51,20 @@ def test_a_wall_takes_half_of_the_ambient_light_of_its_foot(device: str):
     assert near[..., 0][seen].min() < 150
 
 
+def test_a_low_wall_takes_light_by_the_cosine_of_its_directions(device: str):
+    """The form factor of a long wall of height h at distance d is (1 - d / sqrt(d^2 + h^2)) / 2."""
+    wall = CameraInstance(GeoType.BOX, (1.0, 500.0, 1.0), pose=(-1, 0, 0, 0, 0, 0, 1), label=2)
+    light = Lighting(ambient=0.8, diffuse=0.0, specular=0.0, sky_rays=128, shadowed=0.0)
+    scene = CameraScene([FLOOR, wall], device=device).update()
+    found, _, label = take(scene, ABOVE, orthographic(4.0, 4.0), (40, 40), light)
+    x = grid(4.0, 40)[0]
+    share = 1.0 - 0.5 * (1.0 - x / np.sqrt(x**2 + 1.0))
+    error = (found[..., 0] / 255.0 - 0.8 * share)[label == 1]
+    assert error.size == 800
+    assert np.abs(error).max() < 0.03
+    assert abs(error.mean()) < 0.004
+
+
 def test_the_background_fades_to_the_zenith(device: str):
     light = Lighting(sky=(0, 0, 0.5), background=(1, 1, 1, 1), zenith=(0.0, 0.2, 0.6))
     scene = CameraScene([FLOOR], device=device).update()
