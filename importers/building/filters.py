@@ -80,17 +80,19 @@ class TouchRules:
         return (pairs | self._excluded_now()) - self._allowed_now()
 
     def _blocked_kinds(self, kinds: np.ndarray, above: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield for each kind the later kinds that it must not touch."""
+        """Yield for each kind the later kinds that it must not touch, in time in proportion to them."""
         weld, tree, offers, responds = kinds.T
-        for i in range(len(kinds)):
-            match = ((offers[i] & responds[i:]) | (offers[i:] & responds[i])) != 0
-            # The world is nobody's neighbour: what hangs on it still collides with the floor.
-            neighbours = (above[i:] == weld[i]) & (weld[i] != 0)
-            neighbours |= (above[i] == weld[i:]) & (weld[i:] != 0)
-            block = ~match | neighbours
-            if not self.within_tree:
-                block |= (tree[i] == tree[i:]) & (tree[i] >= 0)
-            yield i + np.flatnonzero(block & (weld[i] != weld[i:]))
+        rules, rule = np.unique(kinds[:, 2:], axis=0, return_inverse=True)
+        apart = [np.flatnonzero(((a & responds) | (offers & b)) == 0) for a, b in rules.tolist()]
+        # The world is nobody's neighbour: what hangs on it still collides with the floor.
+        welded, hanging = _members(weld, weld != 0), _members(above, above != 0)
+        within = _members(tree, tree >= 0) if not self.within_tree else {}
+        none = np.zeros(0, np.int64)
+        for i, at in enumerate(rule.reshape(-1).tolist()):
+            found = [apart[at], hanging.get(int(weld[i]), none), welded.get(int(above[i]), none)]
+            later = np.unique(np.concatenate([*found, within.get(int(tree[i]), none)]))
+            later = later[later > i]
+            yield later[weld[later] != weld[i]]
 
     def _allowed_now(self) -> set[tuple[int, int]]:
         if self.within_tree:
@@ -115,3 +117,11 @@ class TouchRules:
 
 def _ordered(pair: tuple[int, int]) -> tuple[int, int]:
     return (min(pair), max(pair))
+
+
+def _members(group: np.ndarray, counts: np.ndarray) -> dict[int, np.ndarray]:
+    """Return the places (n,) of the entries of each group, of those that count."""
+    place = np.flatnonzero(counts)
+    place = place[np.argsort(group[place], kind="stable")]
+    groups, starts = np.unique(group[place], return_index=True)
+    return dict(zip(groups.tolist(), np.split(place, starts[1:])))

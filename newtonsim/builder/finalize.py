@@ -290,14 +290,16 @@ def world_starts(world: np.ndarray, worlds: int) -> np.ndarray:
 def _pair_finder(source, arrays: dict[str, np.ndarray]) -> PairFinder:
     """Return the finder of pairs that may collide, without links of a robot that overlap from the start."""
     finder = PairFinder(source, arrays)
-    overlaps = [] if source.keep_overlaps else find_overlaps(source, arrays, finder)
-    if overlaps:
-        finder.leave_out(np.array([overlap.pair for overlap in overlaps]))
-        names = list(describe_overlaps(source, overlaps))
-        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    if source.keep_overlaps:
+        return finder
+    pairs, depths = find_overlaps(source, arrays, finder)
+    if len(pairs):
+        finder.leave_out(pairs)
+        names, count = describe_overlaps(source, pairs, depths, _MOST_NAMED)
+        more = f" and {count - len(names)} more" if count > len(names) else ""
         text = (
             "links that overlap in the described pose pass through each other: "
-            f"{', '.join(names[:_MOST_NAMED])}{more}; to let them collide, set builder.keep_overlaps"
+            f"{', '.join(names)}{more}; to let them collide, set builder.keep_overlaps"
         )
         warnings.warn(text, OverlapWarning, stacklevel=3)
     return finder

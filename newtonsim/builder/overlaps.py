@@ -5,7 +5,7 @@ links apart against their joints, which at best costs accuracy and is never inte
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,21 +19,17 @@ from newtonsim.scene.enums import GeoType
 _SHARE = 0.01
 """Depth, relative to the radius of the smaller shape, up to which two shapes count as touching."""
 
+_FEW = 512
+"""Number of shapes of a tree up to which all pairs of them are looked at."""
+
+_MOST_NEAR = 1 << 20
+"""Number of pairs, of neighbours along an axis, that are looked at in larger trees: it bounds memory."""
+
+_MOST_MEASURED = 5_000
+"""Number of different pairs whose depth is measured, one after the other: it bounds time."""
+
 _ROUND = 24
 """Number of corners that stand for the circles of cylinders and cones."""
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """Two shapes that overlap.
-
-    Attributes:
-        pair: The shapes, lower index first.
-        depth: Shortest translation that separates them [m].
-    """
-
-    pair: tuple[int, int]
-    depth: float
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,9 @@ class _Core:
         return float(np.linalg.norm(self.bounds[1])) + self.radius
 
 
-def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) -> list[Overlap]:
+def find_overlaps(
+    builder, arrays: dict[str, np.ndarray], finder: PairFinder
+) -> tuple[np.ndarray, np.ndarray]:
     """Find pairs of links of one kinematic tree that could collide and overlap from the start.
 
     Args:
@@ -64,12 +62,20 @@ def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) ->
         finder: Tells which pairs could collide.
 
     Returns:
-        The pairs that overlap by more than a hundredth of the smaller one's radius. Shapes that are not
-        convex solids are left out.
+        The pairs (n, 2) of shapes, lower index first, that overlap by more than a hundredth of the smaller
+        one's radius, and the shortest translations (n,) that separate them [m]. Shapes that are not convex
+        solids are left out. Of trees of more than 512 shapes, a million pairs of neighbours are
+        looked at in all, and of all trees 5,000 pairs that differ; others count as apart.
     """
-    pairs = finder.pairs_of_groups(_trees(arrays))
+    tree = _trees(arrays)
+    tree[~finder.collides] = -1
+    sizes = np.bincount(tree + 1)[tree + 1]
+    is_large = (sizes > _FEW) & (tree >= 0)
+    few = finder.pairs_of_groups(np.where(is_large, -1, tree))
+    many = np.flatnonzero(is_large)
+    pairs = np.concatenate([few, _neighbours(many, tree[many], builder, arrays, finder)])
     if not len(pairs):
-        return []
+        return pairs, np.zeros(0)
     shapes = np.unique(pairs)
     cores, core = _cores(shapes, builder, arrays)
     pose = _poses(shapes, arrays)
@@ -80,10 +86,60 @@ def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) ->
     # copies of a robot are looked at once
     kinds = np.column_stack([core[place], np.round(relative, 4)])
     _, first, same = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
-    ends = [(cores[a], cores[b]) for a, b in core[place[first]].tolist()]
-    depths = [_depth(a, b, relative[k]) for k, (a, b) in zip(first.tolist(), ends)]
-    depth = np.array(depths, np.float64)[same.reshape(-1)]
-    return [Overlap((a, b), d) for (a, b), d in zip(pairs.tolist(), depth.tolist()) if d > 0.0]
+    ends = [(cores[a], cores[b]) for a, b in core[place[first[:_MOST_MEASURED]]].tolist()]
+    depths = np.zeros(len(first))
+    depths[: len(ends)] = [_depth(a, b, relative[k]) for k, (a, b) in zip(first.tolist(), ends)]
+    depth = depths[same.reshape(-1)]
+    return pairs[depth > 0.0], depth[depth > 0.0]
+
+
+def _neighbours(
+    shapes: np.ndarray, tree: np.ndarray, builder, arrays: dict[str, np.ndarray], finder: PairFinder
+) -> np.ndarray:
+    """Return the pairs (n, 2) of shapes of one tree that may collide and whose bounds overlap.
+
+    Shapes are sorted by where they begin along the axis on which their tree is spread out most, and each is
+    compared with those that begin before it ends: as many as fit into `_MOST_NEAR` comparisons of all.
+
+    Args:
+        shapes: Shapes of trees.
+        tree: Root body of each of them.
+        builder: See `find_overlaps`, as for the rest.
+        arrays: Lists of the builder.
+        finder: Tells which pairs could collide.
+    """
+    if not len(shapes):
+        return np.zeros((0, 2), np.int64)
+    cores, core = _cores(shapes, builder, arrays)
+    middle, half = _bounds(cores, core, _poses(shapes, arrays))
+    order = np.argsort(tree, kind="stable")
+    order = order[np.array([one is not None for one in cores])[core[order]]]
+    shapes, middle, half = shapes[order], middle[order], half[order]
+    starts = np.flatnonzero(np.diff(tree[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    most = max(_MOST_NEAR // max(len(order), 1), 1)
+    found = [np.zeros((0, 2), np.int64)]
+    for first, size in zip(starts.tolist(), sizes.tolist()):
+        one = slice(first, first + size)
+        pairs = first + _that_meet(middle[one], half[one], most * size)
+        pairs = np.sort(shapes[pairs], axis=1)
+        found.append(pairs[finder.allowed(pairs)])
+    return np.concatenate(found)
+
+
+def _that_meet(middle: np.ndarray, half: np.ndarray, most: int) -> np.ndarray:
+    """Return the pairs (k, 2) that meet of boxes with centres and half extents (n, 3), of some neighbours."""
+    axis = int(np.argmax(np.ptp(middle, axis=0)))
+    low, high = middle[:, axis] - half[:, axis], middle[:, axis] + half[:, axis]
+    order = np.argsort(low, kind="stable")
+    count = np.maximum(np.searchsorted(low[order], high[order]) - np.arange(len(order)) - 1, 0)
+    if count.sum() > most:
+        count = np.minimum(count, most // len(order))
+    one = np.repeat(np.arange(len(order)), count)
+    other = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)
+    a, b = order[one], order[other]
+    meet = (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
+    return np.stack([a[meet], b[meet]], axis=1)
 
 
 def _trees(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -148,13 +204,21 @@ def _boxes_meet(
     place: np.ndarray, cores: Sequence[_Core | None], core: np.ndarray, pose: np.ndarray
 ) -> np.ndarray:
     """Return which pairs (n, 2) of indices have overlapping bounds, along each axis of the world."""
+    middle, half = _bounds(cores, core, pose)
+    a, b = place.T
+    return (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
+
+
+def _bounds(
+    cores: Sequence[_Core | None], core: np.ndarray, pose: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return centres and half extents (n, 3) of the boxes around solids, NaN for None."""
     bounds = np.array([np.full((2, 3), np.nan) if c is None else c.bounds for c in cores])[core]
     radius = np.array([0.0 if c is None else c.radius for c in cores])[core]
     middle = transform_point(pose, bounds[:, 0])
     turn = np.abs(quat_matrix(pose[:, 3:]))
     half = np.einsum("nij,nj->ni", turn, bounds[:, 1]) + radius[:, None]
-    a, b = place.T
-    return (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
+    return middle, half
 
 
 def _depth(a: _Core | None, b: _Core | None, relative: np.ndarray) -> float:
@@ -166,11 +230,23 @@ def _depth(a: _Core | None, b: _Core | None, relative: np.ndarray) -> float:
     return depth if depth > _SHARE * min(a.size, b.size) else 0.0
 
 
-def describe_overlaps(builder, overlaps: Sequence[Overlap]) -> Iterator[str]:
-    """Yield "link with link (depth)" for each pair of names of links, the deepest first."""
-    deepest: dict[tuple[str, str], float] = {}
-    for overlap in overlaps:
-        bodies = tuple(builder.body_key[builder.shape_body[shape]] for shape in overlap.pair)
-        deepest[bodies] = max(overlap.depth, deepest.get(bodies, 0.0))
-    for (first, second), depth in sorted(deepest.items(), key=lambda item: -item[1]):
-        yield f"{first!r} with {second!r} ({1000.0 * depth:.3g} mm)"
+def describe_overlaps(builder, pairs: np.ndarray, depths: np.ndarray, most: int) -> tuple[list[str], int]:
+    """Return "link with link (depth)" for the deepest pairs of names of links, and how many pairs there are.
+
+    Args:
+        builder: The description.
+        pairs: Shapes (n, 2) that overlap.
+        depths: How deep they do (n,) [m].
+        most: Number of pairs that are described.
+    """
+    body, which = np.unique(np.array(builder.shape_body)[pairs], return_inverse=True)
+    names, number = np.unique([builder.body_key[k] for k in body.tolist()], return_inverse=True)
+    links = number[which.reshape(-1, 2)]
+    deepest = np.argsort(-depths, kind="stable")
+    _, first = np.unique(links[deepest] @ [len(names), 1], return_index=True)
+    shown = deepest[np.sort(first)[:most]]
+    texts = [
+        f"{str(names[a])!r} with {str(names[b])!r} ({1000.0 * depth:.3g} mm)"
+        for (a, b), depth in zip(links[shown].tolist(), depths[shown].tolist())
+    ]
+    return texts, len(first)

@@ -53,7 +53,7 @@ class PairFinder:
     def _key(self, pairs: np.ndarray) -> np.ndarray:
         return np.minimum(pairs[:, 0], pairs[:, 1]) * self.count + np.maximum(pairs[:, 0], pairs[:, 1])
 
-    def _allowed(self, pairs: np.ndarray) -> np.ndarray:
+    def allowed(self, pairs: np.ndarray) -> np.ndarray:
         """Return which of the pairs (n, 2) may collide, leaving worlds aside."""
         a, b = pairs.T
         keep = self.rigid[a] != self.rigid[b]
@@ -130,7 +130,7 @@ class PairFinder:
             ends = np.argwhere(np.arange(min(movers, size - 1))[:, None] < np.arange(size))
             for worlds in np.array_split(begin, max(1, len(begin) * len(ends) // _CHUNK)):
                 pairs = local[worlds[:, None, None] + ends].reshape(-1, 2)
-                found.append(pairs[self._allowed(pairs)])
+                found.append(pairs[self.allowed(pairs)])
         return np.concatenate(found)
 
     def pairs_of_groups(self, group: np.ndarray) -> np.ndarray:
@@ -148,7 +148,7 @@ class PairFinder:
             begin = starts[sizes == size]
             for some in np.array_split(begin, max(1, len(begin) * len(ends) // _CHUNK)):
                 pairs = shapes[some[:, None, None] + ends].reshape(-1, 2)
-                found.append(pairs[self._allowed(pairs)])
+                found.append(pairs[self.allowed(pairs)])
         return np.concatenate(found)
 
     def leave_out(self, pairs: np.ndarray) -> None:
@@ -161,7 +161,7 @@ class PairFinder:
         found = [np.zeros((0, 2), np.int64)]
         for shape in fixed:
             pairs = np.stack([np.full(len(local), shape), local], axis=1)
-            found.append(pairs[self._allowed(pairs)])
+            found.append(pairs[self.allowed(pairs)])
         return np.concatenate(found)
 
     def ground_pairs(self, ground: int) -> np.ndarray:
@@ -169,7 +169,7 @@ class PairFinder:
         shapes = np.flatnonzero(self.meets_ground & (self.rigid >= 0))
         shapes = shapes[np.argsort(self.world[shapes], kind="stable")]
         pairs = np.stack([shapes, np.full(len(shapes), ground)], axis=1)
-        return pairs[self._allowed(pairs)].astype(np.int32)
+        return pairs[self.allowed(pairs)].astype(np.int32)
 
 
 def joint_filter_pairs(

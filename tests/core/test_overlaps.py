@@ -1,5 +1,6 @@
 """Links of one robot that lie in each other from the start."""
 
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 import trimesh
 
 import newtonsim
+from newtonsim.builder import overlaps
 from newtonsim.errors import OverlapWarning
 from newtonsim.solvers import FeatherstoneSolver
 
@@ -92,3 +94,59 @@ def test_nothing_moves_where_links_overlapped(device):
     for _ in range(10):
         simulator.step()
     assert np.abs(simulator.state.body_qd.numpy()).max() == 0.0
+
+
+def crowd(count: int, spread: float) -> newtonsim.ModelBuilder:
+    """Boxes on one robot, at random places in a cube of some width [m]."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
+    places = np.random.default_rng(0).uniform(0.0, spread, (count, 3))
+    for number, place in enumerate(places.tolist()):
+        body = builder.add_body(origin=(place, TURN))
+        builder.add_shape_box(body, hx=0.1, hy=0.15, hz=0.2)
+        if not number:
+            builder.add_joint_free(body)
+            continue
+        start = (np.subtract(place, places[0]).tolist(), TURN)
+        builder.add_joint_revolute(0, body, parent_xform=start, child_xform=None, axis=(0.0, 0.0, 1.0))
+    return builder
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.OverlapWarning")
+def test_neighbours_along_an_axis_are_all_that_overlap(monkeypatch):
+    """Trees with more links than all pairs are looked at: the same pairs pass through each other."""
+    builder = crowd(700, 4.0)
+    few = builder.finalize("cpu").contact_rules.filter_keys
+    monkeypatch.setattr(overlaps, "_FEW", 10**9)
+    every = builder.finalize("cpu").contact_rules.filter_keys
+    assert len(every) > 699 + 100
+    np.testing.assert_array_equal(few, every)
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.OverlapWarning")
+def test_room_for_the_pairs_of_large_trees_is_bounded(monkeypatch):
+    """Where 2,000 links lie in each other, too: all pairs of them are 2 million, 32 MB an array."""
+    builder = crowd(2000, 1.0)
+    monkeypatch.setattr(overlaps, "_MOST_NEAR", 20_000)
+    monkeypatch.setattr(overlaps, "_MOST_MEASURED", 20)
+    tracemalloc.start()
+    try:
+        builder.finalize("cpu")
+        assert tracemalloc.get_traced_memory()[1] < 3e7
+    finally:
+        tracemalloc.stop()
+
+
+def test_time_grows_with_the_number_of_large_robots_alone(monkeypatch):
+    """Every robot of many links went through all shapes of the world."""
+    monkeypatch.setattr(overlaps, "_FEW", 2)
+    robot = crowd(4, 400.0)
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for _ in range(500):
+        builder.add_builder(robot)
+    looked_at = []
+    distinct = overlaps.distinct
+    monkeypatch.setattr(
+        overlaps, "distinct", lambda sources: looked_at.append(len(sources)) or distinct(sources)
+    )
+    builder.finalize("cpu")
+    assert looked_at == [2000]
