@@ -77,6 +77,10 @@ def connect(
         hostName, port, options = [*args, *(hostName, port, options)[len(args) :]]
     elif args:
         key, options = [*args, *(key, options)[len(args) :]]
+    key, port = as_int(key), as_int(port)
+    for name, value in (("hostName", hostName), ("options", options)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be str, not {type(value).__name__}")
     if method in _GRAPHICS_SERVERS:
         raise error("A graphics server needs a display.")
     if method not in (*_IN_PROCESS, *_WINDOWS, *_REMOTE):

@@ -201,6 +201,24 @@ def mine_error(module) -> Exception:
     return module.error()
 
 
+def fixed_joint_numbers(module, name: str) -> list[int]:
+    """Numbers that stand in the names of the fixed joints of a file."""
+    bodies = module.loadMJCF(name)
+    names = [module.getJointInfo(b, j)[1].decode() for b in bodies for j in range(module.getNumJoints(b))]
+    return [int(name.split("_")[1]) for name in names if name.startswith("jointfix")]
+
+
+def test_mjcf_joints_are_numbered_over_all_files(pair):
+    """From file to file, and on when the same one is read again."""
+    counts = []
+    for module in pair.modules:
+        files = ("mjcf/hopper.xml", "mjcf/ant.xml", "mjcf/hopper.xml")
+        found = [number for name in files for number in fixed_joint_numbers(module, name)]
+        counts.append([number - min(found) for number in found])
+    assert counts[0] == counts[1]
+    assert len(set(counts[0])) == len(counts[0]) > 8
+
+
 @pytest.mark.parametrize("name", MJCF)
 def test_mjcf(pair, name):
     # getCollisionShapeData of the real module crashes with capsules that are given by their ends

@@ -1,5 +1,7 @@
 """Short programs in lockstep under both modules, where no call may differ: what random programs found."""
 
+import contextlib
+
 import pytest
 
 pytest.importorskip("pybullet")
@@ -109,6 +111,54 @@ def test_states_are_of_as_many_bodies(run):
     p.stepSimulation()
     p.restoreState(state)
     assert p.getBasePositionAndOrientation(first)[0] == (0, 0, 1)
+
+
+def pendulum(p, at, mass, links=1):
+    """A sphere with links on hinges."""
+    shape = p.createCollisionShape(p.GEOM_SPHERE, radius=0.1)
+    return p.createMultiBody(
+        mass,
+        shape,
+        -1,
+        at,
+        linkMasses=[1.0] * links,
+        linkCollisionShapeIndices=[shape] * links,
+        linkVisualShapeIndices=[-1] * links,
+        linkPositions=[[0, 0, 0.5]] * links,
+        linkOrientations=[[0, 0, 0, 1]] * links,
+        linkInertialFramePositions=[[0, 0, 0]] * links,
+        linkInertialFrameOrientations=[[0, 0, 0, 1]] * links,
+        linkParentIndices=list(range(links)),
+        linkJointTypes=[p.JOINT_REVOLUTE] * links,
+        linkJointAxis=[[0, 1, 0]] * links,
+    )
+
+
+@pytest.mark.parametrize("gone", [0, 2])
+@pytest.mark.parametrize(
+    "comes", [sphere, lambda p, at: sphere(p, at, mass=0.0), lambda p, at: pendulum(p, at, 0.0, 2)]
+)
+@pytest.mark.parametrize("mass", [0.0, 1.0])
+def test_states_go_to_bodies_in_their_order(run, gone, comes, mass):
+    """Not by their ids; the last body takes the place of one that is removed."""
+    p = run.module
+    bodies = [sphere(p, [0, 0, 1]), pendulum(p, [2, 0, 1], mass), sphere(p, [4, 0, 1])]
+    p.resetJointState(bodies[1], 0, 0.3)
+    state = p.saveState()
+    p.removeBody(bodies[gone])
+    comes(p, [8, 0, 1])
+    for body in bodies:
+        p.resetBasePositionAndOrientation(body, [body, 5, 5], [0, 0, 0, 1])
+    for joint in range(p.getNumJoints(bodies[1])):
+        p.resetJointState(bodies[1], joint, 0.7)
+    with contextlib.suppress(p.error):
+        p.restoreState(state)
+    for _ in range(2):
+        for body in bodies:
+            p.getBasePositionAndOrientation(body)
+            p.getBaseVelocity(body)
+            p.getJointStates(body, range(p.getNumJoints(body)))
+        p.stepSimulation()
 
 
 @pytest.mark.parametrize("threshold", [None, 0.05])

@@ -57,6 +57,36 @@ def test_a_restored_state_replays_bit_by_bit(world):
         world.restoreState(state)
 
 
+def test_states_of_files_come_back_by_order_and_by_id(world, tmp_path):
+    """restoreState gives the first body what the first one had, loadBullet each what its id had."""
+    shape, path = world.createCollisionShape(p.GEOM_SPHERE, radius=0.1), str(tmp_path / "state.bullet")
+
+    def fill(client) -> None:
+        for place in range(3):
+            client.createMultiBody(1.0, shape, -1, [place, 0.0, 1.0])
+
+    fill(world)
+    world.removeBody(0)
+    world.createMultiBody(1.0, shape, -1, [7.0, 0.0, 1.0])
+    assert [world.getBodyUniqueId(place) for place in range(3)] == [2, 1, 0]
+    world.saveBullet(path)
+    other = BulletClient(p.DIRECT)
+    other.createCollisionShape(p.GEOM_SPHERE, radius=0.1)
+    fill(other)
+    for client, call, wanted in (
+        (world, lambda client: client.restoreState(fileName=path), [7.0, 1.0, 2.0]),
+        (world, lambda client: client.loadBullet(path), [7.0, 1.0, 2.0]),
+        (other, lambda client: client.restoreState(fileName=path), [2.0, 1.0, 7.0]),
+        (other, lambda client: client.loadBullet(path), [7.0, 1.0, 2.0]),
+    ):
+        for body in range(3):
+            client.resetBasePositionAndOrientation(body, [9.0, 9.0, 9.0], [0.0, 0.0, 0.0, 1.0])
+        call(client)
+        found = [client.getBasePositionAndOrientation(body)[0][0] for body in range(3)]
+        assert found == pytest.approx(wanted, abs=1e-6)
+    other.disconnect()
+
+
 def test_states_go_through_files(world, tmp_path):
     boxes = pile(world)
     for _ in range(60):

@@ -47,6 +47,24 @@ def test_functions_of_the_real_module():
     assert issubclass(ours.error, Exception)
 
 
+@pytest.mark.parametrize(
+    "given", [{}, {"key": 5}, {"hostName": "a"}, {"port": 5}, {"options": ""}, {"hostName": "a", "port": 5}]
+)
+@pytest.mark.parametrize("by_name", [False, True])
+def test_parameters_of_connect(given, by_name):
+    """A client without a server takes all of them and needs none."""
+    for module in (real, ours):
+        arguments = ((), {"method": module.DIRECT, **given}) if by_name else ((module.DIRECT,), given)
+        client = module.connect(*arguments[0], **arguments[1])
+        assert client >= 0
+        module.disconnect(client)
+        for wrong in ({"nothing": 5}, {"options": 5}):
+            with pytest.raises(TypeError):
+                module.connect(module.DIRECT, **wrong)
+        with pytest.raises(TypeError):
+            module.connect()
+
+
 def test_constants_of_the_real_module():
     constants = {name: value for name, value in vars(real).items() if type(value) is int}
     assert len(constants) == 167

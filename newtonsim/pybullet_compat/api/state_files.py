@@ -94,7 +94,7 @@ def loadBullet(client: Client, bulletFileName: str) -> tuple:
         error: The file cannot be read.
     """
     state = _read(bulletFileName)
-    known = {uid: values for uid, values in state.bodies.items() if uid in client.bodies}
+    known = {uid: state.bodies[uid] for uid in client.order if uid in state.bodies}
     soft = {uid: points for uid, points in state.soft.items() if uid in client.soft_bodies}
     restore(client, SavedState(known, soft=soft))
     return (*known, *soft)

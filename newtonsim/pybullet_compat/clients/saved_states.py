@@ -15,6 +15,7 @@ from newtonsim.pybullet_compat.world.world_choice import Worlds, chosen_worlds
 from newtonsim.scene.snapshot import find_places
 
 if TYPE_CHECKING:
+    from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.client import Client
     from newtonsim.pybullet_compat.world.engine import Engine
     from newtonsim.scene.snapshot import Snapshot
@@ -32,7 +33,7 @@ class SavedState:
     """Coordinates of all bodies, and what the solver remembers.
 
     Attributes:
-        bodies: (q, u, base pose) by body unique id.
+        bodies: (q, u, base pose) by body unique id, in the order of getBodyUniqueId.
         engine: The engine that the memory belongs to.
         memory: Contents of the arrays of its solver.
         soft: Positions and velocities of the points of soft bodies by body unique id.
@@ -76,8 +77,7 @@ def restore_worlds(client: Client, state_id: int, worlds: Worlds) -> None:
     if state is None:
         raise error(NO_STATE)
     rows = chosen_worlds(worlds, client.num_worlds)
-    _check_bodies(client, state)
-    _put_worlds(client, rows, state.bodies, state.soft)
+    _put_worlds(client, rows, _for_present(client, state), state.soft)
 
 
 def reset_worlds(client: Client, worlds: Worlds) -> None:
@@ -120,18 +120,40 @@ def _forget_last_step(client: Client, mask: np.ndarray) -> None:
     client.part(ContactPoints).state_restored()
 
 
-def _check_bodies(client: Client, state: SavedState) -> None:
-    if len(state.bodies) != len(client.bodies):
+def _for_present(client: Client, state: SavedState) -> Coordinates:
+    """Coordinates of a state by the unique ids of the bodies that are there now.
+
+    As in PyBullet the first body of getBodyUniqueId gets those of the first one then, whatever their ids are.
+
+    Raises:
+        error: There are more or fewer bodies, or one has other joints.
+    """
+    bodies = [client.bodies[uid] for uid in client.order if uid in client.bodies]
+    if len(bodies) != len(state.bodies):
         raise error(NO_STATE)
-    for uid, values in state.bodies.items():
-        body = client.bodies.get(uid)
-        own = None if body is None else (body.q, body.u, body.base_pose)
-        if own is None or [a.shape for a in own] != [a.shape for a in values]:
-            raise error(NO_STATE)
     for uid, points in state.soft.items():
         soft = client.soft_bodies.get(uid)
         if soft is None or any(soft.x.shape != a.shape for a in points):
             raise error(NO_STATE)
+    return {body.uid: _for_base(body, *saved) for body, saved in zip(bodies, state.bodies.values())}
+
+
+def _for_base(
+    body: Body, q: np.ndarray, u: np.ndarray, base: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coordinates that a body takes from those of one with the same joints, whose base was free or fixed."""
+    worlds, nq, nu = len(body.q), body.q.shape[1], body.u.shape[1]
+    if body.floating:
+        nq, nu = nq - 7, nu - 6
+    was_free = q.shape != (worlds, nq)
+    shapes = ((worlds, nq + 7), (worlds, nu + 6)) if was_free else ((worlds, nq), (worlds, nu))
+    if (q.shape, u.shape, base.shape) != (*shapes, (worlds, 7)):
+        raise error(NO_STATE)
+    if was_free and not body.floating:
+        return q[:, 7:], u[:, 6:], q[:, :7]
+    if body.floating and not was_free:
+        return np.hstack([base, q]), np.hstack([np.zeros((len(u), 6)), u]), base
+    return q, u, base
 
 
 def soft_points(client: Client) -> SoftPoints:
@@ -140,20 +162,21 @@ def soft_points(client: Client) -> SoftPoints:
 
 
 def coordinates(client: Client) -> Coordinates:
-    """Copies of (q, u, base pose) of all bodies by unique id."""
+    """Copies of (q, u, base pose) of all bodies by unique id, in the order of getBodyUniqueId."""
     client.read_coordinates()
-    return {uid: (b.q.copy(), b.u.copy(), b.base_pose.copy()) for uid, b in client.bodies.items()}
+    bodies = [client.bodies[uid] for uid in client.order if uid in client.bodies]
+    return {b.uid: (b.q.copy(), b.u.copy(), b.base_pose.copy()) for b in bodies}
 
 
 def restore(client: Client, state: SavedState) -> None:
     """Put all worlds of a client back to a state.
 
     Raises:
-        error: Its bodies are not those of the world.
+        error: Its bodies are not those of the world, see `_for_present`.
     """
-    _check_bodies(client, state)
+    present = _for_present(client, state)
     client.read_coordinates()
-    for uid, (q, u, base) in state.bodies.items():
+    for uid, (q, u, base) in present.items():
         body = client.bodies[uid]
         body.q[...], body.u[...], body.base_pose[...] = q, u, base
         client.coordinates_written(body)
@@ -164,7 +187,7 @@ def restore(client: Client, state: SavedState) -> None:
         engine.push_coordinates()
         state.memory.restore()
         client.part(ContactPoints).state_restored()
-    elif not _put_last_step(client, state.last_step):
+    elif list(present) != list(state.bodies) or not _put_last_step(client, state.last_step):
         _forget_last_step(client, np.ones(client.num_worlds, bool))
 
 

@@ -8,6 +8,7 @@ Actuators, sites, tendons, damping, armature and stiffness are not read.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ _JOINT_KINDS = {
     "fixed": JointKind.FIXED,
 }
 _UNLIMITED = (1.0, 0.0)
+_NUMBERS = itertools.count()
+"""What gets a name from a number is counted over all files that the process reads, as in PyBullet."""
 _READ_SECTIONS = {"compiler", "default", "asset", "worldbody"}
 _SILENT_SECTIONS = {
     "actuator",
@@ -105,11 +108,10 @@ class _Model:
 
 
 class _MjcfReader:
-    """Reads one document; `unnamed` counts what gets a name from a number."""
+    """Reads one document."""
 
     def __init__(self, root: Node, path: str, options: LoadOptions, faults: Forgive):
         self.root, self.options, self.faults = root, options, faults
-        self.unnamed = 0
         self.models = 0
         self.defaults = Defaults()
         for node in root.findall("default"):
@@ -175,10 +177,6 @@ class _MjcfReader:
             maximal=self.options.maximal,
         )
 
-    def _number(self) -> int:
-        self.unnamed += 1
-        return self.unnamed - 1
-
     def _read_body(self, node: Node, model: _Model) -> None:
         """Read a body and all below it; without recursion, since files nest as deep as their limit says."""
         todo = [self._body(node, model, None, None)]
@@ -196,7 +194,7 @@ class _MjcfReader:
         node.check_time()
         inherited = node.text_of("childclass") or inherited
         if not node.text_of("name"):
-            self._number()
+            next(_NUMBERS)
         for name in ("axisangle", "euler", "xyaxes", "zaxis"):
             if name in node.attrib:
                 self.warn(node, f"{name} is not read, only quat")
@@ -219,7 +217,7 @@ class _MjcfReader:
         above = last if joints else parent
         # the anchor of the first joint counts for the body even below several joints
         fixed = Pose(-self._position(joints[0]), Pose.identity().q) if joints else pose
-        self._hang(model, above, own, f"jointfix_{self._number()}_{above}", fixed)
+        self._hang(model, above, own, f"jointfix_{next(_NUMBERS)}_{above}", fixed)
 
     def _hang(self, model: _Model, above: int, own: int, name: str, pose: Pose) -> None:
         """Join a body to the last link of its joints; its own children keep their place after it."""
@@ -244,7 +242,7 @@ class _MjcfReader:
             kind = self._joint_kind(node)
             place = model.add(_massless())
             anchor = self._position(node)
-            name = node.text_of("name") or f"joint{self._number()}_{place}_{model.joints}"
+            name = node.text_of("name") or f"joint{next(_NUMBERS)}_{place}_{model.joints}"
             frame = (
                 pose @ Pose(anchor, Pose.identity().q)
                 if k == 0
