@@ -319,3 +319,43 @@ def span_of_solid(
     elif kind == KIND_HULL:
         span = span_of_hull(hulls, hull, margin, o, d)
     return span
+
+
+@wp.func
+def excess(size: float, margin: float, p: float) -> float:
+    """How far a coordinate p >= 0 lies beyond the core of a solid, which ends a margin within its size [m].
+
+    From the distance to the face, which is exact in float32 where p itself is rounded to more than a margin.
+    """
+    return wp.max(wp.min(margin, size) - (size - p), 0.0)
+
+
+@wp.func
+def normal_of_rounded(kind: int, size: wp.vec3, margin: float, p: wp.vec3, n: wp.vec3) -> wp.vec3:
+    """Normal at a point p of a box or cylinder whose edges are rounded within a margin [m].
+
+    Args:
+        kind: Kind of the solid; normals of others are left as they are.
+        size: Its size [m].
+        margin: Radius of the edges [m]; that of a thinner solid is its half thickness.
+        p: The point on a face, in the frame of the solid [m].
+        n: Normal of the face (unit).
+    """
+    out = wp.vec3(0.0)
+    if kind == GEO_BOX:
+        for i in range(3):
+            out[i] = excess(size[i], margin, wp.abs(p[i])) * wp.sign(p[i])
+            if wp.abs(n[i]) > 0.5:
+                out[i] = wp.min(margin, size[i]) * n[i]
+    if kind == GEO_CYLINDER:
+        radial = wp.vec3(p[0], 0.0, p[2])
+        if wp.abs(n[1]) > 0.5:
+            out = wp.normalize(radial) * excess(size[0], margin, wp.length(radial))
+            out[1] = wp.min(margin, size[1]) * n[1]
+        else:
+            out = n * wp.min(margin, size[0])
+            out[1] = excess(size[1], margin, wp.abs(p[1])) * wp.sign(p[1])
+    rounded = n
+    if wp.length_sq(out) > 0.0:
+        rounded = wp.normalize(out)
+    return rounded

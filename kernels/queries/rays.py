@@ -12,7 +12,7 @@ Writes: RayHitView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.queries.ray_solids import is_solid, span_of_solid
+from newtonsim.kernels.queries.ray_solids import is_solid, normal_of_rounded, span_of_solid
 from newtonsim.kernels.queries.ray_surfaces import (
     SurfaceHit,
     cast_along_heights,
@@ -38,11 +38,14 @@ SEE_BACKS = wp.constant(1)  # surfaces (mesh, height field, finite plane) from b
 SEE_INSIDE = wp.constant(2)  # solids (convex shapes, distance fields, half-spaces) from within
 SEE_BELOW = wp.constant(4)  # half-spaces from within, but not other solids
 SEE_MARGINS = wp.constant(8)  # hulls with their contact thickness
+SEE_ROUNDED = wp.constant(16)  # edges of boxes and cylinders with normals that turn, within EDGE
 
 # component of a direction below which it counts as parallel to a plane
 LEAST_SLOPE = wp.constant(1.0e-12)
 # squared sine of the angle to the heights of a height field below which a ray counts as parallel to them
 PARALLEL = wp.constant(1.0e-12)
+# [m] distance from an edge within which a rounded one turns its normal
+EDGE = wp.constant(1.0e-3)
 
 
 @wp.struct
@@ -127,11 +130,14 @@ def cast_on_shape(
             margin = scene.shape.geo.thickness[s]
         # from the point nearest to the shape's origin, where rounding is least
         middle = -wp.dot(o, d)
-        span = span_of_solid(kind, size, scene.hulls, scene.shape.hull[s], margin, o + middle * d, d)
+        near = o + middle * d
+        span = span_of_solid(kind, size, scene.hulls, scene.shape.hull[s], margin, near, d)
         if span.enter <= span.exit:
             if middle + span.enter >= 0.0:
                 hit.distance = middle + span.enter
                 hit.normal = span.enter_normal
+                if (sight & SEE_ROUNDED) != 0:
+                    hit.normal = normal_of_rounded(kind, size, EDGE, near + span.enter * d, hit.normal)
             elif inside and middle + span.exit >= 0.0:
                 hit.distance = middle + span.exit
                 hit.normal = span.exit_normal

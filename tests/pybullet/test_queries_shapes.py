@@ -59,6 +59,45 @@ def test_rays_on_shapes(both, kind):
     assert np.mean(cosines > 0.9994) > 0.95
 
 
+@pytest.mark.parametrize("kind", ["box", "cylinder"])
+def test_normals_turn_near_edges(both, kind):
+    """Rays along x and z that meet a face 0.1 to 3 mm from an edge: PyBullet rounds edges of 1 mm."""
+    width, height = {"box": (0.1, 0.3), "cylinder": (0.1, 0.25)}[kind]
+    body(both, kind, mass=0.0)
+    starts, ends = [], []
+    for off in (1e-4, 4e-4, 8e-4, 1.2e-3, 3e-3):
+        edge = np.array([-width, 0.0, -height])
+        for shift, along in (
+            (np.array([0.0, 0.0, off]), [1.0, 0, 0]),
+            (np.array([off, 0.0, 0.0]), [0, 0, 1.0]),
+        ):
+            starts.append((edge + shift - along).tolist())
+            ends.append((edge + shift + along).tolist())
+    real, ours = both.rayTestBatch(starts, ends)
+    assert [hit[0] for hit in real] == [hit[0] for hit in ours] == [0] * len(starts)
+    turned = np.array([hit[4] for hit in ours])
+    assert turned == pytest.approx(np.array([hit[4] for hit in real]), abs=0.02)
+    assert np.ptp(turned[:, 0]) > 0.9
+    assert both.rayTest(starts[0], ends[0])[1][0][4] == pytest.approx(tuple(turned[0]), abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [2e-4, 5e3, 4e4, 1e7])
+@pytest.mark.parametrize("kind", ["box", "cylinder"])
+def test_normals_of_faces_are_those_of_faces_at_any_size(both, kind, size):
+    """Solids thinner than a rounded edge, and those where float32 does not resolve one."""
+    more = {"halfExtents": [size, 0.5, 0.5]} if size < 1.0 else {"halfExtents": [size] * 3}
+    across, along = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 1.0])
+    if kind == "cylinder":
+        more = {"radius": 0.5 if size < 1.0 else size, "height": 2.0 * size}
+        across, along = np.array([0.0, 0.0, 1.0]), np.array([1.0, 1.0, 0.0])
+    body(both, kind, mass=0.0, **more)
+    wide = min(size, 0.5) if size < 1.0 else 0.3 * size
+    spots = [share * max(wide, 0.2) * along for share in (0.0, 0.1, -0.7)]
+    starts = [(spot - 2.0 * max(size, 1.0) * across).tolist() for spot in spots]
+    hits = both.rayTestBatch(starts, [spot.tolist() for spot in spots])[1]
+    assert np.array([hit[4] for hit in hits]) == pytest.approx(np.tile(-across, (3, 1)), abs=1e-6)
+
+
 def test_where_rays_start_and_end(both):
     """Solids are not met from within, planes are met from both sides, and ends do not count."""
     body(both, "sphere")

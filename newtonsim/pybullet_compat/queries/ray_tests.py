@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from newtonsim.pybullet_compat.world.client import Client
 
-SIGHT = int(rays.SEE_BACKS) + int(rays.SEE_BELOW) + int(rays.SEE_MARGINS)
+SIGHT = sum(map(int, (rays.SEE_BACKS, rays.SEE_BELOW, rays.SEE_MARGINS, rays.SEE_ROUNDED)))
 MISS = (-1, -1, 1.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0))
 LEAST_IN_THREADS = 512
 """Rays for which another thread is worth its while."""
@@ -76,7 +76,8 @@ def rayTestBatch(
 ) -> tuple:
     """Cast rays from point to point.
 
-    Solids are met from outside only, surfaces and planes from both sides; normals face the start.
+    Solids are met from outside only, surfaces and planes from both sides; normals face the start, and turn
+    from one face to the next within 1 mm of the edges of boxes and cylinders.
 
     Args:
         client: The client.
