@@ -292,10 +292,13 @@ def _pair_finder(source, arrays: dict[str, np.ndarray]) -> PairFinder:
     finder = PairFinder(source, arrays)
     if source.keep_overlaps:
         return finder
-    pairs, depths = find_overlaps(source, arrays, finder)
-    if len(pairs):
-        finder.leave_out(pairs)
-        names, count = describe_overlaps(source, pairs, depths, _MOST_NAMED)
+    found = find_overlaps(source, arrays, finder)
+    if found.unseen:
+        text = f"{found.unseen} pairs of neighbouring links were not examined for overlaps, and may collide"
+        warnings.warn(text, OverlapWarning, stacklevel=3)
+    if len(found.pairs):
+        finder.leave_out(found.pairs)
+        names, count = describe_overlaps(source, found.pairs, found.depths, _MOST_NAMED)
         more = f" and {count - len(names)} more" if count > len(names) else ""
         text = (
             "links that overlap in the described pose pass through each other: "

@@ -51,9 +51,22 @@ class _Core:
         return float(np.linalg.norm(self.bounds[1])) + self.radius
 
 
-def find_overlaps(
-    builder, arrays: dict[str, np.ndarray], finder: PairFinder
-) -> tuple[np.ndarray, np.ndarray]:
+@dataclass(frozen=True)
+class Overlaps:
+    """Pairs of shapes that overlap.
+
+    Attributes:
+        pairs: The shapes (n, 2), lower index first.
+        depths: Shortest translations that separate them (n,) [m].
+        unseen: Number of pairs of neighbours that were not examined.
+    """
+
+    pairs: np.ndarray
+    depths: np.ndarray
+    unseen: int
+
+
+def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) -> Overlaps:
     """Find pairs of links of one kinematic tree that could collide and overlap from the start.
 
     Args:
@@ -62,10 +75,9 @@ def find_overlaps(
         finder: Tells which pairs could collide.
 
     Returns:
-        The pairs (n, 2) of shapes, lower index first, that overlap by more than a hundredth of the smaller
-        one's radius, and the shortest translations (n,) that separate them [m]. Shapes that are not convex
-        solids are left out. Of trees of more than 512 shapes, a million pairs of neighbours are
-        looked at in all, and of all trees 5,000 pairs that differ; others count as apart.
+        The pairs that overlap by more than a hundredth of the smaller one's radius. Shapes that are not
+        convex solids are left out. Of trees of more than 512 shapes, a million pairs of neighbours are
+        examined in all, and of all trees 5,000 pairs that differ; the others count as apart.
     """
     tree = _trees(arrays)
     tree[~finder.collides] = -1
@@ -73,9 +85,10 @@ def find_overlaps(
     is_large = (sizes > _FEW) & (tree >= 0)
     few = finder.pairs_of_groups(np.where(is_large, -1, tree))
     many = np.flatnonzero(is_large)
-    pairs = np.concatenate([few, _neighbours(many, tree[many], builder, arrays, finder)])
+    near, unseen = _neighbours(many, tree[many], builder, arrays, finder)
+    pairs = np.concatenate([few, near])
     if not len(pairs):
-        return pairs, np.zeros(0)
+        return Overlaps(pairs, np.zeros(0), unseen)
     shapes = np.unique(pairs)
     cores, core = _cores(shapes, builder, arrays)
     pose = _poses(shapes, arrays)
@@ -89,14 +102,18 @@ def find_overlaps(
     ends = [(cores[a], cores[b]) for a, b in core[place[first[:_MOST_MEASURED]]].tolist()]
     depths = np.zeros(len(first))
     depths[: len(ends)] = [_depth(a, b, relative[k]) for k, (a, b) in zip(first.tolist(), ends)]
-    depth = depths[same.reshape(-1)]
-    return pairs[depth > 0.0], depth[depth > 0.0]
+    same = same.reshape(-1)
+    depth = depths[same]
+    unseen += int(np.count_nonzero(same >= len(ends)))
+    return Overlaps(pairs[depth > 0.0], depth[depth > 0.0], unseen)
 
 
 def _neighbours(
     shapes: np.ndarray, tree: np.ndarray, builder, arrays: dict[str, np.ndarray], finder: PairFinder
-) -> np.ndarray:
+) -> tuple[np.ndarray, int]:
     """Return the pairs (n, 2) of shapes of one tree that may collide and whose bounds overlap.
+
+    Beside them, it returns the number of pairs of neighbours that there was no room for.
 
     Shapes are sorted by where they begin along the axis on which their tree is spread out most, and each is
     compared with those that begin before it ends: as many as fit into `_MOST_NEAR` comparisons of all.
@@ -109,7 +126,7 @@ def _neighbours(
         finder: Tells which pairs could collide.
     """
     if not len(shapes):
-        return np.zeros((0, 2), np.int64)
+        return np.zeros((0, 2), np.int64), 0
     cores, core = _cores(shapes, builder, arrays)
     middle, half = _bounds(cores, core, _poses(shapes, arrays))
     order = np.argsort(tree, kind="stable")
@@ -118,28 +135,36 @@ def _neighbours(
     starts = np.flatnonzero(np.diff(tree[order], prepend=-1))
     sizes = np.diff(starts, append=len(order))
     most = max(_MOST_NEAR // max(len(order), 1), 1)
-    found = [np.zeros((0, 2), np.int64)]
+    found, unseen = [np.zeros((0, 2), np.int64)], 0
     for first, size in zip(starts.tolist(), sizes.tolist()):
         one = slice(first, first + size)
-        pairs = first + _that_meet(middle[one], half[one], most * size)
-        pairs = np.sort(shapes[pairs], axis=1)
+        pairs, missed = _that_meet(middle[one], half[one], most * size)
+        pairs = np.sort(shapes[first + pairs], axis=1)
         found.append(pairs[finder.allowed(pairs)])
-    return np.concatenate(found)
+        unseen += missed
+    return np.concatenate(found), unseen
 
 
-def _that_meet(middle: np.ndarray, half: np.ndarray, most: int) -> np.ndarray:
-    """Return the pairs (k, 2) that meet of boxes with centres and half extents (n, 3), of some neighbours."""
+def _that_meet(middle: np.ndarray, half: np.ndarray, most: int) -> tuple[np.ndarray, int]:
+    """Return which pairs (k, 2) of boxes meet, and how many neighbours were not compared.
+
+    Args:
+        middle: Centres of the boxes (n, 3).
+        half: Their half extents, likewise.
+        most: Number of pairs that are compared.
+    """
     axis = int(np.argmax(np.ptp(middle, axis=0)))
     low, high = middle[:, axis] - half[:, axis], middle[:, axis] + half[:, axis]
     order = np.argsort(low, kind="stable")
     count = np.maximum(np.searchsorted(low[order], high[order]) - np.arange(len(order)) - 1, 0)
-    if count.sum() > most:
+    all_of_them = int(count.sum())
+    if all_of_them > most:
         count = np.minimum(count, most // len(order))
     one = np.repeat(np.arange(len(order)), count)
     other = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)
     a, b = order[one], order[other]
     meet = (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
-    return np.stack([a[meet], b[meet]], axis=1)
+    return np.stack([a[meet], b[meet]], axis=1), all_of_them - len(one)
 
 
 def _trees(arrays: dict[str, np.ndarray]) -> np.ndarray:
