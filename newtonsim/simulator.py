@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.arguments import check_count, check_time_step, show
+from newtonsim.arguments import check_count, check_time, check_time_step, show
 from newtonsim.checking import check_simulator, step_once
 from newtonsim.checkpoints import HostPart, Memory, options_of
 from newtonsim.errors import ModelError, NewtonsimError
@@ -146,8 +146,8 @@ class Simulator:
         self.solver = solver
         self.dt = dt
         self.substeps = substeps
-        self.time = 0.0
-        self.report_every = _REPORT_EVERY
+        self._time = 0.0
+        self._report_every = _REPORT_EVERY
         self._calls = 0
         self._before, self._after = before, after
         with capturing:
@@ -174,6 +174,24 @@ class Simulator:
     def threads(self) -> int:
         """Threads in use."""
         return self._threads
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return self._time
+
+    @time.setter
+    def time(self, seconds: float) -> None:
+        self._time = check_time("time", seconds)
+
+    @property
+    def report_every(self) -> int:
+        """Calls of `step` between two reports of the solver on a GPU; 0 for none."""
+        return self._report_every
+
+    @report_every.setter
+    def report_every(self, calls: int) -> None:
+        self._report_every = check_count("report_every", calls, 0)
 
     def step(self, n: int = 1) -> None:
         """Advance by n times dt.
@@ -211,9 +229,9 @@ class Simulator:
             self._replay(replays)
         else:
             self._replay_shards(replays)
-        self.time += n * self.dt
+        self._time += n * self.dt
         self._calls += 1
-        if self._on_cpu or (self.report_every and self._calls % self.report_every == 0):
+        if self._on_cpu or (self._report_every and self._calls % self._report_every == 0):
             self.solver.report()
 
     def _step_watched(self, n: int) -> None:
@@ -249,7 +267,7 @@ class Simulator:
         model.check_state(self.state)
         if world_mask is None:
             world_mask = np.ones(model.world_count, dtype=bool)
-            self.time = 0.0
+            self._time = 0.0
         if not isinstance(world_mask, wp.array):
             world_mask = np.asarray(world_mask)
             if world_mask.dtype != bool:

@@ -18,7 +18,12 @@ from newtonsim.scene.arrays import LARGEST_NUMBER
 LARGEST_SINGLE = float(np.finfo(np.float32).max)
 _FILES = ("urdf_filename", "mjcf_filename", "sdf_filename", "path")
 _TEXTS = ("root_path", "cloned_env", "up_axis")
-_NOT_NEGATIVE = ("density", "default_density", "armature", "static_link_mass")
+_NOT_NEGATIVE = {
+    *("density", "default_density", "armature", "armature_scale", "static_link_mass", "stiffness", "damping"),
+    *("contact_ke", "contact_kd", "contact_kf", "contact_ka", "contact_mu", "contact_thickness"),
+    *("limit_ke", "limit_kd", "joint_limit_ke", "joint_limit_kd", "joint_drive_gains_scaling"),
+}
+_SHARES = ("contact_restitution",)
 _MAY_BE_ENDLESS = ("joint_limit_lower", "joint_limit_upper")
 
 
@@ -57,6 +62,9 @@ def check_arguments(reader: Callable, given: Mapping[str, Any]) -> None:
     for name, kind in reader.__annotations__.items():
         if name in given:
             _check_argument(name, kind, given[name])
+    lower, upper = (given.get(name, 0.0) for name in _MAY_BE_ENDLESS)
+    if lower > upper:
+        raise ModelError(f"joint_limit_lower: {show(lower)} is above joint_limit_upper, {show(upper)}")
 
 
 def _check_argument(name: str, kind: object, value: Any) -> None:
@@ -89,6 +97,8 @@ def _check_argument(name: str, kind: object, value: Any) -> None:
         check_number(name, value)
         if name in _NOT_NEGATIVE and value < 0.0:
             raise ModelError(f"{name}: expected a number of at least 0, got {show(value)}")
+        if name in _SHARES and not 0.0 <= value <= 1.0:
+            raise ModelError(f"{name}: expected a number from 0 to 1, got {show(value)}")
     elif kind in (bool, "bool") and not (
         isinstance(value, bool | np.bool_) or (isinstance(value, int) and value in (0, 1))
     ):

@@ -26,6 +26,7 @@ from newtonsim.actuators.network_group import NetworkGroup
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation, commands, episodes
 from newtonsim.kernels.actuators import delay as delays
+from newtonsim.kinematics import check_length
 from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.tapes import Tape
@@ -147,7 +148,12 @@ class Actuators(Revised):
         Args:
             key: Key of each world, int (world_count,).
             episode: Number of the episode of each world, int (world_count,), counted elsewhere.
+
+        Raises:
+            ModelError: An array has another shape or type.
         """
+        for name, array in (("key", key), ("episode", episode)):
+            check_length(name, array, self.model.world_count, wp.int32)
         self.key, self.episode, self._counts_episodes = key, episode, False
 
     def launch(self, launch: Launcher, state: State, control: Control, dt: float) -> Control:

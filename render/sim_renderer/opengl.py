@@ -14,6 +14,7 @@ from warp.render import OpenGLRenderer
 
 from newtonsim.errors import ModelError, RendererUnavailableError
 from newtonsim.geometry.transforms import as_vector, quat_between
+from newtonsim.kinematics import check_length
 from newtonsim.render.marks import (
     CONTACT_COLOR,
     JOINT_COLOR,
@@ -276,8 +277,12 @@ class SimRendererOpenGL(StateRenderer, OpenGLRenderer):
         Args:
             body_tf: Poses of the bodies, transform, shape (bodies,); None for the last ones, which the shapes
                 need after others were added.
+
+        Raises:
+            ModelError: There are more or fewer than the model has bodies.
         """
         if body_tf is not None:
+            check_length("body_tf", body_tf, self.model.body_count, wp.transform)
             self._body_q = body_tf
         OpenGLRenderer.update_body_transforms(self, self._body_q)
 

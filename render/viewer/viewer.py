@@ -13,8 +13,9 @@ import warp as wp
 
 from newtonsim.collision.collide import collide
 from newtonsim.collision.contacts import Contacts, check_contacts
+from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import NewtonsimError
-from newtonsim.kinematics import eval_fk
+from newtonsim.kinematics import check_length, eval_fk
 from newtonsim.render.viewer.camera import ViewerCamera
 from newtonsim.render.viewer.draw import Draw
 from newtonsim.render.viewer.frames import ContactPoints, Frame, read_contacts
@@ -199,7 +200,7 @@ class Viewer:
 
         Raises:
             NewtonsimError: The viewer runs a simulation or a recording itself.
-            ModelError: State, control or contacts belong to another model.
+            ModelError: State, control, contacts or forces belong to another model.
         """
         if not isinstance(state, State):
             raise NewtonsimError(f"update: expected a State, got {state!r}")
@@ -208,6 +209,9 @@ class Viewer:
             self.model.check_control(control)
         if contacts is not None:
             check_contacts(self.model, contacts)
+        if contact_forces is not None:
+            room = collision_plan_of(self.model).contact_count
+            check_length("contact_forces", contact_forces, room, wp.vec3)
         if self.playback is None:
             self.follow(CallerLoop(), False)
         if not isinstance(self.playback, CallerLoop):

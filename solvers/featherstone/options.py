@@ -7,6 +7,7 @@ from typing import Any
 
 import warp as wp
 
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.solve import SolveOptions
 from newtonsim.scene.revisions import Revised
@@ -127,15 +128,18 @@ class ConstraintOptions(Revised):
         return cls(**options)
 
     def check(self) -> None:
-        """Raise a ValueError that names an option which is out of range."""
+        """Raise a NewtonsimError that names an option which is out of range."""
         check_words(self, _CHOICES)
         check_counts(self, ("iterations",))
+        check_counts(self, ("factorizations",), 0)
         check_shares(self, _SHARES)
-        check_not_negative(self, (*_NOT_NEGATIVE, "tolerance", "recovery_time"))
+        check_not_negative(self, (*_NOT_NEGATIVE, "tolerance", "recovery_time", "direct_cost"))
         if self.smoothing > 0.0:
             for name in ("max_push_speed", "max_limit_speed", "contact_erp", "limit_erp"):
                 if not getattr(self, name) > 0.0:
-                    raise ValueError(f"{name}: expected more than 0 with smoothing={self.smoothing}, got 0")
+                    raise NewtonsimError(
+                        f"{name}: expected more than 0 with smoothing={self.smoothing}, got 0"
+                    )
 
     def solve_options(self, keep: bool = False) -> SolveOptions:
         """Return what the kernel takes; `keep` if impulses that remove penetrations are wanted."""
@@ -153,7 +157,7 @@ class ConstraintOptions(Revised):
         """Return the device struct for one time step [s].
 
         Raises:
-            ValueError: An option was set to what is out of range.
+            NewtonsimError: An option was set to what is out of range.
         """
         self.check()
         s = ConstraintSettings()

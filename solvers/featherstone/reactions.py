@@ -6,6 +6,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
+from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints import reactions as constraints_reactions
 from newtonsim.kernels.trees import rnea
 from newtonsim.runtime.launcher import Launcher
@@ -139,7 +140,7 @@ class Reactions:
         if out is None:
             return wp.zeros(count, dtype=dtype, device=self.model.device)
         if out.dtype is not dtype or out.shape != (count,):
-            raise ValueError(
+            raise ModelError(
                 f"out: expected ({count},) {dtype.__name__}, one per {what}, got {out.shape} of {out.dtype}"
             )
         return out

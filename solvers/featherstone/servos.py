@@ -7,6 +7,7 @@ from enum import IntEnum
 import numpy as np
 import warp as wp
 
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.constraints import servos as constraints_servos
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.enums import JointType
@@ -72,10 +73,10 @@ class JointServos(Revised):
         """Return the device struct for a solver step [s].
 
         Raises:
-            ValueError: `period` is not positive.
+            NewtonsimError: `period` is not positive.
         """
         if self.period is not None and not self.period > 0.0:
-            raise ValueError(f"period: expected a positive number or None, got {self.period}")
+            raise NewtonsimError(f"period: expected a positive number or None, got {self.period}")
         view = constraints_servos.ServoView()
         view.mode = self.mode
         view.kp = self.kp

@@ -9,6 +9,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.constraints import sleep as sleep_kernels
 from newtonsim.kernels.constraints.sleep import SleepView
 from newtonsim.kernels.views.model import TreeView
@@ -39,7 +40,7 @@ class SleepOptions(Revised):
         for field in fields(self):
             if not getattr(self, field.name) > 0.0:
                 given = getattr(self, field.name)
-                raise ValueError(f"sleep_{field.name}: expected a positive number, got {given}")
+                raise NewtonsimError(f"sleep_{field.name}: expected a positive number, got {given}")
 
 
 class Awake:

@@ -12,10 +12,11 @@ import warp as wp
 from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
-from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.errors import ModelError, NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.constraints import energy_coordinates
 from newtonsim.kernels.penalty.contact_law import FADE_DEPTH
 from newtonsim.kernels.steps import reset
+from newtonsim.kinematics import check_length
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put
@@ -130,7 +131,7 @@ class FeatherstoneSolver(LaunchedSolver):
 
     Raises:
         ModelError: The model holds elements that the solver does not move.
-        ValueError: An option is out of range.
+        NewtonsimError: An option is out of range.
     """
 
     options_of = ConstraintOptions
@@ -157,17 +158,17 @@ class FeatherstoneSolver(LaunchedSolver):
         check_model(model)
         super().__init__(model)
         if contact_mode not in ("hard", "compliant"):
-            raise ValueError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
+            raise NewtonsimError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
         for name, value in (("slip_speed", slip_speed), ("fade_depth", fade_depth)):
             if not 0.0 < value < math.inf:
-                raise ValueError(f"{name}: expected a positive number, got {value}")
+                raise NewtonsimError(f"{name}: expected a positive number, got {value}")
         _check_elements(model, deformables is not None)
         self.options = ConstraintOptions.on(model.device, **options)
         self.compliant = contact_mode == "compliant"
         if coriolis not in ("middle", "start"):
-            raise ValueError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
+            raise NewtonsimError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
         if coriolis == "start" and model.requires_grad:
-            raise ValueError("coriolis: 'start' is only for models without gradients")
+            raise NewtonsimError("coriolis: 'start' is only for models without gradients")
         self.smooth = SmoothStage(model, from_start=coriolis == "start")
         self.servos = self._make_servos(servos, sleep)
         self.constraints = ConstraintStage(model, self.options, self.servos, not self.smooth.from_start)
@@ -313,16 +314,16 @@ class FeatherstoneSolver(LaunchedSolver):
         if not enabled:
             return None
         if self.model.requires_grad or sleep:
-            raise ValueError("servos: only for models without gradients, and not with sleep")
+            raise NewtonsimError("servos: only for models without gradients, and not with sleep")
         return JointServos(self.model)
 
     def _make_speed_limit(self, speed: float | None) -> wp.array | None:
         if speed is None:
             return None
         if self.model.requires_grad:
-            raise ValueError("speed_limit: only for models without gradients")
+            raise NewtonsimError("speed_limit: only for models without gradients")
         if not speed > 0.0:
-            raise ValueError(f"speed_limit: expected a positive number or None, got {speed}")
+            raise NewtonsimError(f"speed_limit: expected a positive number or None, got {speed}")
         return put(np.full(self.model.joint_dof_count, speed), dtype=float, device=self.model.device)
 
     @property
@@ -351,7 +352,7 @@ class FeatherstoneSolver(LaunchedSolver):
         if source is None:
             _check_elements(self.model, False)
         elif self.sleep is not None:
-            raise ValueError("deformables: not with sleep")
+            raise NewtonsimError("deformables: not with sleep")
         self._stage_changes += 1 + self._particles.baked_revision()
         parts = (self.model, self.smooth, self.constraints)
         self._particles = FreeParticles() if source is None else DeformableStage(source, *parts)
@@ -360,9 +361,9 @@ class FeatherstoneSolver(LaunchedSolver):
         if not enabled:
             return None
         if self.model.requires_grad or self.compliant:
-            raise ValueError("sleep: only for models without gradients and hard contacts")
+            raise NewtonsimError("sleep: only for models without gradients and hard contacts")
         if self.model.tendon_count:
-            raise ValueError("sleep: not with tendons")
+            raise NewtonsimError("sleep: not with tendons")
         return SleepStage(self.model, options) if self.model.joint_count else None
 
     def report(self) -> None:
@@ -391,7 +392,12 @@ class FeatherstoneSolver(LaunchedSolver):
 
         Args:
             world_mask: Worlds to wake, bool, shape (world_count,); None for all.
+
+        Raises:
+            ModelError: The mask has another shape or type.
         """
+        if world_mask is not None:
+            check_length("world_mask", world_mask, self.model.world_count, wp.bool)
         self._rest.wake(Launcher(self.model, record_tape=False), world_mask)
 
     def contact_forces(self, out: wp.array | None = None) -> wp.array:

@@ -133,7 +133,7 @@ class BodySweeps(Revised):
         self._warned = False
 
     def check(self) -> None:
-        """Raise a ValueError that names an option which is out of range."""
+        """Raise a NewtonsimError that names an option which is out of range."""
         check_shares(self, _SHARES)
         check_not_negative(self, (*_POSITIVE, "velocity_sweeps"))
         check_words(self, {"friction_combine": ("mean", "product")})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
-from newtonsim.errors import ModelError, did_you_mean
+from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.kernels.mujoco.state import MujocoView
 from newtonsim.scene.allocation import put
 from newtonsim.scene.model import Model
@@ -156,7 +156,7 @@ def _number(name: str, value: int | str, prefix: str, kinds: type) -> int:
     choices = {one.removeprefix(prefix).lower(): int(number) for one, number in kinds.__members__.items()}
     number = choices.get(value.lower()) if isinstance(value, str) else value
     if isinstance(number, bool) or number not in choices.values():
-        raise ValueError(f"{name}: expected one of {sorted(choices)}, got {value!r}")
+        raise NewtonsimError(f"{name}: expected one of {sorted(choices)}, got {value!r}")
     return int(number)
 
 

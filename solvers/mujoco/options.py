@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from newtonsim.errors import NewtonsimError
+
 _WHOLE = {"iterations": 1, "ls_iterations": 1, "nefc_per_env": 1, "ncon_per_env": 1, "disableflags": 0}
 """Options that are whole numbers, with the smallest valid value of each."""
 
@@ -92,26 +94,26 @@ class MujocoOptions:
             if value is None and name == "ncon_per_env":
                 continue
             if not _is(value, Integral) or value < least:
-                raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+                raise NewtonsimError(f"{name}: expected a whole number of at least {least}, got {value!r}")
         for name in (*_POSITIVE, *_NOT_NEGATIVE):
             value = getattr(self, name)
             if not _is_number(value) or value < 0.0 or (value == 0.0 and name in _POSITIVE):
                 kind = "positive number" if name in _POSITIVE else "number of at least 0"
-                raise ValueError(f"{name}: expected a {kind}, got {value!r}")
+                raise NewtonsimError(f"{name}: expected a {kind}, got {value!r}")
         for name, count in _LENGTHS.items():
             values = getattr(self, name)
             is_list = isinstance(values, Sequence | np.ndarray) and len(values) == count
             if not is_list or not all(map(_is_number, values)):
-                raise ValueError(f"{name}: expected {count} numbers, got {values!r}")
+                raise NewtonsimError(f"{name}: expected {count} numbers, got {values!r}")
         for name in _TRUTHS:
             if not isinstance(getattr(self, name), bool):
-                raise ValueError(f"{name}: expected True or False, got {getattr(self, name)!r}")
+                raise NewtonsimError(f"{name}: expected True or False, got {getattr(self, name)!r}")
         if self.geom_condim not in _CONDIMS:
-            raise ValueError(f"geom_condim: expected one of {_CONDIMS}, got {self.geom_condim!r}")
+            raise NewtonsimError(f"geom_condim: expected one of {_CONDIMS}, got {self.geom_condim!r}")
         gears = {"default_actuator_gear": self.default_actuator_gear, **(self.actuator_gears or {})}
         for name, value in gears.items():
             if value is not None and not _is_number(value):
-                raise ValueError(f"gear of {name!r}: expected a number, got {value!r}")
+                raise NewtonsimError(f"gear of {name!r}: expected a number, got {value!r}")
 
 
 def _is(value: object, kind: type) -> bool:

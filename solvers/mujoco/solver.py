@@ -30,6 +30,7 @@ from newtonsim.solvers.mujoco.contacts import supported as takes_contacts
 from newtonsim.solvers.mujoco.convert import Conversion, conversion_of, convert, remember
 from newtonsim.solvers.mujoco.options import MujocoOptions
 from newtonsim.solvers.mujoco.transfer import ExactStates, HostArrays, Replays, Transfer
+from newtonsim.solvers.option_ranges import check_counts
 
 if TYPE_CHECKING:
     import mujoco
@@ -134,8 +135,8 @@ class MuJoCoSolver(SolverBase):
     ):
         check_model(model)
         super().__init__(model)
-        if update_data_every < 0:
-            raise ValueError(f"update_data_every: expected a number of at least 0, got {update_data_every}")
+        self.update_data_every = update_data_every
+        check_counts(self, ("update_data_every",), 0)
         settings = MujocoOptions(
             separate_envs_to_worlds=True if separate_envs_to_worlds is None else separate_envs_to_worlds,
             nefc_per_env=nefc_per_env,
@@ -157,7 +158,6 @@ class MuJoCoSolver(SolverBase):
             settings.disableflags |= int(_mujoco().mjtDisableBit.mjDSBL_AUTORESET)
         self.use_mujoco = use_mujoco
         self.steps_on_host = use_mujoco or update_data_every != 1
-        self.update_data_every = update_data_every
         self.conversion = self._convert(mjw_model, mjw_data, settings)
         self.mj_model = self.conversion.mj_model
         self.mjw_model = self.mjw_data = self._host = None
@@ -236,6 +236,7 @@ class MuJoCoSolver(SolverBase):
         if dt not in self._checked_dt:
             self._checked_dt[:] = [dt]
             warn_of_stiff_drives(self.mj_model, dt)
+        check_counts(self, ("update_data_every",), 0)
         every, taken = self.update_data_every, self._steps[0]
         writes = taken == 0 if every == 0 else taken % every == 0
         self._steps[0] = taken + 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import warp as wp
 
 from newtonsim.collision.collide import find_contacts
@@ -20,6 +19,7 @@ from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
+from newtonsim.solvers.option_ranges import check_not_negative, check_positive
 from newtonsim.solvers.references import warn_of_references
 from newtonsim.solvers.semi_implicit.bodies import BodyForces
 from newtonsim.solvers.semi_implicit.contacts import SoftContactForces
@@ -83,7 +83,7 @@ class SemiImplicitSolver(LaunchedSolver):
 
     Raises:
         ModelError: The model has an invalid muscle.
-        ValueError: An argument is out of range.
+        NewtonsimError: An argument is out of range.
     """
 
     differentiated_controls = (
@@ -105,15 +105,10 @@ class SemiImplicitSolver(LaunchedSolver):
     ):
         check_model(model)
         super().__init__(model)
-        self.angular_damping = _not_negative("angular_damping", angular_damping)
-        self.friction_smoothing = _not_negative("friction_smoothing", friction_smoothing)
-        if self.friction_smoothing == 0.0:
-            raise ValueError("friction_smoothing: expected a positive number, got 0")
-        self.joint_attach_ke = _not_negative("joint_attach_ke", joint_attach_ke)
-        self.joint_attach_kd = _not_negative("joint_attach_kd", joint_attach_kd)
-        self.fade_depth = _not_negative("fade_depth", fade_depth)
-        if self.fade_depth == 0.0:
-            raise ValueError("fade_depth: expected a positive number, got 0")
+        self.angular_damping, self.friction_smoothing = angular_damping, friction_smoothing
+        self.joint_attach_ke, self.joint_attach_kd = joint_attach_ke, joint_attach_kd
+        self.fade_depth = fade_depth
+        _check_options(self)
         warn_of_references(model, type(self).__name__)
         self.elements = ElementForces(model)
         self.bodies = BodyForces(model)
@@ -136,6 +131,7 @@ class SemiImplicitSolver(LaunchedSolver):
 
     def _prepare(self, model: Model) -> Control:
         self.check_model(model)
+        _check_options(self)
         return self.default_control
 
     def _record(self, tape: wp.Tape, model: Model, step: Step) -> None:
@@ -303,7 +299,6 @@ class SemiImplicitSolver(LaunchedSolver):
         self.nonfinite.forget(Launcher(self.model, False, shard), world_mask)
 
 
-def _not_negative(name: str, value: float) -> float:
-    if not (np.isfinite(value) and value >= 0.0):
-        raise ValueError(f"{name}: expected a number of at least 0, got {value}")
-    return float(value)
+def _check_options(solver: SemiImplicitSolver) -> None:
+    check_not_negative(solver, ("angular_damping", "joint_attach_ke", "joint_attach_kd"), finite=True)
+    check_positive(solver, ("friction_smoothing", "fade_depth"))

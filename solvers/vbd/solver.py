@@ -16,7 +16,7 @@ from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
-from newtonsim.solvers.option_ranges import check_counts, check_relaxations
+from newtonsim.solvers.option_ranges import check_counts, check_positive, check_relaxations
 from newtonsim.solvers.particles.self_contact import SelfContact, SurfacePairs
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.vbd.adjacency import ForceElementAdjacency, find_adjacency
@@ -86,7 +86,7 @@ class VBDSolver(SweepSolver[VBDParticles]):
     Raises:
         ModelError: The model has elements that the solver does not move.
         TypeError: It is not a model.
-        ValueError: An option is out of range.
+        NewtonsimError: An option is out of range.
     """
 
     _name = "VBDSolver"
@@ -292,5 +292,4 @@ def _make_adjoint(particles: VBDParticles) -> VBDParticleAdjoint:
 def _check_options(solver: VBDSolver) -> None:
     check_counts(solver, ("iterations", "substeps", "detection_interval"))
     check_relaxations(solver, ("relaxation",))
-    if not solver.friction_epsilon > 0.0:
-        raise ValueError(f"friction_epsilon: expected a positive number, got {solver.friction_epsilon}")
+    check_positive(solver, ("friction_epsilon",))

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import warp as wp
 
-from newtonsim.errors import ModelError, NotDifferentiableError
+from newtonsim.errors import ModelError, NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.particles.xpbd import deltas
 from newtonsim.kinematics import check_length
 from newtonsim.runtime.launcher import Launcher
@@ -17,7 +17,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.maximal.sweeps import BodySweeps
-from newtonsim.solvers.option_ranges import check_counts, check_relaxations, check_shares
+from newtonsim.solvers.option_ranges import check_counts, check_not_negative, check_relaxations, check_shares
 from newtonsim.solvers.particles.sweep_solver import SweepSolver, SweptModel
 from newtonsim.solvers.xpbd.particles import XPBDParticles
 
@@ -86,7 +86,7 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
 
     Raises:
         ModelError: The model has elements that the solver does not move.
-        ValueError: An option is out of range.
+        NewtonsimError: An option is out of range.
     """
 
     _name = "XPBDSolver"
@@ -128,7 +128,7 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
     def particles(self) -> XPBDParticles:
         """The solver of the model's particles, for a solver that moves the bodies in another way."""
         if self.model is None:
-            raise ValueError("XPBDSolver was constructed without a model and has no particles")
+            raise NewtonsimError("XPBDSolver was constructed without a model and has no particles")
         return self._parts_of(self.model).particles
 
     def _make_parts(self, model: Model) -> SweptModel[XPBDParticles]:
@@ -165,14 +165,14 @@ class XPBDSolver(SweepSolver[XPBDParticles]):
     def constraints(self) -> BodySweeps | None:
         """The solver of the model's rigid bodies, with its options; None without them."""
         if self.model is None:
-            raise ValueError("XPBDSolver was constructed without a model and has no bodies")
+            raise NewtonsimError("XPBDSolver was constructed without a model and has no bodies")
         return self._parts_of(self.model).constraints
 
     @property
     def world_nonfinite(self) -> wp.array:
         """Worlds of the solver's model whose state became NaN or infinite, bool, shape (world_count,)."""
         if self.model is None:
-            raise ValueError("XPBDSolver was constructed without a model and has no worlds")
+            raise NewtonsimError("XPBDSolver was constructed without a model and has no worlds")
         return self._parts_of(self.model).nonfinite.worlds
 
     def _prepare(self, model: Model) -> Control:
@@ -291,5 +291,4 @@ def _check_options(solver: XPBDSolver) -> None:
     check_counts(solver, ("iterations", "substeps"))
     check_relaxations(solver, _RELAXATIONS)
     check_shares(solver, ("warm_start",))
-    if not solver.angular_damping >= 0.0:
-        raise ValueError(f"angular_damping: expected a number of at least 0, got {solver.angular_damping}")
+    check_not_negative(solver, ("angular_damping",))

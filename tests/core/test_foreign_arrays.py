@@ -13,7 +13,7 @@ import pytest
 import warp as wp
 
 import newtonsim
-from newtonsim import ModelError, diff, dynamics, optimize, render, solvers
+from newtonsim import ModelError, NewtonsimError, diff, dynamics, optimize, render, solvers
 from newtonsim.actuators import PD, ActuatedSolver, Actuators
 from newtonsim.render.viewer import Viewer
 
@@ -35,14 +35,35 @@ def packages() -> list[str]:
 
 PACKAGES = packages()
 TAKES = re.compile(r"\b(State|Control|Controls|Contacts|Start)\b")
-MADE_BY_LIBRARY = {"RolloutResult.__init__", "StepForces.__init__"}
-"""Records that hold what they are given."""
+MADE_BY_LIBRARY = {"RolloutResult.__init__", "StepForces.__init__", "View.check_change", "View.follow_change"}
+"""Records that hold what they are given, and what fields tell their view."""
 ABSTRACT = ("SolverBase.step", "SolverBase.simulate")
 
 
-def doors() -> dict[str, tuple[Any, list[str]]]:
-    """Every public function and method that takes a state, a control or contacts, and by which parameters."""
-    found = {}
+ARRAYS = re.compile(r"\bwp\.array\b")
+PLAIN_NUMBERS = (
+    re.compile(
+        r"changes$|\.(solve|improve|evaluate)$|^Problem\."
+        r"|Cost\.__init__$|^Identification\.__init__$|^Result\.__init__$"
+    ),
+    {
+        "ModelBuilder.add_spring",
+        "General.__init__",
+        "Activation.__init__",
+        "BulletWorld.restore_state",
+        "compare_with_oracle",
+    }
+    | {"Rollout.backward", "Rollout.__call__"},
+)
+"""Functions with a parameter that is named like an array of a model and is something else.
+
+They are those of costs, which take NumPy arrays of one world and read them on the host, and a few more.
+"""
+LIKE_ARRAYS = re.compile(r"^(states?|controls?|contacts|(joint|body|particle)_(q|qd|qdd|f))(_.+)?$")
+
+
+def functions() -> Iterator[tuple[str, Any]]:
+    """Every public function and method but stages of a step, whose arguments solvers have checked."""
     for package in PACKAGES:
         module = importlib.import_module(package)
         for name in getattr(module, "__all__", None) or [n for n in dir(module) if n[0] != "_"]:
@@ -57,11 +78,19 @@ def doors() -> dict[str, tuple[Any, list[str]]]:
             for key, function in members:
                 parameters = inspect.signature(function).parameters
                 ours = function.__module__.startswith("newtonsim")
-                if not ours or "launch" in parameters or "shard" in parameters:
-                    continue  # stages of a step, which solvers call with what they have checked
-                taken = [p for p, value in parameters.items() if TAKES.search(str(value.annotation))]
-                if taken and key not in MADE_BY_LIBRARY and key not in ABSTRACT:
-                    found[key] = function, taken
+                is_stage = "launch" in parameters or "shard" in parameters
+                if ours and not is_stage and key not in MADE_BY_LIBRARY and key not in ABSTRACT:
+                    yield key, function
+
+
+def doors(pattern: re.Pattern = TAKES) -> dict[str, tuple[Any, list[str]]]:
+    """Functions with parameters of some types, a state, a control or contacts, and which these are."""
+    found = {}
+    for key, function in functions():
+        parameters = inspect.signature(function).parameters.items()
+        taken = [name for name, parameter in parameters if pattern.search(str(parameter.annotation))]
+        if taken:
+            found[key] = function, taken
     return found
 
 
@@ -130,6 +159,8 @@ class Large:
             "values": {"state.joint_q": np.zeros(6)},
             "sigma": 0.1,
             "rollout": self.rollout,
+            "key": wp.zeros(4, dtype=int, device=model.device),
+            "episode": wp.zeros(4, dtype=int, device=model.device),
             "steps": 2,
             "loss": _no_loss,
             "wrt": ["state.joint_q"],
@@ -146,6 +177,21 @@ class Large:
         if parameter == "contacts":
             return self.small.contact()
         return [self.small.state()] if parameter == "states" else self.small.state()
+
+    def shorter(self, parameter: str) -> wp.array:
+        """An array that is right but for its length."""
+        model = self.model
+        kinds = {"mask": wp.bool, "world_mask": wp.bool, "seeds": float, "key": int, "episode": int}
+        if parameter in kinds:
+            return wp.zeros(model.world_count - 1, dtype=kinds[parameter], device=model.device)
+        if parameter == "contact_forces":
+            return wp.zeros(model.contact().rigid_contact_max - 1, dtype=wp.vec3, device=model.device)
+        if parameter == "particle_deltas":  # the model has no particles: one too many
+            return wp.zeros(1, dtype=wp.vec3, device=model.device)
+        of_bodies = {"rigid_contact_inv_weight": model.body_inv_mass, "body_tf": model.body_q}
+        of_bodies["joint_f"] = model.joint_qd
+        known = of_bodies.get(parameter)
+        return _shorter(self.arguments()[parameter] if known is None else known)
 
     def actuators(self) -> Actuators:
         return Actuators(self.model, {"*": PD(stiffness=10.0, damping=1.0)}, 1e-3)
@@ -222,6 +268,41 @@ def test_arrays_of_a_smaller_model_are_refused(door: str, large: Large):
             continue
         with _unless_missing(), large.owner(name) as owner, pytest.raises(ModelError, match="expected"):
             getattr(owner, method)(**arguments)
+
+
+@pytest.mark.parametrize("door", sorted(doors(ARRAYS)))
+def test_shorter_arrays_are_refused(door: str, large: Large):
+    """Every parameter that is a Warp array, with one entry less than there has to be."""
+    function, taken = doors(ARRAYS)[door]
+    name, _, method = door.rpartition(".")
+    for parameter in taken:
+        arguments = {key: large.arguments()[key] for key in _required(function) - {parameter}}
+        if not name:
+            with pytest.raises(NewtonsimError, match="expected"):
+                function(**arguments, **{parameter: large.shorter(parameter)})
+            continue
+        with _unless_missing(), large.owner(name) as owner:
+            if hasattr(owner, "contact_forces"):
+                owner.step(large.model, large.model.state(), large.model.state(), None, None, 1e-3)
+            right = getattr(owner, method)(**arguments) if parameter == "out" else None
+            wrong = large.shorter(parameter) if right is None else _shorter(right)
+            with pytest.raises(NewtonsimError, match="expected"):
+                getattr(owner, method)(**arguments, **{parameter: wrong})
+
+
+def test_no_parameter_hides_from_the_doors():
+    """What is named like an array of a model says its type, so that the tests above find it."""
+    known = {
+        (key, name)
+        for found in (doors(), doors(ARRAYS))
+        for key, (_, names) in found.items()
+        for name in names
+    }
+    pattern, others = PLAIN_NUMBERS
+    for key, function in functions():
+        for name in inspect.signature(function).parameters:
+            if LIKE_ARRAYS.match(name) and key not in others and not pattern.search(key):
+                assert (key, name) in known, f"{key}: {name}"
 
 
 def test_the_doors_are_found_by_themselves():
@@ -303,6 +384,13 @@ def test_masks_of_other_lengths_are_refused(large: Large, solver: str):
         for mask in (np.ones(worlds, bool), wp.zeros(worlds - 1, dtype=bool), wp.zeros(worlds, dtype=int)):
             with pytest.raises(ModelError, match="world_mask: expected"):
                 owner.reset(None, mask)
+
+
+def _shorter(right: Any) -> Any:
+    if isinstance(right, tuple):
+        return tuple(map(_shorter, right))
+    size = right.shape[0] - 1 if right.shape[0] else 1
+    return wp.zeros((size, *right.shape[1:]), dtype=right.dtype, device=right.device)
 
 
 def _required(function: Any) -> set[str]:

@@ -146,3 +146,85 @@ def test_a_name_in_bytes_is_one(simulator, tmp_path):
 def test_what_is_no_device_is_refused(device):
     with pytest.raises(DeviceError, match="device: no device "):
         newtonsim.ModelBuilder().finalize(device)
+
+
+@pytest.mark.parametrize("value", [None, "1", np.nan, np.inf, -np.inf, 10**400, [1.0], object()])
+def test_what_is_no_time_is_refused_when_assigned(simulator, value):
+    simulator.step(3)
+    with pytest.raises(NewtonsimError, match=r"^time: expected a finite number of seconds, got "):
+        simulator.time = value
+    assert simulator.time == pytest.approx(3e-3)
+    for count in (None, "1", 1.5, np.nan, -1):
+        with pytest.raises(
+            NewtonsimError, match=r"^report_every: expected a whole number of at least 0, got "
+        ):
+            simulator.report_every = count
+    assert simulator.report_every == 100
+
+
+OPTIONS = [
+    (SemiImplicitSolver, "angular_damping"),
+    (SemiImplicitSolver, "friction_smoothing"),
+    (SemiImplicitSolver, "joint_attach_ke"),
+    (SemiImplicitSolver, "joint_attach_kd"),
+    (SemiImplicitSolver, "fade_depth"),
+    (XPBDSolver, "iterations"),
+    (XPBDSolver, "joint_linear_relaxation"),
+    (XPBDSolver, "warm_start"),
+    (XPBDSolver, "angular_damping"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), OPTIONS)
+@pytest.mark.parametrize("value", [None, "1", np.nan, -1.0, 2**40 * 1j, [1.0]])
+def test_options_of_solvers_are_named_in_the_next_step(model, kind, name, value):
+    """When a solver is made, and when somebody sets one later."""
+    with pytest.raises(NewtonsimError, match=f"^{name}: expected "):
+        kind(model, **{name: value})
+    solver, state = kind(model), model.state()
+    setattr(solver, name, value)
+    with pytest.raises(NewtonsimError, match=f"^{name}: expected "):
+        solver.step(model, state, model.state(), None, None, 1e-3)
+
+
+@pytest.mark.parametrize("name", ["iterations", "factorizations", "tolerance", "contact_erp", "cone"])
+@pytest.mark.parametrize("value", [None, np.nan, -1, [1], "1"])
+def test_options_of_the_constraint_solve_are_named(model, name, value):
+    with pytest.raises(NewtonsimError, match=f"^{name}: expected "):
+        FeatherstoneSolver(model, **{name: value})
+    solver, state = FeatherstoneSolver(model), model.state()
+    setattr(solver.options, name, value)
+    with pytest.raises(NewtonsimError, match=f"^{name}: expected "):
+        solver.step(model, state, state, None, None, 1e-3)
+
+
+def test_counts_that_32_bits_do_not_hold_are_refused(model):
+    with pytest.raises(NewtonsimError, match=r"^iterations: expected .* got 1099511627776"):
+        FeatherstoneSolver(model, iterations=2**40)
+
+
+MATERIALS = [
+    "contact_ke",
+    "contact_kd",
+    "contact_kf",
+    "contact_mu",
+    "limit_ke",
+    "limit_kd",
+    "damping",
+    "stiffness",
+]
+
+
+@pytest.mark.parametrize("name", MATERIALS)
+def test_defaults_of_importers_are_not_negative(name):
+    robot = '<robot name="r"><link name="a"/></robot>'
+    builder = newtonsim.ModelBuilder()
+    for reader, text in ((newtonsim.utils.parse_urdf, robot), (newtonsim.utils.parse_mjcf, "<mujoco/>")):
+        for value in (-1.0, np.nan, np.inf, "1", None):
+            with pytest.raises(ModelError, match=f"^{name}: expected "):
+                reader(text, builder, **{name: value})
+        with pytest.raises(ModelError, match=r"^contact_restitution: expected a number from 0 to 1, got 1.5"):
+            reader(text, builder, contact_restitution=1.5)
+        with pytest.raises(ModelError, match=r"^joint_limit_lower: 2.0 is above joint_limit_upper, 1.0"):
+            reader(text, builder, joint_limit_lower=2.0, joint_limit_upper=1.0)
+    assert builder.body_count == builder.shape_count == 0
