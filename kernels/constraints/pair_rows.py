@@ -6,6 +6,10 @@ angular momentum are conserved. The target rate brings c to zero, or keeps it wi
 at the end of the step is c + h c' + h² c''/2: the second-order term, from the bias accelerations of the
 bodies, is part of the target rate, so that loops do not drift apart in motion.
 
+Where each body is to be pushed at its own anchor, offsets of anchors are measured along axes of the world,
+and rotations as Euler angles, both without their second-order terms (`PAIR_SPAN`, `PAIR_ANGLES`): momentum is
+then conserved in as far as the error is small.
+
 Welds, connected points and couplings may be rows by reference instead, see `kernels.views.references`. Rows
 by reference between bodies act on each body at its own anchor, and those of welds and connected points
 include c'' in their acceleration.
@@ -41,9 +45,13 @@ PAIR_SWING = wp.constant(5)  # limit of the angle between the x axes
 PAIR_DISTANCE = wp.constant(6)  # limits of the distance of the anchors
 PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
 PAIR_TENDON = wp.constant(8)  # built elsewhere, see `kernels.tendons.rows`
+PAIR_SPAN = wp.constant(9)  # anchors coincide along an axis of the world; each body is pushed at its own
+PAIR_ANGLES = wp.constant(10)  # an Euler angle from frame 0 to frame 1 is zero
 # rows whose mobility is below this share of that without cancellation are rounding
 RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
+# squared cosine of a pitch that counts as a right angle, where the derivative of a square root is not finite
+UPRIGHT = wp.constant(1.0e-12)
 # rows below this share of the same mobility yield (damped least squares) if their target is this speed or
 # more
 SINGULAR_SHARE = wp.constant(2.0e-4)
@@ -243,7 +251,7 @@ def measure_reference(kind: int, m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) 
     twice a component of the vector part of the rotation from frame 0 to frame 1.
     """
     row = RowMeasure()
-    if kind == PAIR_ROTATION:
+    if kind == PAIR_ROTATION or kind == PAIR_ANGLES:
         q = relative_rotation(m0, m1)
         v = wp.vec3(q[0], q[1], q[2])
         row.value = 2.0 * wp.dot(v, axis)
@@ -258,12 +266,52 @@ def measure_reference(kind: int, m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) 
 
 
 @wp.func
-def pushed_at(asks: bool, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
-    """Point at which a row acts on body 0: that on body 1, except for rows by reference."""
+def holds_equality(kind: int) -> bool:
+    """True for rows that bring to zero what they measure of two bodies."""
+    return kind <= PAIR_ROTATION or kind == PAIR_SPAN or kind == PAIR_ANGLES
+
+
+@wp.func
+def measures_offset(kind: int) -> bool:
+    """True for rows on how far anchors are apart."""
+    return kind == PAIR_OFFSET or kind == PAIR_SPAN
+
+
+@wp.func
+def pushed_at(asks: bool, kind: int, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
+    """Point at which a row acts on body 0: that on body 1, except for rows by reference and spans."""
     x = m1.x
-    if asks:
+    if asks or kind == PAIR_SPAN:
         x = m0.x
     return x
+
+
+@wp.func
+def measure_span(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """Offset of the anchors along an axis of the world."""
+    row = RowMeasure()
+    row.force = axis
+    row.value = wp.dot(axis, m1.x - m0.x)
+    return row
+
+
+@wp.func
+def measure_angles(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """One of the angles by which frame 1 is turned about the axes x, y and z of frame 0, in this order.
+
+    Bodies are pushed about the axis itself, which is how the angle changes while the others are small.
+    """
+    row = RowMeasure()
+    q = relative_rotation(m0, m1)
+    roll = wp.atan2(2.0 * (q[3] * q[0] + q[1] * q[2]), 1.0 - 2.0 * (q[0] * q[0] + q[1] * q[1]))
+    cosine = 1.0 - 2.0 * (q[1] * q[1] + q[2] * q[2])
+    sine = 2.0 * (q[3] * q[2] + q[0] * q[1])
+    yaw = wp.atan2(sine, cosine)
+    level = wp.sqrt(cosine * cosine + sine * sine + UPRIGHT)
+    pitch = wp.atan2(2.0 * (q[3] * q[1] - q[2] * q[0]), level)
+    row.torque = wp.quat_rotate(m0.q, axis)
+    row.value = wp.dot(axis, wp.vec3(roll, pitch, yaw))
+    return row
 
 
 @wp.func
@@ -323,6 +371,10 @@ def measure_row(kind: int, m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1
         row = measure_cosine(m0, m1, axis0, axis1)
     elif kind == PAIR_ROTATION:
         row = measure_rotation(m0, m1, axis0)
+    elif kind == PAIR_SPAN:
+        row = measure_span(m0, m1, axis0)
+    elif kind == PAIR_ANGLES:
+        row = measure_angles(m0, m1, axis0)
     elif kind == PAIR_TWIST:
         row = measure_twist(m0, m1, axis0)
     elif kind == PAIR_SWING:
@@ -435,7 +487,7 @@ def want_interval(
 def has_loop_reference(kind: int, c: int, loop: LoopView) -> bool:
     """True if rows of the given kind of constraint c are by reference."""
     found = bool(False)
-    if loop.by_reference == 1 and (kind <= PAIR_ROTATION or kind == PAIR_COUPLING):
+    if loop.by_reference == 1 and (holds_equality(kind) or kind == PAIR_COUPLING):
         found = loop.ref[c, 0] != 0.0
     return found
 
@@ -467,7 +519,7 @@ def loop_reference(
     softness is divided by the square. Implicit forces reduce the inverse weight by a factor.
     """
     weight = loop.weight[c][0]
-    if kind == PAIR_ROTATION:
+    if kind == PAIR_ROTATION or kind == PAIR_ANGLES:
         arm = wp.max(0.5 * loop.turn[c], LEAST_TURN)
         weight = loop.weight[c][1] / (arm * arm)
     p = read_parameters(c, loop.ref, loop.imp)
@@ -624,14 +676,14 @@ def place_body_row(
     rows.force[r] = row.force
     rows.torque[r] = row.torque
     rows.point[r] = m1.x
-    x0 = pushed_at(asks, m0, m1)
+    x0 = pushed_at(asks, kind, m0, m1)
     rows.point0[r] = x0
     rate0 = wp.dot(row.force, m0.v + wp.cross(m0.w, x0 - m0.x)) + wp.dot(row.torque, m0.w)
     rate1 = wp.dot(row.force, m1.v) + wp.dot(row.torque, m1.w)
     bend = 0.5 * s.dt * row.curvature
-    if kind <= PAIR_ROTATION:
+    if holds_equality(kind):
         compliance = loop.angular_compliance[c]
-        if kind == PAIR_OFFSET:
+        if measures_offset(kind):
             compliance = loop.linear_compliance[c]
         want_equality(r, c, row.value, bend, compliance, loop, s, rows)
     else:
@@ -763,8 +815,12 @@ def build_pair_rows(
         rows.delassus[r] = total
         # a mechanism that hardly moves along the row, such as a stretched linkage, must not be accelerated
         # violently; a row without a target velocity does no such harm, and softness would let its load sag
-        if rows.kind[r] <= PAIR_ROTATION and not has_loop_reference(rows.kind[r], rows.constraint[r], loop):
+        kind = rows.kind[r]
+        if holds_equality(kind) and not has_loop_reference(kind, rows.constraint[r], loop):
             demand = wp.min(wp.abs(rows.target_lower[r]) / SINGULAR_SPEED, 1.0)
             least = SINGULAR_SHARE * mobility * demand
-            rows.softness[r] = rows.softness[r] + least * least / (total + least)
+            share = least / (total + least)
+            if kind == PAIR_SPAN or kind == PAIR_ANGLES:
+                share = share * share * share  # Bullet softens none: only what hardly moves at all
+            rows.softness[r] = rows.softness[r] + least * share
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

@@ -104,6 +104,12 @@ class ConstraintAdjoint:
         self.pair_terms = _terms(self.stage.pair_count, device)
         self.sums = zeros(self.stage.pair_count, dtype=wp.vec2, device=device, requires_grad=True)
 
+    def push_at_own_anchors(self) -> None:
+        """Have the rows of `FeatherstoneSolver.push_at_own_anchors`."""
+        self.stage.push_at_own_anchors()
+        if self.predicted is not None:
+            featherstone_row_layout.push_at_own_anchors(self.predicted, self.model)
+
     def rebuild(
         self,
         launch: Launcher,

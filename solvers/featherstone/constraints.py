@@ -205,6 +205,10 @@ class ConstraintStage:
         self.parameters.describe_limits(view, joint_qd, self.weights)
         return view
 
+    def push_at_own_anchors(self) -> None:
+        """Have the rows of `FeatherstoneSolver.push_at_own_anchors`."""
+        featherstone_row_layout.push_at_own_anchors(self.rows.pair, self.model)
+
     def loops(self, joint_qd: wp.array) -> pair_rows.LoopView:
         """Return the arrays of constraints between bodies or dofs, likewise."""
         view = loop_view(self.model)

@@ -13,7 +13,7 @@ from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
 from newtonsim.scene.allocation import put, zeros
-from newtonsim.scene.enums import JointType
+from newtonsim.scene.enums import ConstraintType, JointType
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import ZERO, constraint_row_table, pair_table
@@ -70,6 +70,16 @@ def _starts(world: np.ndarray, model: Model) -> wp.array:
     """First entry of each world in a sorted list, and the end."""
     start = np.searchsorted(world, np.arange(model.world_count + 1))
     return put(start, dtype=int, device=model.device)
+
+
+def push_at_own_anchors(rows: PairRowView, model: Model) -> None:
+    """Let loop joints push each body at its own anchor, see `FeatherstoneSolver.push_at_own_anchors`."""
+    kind, constraint = rows.kind.numpy(), rows.constraint.numpy()
+    dims = np.append(model.constraint_axis_dim.numpy(), [[0, 0]], axis=0)[constraint]
+    of_joints = np.append(model.constraint_type.numpy() == ConstraintType.LOOP, False)[constraint]
+    kind[of_joints & (kind == pair_rows.PAIR_OFFSET) & (dims[:, 0] == 0)] = pair_rows.PAIR_SPAN
+    kind[of_joints & (kind == pair_rows.PAIR_ROTATION)] = pair_rows.PAIR_ANGLES
+    rows.kind.assign(kind)
 
 
 def pair_rows_of(model: Model) -> PairRowView:

@@ -400,6 +400,18 @@ class FeatherstoneSolver(LaunchedSolver):
             check_length("world_mask", world_mask, self.model.world_count, wp.bool)
         self._rest.wake(Launcher(self.model, record_tape=False), world_mask)
 
+    def push_at_own_anchors(self) -> None:
+        """Let loop joints act as those of Bullet; called before the first step.
+
+        What holds anchors together then pushes each body at its own, along the axes of the world, unless an
+        axis of the joint is free; what holds the rotation turns about the axes of the parent's frame, by
+        Euler angles. Otherwise both bodies are pushed where the child is held, along axes of the parent, and
+        turned by the rotation vector, so that momentum is conserved whatever the error.
+        """
+        self.constraints.push_at_own_anchors()
+        if self.adjoint is not None:
+            self.adjoint.constraints.push_at_own_anchors()
+
     def contact_forces(self, out: wp.array | None = None) -> wp.array:
         """Return the force at every contact place, averaged over the last step.
 

@@ -325,6 +325,38 @@ def test_loop_joint(kind, device):
     assert rollout.acted.all()
 
 
+@pytest.mark.parametrize("kind", ["weld", "ball", "slider"])
+def test_loop_joint_that_pushes_at_own_anchors(kind, device):
+    """As Bullet does, while the anchors are apart and turned."""
+    builder = two_arms()
+    joint_type, linear, angular = LOOPS[kind]
+    first, second = tip_frames(builder)
+    second = second * wp.transform((0.02, 0.05, -0.03), wp.quat_rpy(0.2, -0.1, 0.1))
+    axes = {"linear_axes": AXES[:linear], "angular_axes": AXES[:angular]}
+    builder.add_loop_joint(joint_type, 1, 3, first, second, **axes)
+    rollout = Rollout(builder, device, 3, **EXACT)
+    rollout.solver.push_at_own_anchors()
+    rollout.check("state.joint_qd", "model.body_mass", steps=(0.1, 0.05))
+    names = ("model.constraint_X_p", "model.constraint_X_c")
+    rollout.check(*names, steps=(0.004, 0.002), columns=3)
+    assert rollout.acted.all()
+
+
+def test_gradients_are_finite_where_euler_angles_are_not_unique(device):
+    """A loop joint whose frames are a right angle apart about y."""
+    builder = two_arms()
+    first, second = tip_frames(builder)
+    second = second * wp.transform((0.0, 0.0, 0.0), wp.quat_rpy(0.0, 0.5 * math.pi, 0.0))
+    builder.add_loop_joint(newtonsim.JOINT_FIXED, 1, 3, first, second)
+    rollout = Rollout(builder, device, 1, **EXACT)
+    rollout.solver.push_at_own_anchors()
+    with wp.Tape() as tape:
+        out = rollout.fresh()
+    tape.backward(grads={out: wp.ones_like(out)})
+    for name in ("state.joint_q", "model.constraint_X_c", "model.body_mass"):
+        assert np.isfinite(rollout.array(name).grad.numpy()).all(), name
+
+
 def test_slider_at_its_limit(device):
     builder = two_arms()
     axis = newtonsim.JointAxis((1.0, 0.0, 0.0), limit_lower=-0.5, limit_upper=0.02)

@@ -182,6 +182,7 @@ KINDS = {
     "twist": pair_rows.PAIR_TWIST,
     "swing": pair_rows.PAIR_SWING,
     "distance": pair_rows.PAIR_DISTANCE,
+    "span": pair_rows.PAIR_SPAN,
 }
 
 
@@ -224,9 +225,10 @@ def test_wrench_and_curvature_of_a_row_are_derivatives_of_what_it_measures(devic
 
     row, h = measure(0.0), 5e-3
     rate = (measure(h)["value"] - measure(-h)["value"]) / (2.0 * h)
-    # both bodies are pushed at the anchor of body 1, unless the force is along the line between both
+    # both bodies are pushed at the anchor of body 1, unless the force is along the line between both; the
+    # bodies of a span are pushed at their own anchors
     lever = bodies.x[1] - bodies.x[0]
-    at0 = bodies.v[0] + np.cross(bodies.w[0], lever)
+    at0 = bodies.v[0] + (0.0 if kind == "span" else np.cross(bodies.w[0], lever))
     power = np.sum(row["force"] * (bodies.v[1] - at0), axis=1)
     power += np.sum(row["torque"] * (bodies.w[1] - bodies.w[0]), axis=1)
     if kind == "rotation":
@@ -240,6 +242,16 @@ def test_wrench_and_curvature_of_a_row_are_derivatives_of_what_it_measures(devic
         h = 2e-2
         bend = (measure(h)["value"] - 2.0 * row["value"] + measure(-h)["value"]) / (h * h)
         np.testing.assert_allclose(row["curvature"], bend, atol=3e-2, rtol=3e-2)
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_angles_are_those_about_fixed_axes_in_turn(device, axis):
+    bodies, unit = TwoBodies(5, 100, 1.2), np.eye(3)[axis]
+    row = call(device, measure_row, int(pair_rows.PAIR_ANGLES), *bodies.at(0.0), unit, unit)
+    relative = bodies.q[0].inv() * bodies.q[1]
+    np.testing.assert_allclose(row["value"], relative.as_euler("xyz")[:, axis], atol=1e-4)
+    np.testing.assert_allclose(row["torque"], bodies.q[0].apply(unit), atol=1e-5)
+    assert not row["curvature"].any()
 
 
 def test_swing_and_twist_make_up_the_rotation(device):

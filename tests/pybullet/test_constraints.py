@@ -156,3 +156,107 @@ def test_moments_are_told_in_the_joint_frame_of_the_parent(both, kind, two):
     both.applyExternalTorque(body, -1, [1.0, 0.3, -0.2], p.WORLD_FRAME)
     both.step()
     agree(both, [body], uid)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("limit", [2.0, 1e5])
+@pytest.mark.parametrize("frames", [False, True])
+def test_links_that_are_apart_are_pushed_each_at_its_own_pivot(both, kind, limit, frames):
+    """Along axes of the world, and about those of the parent's joint frame by Euler angles."""
+    turns = [
+        p.getQuaternionFromEuler(angles)
+        for angles in ([0.3, -0.5, 0.7], [-0.6, 0.2, 0.4], [0.2, 0.1, -0.3], [0.5, 0.3, 0.6])
+    ]
+    pair = cube(both, ZERO, turn=turns[0]), cube(both, [1.3, 0.5, -0.4], mass=2.0, turn=turns[1])
+    own = turns[2:] if frames else [[0.0, 0.0, 0.0, 1.0]] * 2
+    pivots = [0.1, 0.02, 0.03], [-0.2, 0.05, 0.1]
+    uid = both.createConstraint(pair[0], -1, pair[1], -1, kind, ZERO, *pivots, *own)[0]
+    both.changeConstraint(uid, maxForce=limit)
+    for _ in range(3):
+        both.step()
+        agree(both, pair, uid, share=0.01)
+
+
+@pytest.mark.parametrize("child", ["world", "static", "without inertia"])
+def test_what_cannot_turn_tells_no_moment(both, child):
+    turn = p.getQuaternionFromEuler([0.3, -0.5, 0.7])
+    body = both.createMultiBody(0.5, -1, -1, ZERO, turn)[0]
+    other = -1
+    if child != "world":
+        mass, shape = (0.0, both.createCollisionShape(p.GEOM_SPHERE)[0]) if child == "static" else (1.0, -1)
+        other = both.createMultiBody(mass, shape, -1, [2.0, 0.1, 0.2])[0]
+    uid = both.createConstraint(body, -1, other, -1, p.JOINT_FIXED, ZERO, ZERO, ZERO)[0]
+    both.changeConstraint(uid, maxForce=47.0)
+    both.step()
+    agree(both, [body], uid)
+    assert both.getConstraintState(uid)[1][3:] == (0.0, 0.0, 0.0)
+
+
+def test_a_slide_is_along_an_axis_of_the_parent_itself(both):
+    turn, frame = (p.getQuaternionFromEuler(angles) for angles in ([0.3, 0.5, 0.7], [-0.4, 0.2, 0.9]))
+    body = cube(both, ZERO, turn=turn)
+    there = p.multiplyTransforms(ZERO, turn, ZERO, frame)[1]
+    uid = both.createConstraint(body, -1, -1, -1, p.JOINT_PRISMATIC, [1, 2, 3], ZERO, ZERO, frame, there)[0]
+    both.applyExternalForce(body, -1, [20.0, 30.0, 50.0], ZERO, p.WORLD_FRAME)
+    both.step()
+    agree(both, [body], uid)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_moments_stay_as_they_were_told_when_the_scene_grows(both, moved):
+    """Of links that turn, in the frame that was at the start of the step."""
+    pair = [cube(both, ZERO, turn=p.getQuaternionFromEuler([0.3, 0.5, 0.7])) for _ in range(2)]
+    both.setCollisionFilterPair(*pair, -1, -1, 0)
+    uid = both.createConstraint(pair[0], -1, pair[1], -1, p.JOINT_FIXED, ZERO, ZERO, ZERO)[0]
+    for body in pair:
+        both.resetBaseVelocity(body, ZERO, [20.0, -10.0, 5.0])
+    both.applyExternalTorque(pair[0], -1, [1.0, 0.3, -0.2], p.WORLD_FRAME)
+    both.step()
+    agree(both, pair, uid)
+    told = both.getConstraintState(uid)[1]
+    if moved:
+        both.resetBasePositionAndOrientation(pair[0], ZERO, [0.0, 0.0, 0.0, 1.0])
+    both.createMultiBody(
+        1.0,
+        linkMasses=[1.0] * 9,
+        linkCollisionShapeIndices=[-1] * 9,
+        linkVisualShapeIndices=[-1] * 9,
+        linkPositions=[[5.0, 0.0, 1.0]] * 9,
+        linkOrientations=[[0.0, 0.0, 0.0, 1.0]] * 9,
+        linkInertialFramePositions=[ZERO] * 9,
+        linkInertialFrameOrientations=[[0.0, 0.0, 0.0, 1.0]] * 9,
+        linkParentIndices=list(range(9)),
+        linkJointTypes=[p.JOINT_REVOLUTE] * 9,
+        linkJointAxis=[[0.0, 0.0, 1.0]] * 9,
+    )
+    both.getBaseVelocity(pair[0])
+    assert both.getConstraintState(uid)[1] == pytest.approx(told, abs=1e-6)
+
+
+def test_a_stretched_linkage_is_not_pulled_violently(both):
+    """A pivot out of reach, with force without limit: PyBullet's links fly off at their greatest speed."""
+    shape = both.createCollisionShape(p.GEOM_BOX, halfExtents=[0.25, 0.03, 0.03])[0]
+    arm = both.createMultiBody(
+        0.0,
+        linkMasses=[1.0] * 2,
+        linkCollisionShapeIndices=[shape] * 2,
+        linkVisualShapeIndices=[-1] * 2,
+        linkPositions=[ZERO, [0.5, 0.0, 0.0]],
+        linkOrientations=[[0.0, 0.0, 0.0, 1.0]] * 2,
+        linkInertialFramePositions=[[0.25, 0.0, 0.0]] * 2,
+        linkInertialFrameOrientations=[[0.0, 0.0, 0.0, 1.0]] * 2,
+        linkParentIndices=[0, 1],
+        linkJointTypes=[p.JOINT_REVOLUTE] * 2,
+        linkJointAxis=[[0.0, 0.0, 1.0]] * 2,
+    )[0]
+    both.setJointMotorControlArray(arm, [0, 1], p.VELOCITY_CONTROL, forces=[0.0, 0.0])
+    both.resetJointState(arm, 0, 0.001)
+    both.resetJointState(arm, 1, -0.0015)
+    pivots = [0.25, 0.0, 0.0], [1.05, 0.0, 0.0]
+    uid = both.createConstraint(arm, 1, -1, -1, p.JOINT_POINT2POINT, ZERO, *pivots)[0]
+    both.changeConstraint(uid, maxForce=1e9)
+    both.step()
+    real, ours = ([state[1] for state in states] for states in both.getJointStates(arm, [0, 1]))
+    assert np.abs(real).max() > 50.0
+    assert np.sign(real).tolist() == np.sign(ours).tolist()
+    assert np.abs(ours).max() < 5.0

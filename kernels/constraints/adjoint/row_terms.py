@@ -38,8 +38,6 @@ from newtonsim.kernels.constraints.dof_rows import (
 )
 from newtonsim.kernels.constraints.pair_rows import (
     PAIR_COUPLING,
-    PAIR_OFFSET,
-    PAIR_ROTATION,
     PAIR_TENDON,
     LoopView,
     PairFrames,
@@ -49,10 +47,12 @@ from newtonsim.kernels.constraints.pair_rows import (
     coupling_share,
     equality_speed,
     has_loop_reference,
+    holds_equality,
     loop_reference,
     loop_violation,
     measure_reference,
     measure_row,
+    measures_offset,
     pair_frames,
     pushed_at,
     recovery_rate,
@@ -261,7 +261,7 @@ def body_row_terms(
     m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
     m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
     row = measure_row(kind, m0, m1, rows.axis0[r], rows.axis1[r])
-    x0 = pushed_at(asks, m0, m1)
+    x0 = pushed_at(asks, kind, m0, m1)
     if asks:
         row = measure_reference(kind, m0, m1, rows.axis0[r])
     total = -p * rate_in(f, x0, m1.x, row, V_multiplier, 0.0, tree, kin, bodies)
@@ -276,9 +276,9 @@ def body_row_terms(
                 share = sums[r][1] / sums[r][0]
             reference = loop_reference(kind, c, row, rate_start, violation, share, loop, s)
             total += m * (reference.softness * p - reference.target)
-        elif kind <= PAIR_ROTATION:
+        elif holds_equality(kind):
             compliance = loop.angular_compliance[c]
-            if kind == PAIR_OFFSET:
+            if measures_offset(kind):
                 compliance = loop.linear_compliance[c]
             rate = recovery_rate(c, loop, s)
             total += m * (compliance * rate / s.dt * p - equality_speed(row.value, rate, s))
@@ -311,7 +311,7 @@ def weigh_rows(
     r = first + wp.tid()
     kind = rows.kind[r]
     c = rows.constraint[r]
-    if kind <= PAIR_ROTATION and has_loop_reference(kind, c, loop):
+    if holds_equality(kind) and has_loop_reference(kind, c, loop):
         f = pair_frames(r, joint, loop, rows)
         m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
         m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)

@@ -225,6 +225,8 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     wrench = constraint.last_wrench if engine is None else engine.constraint_wrench(constraint)
     if wrench is not None:
         moment, force = wrench[:, :3], wrench[:, 3:]
+        if constraint.kind != JOINT_GEAR and not _turns(client, constraint):
+            moment = np.zeros_like(moment)
         if constraint.kind == JOINT_FIXED:
             forces = np.concatenate([-force, _in_frame(client, constraint, -moment)], axis=1)
         elif constraint.kind == JOINT_POINT2POINT:
@@ -238,26 +240,32 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     return tuple(forces[0].tolist()) if client.num_worlds == 1 else forces
 
 
-def _turn_of_parent(client: Client, constraint: Constraint) -> np.ndarray:
-    """Orientation of the parent (W, 4)."""
-    parent = client.bodies[constraint.parent_body]
-    client.read_poses(parent)
-    return parent.pose[:, constraint.parent_link + 1, 3:]
+def _turns(client: Client, constraint: Constraint) -> bool:
+    """Whether a moment can turn what a constraint holds; of bodies without inertia none is told."""
+    ends = (constraint.parent_body, constraint.parent_link), (constraint.child_body, constraint.child_link)
+    return any(uid in client.bodies and client.bodies[uid].turns(link + 1) for uid, link in ends)
+
+
+def _turn_of_frame(client: Client, constraint: Constraint) -> np.ndarray:
+    """Orientation of the joint frame of the parent (W, 4) at the start of the step that the forces are of."""
+    engine = client.engine
+    turn = constraint.last_turn if engine is None else engine.constraint_turn(constraint)
+    return quat_multiply(turn, constraint.parent_frame.q)
 
 
 def _in_frame(client: Client, constraint: Constraint, vector: np.ndarray) -> np.ndarray:
     """A vector of world axes (W, 3) along those of the joint frame of the parent."""
-    turn = quat_multiply(_turn_of_parent(client, constraint), constraint.parent_frame.q)
-    return quat_rotate(quat_conjugate(turn), vector)
+    return quat_rotate(quat_conjugate(_turn_of_frame(client, constraint)), vector)
 
 
 def _across(client: Client, constraint: Constraint) -> np.ndarray:
     """Two directions across the axis of a prismatic constraint (W, 2, 3): u x a and u, in world axes.
 
-    In the parent's frame u is the x axis without its part along the axis a, or the y axis if nothing is left.
+    In the parent's joint frame u is the x axis without its part along the axis a, or the y axis if nothing is
+    left.
     """
-    axis = constraint.axis / max(float(np.linalg.norm(constraint.axis)), PARALLEL)
+    axis = constraint.slide / max(float(np.linalg.norm(constraint.axis)), PARALLEL)
     u = np.array([1.0, 0.0, 0.0]) - axis[0] * axis
     u = u / np.linalg.norm(u) if np.linalg.norm(u) > PARALLEL else np.array([0.0, 1.0, 0.0])
-    turn = _turn_of_parent(client, constraint)
+    turn = _turn_of_frame(client, constraint)
     return np.stack([quat_rotate(turn, np.cross(u, axis)), quat_rotate(turn, u)], axis=1)

@@ -78,6 +78,7 @@ class FeatherstoneEngine:
             contact_softness="shape",
             restitution_speed=RESTITUTION_SPEED,
         )
+        self.solver.push_at_own_anchors()
         self._first_options = copy(self.solver.options)
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
@@ -235,7 +236,8 @@ class FeatherstoneEngine:
         for body in self.client.bodies.values():
             self._give_back(body)
         for constraint in self.client.constraints.values():
-            constraint.last_wrench = self.constraint_wrench(constraint)
+            wrench, turn = self.constraint_wrench(constraint), self.constraint_turn(constraint)
+            constraint.last_wrench, constraint.last_turn = wrench, turn
 
     @property
     def _has_forces(self) -> bool:
@@ -250,6 +252,13 @@ class FeatherstoneEngine:
             return constraint.last_wrench
         wrenches = HostArray(self.solver.constraint_forces(), self.worlds).host
         return constraint.as_told(wrenches[:, constraint.index].astype(np.float64))
+
+    def constraint_turn(self, constraint: Constraint) -> np.ndarray | None:
+        """Orientation of its parent (W, 4) at the start of the step that `constraint_wrench` is of."""
+        if constraint.index < 0 or not self._has_forces:
+            return constraint.last_turn
+        parent = self.client.bodies[constraint.parent_body]
+        return self.start_poses(parent)[:, constraint.parent_link + 1, 3:].copy()
 
     def _give_back(self, body: Body) -> None:
         """Give a body arrays of its own again, and keep the forces that wait for the next step."""

@@ -357,6 +357,10 @@ class Body:
             place = self.parents[place]
         return place > 0 or self.floating
 
+    def turns(self, place: int) -> bool:
+        """Whether a torque can turn a link."""
+        return self.moves(place) and (len(self.links) > 1 or bool(self.inertia[:, 0].any()))
+
     def neutral_coordinates(self) -> np.ndarray:
         """Positions at zero, with the base at the origin (W, nq)."""
         q = np.zeros((self.worlds, sum(self.q_count)))

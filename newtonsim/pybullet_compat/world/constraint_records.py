@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
+from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.surface.constants import (
     JOINT_FIXED,
@@ -35,7 +35,6 @@ GEAR_SHARE = 0.2
 NEVER = 1.0e30
 FRAMES = ("constraint_X_p", "constraint_X_c")
 """Frames of a model's constraint in its first and in its second body."""
-UPRIGHT = np.array([0.0, 0.0, 0.0, 1.0])
 
 
 class ModelArrays(Protocol):
@@ -62,8 +61,8 @@ class Constraint:
             the length that steps had when it was given, whatever they have later; an array (W,) likewise.
         gear_ratio, gear_aux_link, relative_position, erp: Of gears, see changeConstraint.
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
-        turned: Whether the engine has the child first, see `ends`.
         last_wrench: What `as_told` said of the last step (W, 6), if the engine of that step is gone.
+        last_turn: Orientation of the parent (W, 4) at the start of that step, likewise.
     """
 
     parent_body: int
@@ -82,8 +81,8 @@ class Constraint:
     relative_position: float = 0.0
     erp: float = 0.0
     index: int = -1
-    turned: bool = False
     last_wrench: np.ndarray | None = None
+    last_turn: np.ndarray | None = None
 
     @property
     def differs(self) -> bool:
@@ -99,7 +98,7 @@ class Constraint:
         """What another constraint has to share to stand in the same slot, None if none can."""
         if self.kind == JOINT_GEAR or self.is_void:
             return None
-        return self.kind, self.axis.tobytes() if self.kind == JOINT_PRISMATIC else b""
+        return self.kind, self.slide.tobytes() if self.kind == JOINT_PRISMATIC else b""
 
     @property
     def is_void(self) -> bool:
@@ -141,7 +140,7 @@ class Constraint:
         if self.kind == JOINT_POINT2POINT:
             kind = JointType.BALL
         elif self.kind == JOINT_PRISMATIC:
-            kind, linear = JointType.PRISMATIC, [self.axis]
+            kind, linear = JointType.PRISMATIC, [self.slide]
             if not self.axis.any():  # it slides anywhere
                 kind, linear = JointType.D6, list(np.eye(3))
         self.index = builder.add_loop_joint(
@@ -156,42 +155,29 @@ class Constraint:
             collision_filter=False,
         )
 
-    def bind(self, index: int, bodies: dict[int, Body]) -> None:
+    def bind(self, index: int) -> None:
         """Stand for a constraint of the engine that a client with the same bodies has built."""
         self.index = index
-        if self.kind != JOINT_GEAR:
-            self.ends(bodies)
 
     def ends(self, bodies: dict[int, Body]) -> tuple[int, int, np.ndarray, np.ndarray]:
-        """Return the bodies of a world of the engine that it holds, -1 for the world, and their frames.
-
-        The solver pushes both bodies where the second one is held, along axes of the first. PyBullet pushes
-        each where it is held, along the axes of the world. While a constraint is violated that is not the
-        same, unless what nothing moves comes first; `turned` says whether that is the child.
-        """
+        """Return the bodies of a world of the engine that it holds, -1 for the world, and their frames."""
         parent, child = self._row(bodies, self.parent_body, self.parent_link), -1
         if self.child_body >= 0:
             child = self._row(bodies, self.child_body, self.child_link)
-        stands = self.child_body < 0 or not bodies[self.child_body].moves(self.child_link + 1)
-        moves = bodies[self.parent_body].moves(self.parent_link + 1)
-        self.turned = self.kind in (JOINT_FIXED, JOINT_POINT2POINT) and stands and moves
-        return (child, parent, *self.frames()) if self.turned else (parent, child, *self.frames())
+        return parent, child, *self.frames()
 
     @staticmethod
     def _row(bodies: dict[int, Body], body: int, link: int) -> int:
         return bodies[body].first_row + link + 1
 
     def frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """Joint frames in the order that the engine has, (7,) or (W, 7); those of the world with its axes."""
-        parent, child = self.parent_frame.row(), self.frame_rows()
-        if not self.turned:
-            return parent, child
-        if self.child_body < 0:
-            back = quat_conjugate(child[..., 3:])
-            child = np.concatenate([child[..., :3], np.broadcast_to(UPRIGHT, back.shape)], axis=-1)
-            parent = np.broadcast_to(parent, child.shape)
-            parent = np.concatenate([parent[..., :3], quat_multiply(parent[..., 3:], back)], axis=-1)
-        return child, parent
+        """Joint frames of the parent and the child, (7,) or (W, 7)."""
+        return self.parent_frame.row(), self.frame_rows()
+
+    @property
+    def slide(self) -> np.ndarray:
+        """Axis of a prismatic one in the joint frame of the parent (3,)."""
+        return quat_rotate(quat_conjugate(self.parent_frame.q), self.axis)
 
     def take(self, other: Constraint, engine: ModelArrays | None, settings: Settings) -> None:
         """Take what changeConstraint may have changed of another one, and tell an engine.
@@ -232,7 +218,7 @@ class Constraint:
         """
         if self.kind == JOINT_GEAR:
             return wrench / self.gear_ratio
-        return -wrench if self.turned else wrench
+        return wrench
 
     def tell_times(self, engine: ModelArrays, settings: Settings) -> None:
         """Hand over what depends on the time of a step."""

@@ -192,6 +192,10 @@ class Engine(Protocol):
         """Moment and force of a constraint in the last step (W, 6) [N m, N], None if there are none."""
         ...
 
+    def constraint_turn(self, constraint: Constraint) -> np.ndarray | None:
+        """Orientation of its parent (W, 4) at the start of that step."""
+        ...
+
 
 class EngineCopy(Protocol):
     """The state of an engine, for one that is built later from the same content.

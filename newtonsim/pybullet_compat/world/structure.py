@@ -21,7 +21,7 @@ NOBODY = -1
 class Numbered(Protocol):
     """What has an index in a world, such as a constraint."""
 
-    def bind(self, index: int, bodies: dict[int, Body]) -> None: ...
+    def bind(self, index: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +107,7 @@ class WorldContent:
                 bodies[slot.uid].first_row, bodies[slot.uid].first_joint = slot.row, slot.joint
         for slot in self.constraint_slots:
             if slot.uid != NOBODY:
-                constraints[slot.uid].bind(slot.index, bodies)
+                constraints[slot.uid].bind(slot.index)
 
     def find(self, uid: int) -> BodySlot:
         """Return the slot of a body."""
