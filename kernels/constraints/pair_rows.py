@@ -819,8 +819,9 @@ def build_pair_rows(
         if holds_equality(kind) and not has_loop_reference(kind, rows.constraint[r], loop):
             demand = wp.min(wp.abs(rows.target_lower[r]) / SINGULAR_SPEED, 1.0)
             least = SINGULAR_SHARE * mobility * demand
-            share = least / (total + least)
+            added = least * least / (total + least)
             if kind == PAIR_SPAN or kind == PAIR_ANGLES:
-                share = share * share * share  # Bullet softens none: only what hardly moves at all
-            rows.softness[r] = rows.softness[r] + least * share
+                share = least / (total + least)
+                added *= share * share  # Bullet softens none: only what hardly moves at all
+            rows.softness[r] = rows.softness[r] + added
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])
