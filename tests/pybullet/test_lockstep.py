@@ -254,3 +254,11 @@ def test_the_command_tells_what_differs(tmp_path, words, status):
         assert "setGravity(0, 0, nan)" in done.stdout
     else:
         assert "No call differs." in done.stdout
+
+
+def test_links_of_second_shapes_are_foreign_memory():
+    shape, odd = ((body, link, 3, (1.0, 1.0, 1.0)) for body, link in ((2, -1), (17, 99)))
+    assert find_difference("getCollisionShapeData", (shape, odd), (shape, shape), Tolerances()) is None
+    assert find_difference("getCollisionShapeData", (odd, shape), (shape, shape), Tolerances()) is not None
+    larger = (*shape[:3], (1.0, 1.0, 2.0))
+    assert find_difference("getCollisionShapeData", (shape, larger), (shape, shape), Tolerances()) is not None

@@ -323,6 +323,23 @@ def test_restoring_leaves_the_torques_of_the_last_step(run):
     p.getJointStates(arm, range(7))
 
 
+def test_sensors_measure_from_the_step_after_they_were_switched_on(run):
+    p = run.module
+    solved(p)
+    arm = p.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    p.enableJointForceTorqueSensor(arm, 1, 1)
+    for _ in range(3):
+        p.stepSimulation()
+    p.enableJointForceTorqueSensor(arm, 3, 1)
+    p.enableJointForceTorqueSensor(arm, 1, 1)
+    p.getJointStates(arm, range(7))
+    sphere(p, [5, 0, 1])
+    assert p.getJointState(arm, 3)[2] == (0.0,) * 6
+    p.getJointState(arm, 1)
+    p.stepSimulation()
+    p.getJointStates(arm, range(7))
+
+
 def test_sensors_are_read_before_the_first_step(run):
     """Also those of a body that came after the last step, where something has asked for the engine."""
     p = run.module

@@ -203,8 +203,9 @@ def _multi_dof_state(client: Client, body: Body, place: int) -> tuple:
 
 def _reaction(client: Client, body: Body, place: int) -> tuple | np.ndarray:
     """Force and moment that a joint's sensor measures."""
-    many = client.num_worlds > 1
-    forces = client.joint_reaction(body, place) if place - 1 in body.sensors else None
+    many, joint = client.num_worlds > 1, place - 1
+    measures = joint in body.sensors and (body, joint) not in client.silent_sensors
+    forces = client.joint_reaction(body, place) if measures else None
     if forces is None:
         return np.zeros((client.num_worlds, 6)) if many else NO_FORCE
     return forces if many else tuple(forces[0].tolist())
@@ -217,10 +218,11 @@ def enableJointForceTorqueSensor(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not 0 <= jointIndex < len(body.links) - 1:
         raise error("Error: invalid bodyUniqueId" if bodyUniqueId < 0 else "Error: invalid jointIndex.")
-    if enableSensor:
-        body.sensors.add(jointIndex)
-    else:
+    if not enableSensor:
         body.sensors.discard(jointIndex)
+    elif jointIndex not in body.sensors:
+        body.sensors.add(jointIndex)
+        client.silent_sensors.add((body, jointIndex))  # it measures from the next step on
 
 
 def resetJointState(

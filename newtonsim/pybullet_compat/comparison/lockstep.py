@@ -183,6 +183,10 @@ class Lockstep:
             raise answers[0]
         return answers[0]
 
+    def ours(self, client: int) -> int:
+        """Return the physicsClientId of our module for one of PyBullet's."""
+        return self._clients[client]
+
     def _connect(self, method: int, *args: Any, **keywords: Any) -> int:
         """Make a world in both modules; where a server is looked for, there is none."""
         if method not in _WORLDS:

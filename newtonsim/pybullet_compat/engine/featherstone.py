@@ -556,6 +556,8 @@ class FeatherstoneEngine:
             for body in client.stale_bodies:
                 body.stale_poses = False
             client.stale_bodies.clear()
+        if client.silent_sensors:
+            client.silent_sensors.clear()
         if self.forces_set:
             self._force.push()
         if self.torques_set:

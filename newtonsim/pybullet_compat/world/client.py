@@ -95,6 +95,7 @@ class Client:
         self.next_engine: EngineCopy | None = None
         self._idle: Engine | None = None
         self.stale_bodies: set[Body] = set()
+        self.silent_sensors: set[tuple[Body, int]] = set()
         self.room = Room()
         self.chosen: slice | np.ndarray = slice(None)
         self.given_worlds = num_worlds
@@ -272,6 +273,7 @@ class Client:
         self.structure_changed(keep=True)
         for table in (self.bodies, self.soft_bodies, self.constraints, self.pair_filters, self.order):
             table.clear()
+        self.silent_sensors.clear()
         self.surroundings.clear()
         self.room.clear()
         for ids in (self.body_ids, self.constraint_ids):
