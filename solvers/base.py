@@ -285,6 +285,10 @@ class SolverBase(Revised, DifferentiableSolver):
         """What checkpoints leave out: backward passes, results that are computed on demand, conversions."""
         return self.adjoints()
 
+    def copied_drives(self) -> np.ndarray:
+        """Joint axes whose drives the solver has copied from the model, so that changes do not reach it."""
+        return np.zeros(0, np.int64)
+
     def carried_arrays(self) -> list[wp.array] | None:
         """Arrays through which earlier steps affect the last bits of the next one; None if all of them may. A
         step with their contents restored, from the same state, computes the same bits. Rollouts keep them at

@@ -6,6 +6,7 @@ import warnings
 
 from newtonsim.errors import UnsupportedElementWarning
 from newtonsim.scene.model import Model
+from newtonsim.solvers.actuators import warn_of_actuators
 
 
 def has_limit_references(model: Model) -> bool:
@@ -32,12 +33,13 @@ def has_contact_parameters(model: Model) -> bool:
 
 
 def warn_of_references(model: Model, solver: str) -> None:
-    """Warn if a model has tendons, or parameters of limits or contacts, that a solver does not know.
+    """Warn of tendons, actuators, and parameters of limits or contacts, that a solver does not know.
 
     Args:
         model: The model.
         solver: Name of the solver.
     """
+    warn_of_actuators(model, solver)
     lost = []
     if has_limit_references(model):
         lost.append("joint_limit_solref, joint_limit_solimp and joint_limit_margin")

@@ -17,16 +17,18 @@ results from
     name, joint     their names in the file
     axis            entry of `Control.joint_act` that it writes, None when it is on a tendon or not modelled
     tendon          entry of `Control.tendon_act` that it writes, None when it is on no tendon
+    actuator        entry of `Control.actuator_ctrl` that holds its ctrl, None when it is a drive
+    key             name of its joint in the model, None for none
+    place           number of its axis among those of that joint, None for none
     activation      its dynamics as arguments of `newtonsim.actuators.Activation`, None when it has none or is
                     on no tendon
     scale, offset   what it adds to that entry: scale * ctrl + offset
     ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
-    key             name of its joint in the model, None for none
-    law             all of it as arguments of `newtonsim.actuators.General`; None if it is not affine, or the
-                    joint of the model moves along several axes
+    law             all of it as arguments of `newtonsim.actuators.General`; None if it is not affine
 """
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -36,9 +38,18 @@ import numpy as np
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.document import ACTUATOR_TAGS, Document
-from newtonsim.importers.mjcf.laws import dynamics_of, law_of
-from newtonsim.importers.mjcf.muscles import activation_times, is_muscle, muscle_of
+from newtonsim.importers.mjcf.laws import dynamics_of, general_parts, law_of, parts_of
+from newtonsim.importers.mjcf.muscles import (
+    activation_times,
+    has_length_range,
+    has_own_bias,
+    is_muscle,
+    muscle_of,
+)
 from newtonsim.importers.mjcf.records import Actuator, Joint, Muscle, Scene
+from newtonsim.importers.mjcf.whole_actuators import TARGETS
+from newtonsim.importers.mjcf.whole_actuators import UNLESS as UNLESS_MUJOCO
+from newtonsim.importers.mjcf.whole_actuators import law_of as whole_law_of
 from newtonsim.scene.enums import JointMode
 
 _OTHER_TARGETS = ("site", "body", "slidersite", "cranksite", "refsite", "jointinparent")
@@ -56,14 +67,22 @@ _STATEFUL = ("intvelocity", "damper", "cylinder", "muscle", "adhesion")
 def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> None:
     """Read the <actuator> sections into `scene.actuators`."""
     joints = {joint.name: joint for body in scene.bodies for joint in body.joints if joint.name}
+    nodes = [node for section in document.sections("actuator") for node in section.children]
+    shares = Counter((name, node.text_of(name)) for node in nodes for name in ("joint", "tendon"))
     for section in document.sections("actuator"):
         scene.has_actuators = True
         for node in section.children:
             tag = node.tag
             node = document.defaults.resolve(node, None)[0]
+            inside = joints.get(node.text_of("jointinparent", ""))
+            if inside is not None and inside.kind in ("hinge", "slide"):
+                # along an axis, the frame of the gear does not matter
+                node.attrib["joint"] = node.attrib.pop("jointinparent")
             scene.actuator_order.append(node)
             _keep_law(node, joints, document, scene)
             target = next((name for name in _OTHER_TARGETS if name in node.attrib), None)
+            if _keep_whole(node, target, joints, shares, document, scene, report):
+                continue
             if is_muscle(node) and target is None:
                 _add_muscle(node, document, scene, report)
             elif tag not in ACTUATOR_TAGS or tag in _STATEFUL:
@@ -75,6 +94,58 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
                 _add_on_tendon(node, document, scene, report)
             elif node.text_of("joint") not in scene.ignored_names:
                 _add(node, joints, document, scene, report)
+
+
+def _keep_whole(
+    node: Node,
+    target: str | None,
+    joints: dict[str, Joint],
+    shares: Counter,
+    document: Document,
+    scene: Scene,
+    report: ImportReport,
+) -> bool:
+    """Keep an actuator as a whole if drives, also behind `newtonsim.actuators`, cannot do what it does."""
+    shared = any(shares[name, node.text_of(name)] > 1 for name in ("joint", "tendon") if name in node.attrib)
+    what = _beyond_drives(node, target, joints.get(node.text_of("joint", "")), shared)
+    names = {node.text_of(name) for name in TARGETS if name in node.attrib}
+    if what is None or names & scene.ignored_names:
+        return False
+    law = whole_law_of(node, document)
+    if law is None:
+        return False
+    report.unsupported(node, what + UNLESS_MUJOCO)
+    scene.whole_actuators.append((node, law))
+    return True
+
+
+def _beyond_drives(node: Node, target: str | None, joint: Joint | None, shared: bool) -> str | None:
+    """What of an actuator nothing but its whole law has, None for nothing."""
+    if target is not None:
+        kind = "cranksite" if "cranksite" in node.attrib else target
+        return f"actuators of type {node.tag}" if node.tag == "adhesion" else f"actuators on a {kind}"
+    if joint is not None and joint.kind in ("ball", "free"):
+        return f"actuators on a {joint.kind} joint"
+    on_tendon = "tendon" in node.attrib
+    if is_muscle(node):
+        if not has_length_range(node):
+            return "a muscle without lengthrange"
+        if has_own_bias(node):
+            return "a muscle whose bias differs from its gain"
+        return "a muscle on a tendon with other actuators" if on_tendon and shared else None
+    if not (on_tendon or shared):
+        return None
+    if node.text_of("dyntype") == "muscle":
+        return None if on_tendon and not shared else "activation dynamics of type muscle"
+    parts = parts_of(node) if node.tag != "general" else general_parts(node)
+    if parts is None:
+        return f"actuators of type {node.tag}"
+    gain, bias, dynamics, _ = parts
+    if max(bias[1:]) > 0.0:
+        return "actuators that push away from their target"
+    if any(gain[1:]):
+        return "actuators whose gain varies"
+    return "the activation dynamics of one of several actuators" if shared and dynamics != "none" else None
 
 
 def _keep_law(node: Node, joints: dict[str, Joint], document: Document, scene: Scene) -> None:
@@ -163,12 +234,6 @@ def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportRepo
     gear = float(node.floats("gear", 6, (1.0,), at_least=1)[0])
     if "tendon" in node.attrib:
         name = node.required("tendon")
-        if (
-            sum(one.text_of("tendon") == name for s in document.sections("actuator") for one in s.children)
-            > 1
-        ):
-            report.unsupported(node, "a muscle on a tendon with other actuators")
-            return
     else:
         joint = node.required("joint")
         if joint in scene.ignored_names:
@@ -176,7 +241,7 @@ def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportRepo
         name = _own_name(f"{node.text_of('name') or joint}_muscle", document, scene)
         part = Node("joint", {"joint": joint}, node.path, node.line)
         scene.joint_tendons.append(Node("fixed", {"name": name}, node.path, node.line, [part]))
-    muscle = muscle_of(node, gear, report)
+    muscle = muscle_of(node, gear)
     if muscle is None:
         return
     activation = _activation(node, document)

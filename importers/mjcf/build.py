@@ -19,7 +19,9 @@ from newtonsim.importers.mjcf.layout import Segment, segments
 from newtonsim.importers.mjcf.pairs import add_pair_parameters
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions, Place
 from newtonsim.importers.mjcf.records import Actuator, Body, Geom, Joint, Scene, SolverParameters
+from newtonsim.importers.mjcf.spring_dampers import set_spring_dampers
 from newtonsim.importers.mjcf.tendons import add_tendons
+from newtonsim.importers.mjcf.whole_actuators import WholeActuators
 from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JointMode, JointType
 
@@ -74,7 +76,10 @@ class SceneBuilder:
         self._add_filters()
         add_equalities(scene, self.state, options, self.builder, self.report)
         add_tendons(scene, self.state, options, self.tendon_drives, self.builder, self.report)
-        self._report_actuators()
+        set_spring_dampers(self.state.joints, self.builder, self.report)
+        whole = WholeActuators(scene, self.state, options, self.builder, self.report)
+        whole.add()
+        self._report_actuators(whole.numbers)
         add_keyframes(scene, self.state, options, self.builder, self.report)
 
     # -- bodies and joints -----------------------------------------------------------------------------------
@@ -321,20 +326,22 @@ class SceneBuilder:
                     self.tendon_maps[id(actuator.node)] = (name, mapping)
         return drives
 
-    def _report_actuators(self) -> None:
+    def _report_actuators(self, whole: dict[int, int]) -> None:
         axes = {id(place.record): place.axis for place in self.state.joints}
+        places = {place.record.name: place for place in self.state.joints if place.record.name}
         ranges = {id(actuator.node): actuator.ctrl_range for actuator in self.scene.actuators}
         for node in self.scene.actuator_order:
             joint, (scale, offset) = self.control_maps.get(id(node), (None, (0.0, 0.0)))
             tendon = None
             if id(node) in self.tendon_maps:
                 tendon, (scale, offset) = self.tendon_maps[id(node)]
-            index = self.report.joints.get(node.text_of("joint", ""), -1)
+            target = places.get(node.text_of("joint", ""))
+            index = -1 if target is None or target.axis is None else target.index
             key = self.builder.joint_key[index] if index >= 0 else None
+            place = None if index < 0 else target.axis - self.builder.joint_axis_start[index]
             activation = self.activations.get(id(node)) if tendon is not None else None
             if activation is not None:
                 activation = activation | {"scale": scale, "offset": offset}
-            alone = index >= 0 and sum(self.builder.joint_axis_dim[index]) == 1
             self.report.actuators.append(
                 {
                     "name": node.text_of("name", ""),
@@ -345,8 +352,10 @@ class SceneBuilder:
                     "scale": scale,
                     "offset": offset,
                     "ctrl_range": ranges.get(id(node)),
+                    "actuator": whole.get(id(node)),
                     "key": key,
-                    "law": self.scene.laws.get(id(node)) if alone else None,
+                    "place": place,
+                    "law": self.scene.laws.get(id(node)),
                 }
             )
 

@@ -33,7 +33,7 @@ def law_of(
     Returns:
         The arguments; None if the law is not affine.
     """
-    parts = _shortcut(node) if node.tag != "general" else _general(node)
+    parts = parts_of(node) if node.tag != "general" else general_parts(node)
     if parts is None:
         return None
     gain, bias, dynamics, time_constant = parts
@@ -52,8 +52,8 @@ def law_of(
     }
 
 
-def _shortcut(node: Node) -> tuple[Factors, Factors, str, float] | None:
-    """Gain, bias, dynamics and time constant of a shortcut."""
+def parts_of(node: Node) -> tuple[Factors, Factors, str, float] | None:
+    """Gain, bias, dynamics and time constant of a shortcut; None if it is none of these."""
     kp, kv = _number(node, "kp", 1.0), _number(node, "kv", 1.0 if node.tag in ("velocity", "damper") else 0.0)
     if node.tag == "motor":
         return (1.0, 0.0, 0.0), _NOTHING, "none", 1.0
@@ -75,7 +75,8 @@ def _shortcut(node: Node) -> tuple[Factors, Factors, str, float] | None:
     return None
 
 
-def _general(node: Node) -> tuple[Factors, Factors, str, float] | None:
+def general_parts(node: Node) -> tuple[Factors, Factors, str, float] | None:
+    """Gain, bias, dynamics and time constant of a general actuator; None if it is not affine."""
     gain_type, bias_type = node.text_of("gaintype", "fixed"), node.text_of("biastype", "none")
     dynamics = node.text_of("dyntype", "none")
     known = gain_type in ("fixed", "affine") and bias_type in ("none", "affine")
@@ -96,7 +97,7 @@ def dynamics_of(node: Node) -> tuple[str, float]:
     if node.tag == "general":
         constant = _numbers(node, "dynprm", 1.0)[0]
         return node.text_of("dyntype", "none") or "none", constant if constant > 0.0 else 1.0e-10
-    parts = _shortcut(node)
+    parts = parts_of(node)
     return ("none", 1.0) if parts is None else parts[2:]
 
 

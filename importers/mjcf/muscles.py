@@ -11,7 +11,6 @@ from newtonsim.builder import ModelBuilder, TendonMuscle
 from newtonsim.builder.tendons import MUSCLE_FORCE, ON_AXIS, path_length
 from newtonsim.dynamics import Dynamics
 from newtonsim.errors import ModelError
-from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.records import Muscle
 from newtonsim.kinematics import eval_fk, reference_state
@@ -42,19 +41,13 @@ def is_muscle(node: Node) -> bool:
     return node.tag == "muscle" or (node.tag == "general" and node.text_of("gaintype") == "muscle")
 
 
-def muscle_of(node: Node, gear: float, report: ImportReport) -> Muscle | None:
-    """Read the muscle of an actuator; None, with a report, if it is none that is modelled."""
+def muscle_of(node: Node, gear: float) -> Muscle | None:
+    """Read the muscle of an actuator with a range of lengths; None if it does nothing."""
     if node.tag == "muscle":
-        numbers = [float(x) for name, own in _SHORTCUT.items() for x in node.floats(name, len(own), own)]
+        numbers = list(muscle_numbers(node)[0])
     else:
         numbers = _nine(node, "gainprm")
-        if node.text_of("biastype") != "muscle" or _nine(node, "biasprm") != numbers:
-            report.unsupported(node, "a muscle whose bias differs from its gain")
-            return None
     given = node.floats("lengthrange", 2, (0.0, 0.0))
-    if given[0] == given[1]:
-        report.unsupported(node, "a muscle without lengthrange")
-        return None
     low, high, force, scale, *curves = numbers
     if gear == 0.0:
         return None
@@ -66,6 +59,24 @@ def muscle_of(node: Node, gear: float, report: ImportReport) -> Muscle | None:
     except ModelError as error:
         raise node.error(str(error)) from error
     return Muscle(unit, force, scale, gear)
+
+
+def muscle_numbers(node: Node) -> tuple[tuple[float, ...], tuple[float, float, float]]:
+    """Return gainprm and dynprm of a <muscle>."""
+    numbers = tuple(float(x) for name, own in _SHORTCUT.items() for x in node.floats(name, len(own), own))
+    return numbers, activation_times(node)
+
+
+def has_own_bias(node: Node) -> bool:
+    """Whether a muscle in general terms has a bias that differs from its gain."""
+    same = node.text_of("biastype") == "muscle" and _nine(node, "biasprm") == _nine(node, "gainprm")
+    return node.tag != "muscle" and not same
+
+
+def has_length_range(node: Node) -> bool:
+    """Whether an actuator says between which lengths it works."""
+    low, high = node.floats("lengthrange", 2, (0.0, 0.0))
+    return low != high
 
 
 def _nine(node: Node, name: str) -> list[float]:

@@ -299,6 +299,9 @@ def _parse_joint(
     joint.limit = solver_parameters(node, "solreflimit", "solimplimit", document.faults)
     joint.margin = node.float("margin", 0.0)
     joint.dry = solver_parameters(node, "solreffriction", "solimpfriction", document.faults)
+    time, ratio = node.floats("springdamper", 2, (0.0, 0.0))
+    if kind != "free" and min(time, ratio) > 0.0:
+        joint.spring_damper = float(time), float(ratio)
     _check_joint_support(node, joint, report)
     return joint
 
@@ -335,8 +338,6 @@ def _largest(values: np.ndarray) -> float:
 def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None:
     if joint.kind in ("ball", "free") and joint.stiffness > 0.0:
         report.unsupported(node, f"stiffness of {joint.kind} joints")
-    if "springdamper" in node.attrib and (node.floats("springdamper") > 0.0).any():
-        report.unsupported(node, "springdamper")
     if joint.kind == "ball" and (joint.limit is not None or joint.margin != 0.0):
         report.unsupported(node, "solreflimit, solimplimit and margin of ball joints, whose limits are rigid")
     if node.bool("actuatorgravcomp", False):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from newtonsim.builder import TendonMuscle
+from newtonsim.builder import ActuatorLaw, TendonMuscle
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.meshes import Surface
@@ -114,6 +114,7 @@ class Joint:
     limit: SolverParameters | None = None
     margin: float = 0.0
     dry: SolverParameters | None = None  # of its friction
+    spring_damper: tuple[float, float] | None = None  # time constant [s] and damping ratio
 
 
 @dataclass(slots=True, eq=False)
@@ -266,6 +267,7 @@ class Scene:
     actuators: list[Actuator] = field(default_factory=list)
     actuator_order: list[Node] = field(default_factory=list)
     laws: dict[int, dict[str, Any]] = field(default_factory=dict)
+    whole_actuators: list[tuple[Node, ActuatorLaw]] = field(default_factory=list)
     joint_tendons: list[Node] = field(default_factory=list)
     has_actuators: bool = False
     pairs: list[tuple[Node, str, str]] = field(default_factory=list)

@@ -78,6 +78,7 @@ class ActuatorReader:
         element = place.element
         entry = {"name": element.label, "joint": None, "axis": None, "tendon": None, "scale": 1.0}
         entry |= {"offset": 0.0, "ctrl_range": None, "key": None, "law": None, "activation": None}
+        entry |= {"actuator": None, "place": None}
         self.report.actuators.append(entry)
         label, axis = self._driven(place, "mjc:target")
         gain, bias = _law(element)

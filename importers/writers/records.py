@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from newtonsim.builder import TendonWrap
+from newtonsim.builder import ActuatorLaw, ActuatorTarget, TendonWrap
 from newtonsim.geometry import SDF, Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.geometry.massprops import MassProps
@@ -213,6 +213,29 @@ class TendonEqualityRecord:
 
 
 @dataclass(slots=True, eq=False)
+class ActuatorRecord:
+    """An actuator.
+
+    Attributes:
+        key: Its name.
+        target: What it acts on.
+        law: Its force.
+        joint: Place in `Scene.joints` and number of the axis, None if it is on no joint.
+        tendon: Place in `Scene.tendons`, None if it is on none.
+        frames: Body and frame, and body and frame of reference if there is one.
+        ctrl: Initial control input.
+    """
+
+    key: str
+    target: ActuatorTarget
+    law: ActuatorLaw
+    joint: tuple[int, int] | None
+    tendon: int | None
+    frames: list[tuple[int, Pose]]
+    ctrl: float
+
+
+@dataclass(slots=True, eq=False)
 class Scene:
     """One world of a model, or all of them.
 
@@ -226,6 +249,7 @@ class Scene:
         contact_pairs: Pairs of shapes with contact parameters of their own.
         tendons: In the model's order.
         tendon_equalities: Likewise.
+        actuators: Likewise, without drives.
         gravity: Acceleration (3,) [m/s^2].
         up: Up direction (3,).
         articulations: First joint and name of each articulation.
@@ -245,6 +269,7 @@ class Scene:
     contact_pairs: list[ContactPairRecord] = field(default_factory=list)
     tendons: list[TendonRecord] = field(default_factory=list)
     tendon_equalities: list[TendonEqualityRecord] = field(default_factory=list)
+    actuators: list[ActuatorRecord] = field(default_factory=list)
     gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
     up: np.ndarray = field(default_factory=lambda: np.array([0.0, 1.0, 0.0]))
     articulations: list[tuple[int, str]] = field(default_factory=list)
@@ -291,6 +316,8 @@ class Scene:
             for place, element in enumerate(tendon.elements):
                 if isinstance(element, tuple) and len(element) == 2 and element[0] < 0:
                     tendon.elements[place] = (-1, turned(element[1]))
+        for one in self.actuators:
+            one.frames = [(body, rotation @ p if body < 0 else p) for body, p in one.frames]
         self.sites = [(name, body, rotation @ p if body < 0 else p) for name, body, p in self.sites]
 
 

@@ -8,6 +8,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.writers.actuators import read_actuators
 from newtonsim.importers.writers.records import (
     AxisRecord,
     BodyRecord,
@@ -103,6 +104,7 @@ class _Reader:
             if site["body"] in self.body_number
         ]
         read_tendons(model, scene, self.body_number)
+        read_actuators(model, scene, self.body_number, self.joint_number)
         self._read_keyframes()
         for kind in _LOST:
             if count := getattr(model, f"{kind}_count"):

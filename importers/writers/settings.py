@@ -64,9 +64,12 @@ def report_references(scene: Scene, report: ExportReport) -> None:
 
 
 def report_tendons(scene: Scene, report: ExportReport) -> None:
-    """Report what only MJCF holds: tendons, and contact parameters of pairs."""
+    """Report what only MJCF holds: tendons, actuators that are no drives, and contact parameters of pairs."""
     if scene.tendons:
         report.unsupported(f"{len(scene.tendons)} tendons", "tendons are left out")
+    if scene.actuators:
+        count = len(scene.actuators)
+        report.unsupported(f"{count} actuators", "actuators that are no drives are left out")
     if scene.contact_pairs:
         count = len(scene.contact_pairs)
         report.approximated(f"{count} pairs of shapes", "their own contact parameters are left out")

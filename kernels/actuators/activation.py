@@ -102,7 +102,7 @@ def activate_tendons(
 def pass_tendon_controls(
     first: int, taken: wp.array(dtype=int), act: wp.array(dtype=float), act_out: wp.array(dtype=float)
 ):
-    """One thread per tendon: the control of a tendon that no actuator has taken goes on as it is."""
+    """One thread per tendon, or actuator of the model: its control passes unless an actuator took it."""
     t = first + wp.tid()
     if taken[t] == 0:
         act_out[t] = act[t]

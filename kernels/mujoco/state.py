@@ -20,7 +20,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 class MujocoView:
     """Places of a model's elements in MuJoCo's arrays; a row is one of MuJoCo's worlds, and -1 means none.
 
-    Lengths: J joints, A joint axes, T tendons, B bodies, K constraints, R rows.
+    Lengths: J joints, A joint axes, T tendons, U actuators, B bodies, K constraints, R rows.
     """
 
     joint_row: wp.array(dtype=int)  # (J)
@@ -29,6 +29,8 @@ class MujocoView:
     axis_ctrl: wp.array(dtype=int)  # (A) place in ctrl
     tendon_row: wp.array(dtype=int)  # (T)
     tendon_ctrl: wp.array(dtype=int)  # (T) place in ctrl
+    actuator_row: wp.array(dtype=int)  # (U)
+    actuator_ctrl: wp.array(dtype=int)  # (U) place in ctrl
     body_row: wp.array(dtype=int)  # (B)
     body_id: wp.array(dtype=int)  # (B)
     body_mocap: wp.array(dtype=int)  # (B)
@@ -257,12 +259,16 @@ def write_inputs(
 
 
 @wp.kernel
-def write_tendon_inputs(
-    first: int, view: MujocoView, act: wp.array(dtype=float), ctrl: wp.array2d(dtype=float)
+def write_controls(
+    first: int,
+    row: wp.array(dtype=int),
+    place: wp.array(dtype=int),
+    act: wp.array(dtype=float),
+    ctrl: wp.array2d(dtype=float),
 ):
-    """One thread per tendon: its control input."""
-    t = first + wp.tid()
-    ctrl[view.tendon_row[t], view.tendon_ctrl[t]] = act[t]
+    """One thread per tendon or actuator: its control input."""
+    i = first + wp.tid()
+    ctrl[row[i], place[i]] = act[i]
 
 
 @wp.kernel

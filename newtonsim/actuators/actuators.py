@@ -23,6 +23,7 @@ from newtonsim.actuators.groups import (
 )
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, Network, check_number
 from newtonsim.actuators.network_group import NetworkGroup
+from newtonsim.actuators.patterns import Key, matched_dofs
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation, commands, episodes
 from newtonsim.kernels.actuators import delay as delays
@@ -37,6 +38,7 @@ from newtonsim.scene.patterns import match_labels
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.snapshot import find_arrays
 from newtonsim.scene.state import State
+from newtonsim.solvers.actuators import actuator_worlds
 from newtonsim.solvers.tendons import tendon_worlds
 
 _PURPOSE = 1 << 30
@@ -66,7 +68,8 @@ class Actuators(Revised):
 
     Args:
         model: The model.
-        entries: Actuators by pattern of the names of joints, see `match_labels`; or by several patterns.
+        entries: Actuators by pattern of the names of joints, see `match_labels`, or by an `AxisOf` for one
+            axis of joints with several; or by several of both.
         dt: Time of a solver step [s].
         seed: Seed of random delays.
         tendons: Activations by pattern of the names of tendons, whose commands are in `Control.tendon_act`.
@@ -85,14 +88,14 @@ class Actuators(Revised):
     def __init__(
         self,
         model: Model,
-        entries: Mapping[str | tuple[str, ...], Actuator],
+        entries: Mapping[Key, Actuator],
         dt: float,
         seed: int = 0,
         tendons: Mapping[str | tuple[str, ...], Activation] | None = None,
     ):
         check_number("dt", dt, strict=True)
         self.model, self.dt = model, float(dt)
-        self.groups: dict[str | tuple[str, ...], ActuatorGroup] = {}
+        self.groups: dict[Key, ActuatorGroup] = {}
         owner: dict[int, object] = {}
         taken = np.zeros(model.joint_dof_count, np.int32)
         for patterns, entry in entries.items():
@@ -100,16 +103,21 @@ class Actuators(Revised):
                 raise NewtonsimError(
                     f"actuators {patterns!r}: expected an actuator such as PD(), got {entry!r}"
                 )
-            joints = match_labels(patterns, model.joint_key, "joints")
-            for joint in joints:
-                if joint in owner:
+            dofs = matched_dofs(patterns, model)
+            for dof in dofs:
+                if dof in owner:
+                    joint = int(np.searchsorted(model.joint_qd_start.numpy(), dof, side="right")) - 1
                     key = model.joint_key[joint]
-                    raise NewtonsimError(f"joint {key!r}: both {owner[joint]!r} and {patterns!r} name it")
-                owner[joint] = patterns
-            sites = Sites(str(patterns), model, joints, self.dt)
+                    raise NewtonsimError(f"joint {key!r}: both {owner[dof]!r} and {patterns!r} name it")
+                owner[dof] = patterns
+            sites = Sites(str(patterns), model, dofs, self.dt)
             self.groups[patterns] = _GROUPS[type(entry)](entry, sites)
             taken[sites.dofs] = 1
         self._add_tendons(tendons or {})
+        if model.actuator_count:
+            worlds = np.arange(model.world_count + 1)
+            self._input_starts = {"tendon": np.searchsorted(actuator_worlds(model), worlds)}
+            self._none_taken = zeros(model.actuator_count, dtype=int, device=model.device)
         self._taken = put(taken, dtype=int, device=model.device)
         words = np.random.SeedSequence(seed).generate_state(model.world_count).view(np.int32)
         self.key = put(words, dtype=int, device=model.device)
@@ -136,6 +144,11 @@ class Actuators(Revised):
             sites = TendonSites(str(patterns), model, found, self.dt)
             self.groups[patterns] = ActivationGroup(entry, sites)
         self._tendons_taken = put(taken, dtype=int, device=model.device)
+
+    def replaced_axes(self) -> np.ndarray:
+        """Joint axes whose drives actuators replace, int (n,)."""
+        groups = [group for group in self.groups.values() if isinstance(group, EffortGroup)]
+        return np.concatenate([np.zeros(0, np.int64), *(group.axis.numpy() for group in groups)])
 
     @property
     def remembers(self) -> bool:
@@ -234,6 +247,15 @@ class Actuators(Revised):
                 "tendon",
                 reads=dict(taken=self._tendons_taken, act=control.tendon_act),
                 writes=dict(act_out=driven.tendon_act),
+            )
+        if self.model.actuator_count:
+            shard = launch.shard.with_starts(self._input_starts)
+            over = Launcher(launch.model, record_tape=launch.record_tape, shard=shard)
+            over(
+                activation.pass_tendon_controls,
+                "tendon",
+                reads=dict(taken=self._none_taken, act=control.actuator_ctrl),
+                writes=dict(act_out=driven.actuator_ctrl),
             )
         for group, old, new, own in zip(self.groups.values(), before, after, room):
             group.launch(_over(launch, group), Pass(state, control, driven, old, new, own, self.dt))

@@ -13,7 +13,7 @@ import warp as wp
 from newtonsim.actuators.activation import Dynamic, activation_view
 from newtonsim.actuators.groups import EffortGroup, Pass, Sites
 from newtonsim.actuators.models import Actuator, check_number
-from newtonsim.actuators.patterns import as_pattern
+from newtonsim.actuators.patterns import AxisOf, Key, Pattern, as_pattern
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import general
 from newtonsim.runtime.launcher import Launcher
@@ -113,30 +113,31 @@ class GeneralGroup(EffortGroup):
         return p.room["effort"]
 
 
-def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[str | tuple[str, ...], Actuator]:
+def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[Key, Actuator]:
     """Return the actuators of an MJCF file for `Actuators`, with joints of the same law grouped.
 
     They act as in MuJoCo, including what drives leave out: activation dynamics, gains that depend on position
     and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`. Those of
-    tendons are left to the drives of these, see `tendon_actuators`.
+    tendons are left to the drives of these, see `tendon_actuators`, and those that are actuators of the model
+    (whose entries have a number as "actuator") to the solver.
 
     Args:
         actuators: `ImportReport.actuators` of `parse_mjcf`.
 
     Raises:
-        NewtonsimError: A joint has several actuators, or moves along several axes; or an actuator acts
-            neither on a joint nor on a tendon, or is of a kind that is not known.
+        NewtonsimError: An axis of a joint has several actuators; or an actuator acts neither on a joint nor
+            on a tendon, or is of a kind that is not known.
     """
-    joints: dict[General, list[str]] = {}
-    driven: set[str] = set()
+    keys: dict[General, list[Pattern]] = {}
+    driven: set[tuple[str, int]] = set()
     for entry in actuators:
-        name, joint = entry["name"], entry["key"]
-        if entry["tendon"] is not None:
+        name, joint, place = entry["name"], entry["key"], entry["place"]
+        if entry["tendon"] is not None or entry["actuator"] is not None:
             continue
-        if entry["law"] is None:
+        if entry["law"] is None or joint is None:
             raise NewtonsimError(f"actuator {name!r}: it is not an affine actuator of one joint axis")
-        if joint in driven:
-            raise NewtonsimError(f"actuator {name!r}: the joint {joint!r} already has one")
-        driven.add(joint)
-        joints.setdefault(General(**entry["law"]), []).append(joint)
-    return {tuple(map(as_pattern, names)): law for law, names in joints.items()}
+        if (joint, place) in driven:
+            raise NewtonsimError(f"actuator {name!r}: the joint {entry['joint']!r} already has one")
+        driven.add((joint, place))
+        keys.setdefault(General(**entry["law"]), []).append(AxisOf(as_pattern(joint), place))
+    return {tuple(places): law for law, places in keys.items()}

@@ -34,7 +34,7 @@ class Sites:
     Args:
         name: Pattern of the entry, for messages.
         model: The model.
-        joints: The joints; all have angles or lengths as coordinates.
+        chosen: Degrees of freedom; all joints have some with angles or lengths as coordinates, which count.
         dt: Time of a solver step [s].
 
     Attributes:
@@ -44,23 +44,21 @@ class Sites:
         worlds: Their worlds.
     """
 
-    def __init__(self, name: str, model: Model, joints: list[int], dt: float):
+    def __init__(self, name: str, model: Model, chosen: list[int], dt: float):
         self.name, self.model, self.dt = name, model, dt
         tree = topology_of(model).view
         axis, coord = tree.dof_axis.numpy(), tree.dof_coord.numpy()
-        starts = model.joint_qd_start.numpy()
-        dofs = []
-        for joint in joints:
-            own = [d for d in range(starts[joint], starts[joint + 1]) if axis[d] >= 0 and coord[d] >= 0]
-            if not own:
-                key = model.joint_key[joint]
-                raise NewtonsimError(f"actuators {name!r}: joint {key!r} has no angle or length to drive")
-            dofs += own
-        self.dofs = np.array(dofs, np.int32)
+        joint = np.searchsorted(model.joint_qd_start.numpy(), chosen, side="right") - 1
+        driven = (axis[chosen] >= 0) & (coord[chosen] >= 0)
+        idle = np.setdiff1d(joint, joint[driven])
+        if len(idle):
+            key = model.joint_key[int(idle[0])]
+            raise NewtonsimError(f"actuators {name!r}: joint {key!r} has no angle or length to drive")
+        self.dofs = np.array(chosen, np.int32)[driven]
         self.axes, self.coords = axis[self.dofs], coord[self.dofs]
         self.worlds = tree.dof_world.numpy()[self.dofs]
         if model.world_count == 1:
-            self.worlds = np.zeros(len(dofs), np.int32)
+            self.worlds = np.zeros(len(self.dofs), np.int32)
         if np.any(self.worlds < 0) or np.any(np.diff(self.worlds) < 0):
             raise NewtonsimError(f"actuators {name!r}: expected joints of worlds, ordered by world")
 

@@ -47,12 +47,21 @@ class ActuatedSolver(SolverBase):
         actuators: The actuators.
 
     Raises:
-        NewtonsimError: They have different models.
+        NewtonsimError: They have different models, or the solver has copied drives from the model that the
+            actuators replace.
     """
 
     def __init__(self, solver: SolverBase, actuators: Actuators):
         if solver.model is not actuators.model:
             raise NewtonsimError("actuators: created for another model than the solver")
+        twice = np.intersect1d(solver.copied_drives(), actuators.replaced_axes())
+        if len(twice):
+            joint = int(np.searchsorted(solver.model.joint_axis_start.numpy(), twice[0], side="right")) - 1
+            raise NewtonsimError(
+                f"actuators: {type(solver).__name__} has copied the drive of joint "
+                f"{solver.model.joint_key[joint]!r}, which would act besides its actuator; create the "
+                "actuators before the solver"
+            )
         super().__init__(solver.model)
         self.solver, self.actuators = solver, actuators
         self.divides_worlds = solver.divides_worlds

@@ -5,6 +5,9 @@ import copy
 import numpy as np
 import numpy.typing as npt
 
+from newtonsim.builder.actuators import ActuatorLaw as ActuatorLaw
+from newtonsim.builder.actuators import ActuatorMethods
+from newtonsim.builder.actuators import ActuatorTarget as ActuatorTarget
 from newtonsim.builder.axis import JointAxis as JointAxis
 from newtonsim.builder.collapse import CollapseMethods
 from newtonsim.builder.finalize import FinalizeMethods
@@ -24,6 +27,7 @@ class ModelBuilder(
     GridMethods,
     PlotMethods,
     TendonMethods,
+    ActuatorMethods,
 ):
     """Describes a scene step by step; `finalize` turns it into a `Model`.
 

@@ -116,6 +116,14 @@ class CollapseMethods(CompletionMethods, BodyMethods):
                 point = transform_point(place[body], self.tendon_element_point[element])
                 self.tendon_element_body[element] = target[body]
                 self.tendon_element_point[element] = wp.vec3(*point)
+        for column, frames in enumerate((self.actuator_frame, self.actuator_reference)):
+            for actuator, bodies in enumerate(self.actuator_bodies):
+                body = bodies[column]
+                if body in target:
+                    frames[actuator] = wp.transform(*transform_multiply(place[body], frames[actuator]))
+                    moved = list(bodies)
+                    moved[column] = target[body]
+                    self.actuator_bodies[actuator] = tuple(moved)
         for index, site in enumerate(self.sites):
             if site["body"] in target:
                 xform = wp.transform(*transform_multiply(place[site["body"]], site["xform"]))
@@ -146,6 +154,10 @@ class CollapseMethods(CompletionMethods, BodyMethods):
         ):
             values = getattr(self, name)
             values[:] = [body_remap.get(body, body) for body in values]
+        self.actuator_bodies[:] = [
+            tuple(body_remap.get(body, body) for body in bodies) for bodies in self.actuator_bodies
+        ]
+        self.actuator_joint[:] = [joint_remap.get(joint, joint) for joint in self.actuator_joint]
         self.sites = [{**site, "body": body_remap.get(site["body"], site["body"])} for site in self.sites]
         self.joint_mimic = [
             (joint_remap[a], joint_remap[b], m, c)

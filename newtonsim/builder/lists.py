@@ -160,6 +160,11 @@ class BuilderLists(BuilderColumns):
         return self._count("tendon")
 
     @property
+    def actuator_count(self) -> int:
+        """Number of actuators."""
+        return self._count("actuator")
+
+    @property
     def articulation_count(self) -> int:
         """Number of articulations declared with `add_articulation`."""
         return len(self.articulation_start)

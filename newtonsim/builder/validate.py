@@ -25,6 +25,7 @@ _KEY_LISTS = {
     "shape": "shape_key",
     "tendon": "tendon_key",
     "tendon_equality": "tendon_equality_key",
+    "actuator": "actuator_key",
 }
 _MAY_BE_NONE = (
     "joint_parent",
@@ -36,6 +37,10 @@ _MAY_BE_NONE = (
     "tendon_element_axis",
     "tendon_element_body",
     "tendon_equality_tendons",
+    "actuator_joint",
+    "actuator_axis",
+    "actuator_tendon",
+    "actuator_bodies",
 )
 _CONDIMS = (0, 1, 3, 4, 6)
 _STARTS = ("axis", "coord", "dof", "constraint_axis", "muscle_point", "tendon_element")

@@ -128,7 +128,7 @@ class WorldMethods(CompletionMethods):
                 other bodies have the same prefix.
         """
         tree = template._completed()
-        kinds = ("particle", "constraint", "muscle", "tendon")
+        kinds = ("particle", "constraint", "muscle", "tendon", "actuator")
         extra = [f"{kind}s" for kind in kinds if tree._count(kind)]
         extra += ["shapes that belong to no body"] * (-1 in list(tree.shape_body))
         roots = np.unique(tree._roots())
@@ -306,6 +306,8 @@ class _Mover:
             "constraint_X_c": len(self._static(source.constraint_child)) > 0,
             "shape_transform": len(self._static(source.shape_body)) > 0,
             "tendon_element_point": len(self._static_points()) > 0,
+            "actuator_frame": len(self._static_frames(0)) > 0,
+            "actuator_reference": len(self._static_frames(1)) > 0,
             "particle_q": True,
             "particle_qd": turned,
         }
@@ -375,6 +377,21 @@ class _Mover:
     def _tendon_element_point(self, block: np.ndarray) -> None:
         points = self._static_points()
         block[:, points] = transform_point(self.xforms[:, None], block[:, points])
+
+    def _static_frames(self, column: int) -> np.ndarray:
+        """Return which actuators have a frame, or a frame of reference, that is fixed to the world."""
+        bodies = np.array(self.source.actuator_bodies, np.int64).reshape(-1, 2)
+        return np.flatnonzero(bodies[:, column] < 0)
+
+    def _actuator_frame(self, block: np.ndarray) -> None:
+        self._move_frames(block, 0)
+
+    def _actuator_reference(self, block: np.ndarray) -> None:
+        self._move_frames(block, 1)
+
+    def _move_frames(self, block: np.ndarray, column: int) -> None:
+        static = self._static_frames(column)
+        block[:, static] = transform_multiply(self.xforms[:, None], block[:, static])
 
     def _particle_q(self, block: np.ndarray) -> None:
         block[:] = transform_point(self.xforms[:, None], block)

@@ -151,8 +151,8 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
     solver: Any = FeatherstoneSolver(model, coriolis="start", references="end", **exact)
     if report.gravcomp:
         solver.before_step = (GravityCompensation(model, report.gravcomp),)
-    count = Counter(entry["key"] for entry in report.actuators)
-    whole = [one for one in report.actuators if count[one["key"]] == 1 and not _is_drive(one)]
+    count = Counter((entry["key"], entry["place"]) for entry in report.actuators if entry["actuator"] is None)
+    whole = [one for one in report.actuators if count[one["key"], one["place"]] == 1 and not _is_drive(one)]
     tendons = tendon_actuators(report.actuators, model.tendon_key or ())
     if whole or tendons:
         solver = ActuatedSolver(solver, Actuators(model, general_actuators(whole), dt=dt, tendons=tendons))
@@ -173,7 +173,7 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
 def _is_drive(actuator: dict) -> bool:
     """Whether an actuator is a motor or a servo, which is a drive and implicit, or has no law of its own."""
     law = actuator["law"]
-    if law is None:
+    if law is None or actuator["actuator"] is not None:
         return True
     varies = law["dynamics"] != "none" or any(law["gain"][1:])
     return actuator["axis"] is not None and not varies
@@ -182,7 +182,7 @@ def _is_drive(actuator: dict) -> bool:
 def _give(simulator: Simulator, actuators: list[dict], whole: set[int], ctrl: np.ndarray) -> None:
     """Write controls of the file to the inputs of axes and tendons."""
     model, control = simulator.model, simulator.control
-    arrays = {"axis": control.joint_act, "tendon": control.tendon_act}
+    arrays = {"axis": control.joint_act, "tendon": control.tendon_act, "actuator": control.actuator_ctrl}
     inputs = {name: array.numpy().copy() for name, array in arrays.items() if array is not None}
     for name, values in inputs.items():
         # what the builder starts with belongs to controls of zero
@@ -192,8 +192,11 @@ def _give(simulator: Simulator, actuators: list[dict], whole: set[int], ctrl: np
         if one["activation"] is not None:
             inputs["tendon"][one["tendon"]] = value
             continue
+        if one["actuator"] is not None:
+            inputs["actuator"][one["actuator"]] = value
+            continue
         if id(one) in whole:
-            inputs["axis"][starts[model.joint_key.index(one["key"])]] = value
+            inputs["axis"][starts[model.joint_key.index(one["key"])] + one["place"]] = value
             continue
         for name, values in inputs.items():
             if one[name] is not None:

@@ -47,6 +47,7 @@ class ControlArrays:
     tet_activations: wp.array[wp.float32]
     muscle_activations: wp.array[wp.float32]
     tendon_act: wp.array[wp.float32]
+    actuator_ctrl: wp.array[wp.float32]
 
 
 class ModelArrays:
@@ -71,6 +72,7 @@ class ModelArrays:
     tendon_equality_count: int
     muscle_count: int
     muscle_point_count: int
+    actuator_count: int
     particle_q: wp.array[wp.vec3]
     particle_qd: wp.array[wp.vec3]
     particle_mass: wp.array[wp.float32]
@@ -229,6 +231,17 @@ class ModelArrays:
     muscle_activations: wp.array[wp.float32]
     muscle_bodies: wp.array[wp.int32]
     muscle_points: wp.array[wp.vec3]
+    actuator_target: wp.array[wp.int32]
+    actuator_law: Column
+    actuator_joint: wp.array[wp.int32]
+    actuator_axis: wp.array[wp.int32]
+    actuator_tendon: wp.array[wp.int32]
+    actuator_bodies: wp.array[wp.int32]
+    actuator_frame: wp.array[wp.transform]
+    actuator_has_reference: wp.array[wp.int32]
+    actuator_reference: wp.array[wp.transform]
+    actuator_ctrl: wp.array[wp.float32]
+    actuator_key: Column
     soft_contact_particle: wp.array[wp.int32]
     soft_contact_shape: wp.array[wp.int32]
     soft_contact_body_pos: wp.array[wp.vec3]
@@ -450,3 +463,14 @@ class BuilderColumns:
     muscle_activations: ColumnAttribute
     muscle_bodies: ColumnAttribute
     muscle_points: ColumnAttribute
+    actuator_target: ColumnAttribute
+    actuator_law: ColumnAttribute
+    actuator_joint: ColumnAttribute
+    actuator_axis: ColumnAttribute
+    actuator_tendon: ColumnAttribute
+    actuator_bodies: ColumnAttribute
+    actuator_frame: ColumnAttribute
+    actuator_has_reference: ColumnAttribute
+    actuator_reference: ColumnAttribute
+    actuator_ctrl: ColumnAttribute
+    actuator_key: ColumnAttribute

@@ -6,7 +6,7 @@ worlds, checks its lists and allocates the model by reading this table, so a new
 `per` names the elements that have one entry each: "body", "joint", "axis" (one per joint axis), "coord"
 (`joint_q`), "dof" (`joint_qd`), "constraint", "constraint_axis" (one per free axis of a loop joint), "shape",
 "contact_pair", "tendon", "tendon_element" (of a path), "tendon_equality", "particle", "spring", "tri",
-"edge", "tet", "muscle", "muscle_point".
+"edge", "tet", "muscle", "muscle_point", "actuator".
 """
 
 from dataclasses import dataclass
@@ -612,6 +612,28 @@ _MUSCLE = [
     ArraySpec("muscle_points", "muscle_point", wp.vec3, "m", "Waypoints in the body frames", grad=True),
 ]
 
+_ACTUATOR = [
+    ArraySpec("actuator_target", "actuator", wp.int32, "", "What they act on, see `ActuatorTarget`"),
+    ArraySpec("actuator_law", "actuator", None, "", "Their forces, `ActuatorLaw`"),
+    ArraySpec("actuator_joint", "actuator", wp.int32, "", "Joints, -1 for none", index_of="joint"),
+    ArraySpec("actuator_axis", "actuator", wp.int32, "", "Joint axes, -1 for none", index_of="axis"),
+    ArraySpec("actuator_tendon", "actuator", wp.int32, "", "Tendons, -1 for none", index_of="tendon"),
+    ArraySpec(
+        "actuator_bodies",
+        "actuator",
+        wp.int32,
+        "",
+        "Bodies of the frame and of the frame of reference, -1 for the world",
+        columns=2,
+        index_of="body",
+    ),
+    ArraySpec("actuator_frame", "actuator", wp.transform, "m", "Frames in the first bodies"),
+    ArraySpec("actuator_has_reference", "actuator", wp.int32, "", "Whether there is a frame of reference"),
+    ArraySpec("actuator_reference", "actuator", wp.transform, "m", "Frames of reference in the second ones"),
+    ArraySpec("actuator_ctrl", "actuator", wp.float32, "", "Initial control inputs"),
+    ArraySpec("actuator_key", "actuator", None, "", "Names"),
+]
+
 MODEL_ARRAYS: tuple[ArraySpec, ...] = (
     *_PARTICLE,
     *_BODY,
@@ -621,6 +643,7 @@ MODEL_ARRAYS: tuple[ArraySpec, ...] = (
     *_CONTACT_PAIR,
     *_TENDON,
     *_MUSCLE,
+    *_ACTUATOR,
 )
 """Every list of the builder that has one entry per element."""
 
@@ -651,6 +674,7 @@ CONTROL_ARRAYS: tuple[ArraySpec, ...] = (
     ArraySpec("tet_activations", "tet", wp.float32, "", "Tetrahedron activations", grad=True),
     ArraySpec("muscle_activations", "muscle", wp.float32, "", "Muscle activations", grad=True),
     ArraySpec("tendon_act", "tendon", wp.float32, "", "Control inputs of tendons, see JointMode", grad=True),
+    ArraySpec("actuator_ctrl", "actuator", wp.float32, "", "Control inputs of actuators"),
 )
 
 SOFT_CONTACT_ARRAYS: tuple[ArraySpec, ...] = (
@@ -707,6 +731,7 @@ COUNTS: dict[str, str] = {
     "tendon_equality": "tendon_equality_count",
     "muscle": "muscle_count",
     "muscle_point": "muscle_point_count",
+    "actuator": "actuator_count",
 }
 """Attribute of Model with the number of elements of each kind."""
 
@@ -730,6 +755,7 @@ COUNT_LISTS: dict[str, str] = {
     "tendon_equality": "tendon_equality_enabled",
     "muscle": "muscle_params",
     "muscle_point": "muscle_bodies",
+    "actuator": "actuator_target",
 }
 """List of ModelBuilder whose length is the number of elements of each kind."""
 

@@ -17,6 +17,7 @@ class Control(ControlArrays, ArrayGroup):
         tet_activations: Tetrahedron activations, shape (tet_count,).
         muscle_activations: Muscle activations, shape (muscle_count,).
         tendon_act: Control inputs of tendons, as `joint_act`, shape (tendon_count,).
+        actuator_ctrl: Control inputs of actuators, see `ModelBuilder.add_actuator`, shape (actuator_count,).
     """
 
     specs = CONTROL_ARRAYS

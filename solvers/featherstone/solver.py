@@ -24,6 +24,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.absent_bodies import AbsentBodies, forget_bodies
+from newtonsim.solvers.actuators import warn_of_actuators
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
@@ -157,6 +158,7 @@ class FeatherstoneSolver(LaunchedSolver):
     ):
         check_model(model)
         super().__init__(model)
+        warn_of_actuators(model, type(self).__name__)
         if contact_mode not in ("hard", "compliant"):
             raise NewtonsimError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
         for name, value in (("slip_speed", slip_speed), ("fade_depth", fade_depth)):

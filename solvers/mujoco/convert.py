@@ -14,6 +14,7 @@ from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.kernels.mujoco.state import MujocoView
 from newtonsim.scene.allocation import put
 from newtonsim.scene.model import Model
+from newtonsim.solvers.mujoco.actuators import ActuatorWriter
 from newtonsim.solvers.mujoco.constraints import ConstraintWriter
 from newtonsim.solvers.mujoco.filters import ContactBits, find_filters
 from newtonsim.solvers.mujoco.options import MujocoOptions
@@ -120,6 +121,8 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     constraints.write()
     tendons = TendonWriter(host, chosen, spec, names, trees)
     tendons.write()
+    actuators = ActuatorWriter(host, chosen, spec, names, trees, tendons)
+    actuators.write()
     if options.add_axes:
         _add_axes(spec, names)
     try:
@@ -128,6 +131,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
         raise ModelError(f"MuJoCo does not accept the model: {error}") from error
     view = _view(model, chosen, trees, constraints, mj_model)
     _place_tendons(view, tendons, model)
+    _place_actuators(view, chosen, actuators, model)
     conversion = Conversion(model, chosen, spec, mj_model, view, *_shape_places(model, chosen, geoms))
     _of_models[id(mj_model)] = conversion
     return conversion
@@ -348,6 +352,16 @@ def _place_tendons(view: MujocoView, tendons: TendonWriter, model: Model) -> Non
         ctrl[order] = np.tile(of_first, len(row) // len(of_first))
     view.tendon_row = put(row, dtype=int, device=model.device)
     view.tendon_ctrl = put(ctrl, dtype=int, device=model.device)
+
+
+def _place_actuators(view: MujocoView, chosen: Selection, actuators: ActuatorWriter, model: Model) -> None:
+    """Write where the actuators of all worlds have their controls."""
+    members = chosen.members["actuator"]
+    row, ctrl = np.zeros(model.actuator_count, np.int32), np.zeros(model.actuator_count, np.int32)
+    row[members] = np.arange(chosen.rows)[:, None]
+    ctrl[members] = [actuators.actuators[number].id for number in members[0].tolist()]
+    view.actuator_row = put(row, dtype=int, device=model.device)
+    view.actuator_ctrl = put(ctrl, dtype=int, device=model.device)
 
 
 def _shape_places(model: Model, chosen: Selection, geoms: GeomWriter) -> tuple[np.ndarray, np.ndarray]:

@@ -45,12 +45,14 @@ class MuJoCoSolver(SolverBase):
     """Steps a model with the MuJoCo physics engine, on the host or with mujoco_warp on the model's device.
 
     A step reads `joint_q`, `joint_qd` and `body_f` of the state (and the poses of bodies without joints),
-    `joint_act` and `joint_f` of the control, and of the model `gravity` and `constraint_enabled`; it writes
-    joint coordinates and body poses that agree with each other. The rest of the model is converted when the
-    solver is created: after a change of masses, gains, friction or shapes, create a new one.
+    `joint_act`, `joint_f`, `tendon_act` and `actuator_ctrl` of the control, and of the model `gravity` and
+    `constraint_enabled`; it writes joint coordinates and body poses that agree with each other. The rest of
+    the model is converted when the solver is created: after a change of masses, gains, friction or shapes,
+    create a new one.
 
     Joints keep their names and become MuJoCo's free, ball, hinge and slide joints, several of them if a joint
-    has several axes; drives are actuators named after their joints, with effort limits as force ranges; loop
+    has several axes; drives are actuators named after their joints, with effort limits as force ranges, and
+    actuators of the model remain what they are, with their activations; loop
     joints, couplings and mimic joints are equalities, distances are limits of tendons. Collision groups and
     filter pairs become contact bits, excluded bodies and explicit pairs. A body without joint is a mocap
     body, which contacts treat as at rest: bodies that it pushes lag behind by 2 solref[0] times its speed.
@@ -344,7 +346,7 @@ class MuJoCoSolver(SolverBase):
         return True
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Clear the warm starts of the constraint solver.
+        """Clear the warm starts of the constraint solver, and the activations of actuators.
 
         Args:
             state: Copied to MuJoCo before the next step in any case.
@@ -365,7 +367,7 @@ class MuJoCoSolver(SolverBase):
         self._forget(world_mask)
 
     def _forget(self, world_mask: wp.array | None) -> None:
-        """Clear the warm starts of worlds, and what their states do not hold."""
+        """Clear warm starts and activations of worlds, and what their states do not hold."""
         rows = self.conversion.rows
         mask = np.ones(rows, bool) if world_mask is None else world_mask.numpy()
         if rows == 1:
@@ -374,10 +376,11 @@ class MuJoCoSolver(SolverBase):
             self._exact.forget(mask)
         for data, clear in zip(self.mj_datas, mask):
             if clear:
-                data.qacc_warmstart[:] = 0.0
-        if self.mjw_data is not None and self.mj_model.nv:
-            mask = wp.array(mask, dtype=bool, device=self.model.device)
-            values = self.mjw_data.qacc_warmstart
+                data.qacc_warmstart[:], data.act[:] = 0.0, 0.0
+        if self.mjw_data is None:
+            return
+        mask = wp.array(mask, dtype=bool, device=self.model.device)
+        for values in self._carried_by_warp():
             compilation.launch(
                 mujoco_state.clear_rows,
                 values.shape,
@@ -386,9 +389,18 @@ class MuJoCoSolver(SolverBase):
                 device=self.model.device,
             )
 
+    def copied_drives(self) -> np.ndarray:
+        """See `SolverBase.copied_drives`."""
+        return np.flatnonzero(self.conversion.view.axis_ctrl.numpy() >= 0)
+
     def carried_arrays(self) -> list[wp.array] | None:
-        """Arrays by which earlier steps decide on the last bits of the next one; None on the host."""
-        return None if self.steps_on_host else [self.mjw_data.qacc_warmstart]
+        """Warm starts and activations, by which earlier steps decide on the next; None on the host."""
+        return None if self.steps_on_host else self._carried_by_warp()
+
+    def _carried_by_warp(self) -> list[wp.array]:
+        """Warm starts and activations of mujoco_warp, where it has any."""
+        data, model = self.mjw_data, self.mj_model
+        return [data.qacc_warmstart] * bool(model.nv) + [data.act] * bool(model.na)
 
     def workspaces(self) -> tuple[object, ...]:
         """See `SolverBase.workspaces`."""

@@ -20,14 +20,18 @@ from newtonsim.scene.arrays import COUNTS, SPECS, ArraySpec
 from newtonsim.scene.columns import INTEGER_TYPES, element_shape
 from newtonsim.scene.enums import ConstraintType, GeoType, JointType
 from newtonsim.scene.model import Model
+from newtonsim.solvers.actuators import actuator_worlds
 from newtonsim.solvers.tendons import tendon_worlds
 
 _STRUCTS = {"shape_material_": "shape_materials", "shape_geo_": "shape_geo"}
 _PLACE_TOLERANCE = 1.0e-5
 """How far places in worlds that are moved copies may differ [m], and components of rotations."""
-_MEMBERS = ("body", "joint", "axis", "shape", "constraint")
+_MEMBERS = ("body", "joint", "axis", "shape", "constraint", "actuator")
 _INITIAL = frozenset(
-    ("body_q", "body_qd", "joint_q", "joint_qd", "joint_act", "tendon_act", "constraint_enabled")
+    (
+        *("body_q", "body_qd", "joint_q", "joint_qd", "joint_act", "tendon_act", "actuator_ctrl"),
+        "constraint_enabled",
+    )
 )
 """Arrays that a state or control replaces, or that steps read anew."""
 
@@ -47,6 +51,8 @@ class HostModel:
     shape_geo_src: list
     tendon_key: list[str]
     tendon_equality_key: list[str]
+    actuator_key: list[str]
+    actuator_law: list
 
     def __init__(self, model: Model):
         self.model = model
@@ -87,8 +93,8 @@ class Selection:
     """The elements of MuJoCo's worlds, which are copies of the first.
 
     Attributes:
-        members: By kind ("body", "joint", "shape", "axis", "constraint") the elements of each of MuJoCo's
-            worlds, int (rows, n).
+        members: By kind ("body", "joint", "shape", "axis", "constraint", "actuator") the elements of each of
+            MuJoCo's worlds, int (rows, n).
         shared: Shapes of the global world, which are in all worlds, int (n,).
         origin: Pose of each world's frame in the model's world, transforms (rows, 7).
     """
@@ -179,6 +185,8 @@ class _WorldComparison:
         owners = {"body": host.body_world, "joint": host.joint_world, "shape": host.shape_world}
         owners["constraint"] = constraint_row
         owners |= _tendon_owners(host)
+        none = np.zeros(0, np.int64)
+        owners["actuator"] = actuator_worlds(host.model) if host.model.actuator_count else none
         self.members = {kind: self._members(kind, world) for kind, world in owners.items()}
         spread = {
             "axis": ("joint", host.joint_axis_dim.sum(axis=1), host.joint_axis_start),
@@ -277,6 +285,8 @@ class _WorldComparison:
             "constraint_X_c": host.constraint_child < 0,
             "shape_transform": host.shape_body < 0,
             "tendon_element_point": host.tendon_element_body < 0,
+            "actuator_frame": host.actuator_bodies.reshape(-1, 2)[:, 0] < 0,
+            "actuator_reference": host.actuator_bodies.reshape(-1, 2)[:, 1] < 0,
         }
 
     def origins(self) -> np.ndarray:
@@ -288,6 +298,8 @@ class _WorldComparison:
         placed = self._placed()
         placed["joint_X_p"] = placed["joint_X_p"] & (self.host.joint_type != JointType.FREE)
         points = self._fixed_points(placed.pop("tendon_element_point"))
+        for name in ("actuator_frame", "actuator_reference"):
+            del placed[name]  # what holds an actuator is told by bodies, and a frame without use is nowhere
         kinds = {"joint_X_p": "joint", "shape_transform": "shape"}
         groups = []
         for name, where in placed.items():

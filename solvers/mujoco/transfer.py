@@ -172,6 +172,7 @@ class Transfer:
         self._starts = {
             "constraint": [0, self.model.constraint_count],
             "tendon": [0, self.model.tendon_count],
+            "actuator": [0, self.model.actuator_count],
             "once": [0, 1],
             "row": [0, conversion.rows],
         }
@@ -212,13 +213,18 @@ class Transfer:
                 ),
                 writes=dict(ctrl=data.ctrl, qfrc_applied=data.qfrc_applied),
             )
-        if self.model.tendon_count:
-            launch(
-                mujoco_state.write_tendon_inputs,
-                "tendon",
-                reads=dict(view=self.conversion.view, act=control.tendon_act),
-                writes=dict(ctrl=data.ctrl),
-            )
+        view = self.conversion.view
+        for kind, row, place, inputs in (
+            ("tendon", view.tendon_row, view.tendon_ctrl, control.tendon_act),
+            ("actuator", view.actuator_row, view.actuator_ctrl, control.actuator_ctrl),
+        ):
+            if inputs is not None:
+                launch(
+                    mujoco_state.write_controls,
+                    kind,
+                    reads=dict(row=row, place=place, act=inputs),
+                    writes=dict(ctrl=data.ctrl),
+                )
 
     def write_bodies(self, launch: Launcher, state: State, data: object) -> None:
         """Write external forces and the poses of bodies without joints."""

@@ -12,7 +12,7 @@ from newtonsim.importers import parse_mjcf
 from newtonsim.scene.enums import JointMode
 
 TEXT = """<mujoco><compiler angle="radian"/>{defaults}<worldbody>
-  <body name="a"><joint name="j" axis="0 1 0" ref=".3" range="-1 2"/><geom size=".1"/>
+  <body name="a"><joint name="j" axis="0 1 0" ref=".3" range="-1 2"/><geom size=".1"/><site name="x"/>
     <body name="b" pos="0 0 .3"><joint name="s" type="slide" axis="0 1 0"/><geom size=".1"/></body></body>
   </worldbody><actuator>{actuators}</actuator></mujoco>"""
 

@@ -6,6 +6,7 @@ import mujoco
 import numpy as np
 import pytest
 
+from newtonsim.errors import UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
 from newtonsim.scene.enums import JointMode, JointType
 
@@ -199,3 +200,17 @@ def test_joints_that_mujoco_forbids_are_refused(z_up):
                 f'<mujoco><worldbody><body>{joints}<geom size=".1"/></body></worldbody></mujoco>', z_up
             )
     assert z_up.body_count == 0
+
+
+def test_spring_dampers_are_those_of_mujoco(z_up):
+    """Stiffness and damping from time constants, damping ratios and the inertia at the reference."""
+    text = """<mujoco><worldbody><body><joint name="a" axis="0 1 0" springdamper=".3 .7" armature=".02"
+      stiffness="5"/><geom size=".1" pos=".3 0 0"/>
+      <body pos=".5 0 0"><joint name="b" type="slide" axis="0 .6 .8" springdamper=".1 1.5"/>
+      <geom size=".05" pos=".2 0 .1"/><body pos="0 0 .2"><joint name="c" type="ball" springdamper=".2 1"/>
+      <geom type="box" size=".1 .02 .03" pos=".1 0 0"/></body></body></body></worldbody></mujoco>"""
+    theirs = mujoco.MjModel.from_xml_string(text)
+    with pytest.warns(UnsupportedElementWarning, match="stiffness of ball joints"):
+        parse_mjcf(text, z_up, stiffness=0.0, damping=0.0)
+    np.testing.assert_allclose(z_up.joint_stiffness, theirs.jnt_stiffness[:2], rtol=1e-5)
+    np.testing.assert_allclose(z_up.joint_damping, theirs.dof_damping, rtol=1e-5)

@@ -10,6 +10,7 @@ import numpy as np
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.writers.mjcf.actuators import ActuatorWriter
 from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
 from newtonsim.importers.writers.mjcf.drives import drive_attributes
 from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
@@ -123,7 +124,10 @@ class _MjcfWriter:
             self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report
         ).write()
         places = (self.elements, self.joint_names, self.names["site"], self.geoms.names)
-        TendonWriter(self.scene, self.root, *places, self.report).write(self.actuator)
+        tendons = TendonWriter(self.scene, self.root, *places, self.report)
+        tendons.write(self.actuator)
+        places = (self.elements, self.joint_names, tendons.names, self.names["site"])
+        ActuatorWriter(self.scene, *places).write(self.actuator)
         self._write_keyframes()
         self._say_how_to_read()
         return self.root

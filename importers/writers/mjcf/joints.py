@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from newtonsim.builder.tendons import MUSCLE_VMAX
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord, Scene
+from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord, Scene, TendonRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import number, numbers
-from newtonsim.scene.enums import JointType
+from newtonsim.scene.enums import JointMode, JointType
 from newtonsim.scene.joint_types import FLOATING
 
 _LEAST_RANGE = 1.0e-9
@@ -193,4 +194,14 @@ def keyframe(
             first = first_axis[scene.joints.index(joint)]
             acts = values["joint_act"][first : first + len(joint.axes)].tolist()
             result["ctrl"] += [act for act, axis in zip(acts, joint.axes) if axis.index in actuated]
+    if values.get("joint_act") is not None:
+        result["ctrl"] += [_tendon_ctrl(tendon) for tendon in scene.tendons]
+        result["ctrl"] += [actuator.ctrl for actuator in scene.actuators]
     return {name: np.array(row) for name, row in result.items() if row}
+
+
+def _tendon_ctrl(tendon: TendonRecord) -> float:
+    """The ctrl of a tendon's drive; keyframes hold no inputs of tendons, so that it is the initial one."""
+    given = tendon.numbers
+    shifted = int(given["mode"]) == JointMode.TARGET_POSITION and not tendon.muscle[MUSCLE_VMAX] > 0.0
+    return given["act"] - given["offset"] * shifted
