@@ -20,17 +20,20 @@ def set_spring_dampers(places: list[JointPlace], builder: ModelBuilder, report: 
     Source: MuJoCo's documentation, "XML reference", joint/springdamper; that m is one over dof_invweight0 was
     found by compiling files.
     """
-    chosen = [place for place in places if place.record.spring_damper is not None and place.dof is not None]
+    chosen = [
+        (place, place.record.spring_damper, place.dof)
+        for place in places
+        if place.record.spring_damper is not None and place.dof is not None
+    ]
     if not chosen:
         return
     trial = ModelBuilder(up_vector=builder.up_vector)
     trial.add_builder(builder)
     inertia = _inertias(trial)
-    for place in chosen:
-        time, ratio = place.record.spring_damper
-        dofs = slice(place.dof, place.dof + _DOFS[place.record.kind])
-        m = 1.0 / float(np.mean(1.0 / inertia[dofs]))
-        builder.joint_damping[dofs] = [2.0 * m / time] * (dofs.stop - dofs.start)
+    for place, (time, ratio), first in chosen:
+        count = _DOFS[place.record.kind]
+        m = 1.0 / float(np.mean(1.0 / inertia[first : first + count]))
+        builder.joint_damping[first : first + count] = [2.0 * m / time] * count
         if place.axis is not None:
             builder.joint_stiffness[place.axis] = m / (time * ratio) ** 2
         else:
@@ -44,6 +47,7 @@ def _inertias(builder: ModelBuilder) -> np.ndarray:
     """Inertia that a force along each dof accelerates where all joints are 0 (joint_dof_count,)."""
     model = builder.finalize("cpu")
     blocks = Dynamics(model).mass_matrix(reference_state(model)).numpy().astype(np.float64)
-    ends = model.joint_qd_start.numpy()[model.articulation_start.numpy()]
+    starts: np.ndarray = model.articulation_start.numpy()
+    ends: np.ndarray = model.joint_qd_start.numpy()[starts]
     parts = [M[:n, :n] for M, n in zip(blocks, np.diff(ends).tolist())]
     return np.concatenate([1.0 / np.diag(np.linalg.inv(part)) for part in parts])

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from newtonsim.errors import ModelError, did_you_mean
-from newtonsim.geometry.transforms import quat_matrix, quat_rotate, transform_inverse, transform_multiply
+from newtonsim.geometry.principal_axes import principal_axes
+from newtonsim.geometry.transforms import quat_rotate, transform_inverse, transform_multiply
 from newtonsim.scene.enums import JointMode, JointType
 from newtonsim.scene.joint_types import FLOATING
 from newtonsim.solvers.mujoco.source import HostModel, Selection
@@ -24,8 +25,6 @@ _ENDLESS = 1.0e10
 """Stands for an infinite limit where the other side has one [rad or m]: MuJoCo wants finite numbers."""
 _LOCKED = 1.0e-6
 """Room between limits that are equal [rad or m], since MuJoCo wants the lower one below the upper."""
-_ROUND = 1.0e-5
-"""Difference of principal moments, as a share of the largest, that counts as none."""
 _FLAT = 1.0e-5
 """How far, as a share, rounding may take a principal moment above the sum of the other two."""
 
@@ -140,11 +139,9 @@ class BodyWriter:
         """Principal moments (3,) and axes of a body's inertia as a quaternion wxyz."""
         import mujoco
 
-        moments, axes = np.linalg.eigh(self.host.body_inertia[body])
-        moments, axes = moments[::-1].copy(), axes[:, ::-1].copy()
-        axes[:, 2] = np.cross(axes[:, 0], axes[:, 1])
-        if np.diff(moments).max() >= -_ROUND * moments[0]:
-            moments, axes = self._round_moments(body, moments, axes)
+        host = self.host
+        turns = host.shape_transform[host.shape_body == body, 3:]
+        moments, axes = principal_axes(host.body_inertia[body], turns)
         largest = int(moments.argmax())
         others = float(np.delete(moments, largest).sum())
         if moments[largest] <= (1.0 + _FLAT) * others:
@@ -152,23 +149,6 @@ class BodyWriter:
         quaternion = np.zeros(4)
         mujoco.mju_mat2Quat(quaternion, axes.reshape(-1))
         return moments, quaternion
-
-    def _round_moments(
-        self, body: int, moments: np.ndarray, axes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Principal moments of which two are equal, and axes, which rounding alone would choose.
-
-        MuJoCo's forces of a medium depend on them. Where a body has one shape, it has those of the shape, and
-        else those of the body.
-        """
-        host = self.host
-        inertia, turns = host.body_inertia[body], host.shape_transform[host.shape_body == body, 3:]
-        frames = [quat_matrix(turn) for turn in turns]
-        for frame in (*frames, np.eye(3)) if len(frames) == 1 else (np.eye(3), *frames):
-            local = frame.T @ inertia @ frame
-            if np.abs(local - np.diag(np.diag(local))).max() <= _ROUND * moments[0]:
-                return np.diag(local).copy(), frame
-        return moments, axes
 
     def axis_name(self, axis: int) -> str:
         """Return the name of the joint of the spec that an axis became."""

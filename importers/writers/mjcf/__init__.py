@@ -98,7 +98,7 @@ class _MjcfWriter:
         self.world = element(self.root, "worldbody")
         self.contact = element(self.root, "contact")
         self.actuator = element(self.root, "actuator")
-        self.inertias = InertiaWriter(self.root, report)
+        self.inertias = InertiaWriter(self.root, report, bool(scene.medium))
         self.geoms = GeomWriter(scene, path, self.asset, report)
         self.names = {kind: Names(xml_name, {"world"}) for kind in ("body", "joint", "site")}
         self.elements: dict[int, ElementTree.Element] = {-1: self.world}
@@ -157,7 +157,7 @@ class _MjcfWriter:
         body = self.scene.bodies[number]
         own = self._open_body(-1, number, body.pose)
         own.set("mocap", "true")
-        self.inertias.write(own, body)
+        self.inertias.write(own, body, self.scene.shapes_of(number))
         self._write_shapes(number)
 
     def _open_body(self, parent: int, number: int, pose: Pose) -> ElementTree.Element:
@@ -173,7 +173,7 @@ class _MjcfWriter:
         floats = joint.kind in FLOATING and joint.parent < 0
         pose = joint.X_p @ Pose.of(joint.q) @ joint.X_c.inverse() if floats else joint.zero
         own = self._open_body(joint.parent, joint.child, pose)
-        self.inertias.write(own, body)
+        self.inertias.write(own, body, self.scene.shapes_of(joint.child))
         count = motion_count(joint)
         keys = [joint.key] if count == 1 else [f"{joint.key}_{i}" for i in range(count)]
         names = [self.names["joint"].unique(key) for key in keys]

@@ -9,8 +9,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from newtonsim.geometry.principal_axes import principal_axes
 from newtonsim.importers.files.mjcf_names import INERTIA
-from newtonsim.importers.writers.records import BodyRecord
+from newtonsim.importers.geometry.pose import quat_from_matrix
+from newtonsim.importers.writers.records import BodyRecord, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import element, numbers
 
@@ -30,14 +32,15 @@ class InertiaWriter:
     Args:
         root: The document.
         report: Receives what is written differently.
+        by_axes: Whether inertias are written by their principal axes, on which a medium acts.
     """
 
-    def __init__(self, root: ElementTree.Element, report: ExportReport):
-        self.root, self.report = root, report
+    def __init__(self, root: ElementTree.Element, report: ExportReport, by_axes: bool):
+        self.root, self.report, self.by_axes = root, report, by_axes
         self.custom: ElementTree.Element | None = None
 
-    def write(self, own: ElementTree.Element, body: BodyRecord) -> None:
-        """Write the <inertial> of a body with mass."""
+    def write(self, own: ElementTree.Element, body: BodyRecord, shapes: list[ShapeRecord]) -> None:
+        """Write the <inertial> of a body with mass and these shapes."""
         props = body.props
         if props.mass <= 0.0:
             return
@@ -49,7 +52,11 @@ class InertiaWriter:
                 self.report.approximated(body.key, message)
         off = _six(full)[3:]
         attributes = {"pos": numbers(props.com), "mass": numbers(props.mass)}
-        if any(off):
+        if self.by_axes:
+            moments, axes = principal_axes(full, np.array([shape.pose.q for shape in shapes]).reshape(-1, 4))
+            x, y, z, w = quat_from_matrix(axes)
+            attributes |= {"diaginertia": numbers(moments), "quat": numbers([w, x, y, z])}
+        elif any(off):
             attributes["fullinertia"] = numbers(_six(full))
         else:
             attributes["diaginertia"] = numbers(np.diag(full))

@@ -1,0 +1,131 @@
+"""MuJoCoSolver on what a file asks for: welds off the origins, a medium, and tendons along many chains."""
+
+import re
+import warnings
+
+import mujoco
+import numpy as np
+import pytest
+
+from newtonsim import ModelBuilder, Simulator
+from newtonsim.errors import ModelError, UnsupportedElementWarning
+from newtonsim.importers import parse_mjcf
+from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
+from newtonsim.utils import export_mjcf
+
+DT = 0.002
+BODY = '<inertial pos=".02 -.01 .03" mass=".8" diaginertia=".01 .02 .015"/>'
+WELD = f"""<mujoco><compiler angle="radian"/><option timestep="0.002"/><worldbody>
+  <body name="a" pos="0 0 1" euler=".4 .2 -.3"><freejoint/>{BODY}</body>
+  <body name="b" pos=".5 .1 .9" euler="-.2 .5 .1"><freejoint/>{BODY}</body>
+  <body name="c" pos="0 1 1"><joint axis="0 1 0" pos="0 0 .2"/>{BODY}</body></worldbody>
+  <equality><weld body1="a" body2="b" anchor=".1 .2 -.1" relpose=".3 -.1 .2 .9 .1 .3 -.2" torquescale=".4"/>
+  <weld body1="c" anchor=".05 .1 .2" relpose="0 1 1.1 .95 .05 .3 0" solref=".04 .8"/></equality></mujoco>"""
+MEDIUM = """<mujoco><compiler angle="radian"/>
+  <option timestep="0.002" density="900" viscosity=".4" wind=".6 -.3 .2"/><worldbody>
+  <body name="a" pos="0 0 1"><freejoint/><geom type="capsule" fromto="0 0 0 .3 .2 .1" size=".04"/></body>
+  <body name="b" pos="1 0 1" euler=".3 .5 .2"><joint axis="0 1 .3" pos="0 0 .3"/>
+    <geom type="cylinder" size=".05 .2" euler=".7 .2 .1" pos=".1 0 -.1"/></body>
+  <body name="c" pos="2 0 1"><freejoint/><geom type="box" size=".1 .05 .08" euler=".1 .2 .3"/></body>
+  </worldbody></mujoco>"""
+
+
+def read(text: str):
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsupportedElementWarning)
+        options = {"floating": None, "mujoco_defaults": True, "stiffness": 0.0, "damping": 0.0}
+        report = parse_mjcf(text, builder, **options)
+    return builder, report
+
+
+def positions(source: str, steps: int) -> np.ndarray:
+    """Positions of the bodies in MuJoCo, of a text or a file."""
+    load = mujoco.MjModel.from_xml_string if source.startswith("<") else mujoco.MjModel.from_xml_path
+    model = load(source)
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, steps)
+    mujoco.mj_kinematics(model, data)
+    return np.array([data.body(name).xpos for name in "abc"])
+
+
+def ours(builder: ModelBuilder, report, steps: int) -> np.ndarray:
+    """Positions of the same bodies by MuJoCoSolver, with MuJoCo's own options."""
+    model = builder.finalize("cpu")
+    options = {"solver": "newton", "iterations": 100, "joint_damping": 0.0, "disable_contacts": True}
+    simulator = Simulator(model, MuJoCoSolver(model, use_mujoco=True, **options), DT)
+    simulator.step(steps)
+    return simulator.state.body_q.numpy()[[report.bodies[name] for name in "abc"], :3]
+
+
+@pytest.mark.parametrize(("text", "shift"), [(WELD, 0.05), (MEDIUM, 0.5)], ids=["welds", "medium"])
+def test_files_move_as_in_mujoco(text: str, shift: float, tmp_path):
+    """Half a second, also of the export: welds off the origins, and shapes of revolution in a wind."""
+    expected = positions(text, 250)
+    alone = re.sub(r"<equality>.*</equality>", "", text.replace('density="900"', ""), flags=re.DOTALL)
+    without = positions(alone, 250)
+    assert np.abs(expected - without).max() > shift
+    builder, report = read(text)
+    np.testing.assert_allclose(ours(builder, report, 250), expected, atol=1e-5)
+    export_mjcf(builder, tmp_path / "again.xml")
+    np.testing.assert_allclose(positions(str(tmp_path / "again.xml"), 250), expected, atol=1e-5)
+
+
+def test_motors_inherit_no_range_from_their_joint():
+    """`inheritrange` of a class is for servos; a motor of that class has a control without bounds."""
+    text = """<mujoco><compiler angle="radian"/><default><general/><position inheritrange=".5"/></default>
+      <worldbody><body><joint name="j" axis="0 1 0" range="-1 2"/><geom size=".1"/></body>
+      <body><joint name="k" axis="0 1 0" range="-1 2"/><geom size=".1"/></body></worldbody>
+      <actuator><motor joint="j" gear="3"/><position joint="k" kp="5"/></actuator></mujoco>"""
+    theirs = mujoco.MjModel.from_xml_string(text)
+    builder, report = read(text)
+    ranges = [entry["ctrl_range"] for entry in report.actuators]
+    assert not theirs.actuator_ctrllimited[0]
+    assert ranges[0] is None
+    np.testing.assert_allclose(ranges[1], theirs.actuator_ctrlrange[1])
+    assert builder.joint_effort_limit[report.actuators[0]["axis"]] == np.inf
+
+
+def chains(tendon: str) -> str:
+    """Three pendulums whose angles one tendon sums."""
+    body = '<body name="{0}" pos="{1} 0 0"><joint name="{0}j" axis="0 1 0" damping=".05"/>{2}</body>'
+    bodies = "".join(body.format(name, place, BODY) for place, name in enumerate("abc"))
+    along = '<joint joint="aj" coef="1"/><joint joint="bj" coef="-.5"/><joint joint="cj" coef=".8"/>'
+    return f"""<mujoco><option timestep="0.002"/><worldbody>{bodies}</worldbody>
+      <tendon><fixed name="t" {tendon}>{along}</fixed></tendon></mujoco>"""
+
+
+def angles(text: str, steps: int) -> np.ndarray:
+    model = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(model)
+    mujoco.mj_step(model, data, steps)
+    return data.qpos.copy()
+
+
+def test_springs_of_tendons_along_many_chains():
+    """A spring and a damper along three trees: half a second of FeatherstoneSolver beside MuJoCo."""
+    text = chains('stiffness="3" damping=".1" springlength=".7"')
+    builder, _ = read(text)
+    model = builder.finalize("cpu")
+    simulator = Simulator(model, FeatherstoneSolver(model), DT)
+    simulator.step(250)
+    expected = angles(text, 250)
+    assert np.abs(expected - angles(chains(""), 250)).max() > 0.05
+    np.testing.assert_allclose(simulator.state.joint_q.numpy(), expected, atol=2e-3)
+
+
+def test_limits_of_tendons_along_many_chains():
+    """FeatherstoneSolver refuses them by name; MuJoCoSolver has them."""
+    text = chains('range="-.05 .1"')
+    builder, _ = read(text)
+    model = builder.finalize("cpu")
+    with pytest.raises(
+        ModelError, match=r"tendon 't': .* along at most two kinematic chains, but these are 3"
+    ):
+        FeatherstoneSolver(model)
+    options = {"solver": "newton", "iterations": 100, "joint_damping": 0.0}
+    simulator = Simulator(model, MuJoCoSolver(model, use_mujoco=True, **options), DT)
+    simulator.step(250)
+    expected = angles(text, 250)
+    assert np.abs(expected - angles(chains(""), 250)).max() > 0.02
+    np.testing.assert_allclose(simulator.state.joint_q.numpy(), expected, atol=1e-5)
