@@ -6,7 +6,7 @@ of the body, with the angular velocity in body axes. See "Floating objects" in M
 
 Stage: step by MuJoCo, before and after it
 Called by: solvers/mujoco/solver.py, solvers/mujoco/transfer.py
-Reads: JointView, MujocoView, 12 arrays
+Reads: JointView, MujocoView, 14 arrays
 Writes: 13 arrays
 """
 

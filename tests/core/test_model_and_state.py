@@ -8,6 +8,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim import Model, ModelBuilder, ModelError
+from newtonsim.builder import ActuatorLaw, ActuatorTarget
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.scene.arrays import CONTROL_ARRAYS, COUNTS, MODEL_ARRAYS, STATE_ARRAYS
 from newtonsim.testing import random_model
@@ -18,6 +19,7 @@ def full_builder() -> ModelBuilder:
     builder.add_shape_box(0, density=0.0)
     builder.add_contact_pair(0, 0)
     builder.add_tendon_equality(builder.add_tendon_fixed([(0, 1.0)]))
+    builder.add_actuator(ActuatorTarget.TENDON, ActuatorLaw(), tendon=0)
     builder.add_loop_joint(newtonsim.JointType.REVOLUTE, 0, 1, angular_axes=[(0.0, 0.0, 1.0)])
     builder.add_cloth_grid((0, 0, 0), None, (0, 0, 0), 2, 2, 1.0, 1.0, 1.0, add_springs=True)
     builder.add_soft_grid((0, 0, 0), None, (0, 0, 0), 1, 1, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
