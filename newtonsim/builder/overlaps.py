@@ -231,7 +231,7 @@ def _boxes_meet(
     """Return which pairs (n, 2) of indices have overlapping bounds, along each axis of the world."""
     middle, half = _bounds(cores, core, pose)
     a, b = place.T
-    return (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
+    return np.all(np.abs(middle[a] - middle[b]) < half[a] + half[b], axis=1)
 
 
 def _bounds(

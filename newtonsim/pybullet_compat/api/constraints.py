@@ -250,6 +250,7 @@ def _turn_of_frame(client: Client, constraint: Constraint) -> np.ndarray:
     """Orientation of the joint frame of the parent (W, 4) at the start of the step that the forces are of."""
     engine = client.engine
     turn = constraint.last_turn if engine is None else engine.constraint_turn(constraint)
+    assert turn is not None  # it is kept with the forces
     return quat_multiply(turn, constraint.parent_frame.q)
 
 
