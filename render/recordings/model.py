@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from newtonsim.builder.actuators import ActuatorLaw
 from newtonsim.builder.finalize import world_starts
 from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import RecordingError
@@ -35,6 +36,7 @@ _TYPES = {
         *(wp.mat22, wp.mat33),
     )
 }
+_RECORDS = {"rules": ContactRules, "actuator_law": ActuatorLaw}
 _STRUCTS = {"shape_materials": ModelShapeMaterials, "shape_geo": ModelShapeGeometry}
 _MADE_ANEW = {
     "device",
@@ -316,8 +318,9 @@ class _Packer:
             return {"array": self._add(value.values), "type": value.dtype.__name__}
         if isinstance(value, np.ndarray) and not value.dtype.hasobject:
             return {"array": self._add(value)}
-        if isinstance(value, ContactRules):
-            return {"rules": {name: self.plain(part) for name, part in vars(value).items()}}
+        for name, record in _RECORDS.items():
+            if isinstance(value, record):
+                return {name: {field: self.plain(part) for field, part in vars(value).items()}}
         if type(value).__name__ in _TYPES:
             return {"value": type(value).__name__, "items": [float(x) for x in value]}
         raise RecordingError(f"a {type(value).__name__} in the model cannot be recorded: {value!r:.80}")
@@ -354,5 +357,6 @@ class _Unpacker:
             return _TYPES[plain["value"]](*plain["items"])
         if "tuple" in plain:
             return tuple(self.value(item) for item in plain["tuple"])
-        parts = {name: self.value(part) for name, part in plain.get("rules", plain.get("dict")).items()}
-        return ContactRules(**parts) if "rules" in plain else parts
+        ((kind, parts),) = plain.items()
+        held = {name: self.value(part) for name, part in parts.items()}
+        return held if kind == "dict" else _RECORDS[kind](**held)

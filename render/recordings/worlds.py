@@ -52,6 +52,7 @@ class WorldSelection:
         self._choose_constraints()
         self._choose_muscles()
         self._choose_tendons()
+        self._choose_actuators()
 
     def renumber(self, kind: str, old: np.ndarray) -> np.ndarray:
         """Return the indices of elements among the chosen ones; negative ones are unchanged.
@@ -125,6 +126,15 @@ class WorldSelection:
         rows = self.rows["tendon"] = np.flatnonzero(np.logical_and.reduceat(chosen, start[:-1]))
         self.rows["tendon_element"] = self._parts(start[rows], start[rows + 1] - start[rows])
         self.rows["tendon_equality"] = self._where_all("tendon_equality", "tendon_equality_tendons", "tendon")
+
+    def _choose_actuators(self) -> None:
+        if not self._model.actuator_count:
+            self.rows["actuator"] = np.zeros(0, np.int64)
+            return
+        chosen = self.has("body", self._array("actuator_bodies")).all(axis=1)
+        for kind in ("joint", "axis", "tendon"):
+            chosen &= self.has(kind, self._array(f"actuator_{kind}"))
+        self.rows["actuator"] = np.flatnonzero(chosen)
 
 
 def check_worlds(model: Model, worlds: Iterable[int] | None) -> np.ndarray:

@@ -3,6 +3,7 @@
 import numpy as np
 
 import newtonsim
+from newtonsim.builder.actuators import ActuatorLaw, ActuatorTarget
 from newtonsim.examples import asset_path
 from newtonsim.importers.mjcf import parse_mjcf
 
@@ -50,6 +51,9 @@ def _world(number: int) -> newtonsim.ModelBuilder:
         world.add_constraint_distance(base, ball, max_distance=2.0)
     world.joint_mimic.append((1, 0, 0.5, 0.1))
     world.add_muscle([base, arm], [(0, 0, 0), (0, 0, 1)], f0=1.0, lm=1.0, lt=1.0, lmax=1.0, pen=0.0)
+    law = ActuatorLaw(gain=(2.0 + number,), dynamics_type="filter", dynamics=(0.1,))
+    world.add_actuator(ActuatorTarget.SITE, law, bodies=(arm, base), key=f"jet {number}")
+    world.add_actuator(ActuatorTarget.JOINT, law, joint=1, axis=1)
     world.add_shape_heightfield(-1, heightfield=newtonsim.Heightfield(np.eye(3), (2.0, 2.0)))
     world.sites.append({"name": "tip", "body": arm, "xform": world.body_q[arm]})
     _add_particles(world, number)

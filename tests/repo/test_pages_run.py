@@ -3,6 +3,7 @@
 A block of ```` ```py ```` is quoted from the file that its first line names.
 """
 
+import contextlib
 import os
 import pathlib
 import re
@@ -93,7 +94,11 @@ def _listening(pid: int) -> set[str]:
     """Return the sockets on which a process waits for TCP connections."""
     table = pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
     waiting = {f"socket:[{row.split()[9]}]" for row in table if row.split()[3] == "0A"}
-    return waiting & {os.readlink(held) for held in pathlib.Path(f"/proc/{pid}/fd").iterdir()}
+    found = set()
+    for held in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since it was listed
+            found.add(os.readlink(held))
+    return waiting & found
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "py")], ids=lambda page: page.stem)
