@@ -308,28 +308,28 @@ def spread_about(axis: wp.vec3, radius: float, turn: float) -> wp.vec3:
 @wp.func
 def lit_share(
     scene: wp.array(dtype=TraceView),
-    light: Light,
+    lights: wp.array(dtype=Light),
     world: int,
     start: wp.vec3,
     normal: wp.vec3,
     turn: float,
 ) -> float:
     """Share of the light's disc that is seen from a point above a surface, by rays on Vogel's spiral."""
-    if light.radius == 0.0:
-        return wp.where(is_lit(scene, world, start, light.direction, wp.inf), 1.0, 0.0)
+    if lights[0].radius == 0.0:
+        return wp.where(is_lit(scene, world, start, lights[0].direction, wp.inf), 1.0, 0.0)
     lit = float(0.0)
-    for k in range(light.rays):
-        radius = light.radius * wp.sqrt((float(k) + 0.5) / float(light.rays))
-        towards = light.direction + spread_about(light.direction, radius, turn + GOLDEN * float(k))
+    for k in range(lights[0].rays):
+        radius = lights[0].radius * wp.sqrt((float(k) + 0.5) / float(lights[0].rays))
+        towards = lights[0].direction + spread_about(lights[0].direction, radius, turn + GOLDEN * float(k))
         if wp.dot(normal, towards) > 0.0 and is_lit(scene, world, start, wp.normalize(towards), wp.inf):
             lit += 1.0
-    return lit / float(light.rays)
+    return lit / float(lights[0].rays)
 
 
 @wp.func
 def open_share(
     scene: wp.array(dtype=TraceView),
-    light: Light,
+    lights: wp.array(dtype=Light),
     world: int,
     start: wp.vec3,
     normal: wp.vec3,
@@ -337,12 +337,12 @@ def open_share(
 ) -> float:
     """Share of rays around a normal, dense as the cosine, that meet nothing within reach."""
     free = float(0.0)
-    for k in range(light.sky_rays):
-        square = (float(k) + 0.5) / float(light.sky_rays)
+    for k in range(lights[0].sky_rays):
+        square = (float(k) + 0.5) / float(lights[0].sky_rays)
         across = spread_about(normal, wp.sqrt(square), turn + GOLDEN * float(k))
-        if is_lit(scene, world, start, across + wp.sqrt(1.0 - square) * normal, light.sky_reach):
+        if is_lit(scene, world, start, across + wp.sqrt(1.0 - square) * normal, lights[0].sky_reach):
             free += 1.0
-    return free / float(light.sky_rays)
+    return free / float(lights[0].sky_rays)
 
 
 @wp.func
@@ -356,7 +356,7 @@ def dim(value: float, share: float, floor: float) -> float:
 @wp.func
 def shade(
     scene: wp.array(dtype=TraceView),
-    light: Light,
+    lights: wp.array(dtype=Light),
     world: int,
     point: SurfacePoint,
     position: wp.vec3,
@@ -365,29 +365,29 @@ def shade(
     turn: float,
 ) -> wp.vec3:
     """Share of its colour that a surface point reflects; `turn` [rad] turns the rays towards the light."""
-    towards = light.direction
+    towards = lights[0].direction
     facing = wp.dot(point.normal, towards)
-    viewer = light.viewer
+    viewer = lights[0].viewer
     if wp.length_sq(viewer) == 0.0:
         viewer = -wp.normalize(direction)
     mirrored = wp.dot(2.0 * facing * point.normal - towards, viewer)
-    matt = light.diffuse * wp.max(facing, 0.0)
+    matt = lights[0].diffuse * wp.max(facing, 0.0)
     shine = float(0.0)
     if mirrored > 0.0:
-        shine = light.specular * wp.pow(mirrored, light.shininess)
+        shine = lights[0].specular * wp.pow(mirrored, lights[0].shininess)
     start = position + (LIFT * distance) * point.face_normal
-    if light.shadow == 1 and matt + shine > 0.0:
+    if lights[0].shadow == 1 and matt + shine > 0.0:
         lit = float(0.0)
         if wp.dot(point.face_normal, towards) > 0.0:
-            lit = lit_share(scene, light, world, start, point.face_normal, turn)
-        matt = dim(matt, lit, light.shadowed)
-        shine = dim(shine, lit, light.shadowed)
-    around = light.ambient * (1.0 + wp.dot(light.sky, point.normal))
-    if light.sky_rays > 0:
-        free = open_share(scene, light, world, start, point.face_normal, turn)
-        around = dim(around, free, light.shadowed)
+            lit = lit_share(scene, lights, world, start, point.face_normal, turn)
+        matt = dim(matt, lit, lights[0].shadowed)
+        shine = dim(shine, lit, lights[0].shadowed)
+    around = lights[0].ambient * (1.0 + wp.dot(lights[0].sky, point.normal))
+    if lights[0].sky_rays > 0:
+        free = open_share(scene, lights, world, start, point.face_normal, turn)
+        around = dim(around, free, lights[0].shadowed)
     sent = wp.vec3(around, around, around)
-    return sent + wp.cw_mul(light.color, wp.vec3(matt, matt, matt) + shine * point.specular)
+    return sent + wp.cw_mul(lights[0].color, wp.vec3(matt, matt, matt) + shine * point.specular)
 
 
 @wp.func
@@ -468,15 +468,15 @@ def write_depth(
 
 
 @wp.func
-def backdrop(light: Light, direction: wp.vec3) -> wp.vec4:
+def backdrop(lights: wp.array(dtype=Light), direction: wp.vec3) -> wp.vec4:
     """Colour of the background in a direction of any length."""
-    color = light.background
-    height = wp.dot(light.up, direction)
+    color = lights[0].background
+    height = wp.dot(lights[0].up, direction)
     if height > 0.0:
         low = 1.0 - height / wp.length(direction)
         high = 1.0 - low * low * low
         for k in range(3):
-            color[k] += high * (light.zenith[k] - color[k])
+            color[k] += high * (lights[0].zenith[k] - color[k])
     return color
 
 
@@ -530,7 +530,6 @@ def look_along(
     decides by which angle the rays of the light are turned.
     """
     camera = cameras[image]
-    light = lights[0]
     origin = ray_origin(camera, x, y)
     direction = ray_direction(camera, x, y)
     spread = float(0.0)
@@ -538,7 +537,7 @@ def look_along(
         spread = pixel_spread(camera, picture[0].width)
     bent = labelled and picture[0].normal.shape[0] > 0
     turn = float(0.0)
-    if light.radius > 0.0 or light.sky_rays > 0:
+    if lights[0].radius > 0.0 or lights[0].sky_rays > 0:
         turn = 2.0 * wp.pi * wp.randf(wp.rand_init(k, sample))
     total = wp.vec3()
     left = float(1.0)
@@ -557,7 +556,7 @@ def look_along(
             t += hit.t
         if layer == 0 and labelled:
             write_depth(camera, direction, hit, t, picture, k)
-            write_labels(scene, dress, hit, light.empty_label, picture, k)
+            write_labels(scene, dress, hit, lights[0].empty_label, picture, k)
             if bent and not seen:
                 picture[0].normal[k] = wp.vec3()
         if not seen or not (shaded or bent):
@@ -569,9 +568,9 @@ def look_along(
         if not shaded:
             break
         position = start + hit.t * direction
-        sent = shade(scene, light, world, point, position, direction, distance, turn)
+        sent = shade(scene, lights, world, point, position, direction, distance, turn)
         alpha = float(1.0)
-        if light.transparency == 1:
+        if lights[0].transparency == 1:
             alpha = wp.clamp(point.color[3], 0.0, 1.0)
         total += (left * alpha) * wp.cw_mul(wp.vec3(point.color[0], point.color[1], point.color[2]), sent)
         left *= 1.0 - alpha
@@ -579,7 +578,7 @@ def look_along(
             left = float(0.0)
             break
         t += LIFT * t
-    return on_background(total, left, backdrop(light, direction))
+    return on_background(total, left, backdrop(lights, direction))
 
 
 @wp.func
@@ -601,7 +600,7 @@ def write_nothing(
     if picture[0].normal.shape[0] > 0:
         picture[0].normal[k] = wp.vec3()
     if picture[0].shaded == 1:
-        sky = backdrop(lights[0], ray_direction(cameras[image], x, y))
+        sky = backdrop(lights, ray_direction(cameras[image], x, y))
         write_color(on_background(wp.vec3(), 1.0, sky), picture, k)
 
 
