@@ -1,5 +1,6 @@
 """Fixtures shared by all tests."""
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -28,3 +29,13 @@ def no_client_is_left() -> Iterator[None]:
     for number in left:
         clients.disconnect(number)
     assert not left, f"clients {left} of pybullet_compat were left connected"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def checks_are_those_asked_for() -> Iterator[None]:
+    """Fail where a module leaves other checks than the environment asks for: others would run without."""
+    yield
+    checked = sys.modules.get("newtonsim.runtime.checked")
+    if checked:
+        now, asked = checked.config, checked.Config(os.environ.get(checked.VARIABLE, ""))
+        assert (now.checked, now.checks_indices) == (asked.checked, asked.checks_indices)

@@ -1,5 +1,6 @@
 """The checked mode names step, world and element of what is wrong, and changes no bit of what is right."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -36,13 +37,24 @@ def simulator(device: str, worlds: int = 3) -> newtonsim.Simulator:
     return newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), DT)
 
 
+@contextlib.contextmanager
+def all_checks() -> Iterator[None]:
+    """All checks for a while, and then those that the environment asked for."""
+    config = newtonsim.config
+    before = config.checked, config.checks_indices
+    config.checked = True
+    try:
+        yield
+    finally:
+        config.checked, config.checks_indices = before
+
+
 @pytest.fixture
 def checked(device: str) -> Iterator[None]:
     """Checks of steps; kernels were loaded before, as everybody has them."""
     simulator(device).step(60)
-    newtonsim.config.checked = True
-    yield
-    newtonsim.config.checked = False
+    with all_checks():
+        yield
 
 
 def spoil(sim: newtonsim.Simulator, name: str, at: object, value: float) -> None:
@@ -105,13 +117,9 @@ def test_contacts_that_point_elsewhere_are_named(device, checked):
 def test_bits_are_the_same_and_nothing_is_raised(device):
     plain, looked_at = simulator(device), simulator(device)
     plain.step(150)
-    newtonsim.config.checked = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            looked_at.step(150)
-    finally:
-        newtonsim.config.checked = False
+    with all_checks(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        looked_at.step(150)
     assert np.array_equal(plain.state.joint_q.numpy(), looked_at.state.joint_q.numpy())
     assert plain.time == pytest.approx(looked_at.time)
 
