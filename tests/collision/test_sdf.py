@@ -1,5 +1,7 @@
 """Distance fields made of meshes, and shapes against them."""
 
+import functools
+
 import numpy as np
 import pytest
 import warp as wp
@@ -23,6 +25,12 @@ def ball_mesh(subdivisions: int = 4, radius: float = RADIUS) -> Mesh:
 
     ball = trimesh.creation.icosphere(subdivisions=subdivisions, radius=radius)
     return Mesh(ball.vertices, ball.faces)
+
+
+@functools.cache
+def ball_field(device: str) -> SDF:
+    """The distance from the ball, sampled once for all solids."""
+    return SDF.from_mesh(ball_mesh(), resolution=48, device=device)
 
 
 def lab(a, b, device: str, scale_b=1.0) -> SurfaceLab:
@@ -125,8 +133,7 @@ def test_solid_on_a_ball(kind, device):
     poses = random_poses(rng, 60, 0.0)
     d = rng.normal(size=(60, 3))
     poses[:, :3] = d / np.linalg.norm(d, axis=1, keepdims=True) * rng.uniform(0.5, 0.75, (60, 1))
-    field = SDF.from_mesh(ball_mesh(), resolution=48, device=device)
-    found = lab(solid, field, device).collide(poses, IDENTITY, 0.2)
+    found = lab(solid, ball_field(device), device).collide(poses, IDENTITY, 0.2)
     seen = 0
     for X, m in zip(poses, found):
         # Frank-Wolfe in float64: the point of the solid nearest to the ball's centre

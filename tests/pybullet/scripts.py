@@ -73,13 +73,13 @@ def all_scripts() -> list[str]:
     return found + [f"env:{name}" for name in ENVIRONMENTS]
 
 
-def run(engine: str, script: str, folder: Path, seconds: int = SECONDS) -> dict:
+def run(engine: str, script: str, folder: Path, seconds: int = SECONDS, steps: int = STEPS) -> dict:
     """Run one script in a process and a folder of its own, and return its report."""
     target = folder / f"{engine}-{script.replace(':', '_')}.json"
     if not target.exists():
         work = folder / "work" / f"{engine}-{script.replace(':', '_')}"
         work.mkdir(parents=True, exist_ok=True)
-        command = [sys.executable, "-W", "ignore", RUNNER, engine, script, str(STEPS), str(seconds), target]
+        command = [sys.executable, "-W", "ignore", RUNNER, engine, script, str(steps), str(seconds), target]
         with (work / "output.txt").open("w") as output:
             process = subprocess.Popen(
                 [str(word) for word in command],
