@@ -60,12 +60,11 @@ class BodiesView:
 
 
 @wp.func
-def add_own_blocks(w: int, bodies: BodiesView, touched: TouchedBodies):
+def add_own_blocks(w: int, sky: BlockSkylineView, system: BodySystemView, touched: TouchedBodies):
     """Add the diagonal blocks of bodies due to contacts of particles."""
-    sky = bodies.sky
     base = sky.world_start[w]
-    for b in range(bodies.system.body_start[w], bodies.system.body_start[w + 1]):
-        i = bodies.system.place[b]
+    for b in range(system.body_start[w], system.body_start[w + 1]):
+        i = system.place[b]
         at = 36 * (sky.row[base + i] + i - sky.first[base + i])
         for row in range(3):
             for column in range(3):
@@ -80,10 +79,11 @@ def add_to_bodies(
     touch: TouchSlopes,
     blocks: TouchBlocks,
     x: wp.array(dtype=wp.vec3d),
-    bodies: BodiesView,
+    sky: BlockSkylineView,
+    place: wp.array(dtype=int),
 ) -> int:
     """Subtract Kbp x from the right-hand side of the bodies; returns the number of contacts."""
-    base = bodies.sky.world_start[w]
+    base = sky.world_start[w]
     found = int(0)
     for n in range(blocks.world_start[w], blocks.world_start[w + 1]):
         i = blocks.member[n]
@@ -95,10 +95,10 @@ def add_to_bodies(
                     total += x[corner_at(touch, i, c)] * weight_at(touch, i, k, c)
                 spin = blocks.spin_point[i, k] * total
                 speed = blocks.speed_point[i, k] * total
-                at = 6 * (base + bodies.system.place[b])
+                at = 6 * (base + place[b])
                 for a in range(3):
-                    bodies.sky.given[at + a] = bodies.sky.given[at + a] - spin[a]
-                    bodies.sky.given[at + 3 + a] = bodies.sky.given[at + 3 + a] - speed[a]
+                    sky.given[at + a] = sky.given[at + a] - spin[a]
+                    sky.given[at + 3 + a] = sky.given[at + 3 + a] - speed[a]
                 found += 1
     return found
 
@@ -110,18 +110,19 @@ def add_to_points(
     blocks: TouchBlocks,
     factor: wp.float64,
     mass: wp.array(dtype=wp.float64),
-    bodies: BodiesView,
+    sky: BlockSkylineView,
+    place: wp.array(dtype=int),
     found: wp.array(dtype=wp.vec3d),
 ):
     """Add a multiple of Kpb times the solution of the bodies to a vector of the particles."""
-    base = bodies.sky.world_start[w]
+    base = sky.world_start[w]
     for n in range(blocks.world_start[w], blocks.world_start[w + 1]):
         i = blocks.member[n]
         for k in range(touch.contacts.count[i]):
             b = body_touched(touch, i, k)
             if b >= 0:
-                at = 6 * (base + bodies.system.place[b])
-                x = bodies.sky.x
+                at = 6 * (base + place[b])
+                x = sky.x
                 spin = wp.vec3d(x[at], x[at + 1], x[at + 2])
                 speed = wp.vec3d(x[at + 3], x[at + 4], x[at + 5])
                 push = (blocks.point_spin[i, k] * spin + blocks.point_speed[i, k] * speed) * factor
@@ -144,8 +145,9 @@ def move_bodies(
     """Solve for the bodies at -Kbp x; returns 0 if nothing touches them."""
     for i in range(6 * bodies.sky.world_start[w], 6 * bodies.sky.world_start[w + 1]):
         bodies.sky.given[i] = ZERO
-    found = add_to_bodies(w, points, point_blocks, x, bodies)
-    found += add_to_bodies(w, faces, face_blocks, x, bodies)
+    place = bodies.system.place
+    found = add_to_bodies(w, points, point_blocks, x, bodies.sky, place)
+    found += add_to_bodies(w, faces, face_blocks, x, bodies.sky, place)
     if found > 0:
         solve_bodies(w, bodies.sky, bodies.block, bodies.rows, bodies.system)
     return found
@@ -166,40 +168,48 @@ def times_all(
     """(K - Kpb Kbb⁻¹ Kbp) a."""
     rows_times(s, s.world_start[w], s.world_start[w + 1], a, found)
     if move_bodies(w, points, point_blocks, faces, face_blocks, a, bodies) > 0:
-        add_to_points(w, points, point_blocks, ONE, s.mass, bodies, found)
-        add_to_points(w, faces, face_blocks, ONE, s.mass, bodies, found)
+        place = bodies.system.place
+        add_to_points(w, points, point_blocks, ONE, s.mass, bodies.sky, place, found)
+        add_to_points(w, faces, face_blocks, ONE, s.mass, bodies.sky, place, found)
 
 
 @wp.func
-def size_of(w: int, s: SystemView, dt: wp.float64, bodies: BodiesView) -> wp.float64:
+def size_of(
+    w: int,
+    s: SystemView,
+    dt: wp.float64,
+    sky: BlockSkylineView,
+    system: BodySystemView,
+    gradient: wp.array(dtype=wp.float64),
+) -> wp.float64:
     """Squared norm of the right-hand side, with bodies weighted like the points that touch them."""
     size = product(s, s.world_start[w], s.world_start[w + 1], s.r, s.r)
-    base = bodies.sky.world_start[w]
-    for b in range(bodies.system.body_start[w], bodies.system.body_start[w + 1]):
-        at = 6 * (base + bodies.system.place[b])
+    base = sky.world_start[w]
+    for b in range(system.body_start[w], system.body_start[w + 1]):
+        at = 6 * (base + system.place[b])
         # squared radius of gyration of the body
         arm = ONE
-        if bodies.system.role[b] == BODY_MOVES:
-            arm = wp.float64(wp.trace(bodies.system.inertia[b]) / bodies.system.mass[b])
+        if system.role[b] == BODY_MOVES:
+            arm = wp.float64(wp.trace(system.inertia[b]) / system.mass[b])
         total = ZERO
         for a in range(3):
-            spin = bodies.gradient[at + a]
-            speed = bodies.gradient[at + 3 + a]
+            spin = gradient[at + a]
+            speed = gradient[at + 3 + a]
             total += spin * spin / arm + speed * speed
         size += total / (dt * dt)
     return size
 
 
 @wp.func
-def read_touched(w: int, bodies: BodiesView, touched: TouchedBodies):
+def read_touched(w: int, sky: BlockSkylineView, system: BodySystemView, touched: TouchedBodies):
     """Complete multipliers of bodies for impulses of particles: contacts depend on small differences."""
-    base = bodies.sky.world_start[w]
-    for b in range(bodies.system.body_start[w], bodies.system.body_start[w + 1]):
-        at = 6 * (base + bodies.system.place[b])
-        x = bodies.sky.x
+    base = sky.world_start[w]
+    for b in range(system.body_start[w], system.body_start[w + 1]):
+        at = 6 * (base + system.place[b])
+        x = sky.x
         spin = wp.vec3d()
         speed = wp.vec3d()
-        if bodies.system.role[b] == BODY_MOVES:
+        if system.role[b] == BODY_MOVES:
             spin = wp.transpose(wp.mat33d(touched.carry[b])) * wp.vec3d(x[at], x[at + 1], x[at + 2])
             speed = wp.vec3d(x[at + 3], x[at + 4], x[at + 5])
         touched.by_turns[b] = spin
@@ -261,7 +271,7 @@ def solve_coupled_worlds(
     ):
         bodies.system.reason[w] = REASON_ROOM
     else:
-        add_own_blocks(w, bodies, touched)
+        add_own_blocks(w, sky, bodies.system, touched)
         if factorize_blocks(sky, w) <= LEAST_PIVOT and sky.world_start[w + 1] > sky.world_start[w]:
             bodies.system.reason[w] = REASON_SINGULAR
     start = s.world_start[w]
@@ -271,10 +281,11 @@ def solve_coupled_worlds(
     if bodies.system.reason[w] == 0:
         for i in range(6 * sky.world_start[w], 6 * sky.world_start[w + 1]):
             bodies.gradient[i] = sky.given[i]
-        size = size_of(w, s, dt, bodies)
+        size = size_of(w, s, dt, sky, bodies.system, bodies.gradient)
         solve_bodies(w, sky, bodies.block, bodies.rows, bodies.system)
-        add_to_points(w, points, point_blocks, -ONE, s.mass, bodies, s.r)
-        add_to_points(w, faces, face_blocks, -ONE, s.mass, bodies, s.r)
+        place = bodies.system.place
+        add_to_points(w, points, point_blocks, -ONE, s.mass, sky, place, s.r)
+        add_to_points(w, faces, face_blocks, -ONE, s.mass, sky, place, s.r)
         for n in range(start, end):
             s.shadow[s.particle[n]] = s.r[s.particle[n]]
         rho = ONE
@@ -308,13 +319,13 @@ def solve_coupled_worlds(
             reason[w] = NOT_SOLVED
         for i in range(6 * sky.world_start[w], 6 * sky.world_start[w + 1]):
             sky.given[i] = bodies.gradient[i]
-        add_to_bodies(w, points, point_blocks, s.x, bodies)
-        add_to_bodies(w, faces, face_blocks, s.x, bodies)
+        add_to_bodies(w, points, point_blocks, s.x, sky, place)
+        add_to_bodies(w, faces, face_blocks, s.x, sky, place)
         solve_bodies(w, sky, bodies.block, bodies.rows, bodies.system)
     elif reason[w] == 0:
         reason[w] = BODIES
     read_bodies(w, sky, bodies.system, multiplier)
-    read_touched(w, bodies, touched)
+    read_touched(w, sky, bodies.system, touched)
     if reason[w] != 0:
         for b in range(bodies.system.body_start[w], bodies.system.body_start[w + 1]):
             multiplier[b] = wp.spatial_vector(wp.nan, wp.nan, wp.nan, wp.nan, wp.nan, wp.nan)
