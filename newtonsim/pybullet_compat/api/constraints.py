@@ -19,6 +19,8 @@ from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.constraint_records import TYPES, Constraint
 
 FAILED = "createConstraint failed."
+LEAST_RATIO = 1.0e-12
+"""Gear ratio whose inverse single precision can work with."""
 PARALLEL = 1.0e-6
 """Sine of the angle up to which an axis counts as parallel to another."""
 
@@ -94,13 +96,17 @@ def changeConstraint(
     which negative ones leave the forces of their own worlds.
 
     A gear holds from the first ratio on that is not zero: q_parent + ratio q_child keeps its rate, and with
-    an erp it goes to relativePositionTarget. gearAuxLink is kept and reported alone.
+    an erp, which negative ones leave as it is, it goes to relativePositionTarget. gearAuxLink is kept and
+    reported alone.
     """
     constraint = client.constraints.get(userConstraintUniqueId)
     if constraint is None:
         return
+    erp = None if erp is not None and erp < 0.0 else erp
     gears = {"gearRatio": gearRatio, "gearAuxLink": gearAuxLink, "erp": erp}
     gears["relativePositionTarget"] = relativePositionTarget
+    if gearRatio is not None and 0.0 < abs(gearRatio) < LEAST_RATIO:
+        raise error(f"gearRatio must be 0 or at least {LEAST_RATIO:g} in size.")
     for name, value in gears.items():
         if value is not None and client.given_worlds < client.num_worlds:
             raise error(f"{name}: gears are the same in all worlds; do not pass worlds.")

@@ -11,7 +11,7 @@ from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.descriptions.kinds import Geom
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
-from newtonsim.pybullet_compat.surface.arguments import FINITE, finite, rows
+from newtonsim.pybullet_compat.surface.arguments import LARGEST_NUMBER, finite, rows
 from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.engine import Engine
 
 MULTI_BODY = 2
-_LARGEST = 1.0e20
-"""Largest friction, stiffness and damping: single precision can multiply it by lengths and masses."""
 _SURFACE = {
     "lateralFriction": "lateral_friction",
     "spinningFriction": "spinning_friction",
@@ -125,12 +123,13 @@ def changeDynamics(
     }
     motion = {"linearDamping": linearDamping, "angularDamping": angularDamping, "jointDamping": jointDamping}
     contact = {"contactStiffness": contactStiffness, "contactDamping": contactDamping}
-    _check_sizes({**surface, **motion, **contact}, 0.0, _LARGEST)
-    _check_sizes({"restitution": restitution}, 0.0, 1.0)
+    _check_sizes({**surface, **motion, **contact}, 0.0, LARGEST_NUMBER)
     _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
+    _check_sizes({"restitution": restitution}, 0.0, 1.0)
     _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
     if localInertiaDiagonal is not None:
-        localInertiaDiagonal = rows(localInertiaDiagonal, 3, client, "localInertiaDiagonal needs 3 numbers.")
+        message = "localInertiaDiagonal needs 3 numbers."
+        localInertiaDiagonal = rows(localInertiaDiagonal, 3, client, message, LARGEST_INERTIA)
     place, at = linkIndex + 1, client.chosen
     if _is_meant(mass):
         _check_mass(client, body, place, mass)
@@ -267,7 +266,7 @@ def applyExternalForce(
         posObj: Point of application [m], likewise.
         flags: WORLD_FRAME, or LINK_FRAME for the inertial frame of the link.
     """
-    force = rows(forceObj, 3, client, "force needs a 3 coordinates [x,y,z].", FINITE)
+    force = rows(forceObj, 3, client, "force needs a 3 coordinates [x,y,z].", LARGEST_NUMBER)
     point = rows(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, force, point, None, flags)
@@ -275,7 +274,7 @@ def applyExternalForce(
 
 def applyExternalTorque(client: Client, objectUniqueId: int, linkIndex: int, torqueObj, flags: int) -> None:
     """Apply a torque to a link during the next step, see `applyExternalForce`."""
-    torque = rows(torqueObj, 3, client, "torque needs a 3 coordinates [x,y,z].", FINITE)
+    torque = rows(torqueObj, 3, client, "torque needs a 3 coordinates [x,y,z].", LARGEST_NUMBER)
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, np.zeros(3), None, torque, flags)
 

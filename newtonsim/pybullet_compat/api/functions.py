@@ -19,8 +19,8 @@ import numpy as np
 
 from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.surface import maths
-from newtonsim.pybullet_compat.surface.arguments import as_float, as_int, as_str, has_axes
-from newtonsim.pybullet_compat.surface.errors import error, not_a_number, not_connected, refused
+from newtonsim.pybullet_compat.surface.arguments import SIZES, as_float, as_int, as_str, has_axes, sized_all
+from newtonsim.pybullet_compat.surface.errors import error, not_connected, refused
 from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
 from newtonsim.pybullet_compat.surface.signatures import (
     ALIASES,
@@ -36,13 +36,13 @@ from newtonsim.pybullet_compat.surface.signatures import (
 from newtonsim.pybullet_compat.world.world_choice import Worlds, chosen_worlds, of_worlds
 
 MISSING = object()
-REFUSALS = (ValueError, IndexError)
+REFUSALS = (ValueError, IndexError, OverflowError)
 """What engine and NumPy raise for values that a function has not looked at: `error` to scripts."""
 _DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
     "i": 'if {0}.__class__ is not int: {0} = as_int({0}, client, "{0}")',
-    "d": """if {0}.__class__ is not float: {0} = as_float({0}, client, "{0}", {2})
-    elif {0} != {0}: raise not_a_number("{0}")""",
+    "d": """if ({0}.__class__ is not float or {0} > {4:g} or not {0} >= -{4:g}):
+        {0} = as_float({0}, client, "{0}", {2}, "{3}")""",
     "s": "if {0}.__class__ is not str or '\\0' in {0}: {0} = as_str({0}, {1})",
 }
 
@@ -108,9 +108,11 @@ def signature(name: str) -> inspect.Signature:
 def _check(function: str, parameter: Parameter, position: int) -> list[str]:
     """Return the line that checks the type of an argument."""
     if parameter.kind == "O":
-        return []
+        name, size = parameter.name, parameter.size
+        return [f"if {name} is not None: {name} = sized_all({name}, {name!r}, {size!r})"] if size else []
     differs = parameter.name in PER_WORLD.get(function, ())
-    line = _CHECKS[parameter.kind].format(parameter.name, position, differs)
+    largest = SIZES[parameter.size or "number"]
+    line = _CHECKS[parameter.kind].format(parameter.name, position, differs, parameter.size, largest)
     if parameter.default == "None":  # which is equal to itself
         line = line.replace("if ", f"if {parameter.name} is not None and ", 1)
     return [line]
@@ -227,8 +229,8 @@ def _build() -> dict[str, Function]:
         "as_int": as_int,
         "as_float": as_float,
         "as_str": as_str,
+        "sized_all": sized_all,
         "not_connected": not_connected,
-        "not_a_number": not_a_number,
         "refused": refused,
         "REFUSALS": REFUSALS,
         "missing": _missing,

@@ -10,7 +10,7 @@ import numpy as np
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.pybullet_compat.api.bodies import canonical
 from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, is_empty, joint_group, joint_list
-from newtonsim.pybullet_compat.surface.arguments import check_rows, finite
+from newtonsim.pybullet_compat.surface.arguments import check_rows, sized
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
@@ -230,8 +230,6 @@ def resetJointState(
 ) -> None:
     """Set position and velocity of a joint with one coordinate; its motor stays as it is."""
     body = joint_body(client, bodyUniqueId, jointIndex)
-    finite(targetValue, "targetValue")
-    finite(targetVelocity, "targetVelocity")
     place = jointIndex + 1
     if body.u_count[place] != 1:
         return
@@ -280,8 +278,11 @@ def _coordinates(value: object, client: Client, name: str) -> np.ndarray | None:
     """Finite coordinates (n,) or (W, n), None for None."""
     if value is None:
         return None
-    array = np.atleast_1d(np.asarray(value, np.float64))
-    finite(array, "coordinates")
+    try:
+        array = np.atleast_1d(np.asarray(value, np.float64))
+    except (TypeError, ValueError):
+        raise error(f"{name}: expected numbers.") from None
+    array = np.asarray(sized(array, name, "coordinate"))
     check_rows(array, client, name)
     return array
 

@@ -11,6 +11,7 @@ import numpy as np
 from newtonsim.errors import ImportFileError
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.api.plugins import find_in_archives
+from newtonsim.pybullet_compat.descriptions.checks import check_description
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription
 from newtonsim.pybullet_compat.descriptions.kinds import LoadFlag
 from newtonsim.pybullet_compat.readers.multibody import LINK_ARRAYS, MultiBodyReader
@@ -111,7 +112,7 @@ def _failure(message: str, reason: Exception) -> error:
 
 def _add(client: Client, body: BodyDescription, positions: np.ndarray, orientations: np.ndarray) -> int:
     """Add a body; where the worlds differ, put its base where each wants it."""
-    uid = client.add_body(body)
+    (uid,) = _add_all(client, [body])
     if len(positions) > 1 and (np.ptp(positions, axis=0).any() or np.ptp(orientations, axis=0).any()):
         from newtonsim.pybullet_compat.api.bodies import resetBasePositionAndOrientation
 
@@ -122,6 +123,13 @@ def _add(client: Client, body: BodyDescription, positions: np.ndarray, orientati
         )
         client.bodies[uid].loaded_pose = client.bodies[uid].base_coordinates.copy()
     return uid
+
+
+def _add_all(client: Client, bodies: Sequence[BodyDescription]) -> tuple[int, ...]:
+    """Add bodies, all or none."""
+    for body in bodies:
+        check_description(body)
+    return tuple(client.add_body(body) for body in bodies)
 
 
 def loadSDF(
@@ -148,7 +156,7 @@ def loadSDF(
         bodies = read_sdf(path, _options(client, 0, globalScaling, useMaximalCoordinates))
     except ImportFileError as reason:
         raise _failure("Cannot load SDF file.", reason) from reason
-    return tuple(client.add_body(body) for body in bodies)
+    return _add_all(client, bodies)
 
 
 def loadMJCF(client: Client, mjcfFileName: str, flags: int = 0, useMultiBody: int = 1) -> tuple[int, ...]:
@@ -173,7 +181,7 @@ def loadMJCF(client: Client, mjcfFileName: str, flags: int = 0, useMultiBody: in
         bodies = read_mjcf(path, _options(client, flags, 1.0, not useMultiBody))
     except ImportFileError as reason:
         raise _failure("Couldn't load .mjcf file.", reason) from reason
-    return tuple(client.add_body(body) for body in bodies)
+    return _add_all(client, bodies)
 
 
 def createMultiBody(
@@ -245,14 +253,12 @@ def createMultiBody(
             pose_of(positions[0], orientations[0]),
             bool(useMaximalCoordinates),
         )
-    except (TypeError, ValueError) as reason:
+    except (TypeError, ValueError, OverflowError) as reason:
         raise error(f"createMultiBody failed: {reason}") from reason
     if batchPositions is None:
         return _add(client, body, positions, orientations)
-    return tuple(
-        client.add_body(body.placed(Pose(np.array(p, dtype=np.float64), body.pose.q)))
-        for p in vectors_of_batch(batchPositions)
-    )
+    poses = [Pose(position, body.pose.q) for position in vectors_of_batch(batchPositions)]
+    return _add_all(client, [body.placed(pose) for pose in poses])
 
 
 def vectors_of_batch(batch: object) -> np.ndarray:

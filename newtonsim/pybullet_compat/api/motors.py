@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from newtonsim.pybullet_compat.api.joint_groups import (
     joint_list,
 )
 from newtonsim.pybullet_compat.api.joints import joint_body
+from newtonsim.pybullet_compat.surface.arguments import Size, as_float, sized
 from newtonsim.pybullet_compat.surface.constants import (
     PD_CONTROL,
     POSITION_CONTROL,
@@ -22,7 +24,7 @@ from newtonsim.pybullet_compat.surface.constants import (
     TORQUE_CONTROL,
     VELOCITY_CONTROL,
 )
-from newtonsim.pybullet_compat.surface.errors import error, not_a_number
+from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import (
     SERVO_IMPLICIT_PD,
     SERVO_OFF,
@@ -34,6 +36,23 @@ from newtonsim.pybullet_compat.world.client import Client
 
 MODES = (POSITION_CONTROL, VELOCITY_CONTROL, TORQUE_CONTROL, PD_CONTROL, STABLE_PD_CONTROL)
 DEFAULT_FORCE, DEFAULT_POSITION_GAIN, DEFAULT_VELOCITY_GAIN = 100000.0, 0.1, 1.0
+_TARGETS: tuple[tuple[str, Size, float], ...] = (
+    ("targetPosition", "coordinate", 0.0),
+    ("targetVelocity", "coordinate", 0.0),
+    ("force", "bound", DEFAULT_FORCE),
+    ("positionGain", "number", DEFAULT_POSITION_GAIN),
+    ("velocityGain", "number", DEFAULT_VELOCITY_GAIN),
+    ("maxVelocity", "bound", -1.0),
+)
+"""Targets of setJointMotorControlMultiDof: what they are, and what counts without them."""
+_LISTS: tuple[tuple[str, Size, float, str], ...] = (
+    ("targetPositions", "coordinate", 0.0, "target positions should match the number of joint indices"),
+    ("targetVelocities", "coordinate", 0.0, "target velocies should match the number of joint indices"),
+    ("forces", "bound", DEFAULT_FORCE, "forces should match the joint indices"),
+    ("positionGains", "number", DEFAULT_POSITION_GAIN, "kps should match the joint indices"),
+    ("velocityGains", "number", DEFAULT_VELOCITY_GAIN, "kds should match the number of joint indices"),
+)
+"""Lists of setJointMotorControlArray: what they are, what counts without them, PyBullet's complaint."""
 SPHERICAL_GAIN = 0.2
 """What PyBullet multiplies the position gain of spherical motors with, as measured."""
 
@@ -113,14 +132,11 @@ def setJointMotorControlArray(
         raise error(OUT_OF_RANGE)
     group = joint_group(body, jointIndices)
     count = len(jointIndices) if group is None else group.count
-    position = _per_joint(client, targetPositions, count, 0.0, "target positions should match the")
-    velocity = _per_joint(client, targetVelocities, count, 0.0, "target velocies should match the")
-    force = _per_joint(client, forces, count, DEFAULT_FORCE, "forces should match the joint indices", "")
-    kp = _per_joint(
-        client, positionGains, count, DEFAULT_POSITION_GAIN, "kps should match the joint indices", ""
-    )
-    kd = _per_joint(client, velocityGains, count, DEFAULT_VELOCITY_GAIN, "kds should match the")
-    targets = (position, velocity, force, kp, kd)
+    given = (targetPositions, targetVelocities, forces, positionGains, velocityGains)
+    targets = [
+        default if values is None else _per_joint(client, values, count, name, size, complaint)
+        for values, (name, size, default, complaint) in zip(given, _LISTS)
+    ]
     is_for_all = client.given_worlds == client.num_worlds
     if (
         group is not None
@@ -137,12 +153,8 @@ def setJointMotorControlArray(
         _control(client, body, joint + 1, controlMode, *numbers, -1.0)
 
 
-def _per_joint(
-    client: Client, values, count: int, default: float, what: str, of: str = " number of joint indices"
-) -> float | np.ndarray:
-    """One value for each joint (count,), for each joint in each world (W, count), or the default of all."""
-    if values is None:
-        return default
+def _per_joint(client: Client, values: Any, count: int, name: str, size: Size, complaint: str) -> np.ndarray:
+    """One value for each joint (count,), or for each joint in each world (W, count)."""
     try:
         array = np.asarray(values, np.float64)
     except (TypeError, ValueError):
@@ -151,10 +163,8 @@ def _per_joint(
         array = array[0]
     if array.shape != (count,) and (client.num_worlds == 1 or array.shape != (client.given_worlds, count)):
         shapes = "" if client.num_worlds == 1 else f": ({count},) or ({client.given_worlds}, {count})"
-        raise error(f"number of {what}{of}{shapes}")
-    if np.isnan(array).any():
-        raise not_a_number()
-    return array
+        raise error(f"number of {complaint}{shapes}")
+    return sized(array, name, size)
 
 
 def _control_group(
@@ -243,7 +253,9 @@ def _control(
     if count == 0:
         return
     if count > 1:
-        _control_multi_dof(client, body, place, mode, None, None, force, kp, kd, top_speed, None)
+        given = (np.reshape(value, (-1, 1)) if np.ndim(value) else value for value in (force, kp, kd))
+        targets = _checked_targets(client, body, place, mode, None, None, *given, top_speed)
+        _control_spherical(client, body, place, mode, *targets)
         return
     if body.worlds == 1 and mode in (POSITION_CONTROL, VELOCITY_CONTROL):
         _set_servo(client, body, place, mode, position, velocity, force, kp, kd, top_speed)
@@ -302,10 +314,9 @@ def setJointMotorControlMultiDof(
     if controlMode not in MODES:
         raise error("Illegal control mode.")
     body = joint_body(client, bodyUniqueId, jointIndex)
-    kp = DEFAULT_POSITION_GAIN if positionGain is None else positionGain
-    kd = DEFAULT_VELOCITY_GAIN if velocityGain is None else velocityGain
-    targets = (targetPosition, targetVelocity, force, kp, kd, maxVelocity, damping)
-    _control_multi_dof(client, body, jointIndex + 1, controlMode, *targets)
+    given = (targetPosition, targetVelocity, force, positionGain, velocityGain)
+    targets = _checked_targets(client, body, jointIndex + 1, controlMode, *given, maxVelocity)
+    _control_multi_dof(client, body, jointIndex + 1, controlMode, targets)
 
 
 def setJointMotorControlMultiDofArray(
@@ -333,39 +344,61 @@ def setJointMotorControlMultiDofArray(
     given = (targetPositions, targetVelocities, forces, positionGains, velocityGains, maxVelocities)
     lists = []
     for values, default in zip(given, defaults):
-        if values is not None and len(values) != len(joints):
+        if values is not None and (not hasattr(values, "__len__") or len(values) != len(joints)):
             raise error("number of targets should match the number of joint indices")
         lists.append([default] * len(joints) if values is None else values)
-    for joint, *targets in zip(joints, *lists):
-        _control_multi_dof(client, body, joint + 1, controlMode, *targets, None)
+    checked = [
+        (joint + 1, _checked_targets(client, body, joint + 1, controlMode, *targets))
+        for joint, *targets in zip(joints, *lists)
+    ]
+    for place, targets in checked:
+        _control_multi_dof(client, body, place, controlMode, targets)
 
 
-def _control_multi_dof(
-    client: Client,
-    body: Body,
-    place: int,
-    mode: int,
-    position,
-    velocity,
-    force,
-    kp,
-    kd,
-    top_speed,
-    damping,
+def _checked_targets(
+    client: Client, body: Body, place: int, mode: int, position, velocity, force, kp, kd, top_speed
+) -> tuple:
+    """Targets of a joint as what sets its motor takes, checked before anything is changed."""
+    given = (position, velocity, force, kp, kd, top_speed)
+    if body.u_count[place] <= 1:
+        return tuple([_first(client, value, *what) for value, what in zip(given, _TARGETS)])
+    array = _numbers(position, *_TARGETS[0][:2])
+    free = 0.0 if mode == TORQUE_CONTROL else DEFAULT_FORCE
+    return (
+        _rotation(client, array),
+        _three(client, velocity, *_TARGETS[1]),
+        _three(client, force, "force", "bound", free),
+        _three(client, kp, *_TARGETS[3]),
+        _three(client, kd, *_TARGETS[4]),
+    )
+
+
+def _numbers(value: Any, name: str, size: Size) -> np.ndarray | None:
+    """Numbers of any shape, None for None and for an empty list."""
+    if value is None:
+        return None
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError):
+        raise error(f"{name}: expected numbers.") from None
+    return np.asarray(sized(array, name, size)) if array.size else None
+
+
+def _control_multi_dof(client: Client, body: Body, place: int, mode: int, targets: tuple) -> None:
+    """Set the motor of a joint to what `_checked_targets` has returned for it."""
+    if body.u_count[place] == 1:
+        _control(client, body, place, mode, *targets)
+    elif body.u_count[place]:
+        _control_spherical(client, body, place, mode, *targets)
+
+
+def _control_spherical(
+    client: Client, body: Body, place: int, mode: int, rotation, velocity, force, kp, kd
 ) -> None:
-    count = body.u_count[place]
-    if count == 0:
-        return
-    if count == 1:
-        defaults = (0.0, 0.0, DEFAULT_FORCE, DEFAULT_POSITION_GAIN, DEFAULT_VELOCITY_GAIN, -1.0)
-        given = (position, velocity, force, kp, kd, top_speed)
-        _control(client, body, place, mode, *(_first(client, *pair) for pair in zip(given, defaults)))
-        return
     columns, dofs = body.columns(place)
     if mode == TORQUE_CONTROL:
-        torque = _three(force, 0.0)
         client.read_coordinates()
-        torque = quat_rotate(body.q[:, columns], client.spread(torque, 3))
+        torque = quat_rotate(body.q[:, columns], client.spread(force, 3))
         engine = client.ensure()
         for k in range(3):
             engine.add_torque(body, dofs.start + k, torque[:, k])
@@ -373,38 +406,37 @@ def _control_multi_dof(
     at = client.chosen
     servos = body.servos
     body.servo_is_default[dofs] = False
-    target = None if position is None or np.shape(position)[-1:] != (4,) else np.asarray(position, np.float64)
     if mode in (PD_CONTROL, STABLE_PD_CONTROL):
-        rotated = _three(velocity, 0.0)
         gains = servos if mode == STABLE_PD_CONTROL else body.pd_gains()
-        gains.kp[at, dofs], gains.kd[at, dofs] = _three(kp, 0.0), _three(kd, 0.0)
-        gains.target_qd[at, dofs], gains.max_force[at, dofs] = rotated, _three(force, DEFAULT_FORCE)
-        if target is not None:
-            gains.target_q[at, columns] = target / np.linalg.norm(target, axis=-1, keepdims=True)
+        gains.kp[at, dofs], gains.kd[at, dofs] = kp, kd
+        gains.target_qd[at, dofs], gains.max_force[at, dofs] = velocity, force
+        if rotation is not None:
+            gains.target_q[at, columns] = rotation
         if mode == STABLE_PD_CONTROL:
             servos.mode[at, dofs] = SERVO_IMPLICIT_PD
             client.servos_written()
         else:
             client.pd_written()
         return
-    top = _three(force, DEFAULT_FORCE)[..., :1]
+    top = force[..., :1]
     servos.mode[at, dofs] = SERVO_ON if np.any(top) else SERVO_OFF
     servos.kd[at, dofs], servos.target_qd[at, dofs] = 1.0, 0.0
     servos.max_force[at, dofs], servos.max_speed[at, dofs] = top, UNLIMITED_SPEED
     servos.kp[at, dofs] = 0.0
-    if mode == POSITION_CONTROL and target is not None:
-        servos.kp[at, dofs] = SPHERICAL_GAIN * _three(kp, DEFAULT_POSITION_GAIN)[..., :1]
-        servos.target_q[at, columns] = target / np.linalg.norm(target, axis=-1, keepdims=True)
+    if mode == POSITION_CONTROL and rotation is not None:
+        servos.kp[at, dofs] = SPHERICAL_GAIN * kp[..., :1]
+        servos.target_q[at, columns] = rotation
     client.servos_written()
 
 
-def _first(client: Client, value, default: float) -> float | np.ndarray:
-    """The first number of a list, or the number; one for each world of a table (n, 1), or of (n,) numbers."""
-    if value is None:
+def _first(client: Client, value: Any, name: str, size: Size, default: float) -> float | np.ndarray:
+    """The first of some numbers; one for each world of a table (n, 1), or of (n,) numbers."""
+    single = value[0] if value.__class__ is list and len(value) == 1 else value
+    if single.__class__ is float or single.__class__ is int:
+        return as_float(single, None, name, size=size)
+    array = _numbers(value, name, size)
+    if array is None:
         return default
-    array = np.asarray(value, np.float64)
-    if array.ndim == 0:
-        return float(array)
     if client.num_worlds > 1 and array.size > 1:
         if array.shape not in ((client.given_worlds,), (client.given_worlds, 1)):
             n = client.given_worlds
@@ -412,13 +444,35 @@ def _first(client: Client, value, default: float) -> float | np.ndarray:
                 f"Targets of a joint with one coordinate: (1,), ({n},) or ({n}, 1), not {array.shape}."
             )
         return array.ravel()
-    array = array.ravel()
-    return float(array[0]) if array.size else default
+    return float(array.ravel()[0])
 
 
-def _three(value, default: float) -> np.ndarray:
-    """Three numbers of a list with one or three, (3,) or (W, 3)."""
-    if value is None or np.size(value) == 0:
-        return np.full(3, default)
-    array = np.atleast_1d(np.asarray(value, np.float64))
+def _three(client: Client, value: Any, name: str, size: Size, default: float) -> np.ndarray:
+    """Three numbers of a list with one or three, (3,) or (n, 3)."""
+    if value.__class__ is float or value.__class__ is int:
+        number = as_float(value, None, name, size=size)
+        return np.array((number, number, number))
+    array = _numbers(value, name, size)
+    if array is None:
+        return np.array((default, default, default))
+    if array.shape == (3,):
+        return array
+    array = np.atleast_1d(array)
+    _check_worlds(client, array)
     return array if array.shape[-1] == 3 else np.repeat(array[..., :1], 3, axis=-1)
+
+
+def _rotation(client: Client, array: np.ndarray | None) -> np.ndarray | None:
+    """A quaternion at length one (4,) or (n, 4), None if there are not four numbers."""
+    if array is None or array.shape[-1:] != (4,):
+        return None
+    _check_worlds(client, array)
+    length = np.linalg.norm(array, axis=-1, keepdims=True)
+    if (length.item() if length.size == 1 else length.min()) > 0.0:
+        return array / length
+    return np.where(length > 0.0, array, [0.0, 0.0, 0.0, 1.0]) / np.where(length > 0.0, length, 1.0)
+
+
+def _check_worlds(client: Client, array: np.ndarray) -> None:
+    if array.ndim > 1 and (array.ndim > 2 or len(array) not in (1, client.given_worlds)):
+        raise error(f"Targets of a spherical joint: one vector, or {client.given_worlds}, not {array.shape}.")

@@ -38,6 +38,9 @@ Picture = tuple[int, int, np.ndarray, np.ndarray, np.ndarray]
 
 _DEFAULT_VIEW = maths.computeViewMatrixFromYawPitchRoll((0.0, 0.0, 0.0), 1.5, -80.0, -10.0, 0.0, 2)
 
+MOST_PIXELS = 1 << 26
+"""Largest picture: 8192 by 8192 pixels."""
+
 
 def getCameraImage(
     client: Client,
@@ -88,9 +91,9 @@ def getCameraImage(
         several worlds all three have a leading axis num_worlds.
 
     Raises:
-        error: The size is negative, or the matrices make no picture.
+        error: The size is negative or beyond 67 million pixels, or the matrices make no picture.
     """
-    if width < 0 or height < 0:
+    if width < 0 or height < 0 or width * height > MOST_PIXELS:
         raise error(f"getCameraImage: {width} x {height} pixels are not possible.")
     pictures = client.part(Pictures)
     _set_light(pictures.light, "direction", _numbers(lightDirection, 3))

@@ -31,7 +31,7 @@ def _made(client: Client, make: Callable, message: str) -> object:
     """
     try:
         return make()
-    except ValueError as reason:
+    except (TypeError, ValueError, OverflowError) as reason:
         warnings.warn(f"{message} {reason}", stacklevel=4)
         several = f" {reason}; shapes are the same in all worlds" if client.num_worlds > 1 else ""
         raise error(message + several) from reason

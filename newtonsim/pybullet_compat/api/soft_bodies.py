@@ -13,7 +13,7 @@ from newtonsim.pybullet_compat.api.plugins import find_in_archives
 from newtonsim.pybullet_compat.readers.search import find
 from newtonsim.pybullet_compat.soft_bodies.meshes import SoftMesh, read_soft_mesh, show
 from newtonsim.pybullet_compat.soft_bodies.world import Material, SoftBody, SoftWorld, make_anchor, placed
-from newtonsim.pybullet_compat.surface.arguments import vec3, vectors
+from newtonsim.pybullet_compat.surface.arguments import LARGEST, vec3, vectors
 from newtonsim.pybullet_compat.surface.constants import MESH_DATA_SIMULATION_MESH, RESET_USE_DEFORMABLE_WORLD
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
@@ -112,8 +112,9 @@ def loadSoftBody(
     for name, value in given.items():
         if not 0.0 <= value < np.inf:
             raise error(f"loadSoftBody: {name} must be a number of at least 0, got {value}")
-    if not 0.0 < abs(scale) < np.inf:
-        raise error(f"loadSoftBody: scale must be a number other than 0, got {scale}")
+    if not 1.0 / LARGEST <= abs(scale) <= LARGEST:
+        least, most = 1.0 / LARGEST, LARGEST
+        raise error(f"loadSoftBody: scale must be a number from {least:g} to {most:g} in size, got {scale}")
     material = Material(**{_FIELDS[name]: value for name, value in given.items()})
     material.mass_spring, material.bending = bool(useMassSpring), bool(useBendingSprings)
     material.neo_hookean = bool(useNeoHookean)
@@ -128,6 +129,8 @@ def loadSoftBody(
     if not deformable and not len(mesh.tetrahedra):
         material.make_inextensible()
     world = client.part(SoftWorld)
+    if not (np.abs(mesh.points * float(scale)) <= LARGEST).all():
+        raise error(f"loadSoftBody: lengths must be at most {LARGEST:g} m")
     rest = SoftMesh(mesh.points * float(scale), mesh.faces, mesh.tetrahedra)
     x, name = placed(rest.points, positions, rotations), Path(fileName).stem
     return client.add_soft_body(lambda uid: SoftBody(world, name, rest, material, x, shown))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from newtonsim.errors import NewtonsimError
 from newtonsim.pybullet_compat.clients.real_time import RealTimeClock
 from newtonsim.pybullet_compat.engine.link_properties import differs
-from newtonsim.pybullet_compat.surface.arguments import LARGEST, finite
+from newtonsim.pybullet_compat.surface.arguments import LARGEST
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
-from newtonsim.pybullet_compat.world.settings import Settings
+from newtonsim.pybullet_compat.world.settings import OPTIONS, Settings
 
 LEAST_TIME_STEP, LARGEST_TIME_STEP = 1.0e-12, 1000.0
 """Bounds of steps [s]: what falls during one stays within single precision, and so do inverse squares."""
+_MOST = {"numSubSteps": 10_000, "numSolverIterations": 100_000}
+"""Counts of which a step would not come to an end in any time that somebody waits."""
 
 
 def stepSimulation(client: Client) -> tuple:
@@ -52,7 +57,6 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
     Clients of several worlds take vectors (3,) or (W, 3) in place of the three numbers as well.
     """
     gravity = np.stack(np.broadcast_arrays(gravX, gravY, gravZ), axis=-1)
-    finite(gravity, "gravity")
     if np.abs(gravity).max() > LARGEST:
         raise error(f"gravity must be at most {LARGEST:g} m/s^2.")
     settings = client.settings
@@ -67,7 +71,6 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
 
 def setTimeStep(client: Client, timeStep: float) -> None:
     """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
-    finite(timeStep, "timeStep")
     if timeStep > LARGEST_TIME_STEP:
         raise error(f"timeStep must be at most {LARGEST_TIME_STEP:g} s.")
     if 0.0 < timeStep < LEAST_TIME_STEP:
@@ -101,7 +104,7 @@ def setTimeOut(client: Client, timeOutInSeconds: float) -> None:
     """Do nothing: a client in this process answers at once."""
 
 
-def setPhysicsEngineParameter(client: Client, *values: object, **given: object) -> None:
+def setPhysicsEngineParameter(client: Client, *values: Any, **given: Any) -> None:
     """Set parameters of the physics engine; those that are None or not given stay.
 
     Time step, substeps, restitution threshold, ERPs, contact slop, CFM and cone friction act on the solver,
@@ -110,8 +113,6 @@ def setPhysicsEngineParameter(client: Client, *values: object, **given: object) 
     """
     given = {**dict(zip(PARAMETERS, values)), **given}
     given = {name: value for name, value in given.items() if value is not None}
-    for name, value in given.items():
-        finite(value, name)
     settings, engine = client.settings, client.engine
     _check_options(given)
     if "fixedTimeStep" in given:
@@ -127,12 +128,22 @@ def setPhysicsEngineParameter(client: Client, *values: object, **given: object) 
         engine.options_changed()
 
 
-def _check_options(given: dict[str, object]) -> None:
+def _check_options(given: dict[str, Any]) -> None:
     """Raise ValueError for what the solver would not take, before anything is changed."""
     from newtonsim.solvers.featherstone.options import ConstraintOptions
 
+    for name, most in _MOST.items():
+        if given.get(name, 0) > most:
+            raise error(f"{name} must be at most {most}.")
     asked = Settings(parameters={name: value for name, value in given.items() if _meant(value)})
-    asked.apply_options(ConstraintOptions())
+    options = ConstraintOptions()
+    asked.apply_options(options)
+    try:
+        options.check()
+    except NewtonsimError as problem:
+        option, _, expected = str(problem).partition(": ")
+        names = {target: name for name, target in OPTIONS.items()}
+        raise error(f"{names.get(option, option)}: {expected}") from None
 
 
 def _meant(value: object) -> bool:

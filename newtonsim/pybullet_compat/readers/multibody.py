@@ -7,7 +7,6 @@ from copy import copy
 
 import numpy as np
 
-from newtonsim.builder.validate import LARGEST_INERTIA, LARGEST_MASS, LEAST_MASS
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.descriptions.description import (
     BodyDescription,
@@ -16,7 +15,7 @@ from newtonsim.pybullet_compat.descriptions.description import (
     Surface,
     Visual,
 )
-from newtonsim.pybullet_compat.descriptions.kinds import Geom, JointKind, LoadFlag
+from newtonsim.pybullet_compat.descriptions.kinds import JointKind, LoadFlag
 from newtonsim.pybullet_compat.descriptions.mass import collision_margin, inertia_of_shapes
 from newtonsim.pybullet_compat.readers.shapes import ShapeRecord, pose_of, vector_or
 
@@ -61,10 +60,6 @@ class MultiBodyReader:
             maximal: useMaximalCoordinates.
         """
         mass, collision, visual = base
-        if not all(
-            m == 0.0 or LEAST_MASS <= m <= LARGEST_MASS for m in (mass, *map(float, links["linkMasses"]))
-        ):
-            raise ValueError(f"masses must be 0, or from {LEAST_MASS:g} to {LARGEST_MASS:g} kg")
         root = self._link("link0", mass, collision, visual, base_frame)
         made = [self._child(number, links) for number in range(len(links["linkMasses"]))]
         parents = [int(parent) for parent in links["linkParentIndices"]]
@@ -122,8 +117,6 @@ class MultiBodyReader:
         inertia = np.zeros(3)
         if not self.flags & LoadFlag.USE_INERTIA_FROM_FILE:
             inertia = inertia_of_shapes(mass, shapes, frame, compound_margin=0.0)
-            if inertia.max() > LARGEST_INERTIA and all(shape.kind != Geom.PLANE for shape in shapes):
-                raise ValueError(f"moments of inertia must be at most {LARGEST_INERTIA:g} kg m^2")
         margin = collision_margin(shapes, frame, compound_margin=0.0)
         return Link(
             name=name,

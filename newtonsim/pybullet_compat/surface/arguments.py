@@ -7,8 +7,9 @@ work is called (see `api.functions`); that converts vectors and lists with what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot
 from operator import index
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -17,10 +18,18 @@ from newtonsim.pybullet_compat.surface.errors import error, not_a_number
 LARGEST = 1.0e12
 """Largest coordinate [m] or component of a velocity that single precision can work with, as in models."""
 
-FINITE = float(np.finfo(np.float64).max)
-"""Largest size of what may be any number."""
+LARGEST_NUMBER = 1.0e20
+"""Largest force, stiffness and the like: single precision can multiply it by lengths and masses."""
+
+Size = Literal["number", "coordinate", "bound"]
+"""What a number is: a coordinate or velocity, what bounds something, or any other."""
+
+SIZES: dict[Size, float] = {"number": LARGEST_NUMBER, "coordinate": LARGEST, "bound": LARGEST_NUMBER}
+"""The largest of each; a larger bound, up to infinity, counts as this one."""
 
 SEQUENCES = (list, tuple)
+
+_FEW = 16
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
@@ -63,7 +72,11 @@ def as_int(value: object, client: HasWorlds | None = None, name: str = "An argum
 
 
 def as_float(
-    value: object, client: HasWorlds | None = None, name: str = "An argument", per_world: bool = True
+    value: object,
+    client: HasWorlds | None = None,
+    name: str = "An argument",
+    per_world: bool = True,
+    size: Size = "number",
 ) -> float | np.ndarray:
     """Return a float; arrays with one value per world stay arrays in clients of several worlds.
 
@@ -72,11 +85,16 @@ def as_float(
         client: The client.
         name: Parameter that the error names.
         per_world: Whether worlds may have different values.
+        size: Which numbers it may be.
 
     Raises:
         TypeError: It is not a real number.
-        error: The array does not have one value per world, or something is not a number (NaN).
+        error: The array does not have one value per world, or something is too large or not a number (NaN).
     """
+    if value.__class__ is int:
+        number, largest = float(value), SIZES[size]  # pyright: ignore[reportArgumentType]
+        if -largest <= number <= largest:
+            return number
     if client is not None and (client.num_worlds > 1 or client.chooses) and has_axes(value):
         expected = "one number for all worlds"
         if per_world:
@@ -87,15 +105,61 @@ def as_float(
             raise error(f"{name}: expected {expected}, got something other than numbers.") from None
         if not per_world or array.shape != (client.given_worlds,):
             raise error(f"{name}: expected {expected}, got shape {array.shape}.")
-        if np.isnan(array).any():
-            raise not_a_number(name)
+        array = sized(array, name, size)
         return array if client.num_worlds > 1 else float(array[0])
     if not (hasattr(value, "__float__") or hasattr(value, "__index__")):
         raise TypeError(f"must be real number, not {type(value).__name__}")
-    number = float(value)
-    if number != number:
+    number, largest = float(value), SIZES[size]  # pyright: ignore[reportArgumentType]
+    return number if -largest <= number <= largest else float(sized(np.float64(number), name, size))
+
+
+def sized(values: np.ndarray | np.floating, name: str, size: Size = "number") -> np.ndarray | np.floating:
+    """Return numbers of any shape that the engine can work with.
+
+    Args:
+        values: The numbers.
+        name: Parameter that the error names.
+        size: What they are; bounds are cut to the largest.
+
+    Raises:
+        error: One is not a number (NaN), or too large.
+    """
+    largest = SIZES[size]
+    if values.size <= _FEW and hypot(*values.ravel().tolist()) <= largest:  # quicker than NumPy
+        return values
+    if (np.abs(values) <= largest).all():
+        return values
+    if np.isnan(values).any():
         raise not_a_number(name)
-    return number
+    if size == "bound":
+        return np.clip(values, -largest, largest)
+    if np.isinf(values).any():
+        raise error(f"{name} must be finite.")
+    raise error(f"{name} must be at most {largest:g} in size.")
+
+
+def sized_all(value: object, name: str, size: Size) -> object:
+    """Return an object of numbers that the engine can work with; what is none is left to the function.
+
+    Args:
+        value: Any nested sequence.
+        name: Parameter that the error names.
+        size: What the numbers are.
+
+    Raises:
+        error: See `sized`.
+    """
+    try:
+        if value.__class__ in SEQUENCES and hypot(*value) <= SIZES[size]:  # pyright: ignore[reportGeneralTypeIssues]
+            return value
+    except (TypeError, ValueError, OverflowError):
+        pass
+    try:
+        array = np.asarray(value, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        return value
+    result = sized(array, name, size)
+    return value if result is array else result
 
 
 def has_axes(value: object) -> bool:

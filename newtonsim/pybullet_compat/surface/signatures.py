@@ -2,8 +2,10 @@
 
 One entry per function, under the module of this package that holds it: `[module]`, then `name(parameters)`.
 A parameter is its type, its name and, if it is optional, its default. Types are those that PyBullet checks:
-`i` int, `d` float, `s` str, `O` any object, which the function converts. None stands for "not given" where
-the manual names no default. The last parameter of every function, `i physicsClientId=0`, is left out.
+`i` int, `d` float, `s` str, `O` any object, which the function converts. Of floats, `q` is a coordinate or a
+velocity, and `l` bounds something, so that infinity is no bound; `surface.arguments` says how large they may
+be. `Q` and `L` are objects of such numbers. None stands for "not given" where the manual names no default.
+The last parameter of every function, `i physicsClientId=0`, is left out.
 The names are those of the quickstart guide and of the module's own complaints about arguments.
 """
 
@@ -11,6 +13,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
+
+from newtonsim.pybullet_compat.surface.arguments import Size
 
 TABLE = """
 [clients.table]
@@ -47,7 +52,7 @@ setTimeStep(d timeStep)
 setDefaultContactERP(d defaultContactERP)
 setRealTimeSimulation(i enableRealTimeSimulation)
 setInternalSimFlags(i flags)
-setTimeOut(d timeOutInSeconds)
+setTimeOut(l timeOutInSeconds)
 setPhysicsEngineParameter(
     d fixedTimeStep=None, i numSolverIterations=None, i useSplitImpulse=None,
     d splitImpulsePenetrationThreshold=None, i numSubSteps=None, i collisionFilterMode=None,
@@ -132,21 +137,21 @@ getJointState(i bodyUniqueId, i jointIndex)
 getJointStates(i bodyUniqueId, O jointIndices)
 getJointStateMultiDof(i bodyUniqueId, i jointIndex)
 getJointStatesMultiDof(i bodyUniqueId, O jointIndex)
-resetJointState(i bodyUniqueId, i jointIndex, d targetValue, d targetVelocity=0.0)
+resetJointState(i bodyUniqueId, i jointIndex, q targetValue, q targetVelocity=0.0)
 resetJointStateMultiDof(i bodyUniqueId, i jointIndex, O targetValue, O targetVelocity=None)
 resetJointStatesMultiDof(i bodyUniqueId, O jointIndices, O targetValues, O targetVelocities=None)
 enableJointForceTorqueSensor(i bodyUniqueId, i jointIndex, i enableSensor=1)
 
 [api.motors]
 setJointMotorControl2(
-    i bodyUniqueId, i jointIndex, i controlMode, d targetPosition=0.0, d targetVelocity=0.0,
-    d force=100000.0, d positionGain=0.1, d velocityGain=1.0, d maxVelocity=-1.0)
+    i bodyUniqueId, i jointIndex, i controlMode, q targetPosition=0.0, q targetVelocity=0.0,
+    l force=100000.0, d positionGain=0.1, d velocityGain=1.0, l maxVelocity=-1.0)
 setJointMotorControlArray(
     i bodyUniqueId, O jointIndices, i controlMode, O targetPositions=None, O targetVelocities=None,
     O forces=None, O positionGains=None, O velocityGains=None)
 setJointMotorControlMultiDof(
     i bodyUniqueId, i jointIndex, i controlMode, O targetPosition=None, O targetVelocity=None,
-    O force=None, O positionGain=None, O velocityGain=None, d maxVelocity=-1.0, O damping=None)
+    O force=None, O positionGain=None, O velocityGain=None, l maxVelocity=-1.0, O damping=None)
 setJointMotorControlMultiDofArray(
     i bodyUniqueId, O jointIndices, i controlMode, O targetPositions=None, O targetVelocities=None,
     O forces=None, O positionGains=None, O velocityGains=None, O maxVelocities=None)
@@ -157,9 +162,9 @@ changeDynamics(
     i bodyUniqueId, i linkIndex, d mass=None, d lateralFriction=None, d spinningFriction=None,
     d rollingFriction=None, d restitution=None, d linearDamping=None, d angularDamping=None,
     d contactStiffness=None, d contactDamping=None, i frictionAnchor=None, O localInertiaDiagonal=None,
-    d ccdSweptSphereRadius=None, d contactProcessingThreshold=None, i activationState=None,
-    d jointDamping=None, O anisotropicFriction=None, d maxJointVelocity=None, d collisionMargin=None,
-    d jointLowerLimit=None, d jointUpperLimit=None, d jointLimitForce=None, d sleepThreshold=None)
+    l ccdSweptSphereRadius=None, l contactProcessingThreshold=None, i activationState=None,
+    d jointDamping=None, O anisotropicFriction=None, l maxJointVelocity=None, d collisionMargin=None,
+    l jointLowerLimit=None, l jointUpperLimit=None, l jointLimitForce=None, l sleepThreshold=None)
 applyExternalForce(i objectUniqueId, i linkIndex, O forceObj, O posObj, i flags)
 applyExternalTorque(i objectUniqueId, i linkIndex, O torqueObj, i flags)
 
@@ -169,8 +174,8 @@ createConstraint(
     O jointAxis, O parentFramePosition, O childFramePosition,
     O parentFrameOrientation=(0.0, 0.0, 0.0, 1.0), O childFrameOrientation=(0.0, 0.0, 0.0, 1.0))
 changeConstraint(
-    i userConstraintUniqueId, O jointChildPivot=None, O jointChildFrameOrientation=None, d maxForce=None,
-    d gearRatio=None, i gearAuxLink=None, d relativePositionTarget=None, d erp=None)
+    i userConstraintUniqueId, O jointChildPivot=None, O jointChildFrameOrientation=None, l maxForce=None,
+    q gearRatio=None, i gearAuxLink=None, q relativePositionTarget=None, d erp=None)
 removeConstraint(i userConstraintUniqueId)
 getNumConstraints()
 getConstraintUniqueId(i serialIndex)
@@ -178,19 +183,19 @@ getConstraintInfo(i constraintUniqueId)
 getConstraintState(i constraintUniqueId)
 
 [api.kinematics]
-calculateInverseDynamics(i bodyUniqueId, O objPositions, O objVelocities, O objAccelerations, i flags=0)
+calculateInverseDynamics(i bodyUniqueId, Q objPositions, Q objVelocities, Q objAccelerations, i flags=0)
 calculateJacobian(
-    i bodyUniqueId, i linkIndex, O localPosition, O objPositions, O objVelocities, O objAccelerations)
-calculateMassMatrix(i bodyUniqueId, O objPositions, i flags=0)
+    i bodyUniqueId, i linkIndex, O localPosition, Q objPositions, Q objVelocities, Q objAccelerations)
+calculateMassMatrix(i bodyUniqueId, Q objPositions, i flags=0)
 
 [kinematics.inverse]
 calculateInverseKinematics(
-    i bodyUniqueId, i endEffectorLinkIndex, O targetPosition, O targetOrientation=None, O lowerLimits=None,
-    O upperLimits=None, O jointRanges=None, O restPoses=None, O jointDamping=None, i solver=0,
-    O currentPositions=None, i maxNumIterations=20, d residualThreshold=0.0001)
+    i bodyUniqueId, i endEffectorLinkIndex, Q targetPosition, Q targetOrientation=None, L lowerLimits=None,
+    L upperLimits=None, L jointRanges=None, Q restPoses=None, Q jointDamping=None, i solver=0,
+    Q currentPositions=None, i maxNumIterations=20, d residualThreshold=0.0001)
 calculateInverseKinematics2(
-    i bodyUniqueId, O endEffectorLinkIndices, O targetPositions, O lowerLimits=None, O upperLimits=None,
-    O jointRanges=None, O restPoses=None, O jointDamping=None, i solver=0, O currentPositions=None,
+    i bodyUniqueId, O endEffectorLinkIndices, Q targetPositions, L lowerLimits=None, L upperLimits=None,
+    L jointRanges=None, Q restPoses=None, Q jointDamping=None, i solver=0, Q currentPositions=None,
     i maxNumIterations=20, d residualThreshold=0.0001)
 
 [queries.contact_points]
@@ -199,7 +204,7 @@ getContactPoints(i bodyA=-1, i bodyB=-1, i linkIndexA=-2, i linkIndexB=-2)
 
 [queries.closest_points]
 getClosestPoints(
-    i bodyA, i bodyB, d distance, i linkIndexA=-2, i linkIndexB=-2, i collisionShapeA=-1,
+    i bodyA, i bodyB, l distance, i linkIndexA=-2, i linkIndexB=-2, i collisionShapeA=-1,
     i collisionShapeB=-1, O collisionShapePositionA=None, O collisionShapePositionB=None,
     O collisionShapeOrientationA=None, O collisionShapeOrientationB=None)
 
@@ -238,13 +243,13 @@ changeTexture(i textureUniqueId, O pixels, i width, i height)
 
 [api.debug_items]
 addUserDebugLine(
-    O lineFromXYZ, O lineToXYZ, O lineColorRGB=(1.0, 1.0, 1.0), d lineWidth=1.0, d lifeTime=0.0,
+    O lineFromXYZ, O lineToXYZ, O lineColorRGB=(1.0, 1.0, 1.0), d lineWidth=1.0, l lifeTime=0.0,
     i parentObjectUniqueId=-1, i parentLinkIndex=-1, i replaceItemUniqueId=-1)
 addUserDebugPoints(
-    O pointPositions, O pointColorsRGB, d pointSize=1.0, d lifeTime=0.0, i parentObjectUniqueId=-1,
+    O pointPositions, O pointColorsRGB, d pointSize=1.0, l lifeTime=0.0, i parentObjectUniqueId=-1,
     i parentLinkIndex=-1, i replaceItemUniqueId=-1)
 addUserDebugText(
-    s text, O textPosition, O textColorRGB=(1.0, 1.0, 1.0), d textSize=1.0, d lifeTime=0.0,
+    s text, O textPosition, O textColorRGB=(1.0, 1.0, 1.0), d textSize=1.0, l lifeTime=0.0,
     O textOrientation=None, i parentObjectUniqueId=-1, i parentLinkIndex=-1, i replaceItemUniqueId=-1)
 addUserDebugParameter(s paramName, d rangeMin=0.0, d rangeMax=1.0, d startValue=0.0)
 readUserDebugParameter(i itemUniqueId)
@@ -255,7 +260,7 @@ setDebugObjectColor(i objectUniqueId, i linkIndex, O objectDebugColorRGB=None)
 configureDebugVisualizer(
     i flag=-1, i enable=-1, O lightPosition=None, i shadowMapResolution=None, i shadowMapWorldSize=None,
     d remoteSyncTransformInterval=None, d shadowMapIntensity=None, O rgbBackground=None)
-resetDebugVisualizerCamera(d cameraDistance, d cameraYaw, d cameraPitch, O cameraTargetPosition)
+resetDebugVisualizerCamera(q cameraDistance, d cameraYaw, d cameraPitch, O cameraTargetPosition)
 getDebugVisualizerCamera()
 
 [api.events]
@@ -288,7 +293,7 @@ executePluginCommand(i pluginUniqueId, s textArgument="", O intArgs=(), O floatA
 [api.soft_bodies]
 loadSoftBody(
     s fileName, O basePosition=(0.0, 0.0, 0.0), O baseOrientation=(0.0, 0.0, 0.0, 1.0), d scale=1.0,
-    d mass=None, d collisionMargin=None, i useMassSpring=0, i useBendingSprings=0, i useNeoHookean=0,
+    d mass=None, q collisionMargin=None, i useMassSpring=0, i useBendingSprings=0, i useNeoHookean=0,
     d springElasticStiffness=None, d springDampingStiffness=None, i springDampingAllDirections=0,
     d springBendingStiffness=None, d NeoHookeanMu=None, d NeoHookeanLambda=None, d NeoHookeanDamping=None,
     d frictionCoeff=None, i useFaceContact=0, i useSelfCollision=0, d repulsionStiffness=None,
@@ -315,6 +320,9 @@ ALIASES = {
 """Functions that accept another name for their first parameter."""
 
 
+_SIZES: dict[str, Size] = {"d": "number", "q": "coordinate", "l": "bound"}
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One parameter of a function.
@@ -323,11 +331,13 @@ class Parameter:
         kind: Type that is checked, one of "i", "d", "s" and "O".
         name: Its name.
         default: Its default as Python source, None for required parameters.
+        size: Which numbers a float may be, or those in an object; "" if the function looks at them itself.
     """
 
     kind: str
     name: str
     default: str | None
+    size: Size | Literal[""] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,14 +359,19 @@ def _parse(text: str) -> dict[str, Signature]:
     """Return the functions of a table by name."""
     module, found = "", {}
     entry = re.compile(r"^\[([\w.]+)\]$|^(\w+)\((.*?)\)$", re.MULTILINE | re.DOTALL)
-    parameter = re.compile(r"([idsO]) (\w+)(?:=(\([^)]*\)|[^,\s]+))?")
+    parameter = re.compile(r"([idqlsOQL]) (\w+)(?:=(\([^)]*\)|[^,\s]+))?")
     for header, name, inside in entry.findall(text):
         if header:
             module = header
         else:
-            parameters = tuple(Parameter(k, n, d or None) for k, n, d in parameter.findall(inside))
+            parameters = tuple(_parameter(*parts) for parts in parameter.findall(inside))
             found[name] = Signature(name, module, parameters)
     return found
+
+
+def _parameter(letter: str, name: str, default: str) -> Parameter:
+    kind = "O" if letter in "QL" else "d" if letter in "ql" else letter
+    return Parameter(kind, name, default or None, _SIZES.get(letter.lower(), ""))
 
 
 SIGNATURES = _parse(TABLE)

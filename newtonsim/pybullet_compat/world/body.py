@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from newtonsim.builder.validate import LARGEST_INERTIA
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate, transform_multiply
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.descriptions.description import BodyDescription, Link
@@ -314,7 +315,7 @@ class Body:
         In PyBullet, links without mass move, and links without inertia never turn; the solver needs mass and
         inertia, except for links that are fixed to others. Driven bodies have neither, because the builder
         gives a free joint to every body with mass and no joint. It also takes the least moment of a needle
-        for 0.
+        for 0. Moments of planes about a point beside them are beyond single precision: they do not turn.
         """
         if self.driven:
             return np.zeros_like(self.mass), np.zeros_like(self.inertia)
@@ -326,6 +327,7 @@ class Body:
             least[:, 0] = ENDLESS_INERTIA
         bare = ~(inertia.min(axis=2) > 0.0) & (mass > 0.0)
         inertia = np.where(bare[..., None], np.maximum(inertia, least[..., None]), inertia)
+        inertia = np.where(inertia > LARGEST_INERTIA, ENDLESS_INERTIA, inertia)
         return mass, np.maximum(inertia, LEAST_MOMENT * inertia.max(axis=2, keepdims=True))
 
     def is_inert(self, place: int) -> bool:
