@@ -353,3 +353,86 @@ def test_a_zero_quaternion_and_a_restitution_above_one_leave_a_world_that_steps(
     compat.stepSimulation(**at)
     assert np.linalg.norm(compat.getJointStateMultiDof(ball, 0, **at)[0]) == pytest.approx(1.0, abs=1e-5)
     compat.disconnect(client)
+
+
+def test_errors_of_the_solver_s_options_name_the_argument(client):
+    for name in ("erp", "contactERP"):
+        with pytest.raises(compat.error, match=rf"^{name}: expected a number from 0 to 1, got 2\.0$"):
+            compat.setPhysicsEngineParameter(**{name: 2.0}, physicsClientId=client)
+    compat.stepSimulation(physicsClientId=client)
+
+
+def test_a_plane_with_mass_beside_its_origin_falls_without_turning(client):
+    at = {"physicsClientId": client}
+    shape = compat.createCollisionShape(p.GEOM_PLANE, **at)
+    frame = {"basePosition": [0.0, 0.0, -500.0], "baseInertialFramePosition": V}
+    plane = compat.createMultiBody(1.0, shape, **frame, **at)
+    compat.changeDynamics(plane, -1, linearDamping=0.0, **at)
+    compat.setGravity(0.0, 0.0, -10.0, **at)
+    for _ in range(24):
+        compat.stepSimulation(**at)
+    position, turned = compat.getBasePositionAndOrientation(plane, **at)
+    fallen = 10.0 / 240.0**2 * 24 * 25 / 2
+    np.testing.assert_allclose(position, [V[0], V[1], V[2] - 500.0 - fallen], rtol=0.0, atol=1e-4)
+    assert turned == (0.0, 0.0, 0.0, 1.0)
+
+
+TURNED_ABOUT_NOTHING = """<robot name="r"><link name="a"/><link name="b"><inertial><mass value="1"/>
+  <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="turn" type="revolute"><parent link="a"/><child link="b"/><axis xyz="0 0 0"/>
+  <limit effort="1" velocity="1" lower="0" upper="1"/></joint></robot>"""
+
+
+def test_a_joint_about_an_axis_of_length_zero_is_refused_when_it_is_loaded(client, tmp_path):
+    at = {"physicsClientId": client}
+    (tmp_path / "turn.urdf").write_text(TURNED_ABOUT_NOTHING)
+    count = compat.getNumBodies(**at)
+    with pytest.raises(compat.error, match="joint 'turn': the axis has length zero"):
+        compat.loadURDF(str(tmp_path / "turn.urdf"), **at)
+    assert compat.getNumBodies(**at) == count
+    compat.stepSimulation(**at)
+
+
+def test_a_jacobian_at_no_point_is_refused_by_name(client):
+    for wrong, message in (([0.0, NAN, 0.0], "is not a number"), ([0.0, INF, 0.0], "must be finite")):
+        with pytest.raises(compat.error, match=f"localPosition {message}"):
+            compat.calculateJacobian(ARM, 6, wrong, SEVEN, SEVEN, SEVEN, physicsClientId=client)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("points", "indices"),
+    [([V], None), ([V, Q[:3]], None), ([V, Q[:3], [1.0, 0.0, 0.0]], []), ([V] * 3, [0, 1, 2])],
+)
+def test_meshes_of_few_points_are_where_those_of_pybullet_are(points, indices):
+    boxes = []
+    for module in (p, compat):
+        at = {"physicsClientId": module.connect(module.DIRECT)}
+        mesh = {"vertices": points} | ({} if indices is None else {"indices": indices})
+        body = module.createMultiBody(1.0, module.createCollisionShape(p.GEOM_MESH, **mesh, **at), **at)
+        module.stepSimulation(**at)
+        boxes.append(module.getAABB(body, **at))
+        module.disconnect(**at)
+    np.testing.assert_allclose(boxes[1], boxes[0], rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_meshes_with_less_than_a_triangle_are_refused_when_they_are_made(client):
+    """PyBullet's process ends at the step."""
+    for make in (compat.createCollisionShape, compat.createVisualShape):
+        with pytest.raises(compat.error, match=f"{make.__name__} failed"):
+            make(p.GEOM_MESH, vertices=[V, V, V], indices=[0, 1], physicsClientId=client)
+
+
+def test_infinite_angles_turn_by_no_number_as_in_pybullet():
+    calls = {
+        "getQuaternionFromEuler": [([INF, 0.0, 0.0],), ([0.0, -INF, 0.0],)],
+        "getQuaternionFromAxisAngle": [([0.0, 0.0, 1.0], INF)],
+        "getQuaternionSlerp": [(Q, [0.0, 0.6, 0.0, 0.8], INF), (Q, Q, INF), (Q, [INF, 0.0, 0.0, 1.0], 0.5)],
+        "computeViewMatrixFromYawPitchRoll": [([0.0, 0.0, 0.0], 1.0, INF, 0.0, 0.0, 2)],
+        "computeProjectionMatrixFOV": [(INF, 1.0, 0.1, 9.0)],
+    }
+    for name, cases in calls.items():
+        for arguments in cases:
+            ours, theirs = (getattr(module, name)(*arguments) for module in (compat, p))
+            np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7, err_msg=name)

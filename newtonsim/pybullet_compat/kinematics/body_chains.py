@@ -206,9 +206,11 @@ def length(array: np.ndarray, client: Client, name: str) -> int:
     Raises:
         error: There are rows, but not one for each of several worlds.
     """
+    if array.ndim == 1:
+        return len(array)
     check_rows(array, client, name)
-    if array.ndim == 1 or (array.ndim == 2 and client.num_worlds > 1 and len(array) == client.num_worlds):
-        return array.shape[-1]
+    if array.ndim == 2 and client.num_worlds > 1 and len(array) == client.num_worlds:
+        return array.shape[1]
     return -1
 
 

@@ -141,7 +141,7 @@ def _collision_mesh(arguments: ShapeArguments, pose: Pose, search_path: str) -> 
         visuals = [_visual_of_file(file, arguments.file, scale, pose)]
     else:
         points = _points(arguments.vertices)
-        concave = concave or arguments.indices is not None
+        concave = concave or _has_indices(arguments.indices)
         meshes = [_mesh_of(points, arguments.indices, scale)]
         seen = Geometry(Geom.MESH, pose, scale=tuple(scale.tolist()), meshes=list(meshes))
         visuals = [Visual(seen, uvs=[None])]
@@ -171,12 +171,19 @@ def _points(vertices: object) -> np.ndarray:
     return points
 
 
+def _has_indices(indices: object) -> bool:
+    """Whether there are triangles of points; PyBullet takes an empty list as none."""
+    return indices is not None and np.size(indices) > 0  # pyright: ignore[reportArgumentType]
+
+
 def _mesh_of(points: np.ndarray, indices: object, scale: np.ndarray) -> Mesh:
     """Mesh of points and triangles; without triangles, of the hull of the points."""
     points = points * scale
     try:
-        faces = _hull_faces(points) if indices is None else np.asarray(indices, dtype=np.int64).reshape(-1)
+        faces = np.asarray(indices, np.int64).reshape(-1) if _has_indices(indices) else _hull_faces(points)
         faces = faces[: len(faces) - len(faces) % 3]
+        if not len(faces):
+            raise ValueError("indices: a triangle has three")
         faces = faces.reshape(-1, 3)[:, ::-1] if np.prod(scale) < 0.0 else faces
         return Mesh(points, faces, False, max_hull_vertices=MOST_VERTICES)
     except (TypeError, OverflowError, ModelError) as error:
@@ -188,8 +195,10 @@ def _hull_faces(points: np.ndarray) -> np.ndarray:
 
     try:
         hull = ConvexHull(points)
-    except (QhullError, ValueError):  # flat: any triangles that name all points
-        return np.array([[0, k, k + 1] for k in range(1, len(points) - 1)], np.int64).reshape(-1)
+    except (QhullError, ValueError):  # flat, or a point or two: any triangles that name all points
+        last = len(points) - 1
+        fan = [[0, min(k + 1, last), min(k + 2, last)] for k in range(max(last - 1, 1))]
+        return np.array(fan, np.int64).reshape(-1)
     faces = hull.simplices.copy()
     corners = points[faces]
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])

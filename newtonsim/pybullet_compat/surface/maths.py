@@ -3,7 +3,7 @@
 Quaternions are x, y, z, w, and Euler angles are roll, pitch, yaw about fixed axes, as in URDF. Where PyBullet
 normalises its input these functions do, and where it does not they do not. All is plain Python in float64:
 a call costs about a microsecond, a tenth of what NumPy would need for three numbers. What divides by zero
-gives inf or nan.
+gives inf or nan, and what turns by an infinite angle nan.
 
 References:
     Shoemake, "Animating rotation with quaternion curves", SIGGRAPH 1985. Diebel, "Representing attitude:
@@ -22,6 +22,8 @@ Quaternion = tuple[float, float, float, float]
 
 GIMBAL_SINE = 0.99999
 """Sine of the pitch from which on roll is taken to be zero."""
+NO_QUATERNION = (nan, nan, nan, nan)
+"""What a rotation by an infinite angle gives."""
 SMALL_SINE2 = 1e-14
 """Square of the sine of half an angle below which a rotation has no axis of its own."""
 
@@ -45,9 +47,12 @@ def getQuaternionFromEuler(eulerAngles: Sequence[float], physicsClientId: int = 
         physicsClientId: Not used.
     """
     roll, pitch, yaw = _three(eulerAngles, _EULER)
-    sr, cr = sin(0.5 * roll), cos(0.5 * roll)
-    sp, cp = sin(0.5 * pitch), cos(0.5 * pitch)
-    sy, cy = sin(0.5 * yaw), cos(0.5 * yaw)
+    try:
+        sr, cr = sin(0.5 * roll), cos(0.5 * roll)
+        sp, cp = sin(0.5 * pitch), cos(0.5 * pitch)
+        sy, cy = sin(0.5 * yaw), cos(0.5 * yaw)
+    except ValueError:
+        return NO_QUATERNION
     return (
         sr * cp * cy - cr * sp * sy,
         cr * sp * cy + sr * cp * sy,
@@ -143,8 +148,11 @@ def getQuaternionSlerp(
         return a
     angle = acos(abs(cosine))
     scale = 1.0 / sin(angle)
-    u = sin((1.0 - interpolationFraction) * angle) * scale
-    v = copysign(1.0, cosine) * sin(interpolationFraction * angle) * scale
+    try:
+        u = sin((1.0 - interpolationFraction) * angle) * scale
+        v = copysign(1.0, cosine) * sin(interpolationFraction * angle) * scale
+    except ValueError:
+        return NO_QUATERNION
     return (a[0] * u + b[0] * v, a[1] * u + b[1] * v, a[2] * u + b[2] * v, a[3] * u + b[3] * v)
 
 
@@ -157,7 +165,10 @@ def getQuaternionFromAxisAngle(axis: Sequence[float], angle: float, physicsClien
         physicsClientId: Not used.
     """
     x, y, z = _direction(*_three(axis, _AXIS))
-    s = sin(0.5 * angle)
+    try:
+        s = sin(0.5 * angle)
+    except ValueError:
+        return NO_QUATERNION
     return x * s, y * s, z * s, cos(0.5 * angle)
 
 
@@ -280,7 +291,10 @@ def computeViewMatrixFromYawPitchRoll(
     """
     x, y, z = _three(cameraTargetPosition, "Cannot convert cameraTargetPosition.")
     yaw, pitch, roll = radians(yaw), radians(pitch), radians(roll)
-    sy, cy, sp, cp, sr, cr = sin(yaw), cos(yaw), sin(pitch), cos(pitch), sin(roll), cos(roll)
+    try:
+        sy, cy, sp, cp, sr, cr = sin(yaw), cos(yaw), sin(pitch), cos(pitch), sin(roll), cos(roll)
+    except ValueError:
+        sy = cy = sp = cp = sr = cr = nan
     if upAxisIndex == 2:  # rotation about z, then y, then x; the camera looks along y
         rx, ry, rz = cy * cr, sy * cr, -sr
         ux, uy, uz = cy * cp * sr + sy * sp, sy * cp * sr - cy * sp, cp * cr
@@ -348,7 +362,10 @@ def computeProjectionMatrixFOV(
         farVal: Distance of the far plane.
         physicsClientId: Not used.
     """
-    scale = _divide(1.0, tan(0.5 * radians(fov)))
+    try:
+        scale = _divide(1.0, tan(0.5 * radians(fov)))
+    except ValueError:
+        scale = nan
     depth = nearVal - farVal
     return (
         *(_divide(scale, aspect), 0.0, 0.0, 0.0),

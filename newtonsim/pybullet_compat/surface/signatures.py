@@ -185,7 +185,7 @@ getConstraintState(i constraintUniqueId)
 [api.kinematics]
 calculateInverseDynamics(i bodyUniqueId, Q objPositions, Q objVelocities, Q objAccelerations, i flags=0)
 calculateJacobian(
-    i bodyUniqueId, i linkIndex, O localPosition, Q objPositions, Q objVelocities, Q objAccelerations)
+    i bodyUniqueId, i linkIndex, Q localPosition, Q objPositions, Q objVelocities, Q objAccelerations)
 calculateMassMatrix(i bodyUniqueId, Q objPositions, i flags=0)
 
 [kinematics.inverse]
