@@ -138,12 +138,13 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def worlds():
+def worlds(tmp_path_factory: pytest.TempPathFactory):
     """Clients by number of worlds and whether there is cloth; a client after a failure is made anew."""
     made: dict[tuple[int, bool], World] = {}
     yield made
-    for world in made.values():
-        compat.disconnect(world.client)
+    with contextlib.chdir(tmp_path_factory.mktemp("logs")):  # which end with their clients
+        for world in made.values():
+            compat.disconnect(world.client)
 
 
 @pytest.mark.parametrize(("name", "good", "count"), NUMBERS)
