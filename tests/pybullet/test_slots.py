@@ -201,10 +201,10 @@ def test_what_explodes_leaves_nothing_in_its_slot(world):
     box = add_box(world, [0.0, 0.0, 0.1])
     bomb = add_box(world, [3.0, 0.0, 1.0], half=0.05)
     step(world, 10)
-    world.applyExternalForce(
-        bomb, -1, [1e39, 0.0, 0.0], [0, 0, 0], p.LINK_FRAME
-    )  # infinite in single precision
+    world.applyExternalForce(bomb, -1, [1.0, 0.0, 0.0], [0, 0, 0], p.LINK_FRAME)
     engine = engine_of(world)
+    forces = engine._force.host
+    forces[forces != 0.0] = np.inf  # which functions of the facade refuse
     with pytest.warns(RuntimeWarning, match="non-finite"):
         step(world)
     world.removeBody(bomb)
