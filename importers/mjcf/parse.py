@@ -21,6 +21,7 @@ from newtonsim.importers.mjcf.equality import parse_equalities
 from newtonsim.importers.mjcf.geoms import parse_geom, solver_parameters
 from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
 from newtonsim.importers.mjcf.tendons import parse_tendons
+from newtonsim.scene.model import MEDIUM
 
 _JOINT_KINDS = ("hinge", "slide", "ball", "free")
 _VISUAL = ("camera", "light", "user")
@@ -37,7 +38,6 @@ _KNOWN_SECTIONS = (
     "keyframe",
     "tendon",
 )
-_OPTION_FORCES = ("wind", "magnetic", "density", "viscosity")
 _OPTION_FLAGS = (
     "constraint",
     "frictionloss",
@@ -107,10 +107,9 @@ def _parse_options(document: Document, scene: Scene, report: ImportReport) -> No
         if scene.timestep is not None and scene.timestep <= 0.0:
             raise node.error(f"attribute 'timestep' must be positive, got {scene.timestep:g}")
         scene.gravity = node.floats("gravity", 3, scene.gravity)
-        for name in _OPTION_FORCES:
+        for name in MEDIUM:
             values = node.floats(name)
-            # the magnetic field acts on sensors only
-            if values is not None and values.any() and name != "magnetic":
+            if values is not None and values.any():
                 report.unsupported(node, f"{name} of the medium, unless MuJoCoSolver steps the model")
                 scene.medium[name] = values
         for flag in node.findall("flag"):

@@ -20,10 +20,7 @@ from newtonsim.importers.writers.records import (
 )
 from newtonsim.importers.writers.tendons import read_tendons
 from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType, ShapeFlags
-from newtonsim.scene.model import Model
-
-MEDIUM = ("density", "viscosity", "wind")
-"""What a model says of the medium, see `Model.solver_hint`."""
+from newtonsim.scene.model import MEDIUM, Model
 
 _LOST = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_FIELDS = (

@@ -50,6 +50,9 @@ NUMBERS = (
 )
 """Plain numbers that kernels read and users assign."""
 
+MEDIUM = ("density", "viscosity", "wind")
+"""Keys of `Model.solver_hint` that describe the medium around bodies [kg/m³, Pa s, m/s]."""
+
 _STRUCTS = ("shape_materials", "shape_geo")
 
 _RESIZED = frozenset(

@@ -13,7 +13,7 @@ import warp as wp
 from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.kernels.mujoco.state import MujocoView
 from newtonsim.scene.allocation import put
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import MEDIUM, Model
 from newtonsim.solvers.mujoco.actuators import ActuatorWriter
 from newtonsim.solvers.mujoco.constraints import ConstraintWriter
 from newtonsim.solvers.mujoco.filters import ContactBits, find_filters
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 _ELEMENTS = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_LENGTH, _AXIS_RADIUS = 1.0, 0.01
-_MEDIUM = ("density", "viscosity", "wind")
-"""What a file says of the medium around bodies, see `Model.solver_hint`."""
 
 
 @dataclass
@@ -170,7 +168,7 @@ def _set_options(spec: mujoco.MjSpec, model: Model, options: MujocoOptions) -> N
     compiler, option = spec.compiler, spec.option
     compiler.degree, compiler.inertiafromgeom = False, mujoco.mjtInertiaFromGeom.mjINERTIAFROMGEOM_FALSE
     option.gravity, option.timestep = np.atleast_2d(model.gravity)[0], options.timestep
-    for name in _MEDIUM:
+    for name in MEDIUM:
         setattr(option, name, model.solver_hint.get(name, getattr(option, name)))
     option.iterations, option.ls_iterations = options.iterations, options.ls_iterations
     option.tolerance, option.ls_tolerance = options.tolerance, options.ls_tolerance
