@@ -28,6 +28,13 @@ from newtonsim.scene.enums import JointMode, JointType
 LINK_MASS_RATIO = 1.0e-6
 """Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""
 
+PASSIVE_AT_COM = (
+    "armature, damping and dry friction of a free joint act on the velocity of the centre of mass; MuJoCo, "
+    "also in MuJoCoSolver, takes that of the origin"
+)
+_AT_ORIGIN = 1.0e-6
+"""Distance of a centre of mass from the origin [m] up to which these are the same."""
+
 _Y_TO_Z = Pose(np.zeros(3), np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
 
 
@@ -106,9 +113,11 @@ class SceneBuilder:
             props, body.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
         )
         local = body.pose
-        if props.mass == 0.0 and self.scene.weighs_as_mujoco:
+        floats = any(joint.kind == "free" for joint in body.joints)
+        if props.mass == 0.0 and self.scene.weighs_as_mujoco and not floats:
             # where MuJoCo has the inertial frame of a body for which nothing gives one; equalities of such a
-            # body yield by its inverse weight there
+            # body yield by its inverse weight there. A body that floats has its velocity there, too, which
+            # far from what it carries would be imprecise.
             props = MassProps(0.0, local.p, props.inertia)
         pose = parent.pose @ local
         chain = segments([joint for joint in body.joints if joint.kind != "free"])
@@ -125,7 +134,7 @@ class SceneBuilder:
         else:
             moves = self._add_rigid_joint(number, body, index, pose, local, parent)
         # A body that the file lets float is no part of the world even if the caller fixes it there.
-        apart = moves or any(joint.kind == "free" for joint in body.joints)
+        apart = moves or floats
         weld = number if apart else parent.weld
         if apart:
             self.rules.above[weld] = parent.weld
@@ -244,6 +253,9 @@ class SceneBuilder:
             if floating:
                 self._passive(free, dof)
                 builder.joint_armature[dof:] = [self._armature(free)] * 6
+                passive = free.damping or free.friction or self._armature(free)
+                if passive and np.abs(np.asarray(builder.body_com[index])).max() > _AT_ORIGIN:
+                    self.report.approximated(free.node, PASSIVE_AT_COM)
                 self._register(number, free, joint, coord, dof, None)
             else:
                 self.report.approximated(

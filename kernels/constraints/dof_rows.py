@@ -18,7 +18,12 @@ from newtonsim.kernels.constraints.chains import inverse_weight, whiten_chain
 from newtonsim.kernels.constraints.servos import ServoView, servo_row
 from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
 from newtonsim.kernels.views.model import MODE_POSITION, DriveView, TreeView
-from newtonsim.kernels.views.references import RowReference, read_parameters, row_reference
+from newtonsim.kernels.views.references import (
+    RowReference,
+    rate_reference,
+    read_parameters,
+    row_reference,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -247,7 +252,7 @@ def has_friction_reference(d: int, limit: LimitView) -> bool:
 def friction_reference(d: int, limit: LimitView, s: ConstraintSettings) -> RowReference:
     """Target and softness of dry friction. It has no position, so that it creeps by R while it holds."""
     p = read_parameters(d, limit.friction_ref, limit.friction_imp)
-    return row_reference(0.0, limit.qd[d], dof_weight(d, limit, s), p, s.dt, s.late)
+    return rate_reference(limit.qd[d], dof_weight(d, limit, s), p, s.dt, s.late)
 
 
 @wp.func

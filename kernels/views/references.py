@@ -99,13 +99,8 @@ def impedance(r: float, p: RowParameters) -> float:
 
 
 @wp.func
-def reference_at(
-    d: float, r: float, v: float, bend: float, weight: float, p: RowParameters, dt: float, late: int
-) -> RowReference:
-    """`row_reference` of a row that shares its impedance d with other rows, and whose Jacobian rotates.
-
-    `bend` is the acceleration of the row at constant velocities of the dofs.
-    """
+def row_rates(p: RowParameters, dt: float, late: int) -> wp.vec2:
+    """Stiffness at full impedance, k / d, and damping b of a row."""
     last = wp.clamp(p.ends[1], LEAST_IMPEDANCE, MOST_IMPEDANCE)
     stiffness = -p.ref[0] / (last * last)
     damping = -p.ref[1] / last
@@ -115,6 +110,20 @@ def reference_at(
             time = wp.max(time, FEWEST_STEPS * dt)
         stiffness = 1.0 / (last * last * time * time * p.ref[1] * p.ref[1])
         damping = 2.0 / (last * time)
+    return wp.vec2(stiffness, damping)
+
+
+@wp.func
+def reference_at(
+    d: float, r: float, v: float, bend: float, weight: float, p: RowParameters, dt: float, late: int
+) -> RowReference:
+    """`row_reference` of a row that shares its impedance d with other rows, and whose Jacobian rotates.
+
+    `bend` is the acceleration of the row at constant velocities of the dofs.
+    """
+    rates = row_rates(p, dt, late)
+    stiffness = rates[0]
+    damping = rates[1]
     target = v - dt * (damping * v + stiffness * d * r) - dt * bend
     softness = (1.0 - d) / d * weight
     if late == 1:
@@ -132,6 +141,23 @@ def reference_at(
 def row_reference(r: float, v: float, weight: float, p: RowParameters, dt: float, late: int) -> RowReference:
     """Target and softness of a row at a violated position r with the velocity v at the start of the step."""
     return reference_at(impedance(r, p), r, v, 0.0, weight, p, dt, late)
+
+
+@wp.func
+def rate_reference(v: float, weight: float, p: RowParameters, dt: float, late: int) -> RowReference:
+    """Target and softness of a row without a position, like dry friction: k is 0, and d that of r = 0."""
+    d = impedance(0.0, p)
+    damping = row_rates(p, dt, late)[1]
+    target = v - dt * damping * v
+    softness = (1.0 - d) / d * weight
+    if late == 1:
+        share = 1.0 / (1.0 + dt * damping)
+        target = share * v
+        softness = share * (1.0 - d) / d * weight
+    reference = RowReference()
+    reference.target = target
+    reference.softness = softness
+    return reference
 
 
 @wp.func

@@ -41,6 +41,7 @@ EQUALITIES = {
 }
 FRICTIONS = {
     "friction": 'frictionloss=".4"',
+    "friction that holds": 'frictionloss="40"',
     "friction of its own": 'frictionloss=".8" solreffriction=".05 1" solimpfriction=".5 .8 .1 .5 2"',
 }
 INTEGRATORS = {"start": mujoco.mjtIntegrator.mjINT_EULER, "end": mujoco.mjtIntegrator.mjINT_DISCRETE}
