@@ -11,6 +11,7 @@ from newtonsim.geometry.inertia import shift_inertia
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
 from newtonsim.importers.building.assemble import usable_mass
 from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.usd_names import NAMESPACE
 from newtonsim.importers.geometry import massprops
 from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.geometry.pose import Pose
@@ -160,7 +161,7 @@ class BodyReader:
     def weigh(self, record: BodyRecord, colliders: list[Collider]) -> None:
         """Set the mass properties of a body from its MassAPI and its colliders."""
         element = record.place.element
-        if record.kinematic:
+        if record.kinematic or element.flag(f"{NAMESPACE}:massless", False):
             return
         props = combine([collider.props for collider in colliders])
         if element.has_api("PhysicsMassAPI"):

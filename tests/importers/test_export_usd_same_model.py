@@ -121,6 +121,23 @@ def test_robots_of_pybullet_come_back_the_same(name, tmp_path):
     check_same(Twins(builder, tmp_path / "out.usda"))
 
 
+def test_links_without_mass_stay_in_their_robot(tmp_path):
+    """A flange between two links and a frame at the end, which carry no mass and are not kinematic bodies."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parent = -1
+    for key, mass in (("arm", 2.0), ("flange", 0.0), ("tool", 1.0), ("tip", 0.0)):
+        link = builder.add_body(mass=mass, I_m=0.1 * mass * np.eye(3), com=(0.2 * mass, 0.0, 0.0), key=key)
+        place = {"parent_xform": ((0.5, 0.0, 0.1), (0.0, 0.0, 0.0, 1.0)), "key": f"{key}_joint"}
+        if mass:
+            builder.add_joint_revolute(parent, link, axis=(0.0, 1.0, 0.0), **place)
+        else:
+            builder.add_joint_fixed(parent, link, **place)
+        parent = link
+    twins = Twins(builder, tmp_path / "out.usda")
+    assert twins.again.joint_count == 4
+    check_same(twins)
+
+
 def test_what_a_floating_joint_has_comes_back(tmp_path):
     """Armature, damping and friction of a free root, one number for each degree of freedom."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))

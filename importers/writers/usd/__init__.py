@@ -149,13 +149,14 @@ class _UsdWriter:
     def _write_bodies(self) -> None:
         folders = self._folders()
         poses = initial_poses(self.scene)
+        carried = {joint.child for joint in self.scene.joints if joint.parent >= 0 or not joint.is_rigid}
         for number, body in enumerate(self.scene.bodies):
             path = self._free_path(folders.get(number, _ROOT), body.key)
             self.body_paths[number] = path
             self.report.bodies[body.index] = str(path)
             prim = UsdGeom.Xform.Define(self.stage, path).GetPrim()
             set_pose(prim, poses[number])
-            self._write_rigid_body(prim, body)
+            self._write_rigid_body(prim, body, number in carried)
 
     def _folders(self) -> dict[int, Sdf.Path]:
         """Prims of the articulations, by body; bodies that float alone stand below the root."""
@@ -172,12 +173,15 @@ class _UsdWriter:
             folders |= {joint.child: path for joint in joints}
         return folders
 
-    def _write_rigid_body(self, prim: Usd.Prim, body: BodyRecord) -> None:
+    def _write_rigid_body(self, prim: Usd.Prim, body: BodyRecord, carried: bool) -> None:
         schema = UsdPhysics.RigidBodyAPI.Apply(prim)
         if body.velocity.any():
             schema.CreateVelocityAttr(vec3f(body.velocity[3:]))
             schema.CreateAngularVelocityAttr(vec3f(np.degrees(body.velocity[:3])))
-        if body.props.mass <= 0.0:
+        if body.props.mass <= 0.0 and carried:
+            # to UsdPhysics, a mass of zero is one that is not given
+            attributes.set_flag(prim, "massless", True)
+        elif body.props.mass <= 0.0:
             schema.CreateKinematicEnabledAttr(True)
         else:
             _write_mass(prim, body.props)
