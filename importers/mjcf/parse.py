@@ -200,7 +200,8 @@ class _BodyReader:
         if gravcomp != 0.0:
             self.report.unsupported(
                 node,
-                "gravcomp, unless report.gravcomp is passed to a GravityCompensation stage of the solver",
+                "gravcomp, unless report.gravcomp is passed to a GravityCompensation stage of the solver, or "
+                "to MuJoCoSolver",
             )
         self.scene.bodies.append(Body(name, node, parent, pose, mocap, gravcomp))
         return len(self.scene.bodies) - 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
 from newtonsim.solvers.featherstone.servos import find_ball_dofs
 from newtonsim.solvers.featherstone.smooth import SmoothStage
+from newtonsim.solvers.gravity_shares import Shares, gravity_shares
 from newtonsim.solvers.step import Step
 
 
@@ -167,14 +168,9 @@ class GravityCompensation(Revised):
             first.
     """
 
-    def __init__(self, model: Model, shares: Mapping[int, tuple[float, Sequence[float]]]):
+    def __init__(self, model: Model, shares: Shares):
         self.model = model
-        share, point = np.zeros(model.body_count), np.zeros((model.body_count, 3))
-        sizes = np.diff(model.world_body_start)
-        alike = model.world_count > 1 and len(set(sizes.tolist())) == 1
-        for body, (value, place) in shares.items():
-            copies = slice(body, None, int(sizes[0]) if alike else model.body_count)
-            share[copies], point[copies] = value, place
+        share, point = gravity_shares(model, shares)
         self.share = put(share, dtype=float, device=model.device)
         self.point = put(point, dtype=wp.vec3, device=model.device)
 

@@ -14,6 +14,7 @@ from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.kernels.mujoco.state import MujocoView
 from newtonsim.scene.allocation import put
 from newtonsim.scene.model import MEDIUM, Model
+from newtonsim.solvers.gravity_shares import Shares, gravity_shares
 from newtonsim.solvers.mujoco.actuators import ActuatorWriter
 from newtonsim.solvers.mujoco.constraints import ConstraintWriter
 from newtonsim.solvers.mujoco.filters import ContactBits, find_filters
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _ELEMENTS = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_LENGTH, _AXIS_RADIUS = 1.0, 0.01
+_AT_COM = 1.0e-5
+"""Distance [m] up to which points are the same in single precision."""
 
 
 @dataclass
@@ -114,6 +117,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
         host, chosen, spec, names, options.default_joint_damping, options.joint_limit_threshold, drives
     )
     trees.write()
+    _relieve(trees, host, chosen, options.gravcomp or {})
     geoms = _write_shapes(host, chosen, spec, names, trees, options)
     constraints = ConstraintWriter(host, chosen, spec, names, trees)
     constraints.write()
@@ -133,6 +137,25 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     conversion = Conversion(model, chosen, spec, mj_model, view, *_shape_places(model, chosen, geoms))
     _of_models[id(mj_model)] = conversion
     return conversion
+
+
+def _relieve(trees: BodyWriter, host: HostModel, chosen: Selection, shares: Shares) -> None:
+    """Relieve bodies of a share of their weight.
+
+    Raises:
+        ModelError: There is no such body, or the force would not act at its centre of mass.
+    """
+    for body in shares:
+        if body not in range(host.model.body_count):
+            raise ModelError(f"gravcomp: the model has {host.model.body_count} bodies, got {body!r}")
+    share, point = gravity_shares(host.model, shares)
+    for body in chosen.bodies[share[chosen.bodies] != 0.0].tolist():
+        if np.abs(point[body] - host.body_com[body]).max() > _AT_COM:
+            raise ModelError(
+                f"{host.label('body', body)}: in MuJoCo, gravcomp acts at the centre of mass; it should act "
+                f"at {point[body].tolist()}, as of bodies that were merged"
+            )
+        trees.bodies[body].gravcomp = share[body]
 
 
 def _known_gears(host: HostModel, gears: Mapping[str, float]) -> Mapping[str, float]:

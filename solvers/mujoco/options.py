@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from newtonsim.errors import NewtonsimError
+from newtonsim.solvers.gravity_shares import Shares
 
 _WHOLE = {"iterations": 1, "ls_iterations": 1, "nefc_per_env": 1, "ncon_per_env": 1, "disableflags": 0}
 """Options that are whole numbers, with the smallest valid value of each."""
@@ -56,6 +57,8 @@ class MujocoOptions:
         default_actuator_gear: Transmission ratio of drives; None for 1.
         actuator_gears: Transmission ratios by name of the joint.
         actuated_axes: Joint axes that become actuators; None for all.
+        gravcomp: Shares of their weight that bodies are relieved of, by body, each with the point of
+            application in the body frame [m], which has to be the centre of mass: `ImportReport.gravcomp`.
         skip_visual_only_geoms: Whether shapes that collide with nothing are left out.
         add_axes: Whether the world's axes are drawn, as sites.
     """
@@ -85,6 +88,7 @@ class MujocoOptions:
     default_actuator_gear: float | None = None
     actuator_gears: Mapping[str, float] | None = None
     actuated_axes: Collection[int] | None = None
+    gravcomp: Shares | None = None
     skip_visual_only_geoms: bool = True
     add_axes: bool = True
 

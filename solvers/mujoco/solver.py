@@ -23,6 +23,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.base import SolverBase
+from newtonsim.solvers.gravity_shares import Shares
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 from newtonsim.solvers.mujoco.checks import warn_of_stiff_drives, warn_of_unstable_worlds
 from newtonsim.solvers.mujoco.contacts import GivenContacts
@@ -546,6 +547,7 @@ class MuJoCoSolver(SolverBase):
         default_actuator_gear: float | None = None,
         actuator_gears: Mapping[str, float] | None = None,
         actuated_axes: Collection[int] | None = None,
+        gravcomp: Shares | None = None,
         skip_visual_only_geoms: bool = True,
         add_axes: bool = True,
     ) -> tuple[mujoco_warp.Model, mujoco_warp.Data, mujoco.MjModel, mujoco.MjData]:
@@ -584,6 +586,7 @@ class MuJoCoSolver(SolverBase):
             default_actuator_gear: Transmission ratio of drives; None for 1.
             actuator_gears: Transmission ratios by name of the joint.
             actuated_axes: Joint axes that become actuators; None for all.
+            gravcomp: Shares of their weight that bodies are relieved of, see `MujocoOptions`.
             skip_visual_only_geoms: Whether shapes that meet nothing are left out.
             add_axes: Whether the world's axes are drawn, as sites.
 
