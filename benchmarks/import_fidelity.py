@@ -375,8 +375,8 @@ ORACLE = """## Masses, inertia, forces, frames, motion
 inertias to 1e-4, M(q) to 1e-4, bias forces to 1e-3, frames to 1e-5 m and 1e-4 rad in four random states, and
 for MJCF a second of motion without contacts to 1 mm at the file's time step, under a tenth of the largest
 controls. Both sides solve the constraints together with implicit damping and springs: MuJoCo's integrator
-`discrete`, and `FeatherstoneSolver(coriolis="start", references="end")`. Motions were measured later than the
-other columns.
+`discrete`, and `FeatherstoneSolver(coriolis="start", references="end")`. Files are measured at different
+times: those whose motion missed, and those on which a change bears, again after it.
 
 """
 
@@ -390,6 +390,10 @@ Why files differ or are refused:
   and fixed and spatial tendons with limits, springs, actuators and equalities are modelled, see
   [contact.md](contact.md), and so are the softness of equalities and of dry friction of joints. The armature
   of tendons, softness of their dry friction and of the limits of ball joints are not.
+- **Free joints.** Armature, damping and dry friction of a free joint act on the velocity of the body's origin
+  in MuJoCo, and on that of its centre of mass here. Classes that give all joints some, as many quadrupeds
+  have, therefore move apart by up to a centimetre in a second (b2), by 1 mm (hyqreal2), and by less than
+  0.03 mm if the free joint is given none.
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
   in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with
   a warning that names the element. The rest of such files agrees.
