@@ -88,11 +88,16 @@ class TouchRules:
         welded, hanging = _members(weld, weld != 0), _members(above, above != 0)
         within = _members(tree, tree >= 0) if not self.within_tree else {}
         none = np.zeros(0, np.int64)
-        for i, at in enumerate(rule.reshape(-1).tolist()):
-            found = [apart[at], hanging.get(int(weld[i]), none), welded.get(int(above[i]), none)]
-            later = np.unique(np.concatenate([*found, within.get(int(tree[i]), none)]))
+        places = zip(rule.reshape(-1).tolist(), weld.tolist(), above.tolist(), tree.tolist())
+        for i, (at, own, upper, root) in enumerate(places):
+            found = (apart[at], hanging.get(own, none), welded.get(upper, none), within.get(root, none))
+            parts = [part for part in found if len(part) and part[-1] > i]  # each in ascending order
+            if not parts:
+                yield none
+                continue
+            later = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
             later = later[later > i]
-            yield later[weld[later] != weld[i]]
+            yield later[weld[later] != own]
 
     def _allowed_now(self) -> set[tuple[int, int]]:
         if self.within_tree:

@@ -5,6 +5,7 @@ stack; DTDs and entities are refused (billion laughs, external entities), and si
 are bounded.
 """
 
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _NUMBER_AT_START = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
 _LONG_LIST = 64  # numbers from which on NumPy's reader pays
+_SHORT_TEXT = 256  # characters up to which words are remembered
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 
 
@@ -150,8 +152,10 @@ class Node:
         if text is None:
             return None if default is None else np.asarray(default, dtype=np.float64)
         words = text.split()
-        if len(words) == count <= _LONG_LIST:  # nothing to find fault with
-            return np.array([self._number(name, word, faults) for word in words])
+        if len(words) == count <= _LONG_LIST and len(text) <= _SHORT_TEXT:
+            values = [_faultless(word) for word in words]
+            if None not in values:  # nothing to find fault with
+                return np.array(values)
         low = count if at_least is None else at_least
         if (count is not None and len(words) > count) or (low is not None and len(words) < low):
             expected = (
@@ -229,7 +233,9 @@ class Node:
         return text
 
     def _number(self, name: str, word: str, faults: Faults) -> "float":
-        # float() also accepts 'nan', 'inf', '1_000' and other alphabets' digits, which no robot format has.
+        known = _faultless(word) if len(word) <= _SHORT_TEXT else None
+        if known is not None:
+            return known
         if not _NUMBER.match(word):
             start = _NUMBER_AT_START.match(word)
             value = float(start[1]) if start else 0.0
@@ -242,6 +248,14 @@ class Node:
                 raise self.error(f"attribute '{name}' is too large: {word[:80]!r}")
             faults.meet(self.error(f"attribute '{name}' is too large: {word[:80]!r}"), "it is used as it is")
         return value
+
+
+@functools.lru_cache(maxsize=4096)
+def _faultless(word: str) -> float | None:
+    """Return a number that is used as it stands, None for anything else; files repeat their words."""
+    # float() also accepts 'nan', 'inf', '1_000' and other alphabets' digits, which no robot format has.
+    value = float(word) if _NUMBER.match(word) else np.inf
+    return value if abs(value) <= MAX_NUMBER else None
 
 
 class _TreeTarget:
@@ -271,18 +285,19 @@ class _TreeTarget:
         if "}" in "".join(attributes):
             attributes = {"{" + name if "}" in name else name: text for name, text in attributes.items()}
         node = Node(tag, attributes, self.path, self.expat.CurrentLineNumber + self.first_line - 1, [])
-        self.count += 1
-        if self.count > limits.elements:
+        stack, count = self.stack, self.count + 1
+        self.count = count
+        if count > limits.elements:
             raise node.limit_error(f"more than {limits.elements} elements")
-        if self.count % CHECK_EVERY == 0:
+        if count % CHECK_EVERY == 0:
             node.check_time()
-        if len(self.stack) >= limits.depth:
+        if len(stack) >= limits.depth:
             raise node.limit_error(f"elements nested more than {limits.depth} deep")
-        if self.stack:
-            self.stack[-1].children.append(node)
+        if stack:
+            stack[-1].children.append(node)
         else:
             self.root = node
-        self.stack.append(node)
+        stack.append(node)
 
     def end(self, tag: str) -> None:
         node = self.stack.pop()

@@ -74,7 +74,7 @@ def sphere(radius: float, density: float, shell: bool = False) -> MassProps:
 def box(half: np.ndarray, density: float, shell: bool = False) -> MassProps:
     """Box with the given half extents (3,), or its six faces."""
     if not shell:
-        return MassProps(*solids.box_inertia(density, *half))
+        return MassProps(*solids.box_inertia(density, *half.tolist()))
     x, y, z = half
     squares = np.square(half)
     areas = 8.0 * np.array([y * z, x * z, x * y])  # both faces across each axis

@@ -84,7 +84,7 @@ def read_size(shape: Node, faults: Faults = REFUSE) -> np.ndarray:
     if shape.tag == "box":
         shape.required("size")
         size = shape.floats("size", 3, faults=faults)
-        if (size <= 0.0).any():
+        if min(size.tolist()) <= 0.0:
             fault = shape.error(f"attribute 'size' must be positive, got {shape.text_of('size')!r}")
             faults.meet(fault, "the shape is left out")
         return 0.5 * size

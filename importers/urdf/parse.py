@@ -32,6 +32,7 @@ from newtonsim.importers.urdf.elements import (
     read_tree,
 )
 
+_EXTENTS = {"sphere": ("radius",), "cylinder": ("radius", "length"), "capsule": ("radius",), "box": ("size",)}
 _OPTENV = re.compile(r"\$\(optenv\s+\S+\s*([^)]*)\)")
 _JOINT_PARTS = ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic")
 _SILENT = ("safety_controller", "calibration")
@@ -138,12 +139,16 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
 
 def _substitute(root: Node, faults: Faults) -> None:
     """Put the defaults in the place of "$(optenv VARIABLE default)", which roslaunch would have replaced."""
-    for node in root.walk():
+    stack = [root]
+    while stack:
+        node = stack.pop()
         for name, text in node.attrib.items():
             if "$(optenv" in text:
                 node.attrib[name] = _OPTENV.sub(r"\1", text)
                 fault = node.error(f"attribute '{name}' has a roslaunch substitution: {text[:80]!r}")
                 faults.meet(fault, f"the default {node.attrib[name].strip()!r} is used")
+        if node.children:
+            stack += node.children[::-1]
 
 
 def _add_unique(table: dict, record: Link | Joint, kind: str) -> None:
@@ -254,7 +259,7 @@ def _parse_geometry(
             return None
     else:
         size = read_size(shape, faults)
-        if shape.tag != "plane" and not (size > 0.0).all():
+        if shape.tag != "plane" and not min(size.tolist()) > 0.0:
             return None
     material = _parse_material(node, materials, resolver, report)
     pose = _pose(read_origin(node, faults))
@@ -289,14 +294,12 @@ def _mesh_file(
 
 def _is_empty(shape: Node, faults: Faults) -> bool:
     """Whether a primitive has a size of zero, which stands for a mere point or line."""
-    names = {
-        "sphere": ("radius",),
-        "cylinder": ("radius", "length"),
-        "capsule": ("radius",),
-        "box": ("size",),
-    }
-    sizes = [shape.floats(name, faults=faults) for name in names.get(shape.tag, ()) if shape.text_of(name)]
-    return any((size == 0.0).any() and (size >= 0.0).all() for size in sizes)
+    sizes = [
+        shape.floats(name, faults=faults).tolist()
+        for name in _EXTENTS.get(shape.tag, ())
+        if shape.text_of(name)
+    ]
+    return any(0.0 in size and min(size) >= 0.0 for size in sizes)
 
 
 def _global_materials(root: Node, resolver: FileResolver, report: ImportReport) -> dict[str, Material]:

@@ -11,6 +11,10 @@ from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
 
 
+def _solimp(given: Sequence[float]) -> tuple[float, ...]:
+    return SOLIMP if given is SOLIMP else tuple(map(float, given))
+
+
 class JointAxis:
     """One axis of a joint, with its limits, drive and passive forces.
 
@@ -90,9 +94,9 @@ class JointAxis:
         )
         self.effort_limit, self.velocity_limit, self.armature = effort_limit, velocity_limit, armature
         self.limit_solref = None if limit_solref is None else tuple(map(float, limit_solref))
-        self.limit_solimp, self.limit_margin = tuple(map(float, limit_solimp)), limit_margin
+        self.limit_solimp, self.limit_margin = _solimp(limit_solimp), limit_margin
         self.friction_solref = None if friction_solref is None else tuple(map(float, friction_solref))
-        self.friction_solimp = tuple(map(float, friction_solimp))
+        self.friction_solimp = _solimp(friction_solimp)
         if action is not None:
             self.action = action
         elif mode == JointMode.TARGET_POSITION:

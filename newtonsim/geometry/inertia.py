@@ -10,6 +10,7 @@ Every function returns (mass [kg], centre of mass [m] (3,), inertia about it [kg
 """
 
 import math
+from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +21,11 @@ from newtonsim.scene.enums import GeoType
 MassProperties = tuple[float, np.ndarray, np.ndarray]
 
 
-def _about_origin(mass: float, diagonal: npt.ArrayLike) -> MassProperties:
-    return mass, np.zeros(3), np.diag(diagonal).astype(np.float64)
+def _about_origin(mass: float, diagonal: Iterable[float]) -> MassProperties:
+    xx, yy, zz = diagonal
+    # `np.diag` takes three times as long
+    inertia = np.array([[xx, 0.0, 0.0], [0.0, yy, 0.0], [0.0, 0.0, zz]])
+    return mass, np.zeros(3), inertia
 
 
 def sphere_inertia(density: float, radius: float) -> MassProperties:
@@ -76,6 +80,8 @@ def shift_inertia(inertia: np.ndarray, mass: float, offset: np.ndarray) -> np.nd
 
 def combine(*parts: MassProperties) -> MassProperties:
     """Join mass properties given in one frame; a part of negative mass is cut out."""
+    if len(parts) == 1 and parts[0][1].tolist() == [0.0, 0.0, 0.0] and 0.0 < parts[0][0] < math.inf:
+        return parts[0][0], np.zeros(3), parts[0][2] + 0.0  # to the bit what follows below
     mass = sum(part[0] for part in parts)
     if mass == 0.0:
         return 0.0, np.zeros(3), np.zeros((3, 3))

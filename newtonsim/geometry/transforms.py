@@ -81,6 +81,8 @@ def warp_transform(row: npt.ArrayLike) -> wp.transform:
 
 def warp_vector(row: npt.ArrayLike) -> wp.vec3:
     """Return three numbers as Warp's vector, likewise."""
+    if isinstance(row, wp.vec3):
+        return wp.vec3.from_buffer_copy(row)
     return wp.vec3.from_buffer_copy(array("f", _numbers(row)))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from newtonsim import GeoType, Mesh, ModelBuilder
 from newtonsim.errors import ModelError
-from newtonsim.geometry.inertia import mesh_inertia, shape_inertia
+from newtonsim.geometry.inertia import box_inertia, combine, mesh_inertia, shape_inertia
 from newtonsim.geometry.sdf import SDF
 
 DENSITY = 700.0
@@ -197,3 +197,12 @@ def test_shape_without_density_adds_nothing():
     builder.add_shape_box(builder.add_body(mass=2.0, I_m=np.eye(3)), density=0.0)
     assert builder.body_mass == [2.0]
     np.testing.assert_array_equal(builder.body_inertia[0], np.eye(3))
+
+
+def test_one_part_at_its_origin_is_joined_as_with_nothing_beside_it():
+    """The short way for a single part gives the same bits as the sum."""
+    mass, com, inertia = box_inertia(1234.5, 0.1, 0.2, 0.37)
+    inertia[0, 1] = inertia[1, 0] = -0.0
+    short = combine((mass, com, inertia))
+    whole = combine((mass, com, inertia), (0.0, np.zeros(3), np.zeros((3, 3))))
+    assert [np.asarray(part).tobytes() for part in short] == [np.asarray(part).tobytes() for part in whole]
