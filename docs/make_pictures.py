@@ -21,6 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
+from picture_camera import HUGE, TILES, Eye, SideBySide, merge, project, smooth
 
 import newtonsim
 from newtonsim.examples import (
@@ -30,7 +31,7 @@ from newtonsim.examples import (
     double_pendulum_gradient,
     scenes,
 )
-from newtonsim.render import Camera, Lighting, Pinhole, Recording, look_at
+from newtonsim.render import Lighting, Recording
 from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -41,9 +42,10 @@ SAMPLES = 2  # along each side of a pixel
 COLORS, FILM_COLORS = 256, 64
 QUALITY = 90
 """Of JPEG."""
-HUGE, FLOOR = 20.0, (0.62, 0.64, 0.66, 1.0)
-"""Shapes of bodies from this radius on are floors [m], of this colour."""
-MARK = (214, 39, 40)
+FLOOR = (0.62, 0.64, 0.66, 1.0)
+"""Colour of floors that are bodies."""
+MARK, ARM = (214, 39, 40), 6
+"""Colour of crosses, and half their width [pixels]."""
 GAP = 2  # pixels between pictures side by side
 LIGHT = Lighting(
     direction=(0.35, -0.45, 0.82),
@@ -103,7 +105,9 @@ class Film:
         source: "DOCUMENT#HEADING", whose first Python code under the heading is run; None for the example of
             the picture's name.
         runs: What is shown side by side: numbers of recorded simulations that are seen together.
-        worlds: Worlds of each that are seen together.
+        worlds: Worlds of each that are seen together, None for all.
+        spacing: Distance at which they stand side by side [m], None for all in one place.
+        columns: Worlds side by side, None for a square.
         start: Simulated time of the first frame [s].
         end: Simulated time of the last frame [s], or None for the end.
         speed: Simulated seconds in a second of the film.
@@ -112,7 +116,7 @@ class Film:
         width: Columns of one part.
         height: Rows of it.
         colors: Number of colours.
-        marks: Points that are marked by crosses [m].
+        marks: Points that are marked by crosses [m]; one for each world if worlds are side by side.
         still: Whether only the last frame is taken.
     """
 
@@ -121,7 +125,9 @@ class Film:
     angle: float = 30.0
     source: str | None = None
     runs: tuple[tuple[int, ...], ...] = ((-1,),)
-    worlds: tuple[int, ...] = (0,)
+    worlds: tuple[int, ...] | None = (0,)
+    spacing: float | None = None
+    columns: int | None = None
     start: float = 0.0
     end: float | None = None
     speed: float = 1.0
@@ -282,89 +288,54 @@ def draw(scene: Scene) -> np.ndarray:
     flags = model.shape_flags.numpy().astype(np.int64)
     flags[list(scene.hidden)] &= ~int(newtonsim.ShapeFlags.VISIBLE)
     model.shape_flags.assign(flags.astype(np.uint32))
-    eye = Eye(model, WIDTH, HEIGHT, scene, None, fine=True)
-    return smooth(eye.look(simulator.state)[0])
+    eye = eye_of(model, scene, WIDTH, HEIGHT, None, still=True)
+    return smooth(eye.look(simulator.state)[0], WIDTH, HEIGHT)
 
 
-class Eye:
-    """A camera that sees several worlds as if they were one, with several samples a pixel.
-
-    Args:
-        model: The model.
-        width: Columns of the picture.
-        height: Rows of it.
-        view: Where to look from.
-        worlds: Worlds to see, None for all.
-        fine: Whether shadows are soft.
-    """
-
-    def __init__(
-        self,
-        model: newtonsim.Model,
-        width: int,
-        height: int,
-        view: Scene | Film,
-        worlds: tuple[int, ...] | None,
-        fine: bool,
-    ):
-        reach = REACH * math.dist(view.eye, view.target)
-        for shape in np.flatnonzero(model.shape_collision_radius.numpy() > HUGE).tolist():
-            if model.shape_color[shape] is None and model.shape_body.numpy()[shape] >= 0:
-                model.shape_color[shape] = FLOOR
-        self.camera = Camera(
-            model,
-            width * SAMPLES,
-            height * SAMPLES,
-            pose=look_at(view.eye, view.target, model.up_vector),
-            lens=Pinhole(fov=view.angle),
-            outputs=("rgb", "depth"),
-            lighting=dataclasses.replace(FINE, sky_reach=reach) if fine else LIGHT,
-            worlds=worlds,
-        )
-
-    def look(self, state: newtonsim.State) -> tuple[np.ndarray, np.ndarray]:
-        """Return colours (rows, columns, 3), uint8, and depths (rows, columns) [m] of all samples."""
-        images = self.camera.render(state)
-        return merge(images["rgb"].numpy()[:, 0], images["depth"].numpy()[:, 0])
+def colour_floors(model: newtonsim.Model) -> None:
+    """Give floors that are bodies a colour of their own."""
+    bodies = model.shape_body.numpy()
+    for shape in np.flatnonzero(model.shape_collision_radius.numpy() > HUGE).tolist():
+        if model.shape_color[shape] is None and bodies[shape] >= 0:
+            model.shape_color[shape] = FLOOR
 
 
-def merge(colors: np.ndarray, depths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the nearest of several pictures (n, rows, columns) in each sample; shadows of all are seen."""
-    depth = depths.min(axis=0)
-    nearest = depths <= 1.0005 * depth
-    return np.where(nearest[..., None], colors, 255).min(axis=0), depth
+def eye_of(
+    model: newtonsim.Model,
+    view: Scene | Film,
+    width: int,
+    height: int,
+    worlds: tuple[int, ...] | None,
+    still: bool,
+) -> Eye:
+    """Return a camera; stills have soft shadows and are drawn as wholes."""
+    colour_floors(model)
+    light = LIGHT
+    if still:
+        light = dataclasses.replace(FINE, sky_reach=REACH * math.dist(view.eye, view.target))
+    sides, tiles = (width * SAMPLES, height * SAMPLES), (1, 1) if still else TILES
+    return Eye(model, *sides, view.eye, view.target, view.angle, light, worlds, tiles)
 
 
-def smooth(picture: np.ndarray) -> np.ndarray:
-    """Return the means of the samples of each pixel."""
-    rows, columns = (size // SAMPLES for size in picture.shape[:2])
-    samples = picture.reshape(rows, SAMPLES, columns, SAMPLES, 3)
-    return (samples.mean(axis=(1, 3)) + 0.5).astype(np.uint8)
-
-
-def mark(picture: np.ndarray, film: Film) -> np.ndarray:
-    """Return a picture with crosses at the film's marks."""
+def mark(picture: np.ndarray, film: Film, places: np.ndarray) -> np.ndarray:
+    """Return a picture with crosses at the film's marks, each moved to its world's place [m]."""
     from PIL import Image, ImageDraw
 
-    forward = np.subtract(film.target, film.eye) / np.linalg.norm(np.subtract(film.target, film.eye))
-    right = np.cross(forward, (0.0, 0.0, 1.0)) / np.linalg.norm(np.cross(forward, (0.0, 0.0, 1.0)))
     image = Image.fromarray(picture)
     draw = ImageDraw.Draw(image)
-    pixels = 0.5 * film.height / math.tan(0.5 * math.radians(film.angle))
-    for point in np.subtract(np.reshape(film.marks, (-1, 3)), film.eye):
-        place = pixels / (point @ forward) * np.array([point @ right, point @ np.cross(forward, right)])
-        x, y = np.add(place, (0.5 * film.width, 0.5 * film.height))
+    points = np.reshape(film.marks, (-1, 3)) + np.pad(places, ((0, 0), (0, 1)))
+    for x, y in project(points, film.eye, film.target, film.angle, film.width, film.height):
         for side in (-1, 1):
-            draw.line((x - 6, y - 6 * side, x + 6, y + 6 * side), fill=MARK, width=3)
+            draw.line((x - ARM, y - ARM * side, x + ARM, y + ARM * side), fill=MARK, width=3)
     return np.asarray(image)
 
 
-def record(name: str, source: str | None, folder: pathlib.Path) -> list[pathlib.Path]:
+def record(name: str, code: str | None, folder: pathlib.Path) -> list[pathlib.Path]:
     """Run an example, or code of a document, unless it is recorded already.
 
     Args:
         name: Name of the example or of the picture.
-        source: See `Film`.
+        code: The code; None for the example of that name.
         folder: Where recordings and plots go.
 
     Returns:
@@ -376,8 +347,8 @@ def record(name: str, source: str | None, folder: pathlib.Path) -> list[pathlib.
 
     if not found():
         command = [sys.executable, "-m", "newtonsim.examples", name, "--record", "."]
-        if source is not None:
-            (folder / f"{name}.py").write_text(code_of(source))
+        if code is not None:
+            (folder / f"{name}.py").write_text(code)
             command = [sys.executable, "-c", RECORD_CODE, name]
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(command, cwd=folder, check=True)
@@ -408,14 +379,21 @@ def shoot(film: Film, paths: list[pathlib.Path]) -> list[np.ndarray]:
 
 def shoot_part(film: Film, runs: list[Recording], times: np.ndarray) -> list[np.ndarray]:
     """Return the frames of some recorded simulations that are seen together."""
-    eyes = [Eye(run.model, film.width, film.height, film, film.worlds, film.still) for run in runs]
+    worlds, places, rows = film.worlds, np.zeros((1, 2)), []
+    if film.spacing is not None:
+        rows = [SideBySide(run.model, worlds, film.spacing, film.columns) for run in runs]
+        worlds, places = (0,), rows[0].places
+    eyes = [eye_of(run.model, film, film.width, film.height, worlds, film.still) for run in runs]
     states = [run.model.state() for run in runs]
     frames = []
     for time in times:
         loaded = [run.load(run.at(time + 1e-6), state) for run, state in zip(runs, states)]
+        for row, state in zip(rows, loaded):
+            row.move(state)
         seen = [eye.look(state) for eye, state in zip(eyes, loaded)]
         colors, depths = (np.stack(values) for values in zip(*seen))
-        frames.append(mark(smooth(merge(colors, depths)[0]), film))
+        picture = smooth(merge(colors, depths)[0], film.width, film.height)
+        frames.append(mark(picture, film, places) if film.marks else picture)
     return frames
 
 
@@ -460,7 +438,8 @@ def make(name: str, folder: pathlib.Path, recordings: pathlib.Path) -> pathlib.P
         save_picture(path, np.asarray(Image.open(recordings / path.name).convert("RGB")))
     else:
         film = FILMS[name]
-        frames = shoot(film, record(name, film.source, recordings))
+        code = None if film.source is None else code_of(film.source)
+        frames = shoot(film, record(name, code, recordings))
         if film.still:
             save_picture(path, frames[-1])
         else:

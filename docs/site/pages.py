@@ -43,7 +43,9 @@ REFERENCE = (
 
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
 MATHEMATICS = re.compile(r"\$\$(?P<block>.+?)\$\$|(?<![\w$`])\$(?P<inline>[^$`\n]+)\$(?![\w$])", re.DOTALL)
-PICTURES = (".png", ".gif", ".svg")
+FILM = re.compile(r"\[!\[(?P<what>[^\]]*)\]\([^)]+\)\]\((?P<film>[^)]+)\.mp4\)")
+"""A picture that links to a film; beside the film lies a picture of it with the ending jpg."""
+PICTURES = (".png", ".jpg", ".gif", ".webp", ".svg", ".mp4")
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json", ".yml": "yaml", ".sh": "sh"}
 
 
@@ -77,7 +79,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links to files of the repository into links to their pages."""
+    """Turn links to files of the repository into links to their pages, and pictures of films into players."""
     place = page.file.src_uri
     if place.startswith(("reference/", "source/")):
         return markdown
@@ -85,16 +87,25 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     folder = posixpath.dirname(source)
     markdown = MATHEMATICS.sub(_formula, markdown)
 
+    def relative(target: str) -> str:
+        return posixpath.relpath(target, posixpath.dirname(place) or ".")
+
     def link(match: re.Match[str]) -> str:
         name = _inside(folder, match[1])
         if name is None:
             return match[0]
         shown = _is_page(name) or name.endswith(PICTURES)
         target = _place("", name) if shown else _source_page(name)
-        relative = posixpath.relpath(target, posixpath.dirname(place) or ".")
-        return f"]({relative}{match[2] or ''})"
+        return f"]({relative(target)}{match[2] or ''})"
 
-    return LINK.sub(link, markdown)
+    def player(match: re.Match[str]) -> str:
+        film = relative(_place(folder, match["film"]))
+        return (
+            f'<video controls muted playsinline preload="none" width="100%" poster="{film}.jpg" '
+            f'title="{match["what"]}"><source src="{film}.mp4" type="video/mp4"></video>'
+        )
+
+    return LINK.sub(link, FILM.sub(player, markdown))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
