@@ -69,7 +69,7 @@ class MoreCalls:
             self.solve_well()
         for known in (self.bodies, self.shapes, self.constraints, self.states, self.notes, self.grounds):
             known.clear()
-        self.stale |= self.analysed
+        self.forgot |= bool(self.analysed)
 
     # -- what is made ----------------------------------------------------------------------------------------
 

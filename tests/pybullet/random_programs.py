@@ -62,6 +62,7 @@ class Program(MoreCalls):
         self.notes: list[int] = []
         self.analysed: set[int] = set()
         self.stale: set[int] = set()
+        self.forgot = False  # a body whose dynamics were asked for
 
     def go(self) -> None:
         """Make all calls."""
@@ -154,6 +155,8 @@ class Program(MoreCalls):
             count = self.p.getNumJoints(body, physicsClientId=self.client)
             infos = [self.p.getJointInfo(body, joint, physicsClientId=self.client) for joint in range(count)]
             self.bodies[body] = [info[2] for info in infos]
+            if self.forgot:
+                self.stale.add(body)
 
     # -- what is made and removed ----------------------------------------------------------------------------
 
@@ -214,7 +217,7 @@ class Program(MoreCalls):
         body = self.body()
         self.call("removeBody", body)
         self.bodies.pop(body, None)
-        self.stale |= self.analysed & {body}
+        self.forgot |= body in self.analysed
         self.grounds.discard(body)
 
     def constrain(self) -> None:
@@ -415,7 +418,10 @@ class Program(MoreCalls):
             self.call("calculateJacobian", body, link, [0.0, 0.0, 0.0], numbers, numbers, numbers)
 
     def analyse(self, body: int) -> bool:
-        """Whether PyBullet knows the dynamics of a body: not those of one that got the id of another."""
+        """Whether PyBullet knows the dynamics of a body.
+
+        It finds them by the place of a body in memory, where a body may have been that was removed.
+        """
         self.analysed.add(body)
         return body not in self.stale
 
