@@ -13,13 +13,13 @@ import itertools
 import math
 import pathlib
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
-import imageio_ffmpeg
 import make_pictures
 import numpy as np
 import warp as wp
 from picture_camera import SAMPLES, TILES, Eye, SideBySide, grid, project, smooth
+from picture_film import encoder, save_poster
 from PIL import Image, ImageDraw, ImageFont
 
 import newtonsim
@@ -292,15 +292,6 @@ def frames(recordings: pathlib.Path) -> Iterator[np.ndarray]:
     yield from itertools.repeat(end, round(CLOSING * FPS))
 
 
-def encoder(path: pathlib.Path) -> Generator[None, np.ndarray, None]:
-    """Return what writes the pictures sent to it to a file that browsers play before they have all of it."""
-    settings = ["-crf", "28", "-preset", "medium", "-movflags", "+faststart"]
-    size = WIDTH, HEIGHT + BAND
-    film = imageio_ffmpeg.write_frames(str(path), size, fps=FPS, quality=None, output_params=settings)
-    film.send(None)
-    return film
-
-
 def save_trailer(path: pathlib.Path, shots: list[Image.Image]) -> None:
     """Write an animated WebP."""
     rate, quality = TRAILER[2:]
@@ -320,14 +311,14 @@ def main() -> None:
         recordings = arguments.recordings
         if recordings is None:
             recordings = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        film, trailer = stack.enter_context(contextlib.closing(encoder(path))), []
+        film, trailer = stack.enter_context(contextlib.closing(encoder(path, WIDTH, HEIGHT + BAND, FPS))), []
         width, height, rate, _ = TRAILER
         shown = [begin + k / rate for begin, length in CUTS for k in range(round(length * rate))]
         cuts = {round(time * FPS) for time in shown}
         for number, seen in enumerate(frames(recordings)):
             film.send(np.ascontiguousarray(seen))
             if number == 0:
-                Image.fromarray(seen).save(path.with_suffix(".jpg"), quality=85, optimize=True)
+                save_poster(path, seen)
             if number in cuts:
                 trailer.append(Image.fromarray(seen).resize((width, height), Image.Resampling.LANCZOS))
     save_trailer(path.with_suffix(".webp"), trailer)

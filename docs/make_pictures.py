@@ -1,9 +1,10 @@
 """Make the pictures of the docs: scenes of contact and deformables, and films of the examples.
 
-    python docs/make_pictures.py [NAME ...] [--folder FOLDER] [--recordings FOLDER]
+    python docs/make_pictures.py [NAME ...] [--folder FOLDER] [--films FOLDER] [--recordings FOLDER]
 
 Scenes are simulated here. Examples are run with all their simulations recorded, and so is the Python code of
-documents. With --recordings these are kept, and used again if they are there. Needs newtonsim[plot,torch].
+documents. With --recordings these are kept, and used again if they are there. Needs
+newtonsim[plot,torch,video].
 """
 
 import argparse
@@ -21,7 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
-from picture_camera import HUGE, TILES, Eye, SideBySide, merge, project, smooth
+from picture_camera import HUGE, SAMPLES, TILES, Eye, SideBySide, add_floor, merge, project, smooth
+from picture_film import save_film
 
 import newtonsim
 from newtonsim.examples import (
@@ -37,16 +39,16 @@ from newtonsim.solvers import FeatherstoneSolver, XPBDSolver
 ROOT = pathlib.Path(__file__).parent.parent
 DT = 1.0 / 240.0
 WIDTH, HEIGHT = 1280, 800
-FILM_WIDTH, FILM_HEIGHT = 400, 300
-SAMPLES = 2  # along each side of a pixel
-COLORS, FILM_COLORS = 256, 64
+FILM_WIDTH, FILM_HEIGHT = 1280, 720
+STILL_SAMPLES = 2  # along each side of a pixel
+COLORS = 256
+"""Of plots."""
 QUALITY = 90
 """Of JPEG."""
 FLOOR = (0.62, 0.64, 0.66, 1.0)
 """Colour of floors that are bodies."""
-MARK, ARM = (214, 39, 40), 6
+MARK, ARM = (214, 39, 40), 14
 """Colour of crosses, and half their width [pixels]."""
-GAP = 2  # pixels between pictures side by side
 LIGHT = Lighting(
     direction=(0.35, -0.45, 0.82),
     ambient=0.6,
@@ -58,6 +60,9 @@ LIGHT = Lighting(
 
 FINE = dataclasses.replace(LIGHT, radius=0.07, rays=8, sky_rays=8)
 """For stills."""
+
+SOFT = dataclasses.replace(LIGHT, radius=0.02, rays=2)
+"""For films: two rays draw narrow soft shadows with little grain."""
 
 REACH = 0.1
 """Distance within which surfaces take ambient light from each other, over that of the target."""
@@ -106,7 +111,8 @@ class Film:
             the picture's name.
         runs: What is shown side by side: numbers of recorded simulations that are seen together.
         worlds: Worlds of each that are seen together, None for all.
-        spacing: Distance at which they stand side by side [m], None for all in one place.
+        spacing: Distance by which they are moved apart, side by side [m]; None for all where they are, drawn
+            one after the other.
         columns: Worlds side by side, None for a square.
         start: Simulated time of the first frame [s].
         end: Simulated time of the last frame [s], or None for the end.
@@ -115,8 +121,9 @@ class Film:
         hold: Seconds for which the last frame stays.
         width: Columns of one part.
         height: Rows of it.
-        colors: Number of colours.
         marks: Points that are marked by crosses [m]; one for each world if worlds are side by side.
+        floor: Height of a floor that is drawn but was not simulated [m], or None.
+        poster: What part of the film has passed in the picture that stands for it.
         still: Whether only the last frame is taken.
     """
 
@@ -135,8 +142,9 @@ class Film:
     hold: float = 0.8
     width: int = FILM_WIDTH
     height: int = FILM_HEIGHT
-    colors: int = FILM_COLORS
     marks: tuple[tuple[float, float, float], ...] = ()
+    floor: float | None = None
+    poster: float = 0.5
     still: bool = False
 
 
@@ -193,60 +201,92 @@ CLOTH_GOAL = tuple(
 """Where the corners of the thrown cloth are to be [m]."""
 
 FILMS = {
-    "arm_ilqr": Film((1.9, -1.7, 1.1), (0.1, 0.1, 0.62), start=0.05, speed=0.5),
-    "arm_mpc": Film((2.6, 0.9, 1.3), (0.2, 0.0, 0.55), 21.0, start=1.0, end=5.2, worlds=(0,)),
+    "arm_ilqr": Film((2.0, -1.8, 1.1), (0.08, 0.1, 0.58), 27.0, start=0.05, speed=0.5, floor=0.0),
+    "arm_mpc": Film((2.5, 1.1, 1.2), (0.2, 0.0, 0.4), 19.0, start=1.0, end=5.2, floor=0.0),
     "arm_reaches": Film(
-        (2.5, -1.6, 1.6),
-        (0.35, 0.0, 0.5),
+        (5.6, -0.9, 3.0),
+        (0.35, -0.05, 0.25),
+        31.0,
         start=0.03,
-        speed=0.5,
+        speed=0.3,
         worlds=tuple(range(8)),
+        spacing=1.3,
+        columns=4,
         marks=tuple(map(tuple, arm_reaches.targets())),
+        floor=0.0,
+        poster=0.9,
     ),
     "bounce_to_target": Film(
         (1.1, -4.2, 1.1),
-        (1.1, 0.3, 0.62),
+        (1.05, 0.3, 0.62),
+        23.0,
         runs=(tuple(range(1, 7)),),
-        speed=0.5,
+        speed=0.3,
         marks=(tuple(bounce_to_target.TARGET),),
+        poster=0.75,
     ),
     "box_on_slope": Film(
-        (-0.8, -4.2, 0.9), (-0.85, 0.0, -0.1), runs=((0,), (1,), (2,)), speed=0.5, width=260
+        (-3.0, -2.6, 0.9),
+        (-0.92, 0.0, -0.18),
+        32.0,
+        runs=((0,), (1,), (2,)),
+        speed=0.4,
+        width=420,
+        height=480,
+        poster=0.8,
     ),
-    "quadruped_mpc": Film((0.7, -2.2, 0.9), (0.55, 0.0, 0.2)),
-    "cem_push": Film((1.6, -1.0, 1.3), (0.35, 0.1, 0.05), worlds=(0,)),
-    "identify_push": Film((1.0, -0.9, 0.9), (0.3, 0.15, 0.05), runs=((0,),), width=260),
-    "swing_up_from_states": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5)),
-    "shac_cartpole": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5)),
-    "cartpole_swing_up": Film((0.2, -5.4, 1.9), (0.2, 0.0, 1.5), end=4.0),
+    "quadruped_mpc": Film((0.7, -2.2, 0.9), (0.5, 0.0, 0.2)),
+    "cem_push": Film((1.5, -0.9, 1.2), (0.22, 0.03, 0.05), 27.0),
+    "identify_push": Film((1.0, -0.7, 0.8), (0.24, 0.18, 0.08), 26.0, runs=((0,),), speed=0.5),
+    "swing_up_from_states": Film((0.5, -5.4, 1.9), (0.35, 0.0, 1.5), 24.0, floor=0.5, poster=0.35),
+    "shac_cartpole": Film((0.0, -5.4, 1.9), (-0.2, 0.0, 1.5), 24.0, floor=0.5, poster=0.12),
+    "cartpole_swing_up": Film((-0.4, -5.4, 1.9), (-0.6, 0.0, 1.5), 24.0, end=4.0, floor=0.5, poster=0.4),
     "cloth_on_sphere": Film(
-        (1.2, -1.7, 1.2), (0.0, 0.0, 0.4), 36.0, source="docs/deformables.md#Which solver"
+        (1.2, -1.7, 1.1),
+        (0.0, 0.0, 0.42),
+        30.0,
+        source="docs/deformables.md#Which solver",
+        floor=0.1,
+        poster=1.0,
     ),
-    "cloth_to_target": Film((0.0, -3.4, 1.9), (0.55, 0.0, 1.08), speed=0.2, marks=CLOTH_GOAL),
+    "cloth_to_target": Film(
+        (0.1, -3.4, 1.9), (0.5, 0.0, 1.02), 24.0, speed=0.2, marks=CLOTH_GOAL, floor=0.55
+    ),
     "double_pendulum_gradient": Film(
-        (0.2, -4.0, 1.2),
-        (0.2, 0.0, 1.1),
-        speed=0.1,
+        (0.25, -3.4, 1.3),
+        (0.2, 0.0, 1.0),
+        24.0,
+        speed=0.08,
         marks=((double_pendulum_gradient.TARGET[0], 0.0, double_pendulum_gradient.TARGET[1]),),
+        floor=0.45,
+        poster=0.9,
     ),
-    "gripper_lifts_cloth": Film((0.5, -0.9, 0.45), (0.0, 0.0, 0.2), runs=((0,), (1,)), end=2.4, width=320),
-    "gripper_lifts_soft_ball": Film((0.45, -0.85, 0.42), (0.0, 0.0, 0.2), end=2.4),
+    "gripper_lifts_cloth": Film(
+        (0.36, -0.62, 0.34), (0.0, 0.0, 0.2), 36.0, runs=((0,), (1,)), end=2.4, width=630
+    ),
+    "gripper_lifts_soft_ball": Film((0.34, -0.64, 0.34), (0.0, 0.0, 0.2), 35.0, end=2.4),
     "pybullet_batch": Film(
-        (2.4, -2.2, 1.6),
-        (0.1, 0.0, 0.6),
-        36.0,
+        (5.0, -3.4, 2.2),
+        (0.0, -0.45, 0.55),
+        31.0,
         source="docs/pybullet.md#Many worlds, a GPU, gradients",
         worlds=tuple(range(0, 640, 64)),
+        spacing=0.62,
+        columns=10,
+        speed=0.4,
+        poster=1.0,
     ),
-    "pybullet_script": Film((1.9, -1.5, 1.4), (0.25, 0.0, 0.55), 42.0),
-    "quadruped_gait_gradient": Film((1.0, -4.8, 1.3), (1.0, 0.0, 0.2), speed=0.5),
+    "pybullet_script": Film((1.9, -1.6, 1.3), (0.25, 0.0, 0.6), 39.0),
+    "quadruped_gait_gradient": Film((0.9, -3.2, 0.9), (0.8, 0.0, 0.2), 26.0, speed=0.5),
     "quadrupeds": Film(
-        (4.6, -4.2, 2.6),
-        (0.0, 0.0, 0.1),
-        34.0,
-        worlds=tuple(8 * row + column for row in range(2, 6) for column in range(2, 6)),
+        (2.6, -4.1, 2.4),
+        (-0.7, -0.8, 0.0),
+        33.0,
+        worlds=tuple(8 * row + column for row in range(2, 5) for column in range(2, 5)),
+        spacing=0.0,
         start=1.88,
         end=2.6,
+        speed=0.4,
     ),
     "quickstart": Film(
         (6.0, -5.0, 3.2),
@@ -257,12 +297,19 @@ FILMS = {
         width=WIDTH,
         height=HEIGHT,
     ),
-    "shac_hopper": Film((1.9, -6.5, 1.5), (1.9, 0.0, 0.75), end=2.3, speed=0.7),
-    "soft_crawler": Film((0.5, -1.1, 0.5), (0.05, 0.0, 0.03), speed=0.4),
+    "shac_hopper": Film((1.7, -6.5, 1.5), (1.5, 0.0, 0.75), 20.0, end=2.3, speed=0.7),
+    "soft_crawler": Film((0.5, -1.1, 0.5), (0.05, 0.0, 0.05), 26.0, speed=0.4),
     "system_identification": Film(
-        (0.9, -1.5, 0.8), (0.0, 0.0, 0.0), 48.0, runs=((0,), (1,), (2,)), speed=0.5, width=260
+        (0.8, -1.4, 0.8),
+        (0.0, 0.0, 0.0),
+        36.0,
+        runs=((0,), (1,), (2,)),
+        speed=0.5,
+        width=420,
+        height=360,
+        floor=-0.04,
     ),
-    "twisted_cloth": Film((1.5, -3.0, 2.1), (0.0, 0.0, 1.1), 42.0),
+    "twisted_cloth": Film((1.5, -3.0, 2.1), (0.0, 0.0, 1.0), 34.0),
 }
 
 PLOTS = ("cup_on_a_table",)
@@ -308,12 +355,13 @@ def eye_of(
     worlds: tuple[int, ...] | None,
     still: bool,
 ) -> Eye:
-    """Return a camera; stills have soft shadows and are drawn as wholes."""
+    """Return a camera; stills are drawn finer, and as wholes."""
     colour_floors(model)
-    light = LIGHT
+    samples, tiles, light = SAMPLES, TILES, SOFT
     if still:
+        samples, tiles = STILL_SAMPLES, (1, 1)
         light = dataclasses.replace(FINE, sky_reach=REACH * math.dist(view.eye, view.target))
-    sides, tiles = (width * SAMPLES, height * SAMPLES), (1, 1) if still else TILES
+    sides = round(width * samples), round(height * samples)
     return Eye(model, *sides, view.eye, view.target, view.angle, light, worlds, tiles)
 
 
@@ -326,7 +374,7 @@ def mark(picture: np.ndarray, film: Film, places: np.ndarray) -> np.ndarray:
     points = np.reshape(film.marks, (-1, 3)) + np.pad(places, ((0, 0), (0, 1)))
     for x, y in project(points, film.eye, film.target, film.angle, film.width, film.height):
         for side in (-1, 1):
-            draw.line((x - ARM, y - ARM * side, x + ARM, y + ARM * side), fill=MARK, width=3)
+            draw.line((x - ARM, y - ARM * side, x + ARM, y + ARM * side), fill=MARK, width=7)
     return np.asarray(image)
 
 
@@ -370,7 +418,8 @@ def shoot(film: Film, paths: list[pathlib.Path]) -> list[np.ndarray]:
     end = max(float(run.times[-1]) for part in parts for run in part) if film.end is None else film.end
     times = np.arange(film.start, end + 1e-6, film.speed / film.fps)
     shots = [shoot_part(film, part, times[-1:] if film.still else times) for part in parts]
-    gap = np.full((film.height, GAP, 3), 255, np.uint8)
+    width = (FILM_WIDTH - film.width * len(shots)) // max(1, len(shots) - 1)
+    gap = np.full((film.height, width, 3), 255, np.uint8)
     return [
         np.concatenate([piece for shot in row for piece in (gap, shot)][1:], axis=1)
         for row in zip(*shots, strict=True)
@@ -383,6 +432,9 @@ def shoot_part(film: Film, runs: list[Recording], times: np.ndarray) -> list[np.
     if film.spacing is not None:
         rows = [SideBySide(run.model, worlds, film.spacing, film.columns) for run in runs]
         worlds, places = (0,), rows[0].places
+    if film.floor is not None:
+        for run in runs:
+            add_floor(run.model, film.floor)
     eyes = [eye_of(run.model, film, film.width, film.height, worlds, film.still) for run in runs]
     states = [run.model.state() for run in runs]
     frames = []
@@ -408,23 +460,13 @@ def save_picture(path: pathlib.Path, picture: np.ndarray) -> None:
         pixels.save(path, quality=QUALITY, optimize=True)
 
 
-def save_film(path: pathlib.Path, frames: list[np.ndarray], film: Film) -> None:
-    """Write a GIF in which all frames have the same few colours, so that what stands still costs nothing."""
-    from PIL import Image
-
-    sample = np.concatenate(frames[:: max(1, len(frames) // 6)])
-    palette = Image.fromarray(sample).quantize(film.colors, dither=Image.Dither.NONE)
-    images = [Image.fromarray(one).quantize(palette=palette, dither=Image.Dither.NONE) for one in frames]
-    durations = [round(1000.0 / film.fps)] * (len(images) - 1) + [round(1000.0 * film.hold)]
-    images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0, disposal=1)
-
-
-def make(name: str, folder: pathlib.Path, recordings: pathlib.Path) -> pathlib.Path:
+def make(name: str, folder: pathlib.Path, films: pathlib.Path, recordings: pathlib.Path) -> pathlib.Path:
     """Make a picture or a film, and return its file.
 
     Args:
         name: A name in SCENES, FILMS or PLOTS.
-        folder: Where it goes.
+        folder: Where pictures go.
+        films: Where films go.
         recordings: Where recordings and plots of examples are, or go.
     """
     path = folder / f"{name}.jpg"
@@ -443,8 +485,9 @@ def make(name: str, folder: pathlib.Path, recordings: pathlib.Path) -> pathlib.P
         if film.still:
             save_picture(path, frames[-1])
         else:
-            path = path.with_suffix(".gif")
-            save_film(path, frames, film)
+            path = films / f"{name}.mp4"
+            held = [frames[-1]] * round(film.hold * film.fps)
+            save_film(path, [*frames, *held], film.fps, round(film.poster * (len(frames) - 1)))
     return path
 
 
@@ -452,20 +495,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     known = [*SCENES, *FILMS, *PLOTS]
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(known))
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(__file__).parent / "pictures")
+    docs = pathlib.Path(__file__).parent
+    parser.add_argument("--folder", type=pathlib.Path, default=docs / "pictures", help="of pictures")
+    parser.add_argument("--films", type=pathlib.Path, default=docs / "films", help="folder of films")
     parser.add_argument("--recordings", type=pathlib.Path, help="keep the recordings of examples here")
     arguments = parser.parse_args()
     unknown = sorted({*arguments.names} - {*known})
     if unknown:
         parser.error(f"there is no picture {unknown[0]!r}")
     wp.config.log_level = wp.LOG_ERROR
-    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for folder in (arguments.folder, arguments.films):
+        folder.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as stack:
         recordings = arguments.recordings
         if recordings is None:
             recordings = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for name in arguments.names or known:
-            path = make(name, arguments.folder, recordings)
+            path = make(name, arguments.folder, arguments.films, recordings)
             print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
 
 

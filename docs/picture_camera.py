@@ -13,11 +13,11 @@ SAMPLES = 1.5
 """Samples along each side of a pixel of a film: two and a quarter for each pixel."""
 HUGE = 20.0
 """Shapes from this radius on are floors [m]."""
-COARSE = 8
+COARSE = 4
 """Pixels of a film along each side of those that tell where a picture has changed."""
 TILES = 5, 4
 """Parts of a picture that are drawn anew if something changes in them, columns and rows."""
-REACHED = 3
+REACHED = 6
 """Coarse pixels about a change whose shadows it may change."""
 
 
@@ -162,6 +162,16 @@ class SideBySide:
         poses = state.body_q.numpy()
         poses[:, :3] += self.shifts
         state.body_q.assign(poses)
+
+
+def add_floor(model: newtonsim.Model, height: float) -> None:
+    """Draw a floor at a height [m] in all worlds of a recorded model without one; z is up."""
+    # recordings leave out how a ground would be made
+    model._ground_plane = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0)).finalize("cpu")._ground_plane
+    model.ground = True
+    transform = model.shape_transform.numpy()
+    transform[model.ground_shape, 2] = height
+    model.shape_transform.assign(transform)
 
 
 def grid(count: int, spacing: float, columns: int | None = None) -> np.ndarray:

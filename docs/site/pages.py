@@ -101,7 +101,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     def player(match: re.Match[str]) -> str:
         film = relative(_place(folder, match["film"]))
         return (
-            f'<video controls muted playsinline preload="none" width="100%" poster="{film}.jpg" '
+            f'<video controls loop muted playsinline preload="none" width="100%" poster="{film}.jpg" '
             f'title="{match["what"]}"><source src="{film}.mp4" type="video/mp4"></video>'
         )
 

@@ -7,7 +7,7 @@ import pytest
 from rooms import ROOT
 
 import newtonsim
-from newtonsim.render import Lighting
+from newtonsim.render import Lighting, Recorder, Recording
 
 UP = (0.0, 0.0, 1.0)
 VIEW = (3.0, -4.0, 2.0), (0.0, 0.0, 0.3), 40.0
@@ -22,24 +22,25 @@ def tools():
     sys.path.remove(str(ROOT / "docs"))
 
 
-def balls(worlds: int) -> newtonsim.Model:
-    """Return a ball above the ground in each of some worlds."""
+def balls(worlds: int, ground: bool = True) -> newtonsim.Model:
+    """Return a ball, above the ground if there is one, in each of some worlds."""
     ball = newtonsim.ModelBuilder(up_vector=UP)
     ball.add_shape_sphere(ball.add_body(origin=(0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 1.0)), radius=0.2)
     scene = newtonsim.ModelBuilder(up_vector=UP)
     for _ in range(worlds):
         scene.add_builder(ball)
-    scene.set_ground_plane()
+    if ground:
+        scene.set_ground_plane()
     return scene.finalize("cpu")
 
 
 def test_tiles_that_are_kept_are_as_they_would_be_drawn(tools):
     model = balls(1)
     state = model.state()
-    sides = 320, 160
+    sides = 192, 96
     eyes = [tools.Eye(model, *sides, *VIEW, Lighting.above(UP), tiles=tiles) for tiles in ((2, 2), (1, 1))]
     drawn = 0
-    for x in (0.0, 0.0, 0.4, 0.45, -0.6):
+    for x in (0.0, 0.4, 0.45, -0.6):
         poses = state.body_q.numpy()
         poses[0, 0] = x
         state.body_q.assign(poses)
@@ -62,3 +63,16 @@ def test_worlds_stand_side_by_side(tools):
     # the middle of each ball is 0.2 m nearer than its centre
     for column, line in tools.project(state.body_q.numpy()[:, :3], *view, 320, 160):
         assert depth[int(line), int(column)] == pytest.approx(5.8, abs=0.03)
+
+
+def test_floors_are_drawn_under_recorded_models_without_one(tools, tmp_path):
+    model = balls(1, ground=False)
+    with Recorder(tmp_path / "run.nsr", model) as recorder:
+        recorder.record(model.state(), 0.0)
+    run = Recording.open(tmp_path / "run.nsr", "cpu")
+    tools.add_floor(run.model, -0.5)
+    view = (3.0, 0.0, 0.5), (0.0, 0.0, -0.5), 40.0
+    eye = tools.Eye(run.model, 33, 17, *view, Lighting.above(UP), None, (1, 1))
+    depth = eye.look(run.load(0))[1]
+    # the line of sight passes below the ball, and ends on the floor
+    assert depth[8, 16] == pytest.approx(np.sqrt(10.0), rel=1e-4)
