@@ -75,9 +75,15 @@ class Eye:
         if len(places) > 1:
             side = round(COARSE * SAMPLES)
             self.coarse = Camera(
-                model, width // side, height // side, pose=pose, lens=Pinhole(fov=angle), worlds=worlds
+                model,
+                width // side,
+                height // side,
+                pose=pose,
+                lens=Pinhole(fov=angle),
+                lighting=lighting,  # so that shadows fall where they do in the tiles
+                worlds=worlds,
             )
-            self.before: np.ndarray | None = None
+            self.drawn: dict[tuple[int, int], np.ndarray] = {}
 
     def move(self, eye: tuple[float, float, float], target: tuple[float, float, float]) -> None:
         """Look from somewhere else; only for a camera of one tile."""
@@ -99,21 +105,19 @@ class Eye:
         return merge(*self.images)
 
     def changed(self, state: newtonsim.State) -> Iterator[tuple[int, int]]:
-        """Yield the places of the tiles in which the state looks different from the last one."""
+        """Yield the places of the tiles in which the state looks different from when they were drawn."""
         if self.coarse is None:
             yield from self.cameras
             return
-        now = self.coarse.render(state)["rgb"].numpy()[:, 0].astype(int)
-        before, self.before = self.before, now
-        if before is None:
-            yield from self.cameras
-            return
-        differs = (now != before).any(axis=(0, 3))
+        now = self.coarse.render(state)["rgb"].numpy()[:, 0].copy()
         scale = now.shape[2] / self.shape[1]
         for x, y in self.cameras:
             low = [max(0, math.floor(scale * v) - REACHED) for v in (y, x)]
             high = [math.ceil(scale * (v + size)) + REACHED for v, size in zip((y, x), self.size[::-1])]
-            if differs[low[0] : high[0], low[1] : high[1]].any():
+            around = np.s_[:, low[0] : high[0], low[1] : high[1]]
+            drawn = self.drawn.get((x, y))
+            if drawn is None or (now[around] != drawn[around]).any():
+                self.drawn[x, y] = now
                 yield x, y
 
 

@@ -34,13 +34,18 @@ def balls(worlds: int, ground: bool = True) -> newtonsim.Model:
     return scene.finalize("cpu")
 
 
-def test_tiles_that_are_kept_are_as_they_would_be_drawn(tools):
+LIGHTS = {"above": Lighting.above(UP), "low": Lighting(direction=(-1.0, -0.5, 0.25))}
+"""Light in which a shadow lies under a ball, and far from it."""
+
+
+@pytest.mark.parametrize("light", LIGHTS)
+def test_tiles_that_are_kept_are_as_they_would_be_drawn(tools, light):
     model = balls(1)
     state = model.state()
     sides = 192, 96
-    eyes = [tools.Eye(model, *sides, *VIEW, Lighting.above(UP), tiles=tiles) for tiles in ((2, 2), (1, 1))]
+    eyes = [tools.Eye(model, *sides, *VIEW, LIGHTS[light], tiles=tiles) for tiles in ((4, 2), (1, 1))]
     drawn = 0
-    for x in (0.0, 0.4, 0.45, -0.6):
+    for x in (0.0, 0.4, 0.6, -0.6):
         poses = state.body_q.numpy()
         poses[0, 0] = x
         state.body_q.assign(poses)

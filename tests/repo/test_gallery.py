@@ -42,7 +42,7 @@ class Header:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_gallery_shows_every_example(name: str):
     film = rf"\[!\[{name}\]\(films/{name}\.jpg\)\]\(films/{name}\.mp4\)"
-    picture = rf"!\[{name}\]\(pictures/{name}\.(gif|jpg|png)\)"
+    picture = rf"!\[{name}\]\(pictures/{name}\.(jpg|png)\)"
     row = re.search(rf"^\| ({film}|{picture}) \|.*$", GALLERY, re.MULTILINE)
     assert row, f"docs/gallery.md has no row of {name}"
     assert f"python -m newtonsim.examples {name}`" in row[0]
@@ -55,7 +55,7 @@ def test_pictures_and_films_of_documents_exist(document):
 
 
 def test_pictures_are_small():
-    largest = {".png": 100_000, ".jpg": 250_000, ".gif": 400_000}
+    largest = {".png": 100_000, ".jpg": 250_000}
     for name in re.findall(r"\]\((pictures/[^)]+)\)", GALLERY):
         path = ROOT / "docs" / name
         assert path.stat().st_size <= largest[path.suffix], name
