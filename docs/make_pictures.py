@@ -306,7 +306,7 @@ FILMS = {
         runs=((0,), (1,), (2,)),
         speed=0.5,
         width=420,
-        height=360,
+        height=368,
         floor=-0.04,
     ),
     "twisted_cloth": Film((1.5, -3.0, 2.1), (0.0, 0.0, 1.0), 34.0),
