@@ -99,7 +99,7 @@ def activate_tendons(
 
 
 @wp.kernel
-def pass_tendon_controls(
+def pass_inputs(
     first: int, taken: wp.array(dtype=int), act: wp.array(dtype=float), act_out: wp.array(dtype=float)
 ):
     """One thread per tendon, or actuator of the model: its control passes unless an actuator took it."""

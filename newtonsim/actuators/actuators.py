@@ -239,23 +239,18 @@ class Actuators(Revised):
             ),
             writes=dict(act_out=driven.joint_act, force_out=driven.joint_f),
         )
+        inputs = []
         if self.model.tendon_count:
-            shard = launch.shard.with_starts(self._tendon_starts)
-            over = Launcher(launch.model, record_tape=launch.record_tape, shard=shard)
-            over(
-                activation.pass_tendon_controls,
-                "tendon",
-                reads=dict(taken=self._tendons_taken, act=control.tendon_act),
-                writes=dict(act_out=driven.tendon_act),
-            )
+            inputs.append((self._tendon_starts, self._tendons_taken, control.tendon_act, driven.tendon_act))
         if self.model.actuator_count:
-            shard = launch.shard.with_starts(self._input_starts)
-            over = Launcher(launch.model, record_tape=launch.record_tape, shard=shard)
-            over(
-                activation.pass_tendon_controls,
+            inputs.append((self._input_starts, self._none_taken, control.actuator_ctrl, driven.actuator_ctrl))
+        for starts, taken, given, passed in inputs:
+            shard = launch.shard.with_starts(starts)
+            Launcher(launch.model, record_tape=launch.record_tape, shard=shard)(
+                activation.pass_inputs,
                 "tendon",
-                reads=dict(taken=self._none_taken, act=control.actuator_ctrl),
-                writes=dict(act_out=driven.actuator_ctrl),
+                reads=dict(taken=taken, act=given),
+                writes=dict(act_out=passed),
             )
         for group, old, new, own in zip(self.groups.values(), before, after, room):
             group.launch(_over(launch, group), Pass(state, control, driven, old, new, own, self.dt))

@@ -291,6 +291,23 @@ VARIANTS: list[tuple[str, dict[str, object]]] = [
 """Calls whose arguments matter in other cases: what differs from the call above."""
 
 
+def add_link_on_ball_joint(module, shape: int, call: dict[str, int]) -> None:
+    """Make a fixed base and, on a ball joint 3 m above it, a link of 1 kg with a shape."""
+    module.createMultiBody(
+        linkMasses=[1.0],
+        linkCollisionShapeIndices=[shape],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 0, 3]],
+        linkOrientations=[Q],
+        linkInertialFramePositions=[[0, 0, 0]],
+        linkInertialFrameOrientations=[Q],
+        linkParentIndices=[0],
+        linkJointTypes=[module.JOINT_SPHERICAL],
+        linkJointAxis=[[0, 0, 1]],
+        **call,
+    )
+
+
 def build(client: int, soft: bool = False) -> None:
     """A plane, an arm, a cube, a ball joint, a cube on a constraint, shapes, and cloth where it is wanted."""
     call = {"physicsClientId": client}
@@ -300,19 +317,7 @@ def build(client: int, soft: bool = False) -> None:
     compat.loadURDF("kuka_iiwa/model.urdf", [2, 0, 0], useFixedBase=True, **call)
     compat.loadURDF("cube_small.urdf", [0, 0, 0.03], **call)
     ball = compat.createCollisionShape(compat.GEOM_SPHERE, radius=0.1, **call)
-    compat.createMultiBody(
-        linkMasses=[1.0],
-        linkCollisionShapeIndices=[ball],
-        linkVisualShapeIndices=[-1],
-        linkPositions=[[0, 0, 3]],
-        linkOrientations=[Q],
-        linkInertialFramePositions=[[0, 0, 0]],
-        linkInertialFrameOrientations=[Q],
-        linkParentIndices=[0],
-        linkJointTypes=[compat.JOINT_SPHERICAL],
-        linkJointAxis=[[0, 0, 1]],
-        **call,
-    )
+    add_link_on_ball_joint(compat, ball, call)
     compat.loadURDF("cube_small.urdf", [0, -1, 0.5], **call)
     compat.createConstraint(HELD, -1, -1, -1, compat.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0, -1, 0.5], **call)
     gear = [0, 0, 1], [0, 0, 0], [0, 0, 0]

@@ -12,6 +12,7 @@ import pytest
 pybullet = pytest.importorskip("pybullet")
 
 import pybullet_data  # noqa: E402
+from full_calls import add_link_on_ball_joint  # noqa: E402
 
 import newtonsim.pybullet_compat as compat  # noqa: E402
 from newtonsim.pybullet_compat.surface.signatures import SIGNATURES  # noqa: E402
@@ -82,19 +83,7 @@ def build(module, client: int) -> None:
     for y in (0, 1):
         module.loadURDF("cube_small.urdf", [0, y, 0.5], **call)
     shape = module.createCollisionShape(p.GEOM_SPHERE, radius=0.1, **call)
-    module.createMultiBody(
-        linkMasses=[1.0],
-        linkCollisionShapeIndices=[shape],
-        linkVisualShapeIndices=[-1],
-        linkPositions=[[0, 0, 3]],
-        linkOrientations=[Q],
-        linkInertialFramePositions=[[0, 0, 0]],
-        linkInertialFrameOrientations=[Q],
-        linkParentIndices=[0],
-        linkJointTypes=[p.JOINT_SPHERICAL],
-        linkJointAxis=[[0, 0, 1]],
-        **call,
-    )
+    add_link_on_ball_joint(module, shape, call)
     module.loadURDF("cube_small.urdf", [0, -1, 0.5], **call)
     module.createConstraint(HELD, -1, -1, -1, p.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0, -1, 0.5], **call)
     module.createCollisionShape(p.GEOM_BOX, halfExtents=V, **call)
