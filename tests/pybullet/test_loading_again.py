@@ -1,5 +1,8 @@
 """Files that are loaded again: what is kept of them, and what is not shared between bodies."""
 
+import gc
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -60,3 +63,35 @@ def test_bodies_of_one_file_share_neither_looks_nor_filters():
         assert reached == third
     finally:
         compat.disconnect(client)
+
+
+def test_a_client_that_comes_and_goes_leaves_no_objects_behind():
+    """After an arm, boxes that are removed and a reset: of each class of ours, as many objects as before."""
+
+    def play() -> None:
+        client = compat.connect(compat.DIRECT)
+        call = {"physicsClientId": client}
+        try:
+            compat.setAdditionalSearchPath(pybullet_data.getDataPath(), **call)
+            for _ in range(2):
+                compat.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True, **call)
+                shape = compat.createCollisionShape(compat.GEOM_BOX, halfExtents=[0.1] * 3, **call)
+                box = compat.createMultiBody(1.0, shape, basePosition=[0, 2, 0.5], **call)
+                compat.stepSimulation(**call)
+                compat.removeBody(box, **call)
+                compat.stepSimulation(**call)
+                compat.resetSimulation(**call)
+        finally:
+            compat.disconnect(client)
+
+    def held() -> Counter[str]:
+        gc.collect()
+        kinds = (type(thing) for thing in gc.get_objects())
+        return Counter(kind.__qualname__ for kind in kinds if str(kind.__module__).startswith("newtonsim"))
+
+    play()
+    play()
+    before = held()
+    play()
+    play()
+    assert held() - before == Counter()

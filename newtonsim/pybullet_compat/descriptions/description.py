@@ -48,6 +48,16 @@ class Geometry:
     meshes: list[Mesh] = field(default_factory=list)
     concave: bool = False
     heightfield: Heightfield | None = None
+    _seen: tuple[Pose, Pose, Pose] | None = field(default=None, init=False, repr=False)
+
+    def pose_in(self, frame: Pose) -> Pose:
+        """The pose in a frame that is itself given in the link frame, such as the inertial one.
+
+        The last answer is kept, since robots are built again whenever a scene changes.
+        """
+        if self._seen is None or self._seen[0] is not frame or self._seen[1] is not self.pose:
+            self._seen = frame, self.pose, frame.inverse() @ self.pose
+        return self._seen[2]
 
 
 @dataclass(slots=True, eq=False)

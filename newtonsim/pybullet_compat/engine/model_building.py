@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from copy import copy
-from functools import lru_cache
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -209,12 +208,6 @@ def _add_joint(builder: ModelBuilder, body: Body, place: int, first: int) -> Non
         builder.add_joint_fixed(**options)
 
 
-@lru_cache(maxsize=1000)
-def _seen_from(frame: Pose, pose: Pose) -> Pose:
-    """A pose relative to a frame, both given in the same frame; cached, as robots are built repeatedly."""
-    return frame.inverse() @ pose
-
-
 def _add_shapes(
     builder: ModelBuilder,
     body: Body,
@@ -228,7 +221,7 @@ def _add_shapes(
     The inertial frame of the link is in `frame` of the owner, None where both are the same.
     """
     link = body.links[place]
-    pose = _seen_from(link.inertial_pose, geometry.pose)
+    pose = geometry.pose_in(link.inertial_pose)
     pose = pose if frame is None else frame @ pose
     surface = body.surface
     stiffness = surface["contact_stiffness"][0, place]

@@ -76,13 +76,11 @@ def local_box(link: Link) -> LocalBox | None:
     """Return the box about a link, None for links without shapes."""
     if not link.collisions:
         return None
-    inverse = link.inertial_pose.inverse()
-    poses = [inverse @ geometry.pose for geometry in link.collisions]
     if is_single(link):
         return _single(link.collisions[0])
     lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
-    for geometry, pose in zip(link.collisions, poses):
-        part = _single(geometry)
+    for geometry in link.collisions:
+        part, pose = _single(geometry), geometry.pose_in(link.inertial_pose)
         middle = pose.p + quat_matrix(pose.q) @ part.centre
         half = np.abs(quat_matrix(pose.q)) @ (np.array(part.half) + part.margins * MESH_MARGIN) + part.radius
         lower, upper = np.minimum(lower, middle - half), np.maximum(upper, middle + half)
@@ -104,7 +102,7 @@ def shape_box(link: Link, number: int, part: int) -> tuple[np.ndarray, LocalBox]
     if geometry.kind == GEOM_MESH and len(geometry.meshes) > 1:
         geometry = replace(geometry, meshes=geometry.meshes[part : part + 1])
     box = _single(geometry)
-    frame = (link.inertial_pose.inverse() @ geometry.pose).row()
+    frame = geometry.pose_in(link.inertial_pose).row()
     middle = transform_multiply(frame, (*box.centre, 0.0, 0.0, 0.0, 1.0))
     return middle, replace(box, centre=(0.0, 0.0, 0.0))
 
