@@ -1,6 +1,7 @@
 # Needs only make and Python 3.11 or later; everything else goes into .venv.
 #   make demo   install, and let 1024 quadrupeds settle on the ground
 #   make test   install with the test extra, lint, check types, run all tests
+#   make test-indices   run most tests again, with kernels that check every index
 #   make bench  install with the bench extra, run the short form of all benchmarks (some minutes)
 #   make docs   install with the docs extra, build the site of the docs into build/site
 #   make clean  remove .venv and what builds leave behind
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
 PYTHON ?=
 
-.PHONY: demo test bench docs clean
+.PHONY: demo test test-indices bench docs clean
 .DEFAULT_GOAL := demo
 
 # A wheel built over an old build/ would contain modules that the tree no longer has.
@@ -26,6 +27,9 @@ test: $(VENV)/test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/pytest -n 2
+
+test-indices: $(VENV)/test-installed
+	NEWTONSIM_CHECKED=indices $(BIN)/pytest -n 2
 
 # The tests need no GPU: where there is none, torch comes without the libraries of CUDA, if its index can be reached.
 # CI takes all packages from one index.

@@ -7,6 +7,29 @@ from collections.abc import Iterator
 import pytest
 import warp as wp
 
+UNCHECKED = [
+    "adapters",
+    "cli/test_examples.py",
+    "cli/test_warmup.py",
+    "core/test_kernels_wheel.py",
+    "core/test_lazy_kernels.py",
+    "kernels/test_teams.py",
+    "learn/test_play.py",
+    "learn/test_training.py",
+    "learn/test_tutorials.py",
+    "pybullet/test_gui_browser.py",
+    "pybullet/test_scripts.py",
+    "pybullet/test_server.py",
+    "repo",
+    "scale_out",
+    "viewer",
+]
+"""What a run that checks indices leaves out: tests of sources, of compilation, and of other processes, whose
+kernels the rest of the tests launch as well."""
+
+if os.environ.get("NEWTONSIM_CHECKED") == "indices":
+    collect_ignore = UNCHECKED
+
 
 def devices() -> list[str]:
     """CPU always, the first CUDA device where there is one."""
