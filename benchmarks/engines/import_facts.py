@@ -132,9 +132,11 @@ def read_mujoco(path: Path) -> Facts:
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
     ranges = {}
+    # numbers, as MuJoCo's enums compare unequal to NumPy's integers from the left
+    single = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
     for joint in range(model.njnt):
         name = model.joint(joint).name
-        if name and model.jnt_type[joint] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+        if name and int(model.jnt_type[joint]) in single:
             ranges[name] = tuple(model.jnt_range[joint]) if model.jnt_limited[joint] else None
     mass = model.body_mass[1:]
     return Facts(

@@ -15,7 +15,7 @@ from newtonsim.importers.files.xml import Node
 
 JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar", "spherical")
 GEOMETRY_TYPES = ("box", "sphere", "cylinder", "capsule", "mesh", "plane")
-"""As in the format, and Bullet's additions: spherical joints, capsules and planes."""
+"""As in the format, whose version 1.1 has capsules, and Bullet's additions: spherical joints and planes."""
 
 MIN_LENGTH = 1.0e-9
 """Shorter axes and normals have no direction."""

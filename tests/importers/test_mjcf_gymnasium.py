@@ -47,6 +47,10 @@ def test_default_arguments_give_the_same_masses_where_the_file_defines_none(twin
     twin(ASSETS / name, ignore_inertial_definitions=True).check_masses()
 
 
+SINGLE_AXIS = (int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE))
+"""As numbers: MuJoCo's enums compare unequal to NumPy's integers from the left."""
+
+
 @pytest.mark.parametrize(
     "name", ["ant.xml", "humanoid.xml", "walker2d.xml", "hopper.xml", "half_cheetah.xml"]
 )
@@ -62,7 +66,7 @@ def test_joint_settings_are_those_of_mujoco(twin, name):
         assert builder.joint_damping[dof] == pytest.approx(mj.dof_damping[theirs])
         assert builder.joint_armature[dof] == pytest.approx(mj.dof_armature[theirs])
         assert builder.joint_friction[dof] == pytest.approx(mj.dof_frictionloss[theirs])
-        if mj.jnt_type[joint] in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE):
+        if int(mj.jnt_type[joint]) in SINGLE_AXIS:
             axis, ref = axis_of[dof], mj.qpos0[mj.jnt_qposadr[joint]]
             assert builder.joint_stiffness[axis] == pytest.approx(mj.jnt_stiffness[joint])
             spring = mj.qpos_spring[mj.jnt_qposadr[joint]]

@@ -191,7 +191,8 @@ class _UrdfWriter:
         if joint.is_rigid:
             return "fixed"
         if joint.kind == JointType.BALL:
-            self.report.approximated(joint.key, "a spherical joint is an extension of URDF")
+            message = "a spherical joint is an extension of URDF, which most readers refuse"
+            self.report.approximated(joint.key, message)
             if np.isfinite([*joint.twist, joint.swing]).any():
                 self.report.unsupported(joint.key, "limits of swing and twist are left out")
             if joint.q[:3].any():

@@ -17,6 +17,8 @@ from newtonsim.importers.writers.xml_text import element, number, numbers
 from newtonsim.scene.enums import GeoType
 
 _ROUND = {GeoType.CAPSULE: "capsule", GeoType.CYLINDER: "cylinder"}
+_WITH_CAPSULES = "1.1"
+"""Version of URDF that has capsules; its parser leaves them out of files that do not claim it."""
 
 
 def write_origin(parent: ElementTree.Element, pose: Pose) -> None:
@@ -102,6 +104,11 @@ class ShapeWriter:
         if kind == GeoType.SPHERE:
             return "sphere", {"radius": number(scale[0])}, Pose.identity()
         if kind in _ROUND:
+            if kind == GeoType.CAPSULE:
+                self.root.set("version", _WITH_CAPSULES)
+                self.report.ignored(
+                    shape.key, f"a capsule is of URDF {_WITH_CAPSULES}; older readers refuse it"
+                )
             sizes = {"radius": number(scale[0]), "length": number(2.0 * scale[1])}
             return _ROUND[kind], sizes, Z_TO_Y
         if kind == GeoType.PLANE:
