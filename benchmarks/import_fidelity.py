@@ -7,6 +7,7 @@ python benchmarks/import_fidelity.py --folder ~/wheels/dm_control  # and unpacke
 python benchmarks/import_fidelity.py --folder ... --log done.jsonl # goes on where it was cut off
 python benchmarks/import_fidelity.py --folder ... --write          # docs/import_fidelity.md and results/
 python benchmarks/import_fidelity.py --installed --log done.jsonl --write  # the page anew, with what is done
+python benchmarks/import_fidelity.py --exports ...                 # what engines read of what is written
 
 Wheels come by `pip download --no-deps NAME`. Nothing of them is kept here but the figures.
 """
@@ -17,21 +18,20 @@ import argparse
 import importlib.util
 import json
 import math
-import multiprocessing
-import queue
 import re
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from engines import import_facts
+from engines import import_facts, processes
+from tasks import exports
 
 from newtonsim.fidelity import compare_with_oracle
 
 OUT = Path(__file__).parents[1] / "docs" / "import_fidelity.md"
 RESULTS = Path(__file__).parent / "results" / "import_fidelity.json"
+EXPORTS = Path(__file__).parent / "results" / "export_fidelity.json"
 INSTALLED = ("gymnasium", "mujoco", "mujoco_warp", "newton", "pybullet_data")
 """Packages with robot files that the extras `test` and `bench` install."""
 
@@ -119,9 +119,13 @@ def main() -> None:
         "--log", type=Path, help="file with a line for each file done, which is not done again"
     )
     parser.add_argument("--write", action="store_true", help="write the page and the results")
+    parser.add_argument("--exports", action="store_true", help="write the files in all formats instead")
     arguments = parser.parse_args()
-    rows = []
     chosen = [*installed(arguments.installed), *((path.name, path) for path in arguments.folder)]
+    if arguments.exports:
+        compare_exports(chosen, arguments.log, arguments.write)
+        return
+    rows = []
     done = read_log(arguments.log)
     for package, folder in chosen:
         for row in compare_package(package, folder, done):
@@ -137,6 +141,26 @@ def main() -> None:
         OUT.write_text(page(rows))
 
 
+def compare_exports(packages: list[tuple[str, Path]], log: Path | None, write: bool) -> None:
+    """Write all files in all formats, and print or write what engines read of it."""
+    done = exports.read_rows(log)
+    for row in exports.sweep(packages, done, LEFT_OUT):
+        if (row.package, row.file) not in done:
+            write_log(log, row)
+        done[row.package, row.file] = row
+    print("\n".join(exports.section(list(done.values()))))
+    if write:
+        rows = sorted({**_earlier_exports(), **done}.values(), key=lambda row: row.package.lower())
+        EXPORTS.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+        earlier = [Row(**row) for row in json.loads(RESULTS.read_text())]
+        OUT.write_text(page(earlier))
+
+
+def _earlier_exports() -> dict[tuple[str, str], exports.ExportRow]:
+    rows = [exports.ExportRow(**row) for row in json.loads(EXPORTS.read_text())] if EXPORTS.exists() else []
+    return {(row.package, row.file): row for row in rows}
+
+
 def read_log(path: Path | None) -> dict[tuple[str, str], Row]:
     """Rows that an earlier run wrote, by package and file."""
     if path is None or not path.exists():
@@ -145,7 +169,7 @@ def read_log(path: Path | None) -> dict[tuple[str, str], Row]:
     return {(row.package, row.file): row for row in rows}
 
 
-def write_log(path: Path | None, row: Row) -> None:
+def write_log(path: Path | None, row: Row | exports.ExportRow) -> None:
     """Append a row to a log."""
     if path is not None:
         with path.open("a") as file:
@@ -167,7 +191,6 @@ def installed(names: Iterable[str]) -> list[tuple[str, Path]]:
 
 def compare_package(package: str, folder: Path, done: dict[tuple[str, str], Row]) -> Iterator[Row]:
     """Compare every file of a folder, each in a process of its own: some crash their engine."""
-    context = multiprocessing.get_context("fork")
     for kind, path in import_facts.find_models(folder):
         if any(part in LEFT_OUT for part in path.parts):
             continue
@@ -175,29 +198,8 @@ def compare_package(package: str, folder: Path, done: dict[tuple[str, str], Row]
         if (package, row.file) in done:
             yield done[package, row.file]
             continue
-        answers = context.Queue()
-        worker = context.Process(target=_work, args=(row, path, folder, answers))
-        worker.start()
-        yield _answer(worker, answers) or replace(row, error=f"no answer within {SECONDS:g} s, or a crash")
-
-
-def _answer(worker: multiprocessing.Process, answers: multiprocessing.Queue) -> Row | None:
-    """What a process finds out; None if it ends without a word or takes too long."""
-    end = time.monotonic() + SECONDS
-    while time.monotonic() < end:
-        alive = worker.is_alive()
-        try:
-            return answers.get(timeout=1.0)
-        except queue.Empty:
-            if not alive:
-                break
-    worker.kill()
-    worker.join()
-    return None
-
-
-def _work(row: Row, path: Path, folder: Path, answers: multiprocessing.Queue) -> None:
-    answers.put(compare_file(row, path, folder))
+        answer = processes.answer_of(compare_file, row, path, folder, seconds=SECONDS)
+        yield answer or replace(row, error=f"no answer within {SECONDS:g} s, or a crash")
 
 
 def compare_file(row: Row, path: Path, folder: Path) -> Row:
@@ -344,6 +346,7 @@ def page(rows: list[Row]) -> str:
     packages = len({row.package for row in rows})
     parts = [HEAD.format(packages=packages, tolerance=import_facts.TOLERANCE), *summary(rows)]
     parts += ["", ORACLE, *oracle_table(rows), "", "Why motions miss:", "", *reasons_table(rows)]
+    parts += exports.section(list(_earlier_exports().values()))
     parts += ["", NOTES, "## Files that differ or are refused", ""]
     parts += ["| file | MuJoCo or pinocchio | PyBullet |", "|---|---|---|"]
     for row in rows:

@@ -6,6 +6,7 @@ import numpy as np
 
 from newtonsim.errors import ModelError
 from newtonsim.geometry import Mesh
+from newtonsim.geometry.hull import flat_normal
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry import massprops
 from newtonsim.importers.geometry.massprops import MassProps
@@ -101,7 +102,10 @@ class ShapeReader:
             centre, radius = bounding_ball(vertices)
             return [Geometry("sphere", Pose(centre, Pose.identity().q), np.array([radius]))]
         if approximation == "convexHull":
-            return [_mesh(*convex_hull(vertices, element), True, key)]
+            # that of a sheet is the sheet, whose corners the model finds
+            flat = flat_normal(vertices) is not None
+            solid = (vertices, faces) if flat else convex_hull(vertices, element)
+            return [_mesh(*solid, True, key)]
         if approximation in ("convexDecomposition", "sphereFill"):
             if approximation == "sphereFill":
                 self.report.approximated(
@@ -134,6 +138,9 @@ class ShapeReader:
             return MassProps.zero()
         if shape.kind == "mesh":
             vertices, faces = shape.vertices, shape.faces
+            if flat_normal(vertices) is not None:
+                self.report.approximated(element, "the mesh is flat, so that it has no mass of its own")
+                return MassProps.zero()
             if not massprops.is_closed(faces):
                 self.report.approximated(element, "the mesh is not closed; its convex hull gives the mass")
                 vertices, faces = convex_hull(vertices, element)

@@ -6,6 +6,7 @@ import numpy as np
 
 from newtonsim.errors import ModelError
 from newtonsim.geometry import SDF
+from newtonsim.geometry.hull import flat_normal
 from newtonsim.importers.geometry.meshes import Surface
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import ShapeRecord
@@ -14,6 +15,8 @@ from newtonsim.scene.enums import GeoType
 
 _SIDES = 64
 _RINGS = 32
+_THIN = 1.0e-5
+"""Half the thickness of a sheet over its largest coordinate, so that it outlasts rounding by 1e-7."""
 
 
 def triangles_of(shape: ShapeRecord) -> tuple[np.ndarray, np.ndarray] | None:
@@ -74,6 +77,21 @@ def _ball() -> tuple[np.ndarray, np.ndarray]:
     return vertices, np.vstack(faces)
 
 
+def thickened(vertices: np.ndarray, faces: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return a mesh that lies in a plane as two sheets with next to nothing between; None for any other mesh.
+
+    Args:
+        vertices: Points (n, 3).
+        faces: Triangles (m, 3).
+    """
+    normal = flat_normal(vertices)
+    if normal is None:
+        return None
+    level = vertices - np.outer((vertices - vertices.mean(axis=0)) @ normal, normal)
+    step = _THIN * np.abs(vertices).max() * normal
+    return np.vstack([level + step, level - step]), np.vstack([faces, faces[:, ::-1] + len(vertices)])
+
+
 class MeshFolder:
     """Writes each mesh once, as an OBJ file in a folder named after the robot file."""
 
@@ -91,7 +109,9 @@ class MeshFolder:
             vertices: Points (n, 3).
             faces: Triangles (m, 3).
         """
-        key = (id(shape.source) if shape.source is not None else shape.kind, *shape.scale.tolist())
+        # of the points there are twice as many in a mesh that was thickened
+        source = id(shape.source) if shape.source is not None else shape.kind
+        key = (source, len(vertices), *shape.scale.tolist())
         if key not in self._written:
             name = self.names.unique(getattr(shape.source, "name", None) or shape.key)
             self._sources.append(shape.source)

@@ -175,6 +175,12 @@ def pack_hulls(hulls: Sequence[ConvexHull], device: wp.DeviceLike = None) -> Hul
     return view
 
 
+def flat_normal(points: np.ndarray) -> np.ndarray | None:
+    """Return the normal of the plane in which points (n, 3) lie up to rounding; None if they do not."""
+    axes, rank = _principal_axes(points, _FLAT * float(np.max(np.ptp(points, axis=0))))
+    return axes[2] if rank < 3 else None
+
+
 def _principal_axes(points: np.ndarray, flat: float) -> tuple[np.ndarray, int]:
     """Orthonormal axes (3, 3), longest first, and along how many the points extend by more than flat."""
     offsets = points - points.mean(axis=0)

@@ -88,6 +88,42 @@ def test_pinocchio_sees_capsules_where_they_are(tmp_path):
     np.testing.assert_allclose(np.abs(pill.placement.rotation[:, 2]), [1.0, 0.0, 0.0], atol=1.0e-7)
 
 
+def square(half: float = 0.5) -> newtonsim.Mesh:
+    """A sheet across x."""
+    corners = half * np.array([[0.0, -1.0, -1.0], [0.0, 1.0, -1.0], [0.0, 1.0, 1.0], [0.0, -1.0, 1.0]])
+    return newtonsim.Mesh(corners, np.array([0, 1, 2, 0, 2, 3]))
+
+
+def test_mujoco_collides_with_flat_meshes(tmp_path):
+    """Which have no hull there: a ball that overlaps a sheet by 1 mm touches it across."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for key, x in (("sheet", 0.0), ("ball", 0.099)):
+        body = builder.add_body(mass=1.0, I_m=np.eye(3), key=key)
+        builder.add_joint_free(body, key=f"{key}_joint")
+        builder.joint_q[-7] = x
+    builder.add_shape_mesh(0, mesh=square(), density=0.0, convex=True, key="flat")
+    builder.add_shape_sphere(1, radius=0.1, density=0.0)
+    with pytest.warns(UnsupportedElementWarning, match=r"a flat mesh becomes a thin one \(flat\)"):
+        report = export_mjcf(builder, tmp_path / "out.xml")
+    mj = mujoco.MjModel.from_xml_path(report.path)
+    data = mujoco.MjData(mj)
+    mujoco.mj_resetDataKeyframe(mj, data, 0) if mj.nkey else None
+    mujoco.mj_forward(mj, data)
+    assert data.ncon == 1
+    assert data.contact.dist[0] == pytest.approx(-0.001, abs=2.0e-5)
+    np.testing.assert_allclose(np.abs(data.contact.frame[0, :3]), [1.0, 0.0, 0.0], atol=1.0e-6)
+
+
+def test_flat_meshes_come_back_from_usd(tmp_path):
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(mass=1.0, I_m=np.eye(3), key="sheet")
+    builder.add_joint_free(body)
+    builder.add_shape_mesh(body, mesh=square(), density=0.0, convex=True, key="flat")
+    twins = Twins(builder, tmp_path / "out.usda")
+    assert twins.builder.shape_convex == [1]
+    np.testing.assert_allclose(corners(twins.again, "/World/sheet/flat"), corners(twins.model, "flat"))
+
+
 def test_shapes_that_become_meshes_are_named(tmp_path):
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     body = builder.add_body(key="body")

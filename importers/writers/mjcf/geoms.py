@@ -7,7 +7,7 @@ import numpy as np
 
 from newtonsim.errors import ModelError
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.writers.meshes import MeshFolder, file_name, triangles_of
+from newtonsim.importers.writers.meshes import MeshFolder, file_name, thickened, triangles_of
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import ContactPairRecord, Scene, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
@@ -158,7 +158,10 @@ class GeomWriter:
             return None
         if shape.kind != GeoType.MESH:
             self.report.approximated(shape.key, f"a shape of type {shape.kind.name} becomes a mesh")
-        name = self.meshes.add(shape, *triangles)
+        sheets = thickened(*triangles) if shape.is_collider else None
+        if sheets is not None:
+            self.report.approximated(shape.key, "MuJoCo has no flat hulls: a flat mesh becomes a thin one")
+        name = self.meshes.add(shape, *(sheets or triangles))
         if name not in self._assets:
             self._assets.add(name)
             attributes = {"name": name, "file": self.meshes.reference(name)}

@@ -1,0 +1,75 @@
+"""The benchmark of exports reads what engines make of them, and notices what differs."""
+
+import numpy as np
+import pytest
+from engines import export_facts, import_facts
+
+import newtonsim
+from newtonsim.examples import asset_path
+from newtonsim.scene.enums import JointType
+from newtonsim.testing import random_model
+
+
+def small_arm(mass: float = 1.0, upper: float = 1.5, damping: float = 0.25) -> newtonsim.Model:
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    base = builder.add_body(mass=2.0, I_m=np.eye(3), com=(0.1, 0.2, 0.3), key="base")
+    builder.add_joint_free(base, key="root", armature=0.0)
+    tip = builder.add_body(mass=mass, I_m=0.1 * np.eye(3), com=(0.0, 0.0, 0.3), key="tip")
+    builder.add_joint_revolute(base, tip, axis=(0, 1, 0), limit_lower=-0.5, limit_upper=upper, key="hinge")
+    builder.joint_damping[6] = damping
+    return builder.finalize("cpu")
+
+
+@pytest.mark.parametrize("name", export_facts.FORMATS)
+def test_each_difference_is_noticed(name, tmp_path):
+    suffix, export, engine = export_facts.FORMATS[name]
+    written = export(small_arm(), tmp_path / f"out{suffix}")
+    others = {
+        "mass": {"mass": 1.1},
+        "M(q)": {"mass": 1.1},
+        "limits": {"upper": 1.6},
+        "settings": {"damping": 1},
+    }
+    same = export_facts.compare(small_arm(), engine(small_arm(), written), armature=name != "urdf")
+    assert same.keys() == export_facts.TOLERANCES.keys()
+    assert all(error <= export_facts.TOLERANCES[item] for item, (error, _) in same.items())
+    for item, change in others.items():
+        other = small_arm(**change)
+        error, _ = export_facts.compare(other, engine(other, written), armature=name != "urdf")[item]
+        assert error > 10.0 * export_facts.TOLERANCES[item], item
+
+
+@pytest.mark.parametrize("base", [JointType.FREE, JointType.FIXED])
+def test_trees_are_placed_by_names(base, tmp_path):
+    kinds = (JointType.REVOLUTE, JointType.PRISMATIC, JointType.UNIVERSAL, JointType.D6)
+    model = random_model(3, joint_types=kinds, base=base, up_vector=(0, 0, 1)).finalize("cpu")
+    for name in export_facts.FORMATS:
+        found = export_facts.write(model, name, tmp_path)
+        assert (found.error, found.refused, found.unplaced) == ("", "", "")
+        assert found.items["M(q)"][0] < 1.0e-5
+        assert found.items["frames"][0] < 1.0e-5
+
+
+def test_a_robot_beside_a_free_body_is_placed_by_names(tmp_path):
+    """Which in URDF floats below a link "world"."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    newtonsim.utils.parse_urdf(asset_path("gripper.urdf"), builder, ignore_inertial_definitions=False)
+    body = builder.add_body(mass=2.0, I_m=np.diag([1.0, 2.0, 2.5]), com=(0.1, 0.2, 0.3), key="cube")
+    builder.add_joint_free(body, key="loose", armature=0.0)
+    found = export_facts.write(builder.finalize("cpu"), "urdf", tmp_path)
+    assert found.items["M(q)"][0] < 1.0e-5
+    assert found.items["frames"][0] < 1.0e-5
+
+
+def test_what_an_engine_refuses_is_told(tmp_path):
+    """A spherical joint is an extension of URDF, as the writer says."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_joint_ball(-1, builder.add_body(mass=1.0, I_m=np.eye(3), key="bob"), key="socket")
+    found = export_facts.write(builder.finalize("cpu"), "urdf", tmp_path)
+    assert "valid URDF" in found.refused
+    assert any("socket: a spherical joint is an extension of URDF" in text for text in found.remarks)
+
+
+def test_limits_of_mujoco_are_read():
+    facts = import_facts.read_mujoco(asset_path("ant.xml"))
+    assert facts.ranges["ankle_front_left"] == pytest.approx(np.radians((30.0, 70.0)))
