@@ -5,7 +5,8 @@ of its own, v_theirs = T(q) v, so that M = Tᵀ M_theirs T:
 
 - A free joint has (ω, v of the centre of mass) in world axes here; (v of the origin in world axes, ω in body
   axes) in MuJoCo; (v of the origin, ω), both in the axes of the link, in pinocchio.
-- A ball has ω in the axes of the parent joint frame here and in those of the body in MuJoCo.
+- A ball has ω in the axes of the parent joint frame here and in those of the body in MuJoCo; a free joint
+  below another body is three slides and a ball there.
 - Hinges and slides are the same everywhere.
 """
 
@@ -164,6 +165,8 @@ class InMujoco:
                 data.qpos[qpos : qpos + 7] = [*pose[:3], pose[6], *pose[3:6]]
                 T[qvel : qvel + 3, dofs] = np.hstack([_cross(r), np.eye(3)])
                 T[qvel + 3 : qvel + 6, dofs] = np.hstack([quat_matrix(pose[3:]).T, np.zeros((3, 3))])
+            elif self.pairs.kinds[joint] in FLOATING:
+                self._float_below(joint, places, q[at], dofs, T)
             elif self.pairs.kinds[joint] == JointType.BALL:
                 frame = self.pairs.model.joint_X_c.numpy()[joint, 3:].astype(np.float64)
                 turn = quat_multiply(quat_multiply(frame, q[at]), quat_conjugate(frame))
@@ -179,6 +182,21 @@ class InMujoco:
         M = np.zeros((model.nv, model.nv))
         self.mujoco.mj_fullM(model, data, M)
         return T.T @ M @ T, {body: self._pose(name) for body, name in self.written.bodies.items()}
+
+    def _float_below(self, joint: int, places: list[int], q: np.ndarray, dofs: slice, T: np.ndarray) -> None:
+        """Three slides and a ball, by which a body floats below another one."""
+        model = self.theirs
+        frame = self.pairs.model.joint_X_c.numpy()[joint].astype(np.float64)
+        turn = quat_multiply(quat_multiply(frame[3:], q[3:]), quat_conjugate(frame[3:]))
+        inner = transform_inverse(frame)
+        R = quat_matrix(q[3:])
+        arm = R @ (inner[:3] + quat_matrix(inner[3:]) @ self.com[self.pairs.child(joint)])
+        for place, row, value in zip(places, np.hstack([_cross(arm), np.eye(3)]), q[:3]):
+            self.data.qpos[model.jnt_qposadr[place]] = value
+            T[model.jnt_dofadr[place], dofs] = row
+        at, dof = model.jnt_qposadr[places[3]], model.jnt_dofadr[places[3]]
+        self.data.qpos[at : at + 4] = [turn[3], *turn[:3]]
+        T[dof : dof + 3, dofs] = np.hstack([quat_matrix(frame[3:]) @ R.T, np.zeros((3, 3))])
 
     def _pose(self, name: str) -> np.ndarray:
         body = self.data.body(name)

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -123,6 +124,8 @@ def section(rows: list[ExportRow]) -> list[str]:
         *(_misses(read, named=False) or ["nothing."]),
         *("", "What misses, and the warning of the writer names the cause:", ""),
         *(_misses(read, named=True) or ["nothing."]),
+        *("", "What is not written:", ""),
+        *(_not_written(read) or ["nothing."]),
     ]
 
 
@@ -154,15 +157,19 @@ def _misses(rows: list[ExportRow], named: bool) -> list[str]:
     for row in rows:
         for one in row.exports:
             for item, text in _wrong(one):
-                if named == (item == "not written" or _is_named(one, item)):
+                if named == _is_named(one, item):
                     lines.append(f"- {row.package}: {row.file}, {one['format']}, {item}: {text}")
     return lines
 
 
+def _not_written(rows: list[ExportRow]) -> list[str]:
+    """How many files are not written in a format, by reason."""
+    found = Counter((one["format"], one["error"]) for row in rows for one in row.exports if one["error"])
+    return [f"- {kind}, {count} files: {text}" for (kind, text), count in found.most_common()]
+
+
 def _wrong(export: dict) -> Iterator[tuple[str, str]]:
-    """What of an export is not as it should be, and how much."""
-    if export["error"]:
-        yield "not written", export["error"]
+    """What of a written export is not as it should be, and how much."""
     if export["refused"]:
         yield "refused", export["refused"]
     if export["unplaced"]:
@@ -182,7 +189,7 @@ and as USD, and read again: MJCF is compiled by MuJoCo, URDF read by pinocchio, 
 read is compared with the model that was written, joint by joint and body by body, by the names in the
 writer's report: the total mass, limits and settings of hinges and slides (damping, dry friction and largest
 efforts, and but for URDF rotor inertia, springs and drives), and in three random states M(q) (without rotor
-inertia for URDF) and the frames of all bodies. A model without bodies has no URDF.
+inertia for URDF) and the frames of all bodies.
 
 Written by `python benchmarks/import_fidelity.py --exports --folder ... --write`; a file may take a minute of
 the processor.

@@ -176,6 +176,8 @@ def add_couplings(content: Content, builder: ModelBuilder, report: ImportReport)
         if missing or len(labels) not in (1, 2):
             raise element.error(f"'{NAMESPACE}:coupledJoints' names {missing or labels}, expected joints")
         axes = element.array(f"{NAMESPACE}:coupledAxes", int).tolist()
+        if (len(labels), len(axes)) == (1, 2):
+            labels *= 2  # both axes are of one joint, and a relationship has each target once
         if len(axes) != len(labels):
             raise element.error(f"'{NAMESPACE}:coupledAxes' is {axes}, expected {len(labels)} numbers")
         joints = [report.joints[label] for label in labels] + [-1]

@@ -61,6 +61,19 @@ def test_a_robot_beside_a_free_body_is_placed_by_names(tmp_path):
     assert found.items["frames"][0] < 1.0e-5
 
 
+def test_bodies_that_float_below_others_are_placed_by_names(tmp_path):
+    """In MuJoCo by three slides and a ball; frames of the joint are turned and shifted."""
+    turned = (0.1, -0.2, 0.3, 0.5, 0.5, -0.5, 0.5)
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    root = builder.add_body(mass=1.0, I_m=np.eye(3), key="root")
+    builder.add_joint_free(root, key="base", armature=0.0)
+    child = builder.add_body(mass=1.0, I_m=np.diag([1.0, 2.0, 2.5]), com=(0.1, 0.0, 0.2), key="child")
+    builder.add_joint_free(child, parent=root, child_xform=turned, key="loose", armature=0.0)
+    found = export_facts.write(builder.finalize("cpu"), "mjcf", tmp_path)
+    assert found.items["M(q)"][0] < 1.0e-5
+    assert found.items["frames"][0] < 1.0e-5
+
+
 def test_what_an_engine_refuses_is_told(tmp_path):
     """A spherical joint is an extension of URDF, as the writer says."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))

@@ -298,6 +298,20 @@ def test_mimic_joints_come_back(tmp_path):
         np.testing.assert_array_equal(twins.again.constraint_coupled_axes.numpy(), axes)
 
 
+@pytest.mark.parametrize("suffix", ["xml", "urdf", "usda"])
+def test_axes_of_one_joint_stay_coupled(tmp_path, suffix):
+    """To USD, the joint of both axes is one target of the relationship."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(mass=1.0, I_m=np.eye(3), key="knee")
+    axes = [newtonsim.JointAxis((1.0, 0.0, 0.0)), newtonsim.JointAxis((0.0, 0.0, 1.0))]
+    joint = builder.add_joint_d6(-1, body, linear_axes=axes, angular_axes=[(0.0, 1.0, 0.0)], key="roll")
+    builder.add_constraint_coupling(joint, joint, [0.1, 0.5], 0, 2, key="rolling")
+    twins = Twins(builder, tmp_path / f"out.{suffix}")
+    for name in ("coefficients", "coupled_axes"):
+        ours, theirs = (getattr(model, f"constraint_{name}").numpy() for model in (twins.model, twins.again))
+        np.testing.assert_allclose(theirs, ours, atol=1.0e-7, err_msg=name)
+
+
 def test_loops_that_formats_lack_are_reported(tmp_path):
     builder = looped()
     builder.add_loop_joint(JointType.PRISMATIC, 2, 3, linear_axes=[(1.0, 0.0, 0.0)], key="rail")
