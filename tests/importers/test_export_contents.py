@@ -212,6 +212,15 @@ def test_mujoco_reads_drives_without_effort(tmp_path):
     np.testing.assert_allclose(mj.actuator_forcerange, 0.0, atol=1.0e-9)
 
 
+def test_mujoco_reads_drives_of_a_joint_and_a_tendon_of_one_name(tmp_path):
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(mass=1.0, I_m=np.eye(3) * 0.01)
+    builder.add_joint_revolute(-1, body, axis=(0.0, 1.0, 0.0), key="claw")
+    builder.add_tendon_fixed([(0, 1.0)], key="claw")
+    mj = mujoco.MjModel.from_xml_path(export_mjcf(builder, tmp_path / "claw.xml").path)
+    assert [mj.actuator(i).trntype[0] for i in range(mj.nu)] == [0, int(mujoco.mjtTrn.mjTRN_TENDON)]
+
+
 def test_mujoco_applies_the_same_efforts(tmp_path):
     """Each actuator's force is the drive's of the model, for ctrl = joint_act."""
     report = export_mjcf(driven(), tmp_path / "out.xml")

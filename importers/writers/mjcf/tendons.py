@@ -53,6 +53,9 @@ class TendonWriter:
         for name, tendon in zip(self.names, self.scene.tendons):
             self._write_tendon(section, name, tendon)
             self._write_drive(actuator, name, tendon)
+        taken = Names(xml_name)
+        for one in actuator:  # a tendon may be named like a joint, their drives may not
+            one.set("name", taken.unique(one.get("name", "")))
         self._write_equalities()
 
     def _write_tendon(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
