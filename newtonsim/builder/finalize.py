@@ -22,7 +22,7 @@ from newtonsim.kernels.views.structs import ModelShapeGeometry, ModelShapeMateri
 from newtonsim.runtime.devices import find_device
 from newtonsim.scene.allocation import put
 from newtonsim.scene.arrays import COUNTS, MODEL_ARRAYS, SPECS
-from newtonsim.scene.columns import Column, distinct, to_array
+from newtonsim.scene.columns import Column, distinct, distinct_rows, to_array
 from newtonsim.scene.enums import GeoType, among
 from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import ContactRules, Model
@@ -336,9 +336,9 @@ def _collision_radii(kind: np.ndarray, scale: np.ndarray, sources: Column) -> np
     objects, place = distinct(sources)
     shapes = np.flatnonzero(among(kind, (GeoType.MESH, GeoType.HFIELD, GeoType.SDF)))
     sized = np.column_stack([place[shapes], scale[shapes]])
-    _, first, same = np.unique(sized, axis=0, return_index=True, return_inverse=True)
+    first, same = distinct_rows(sized)
     sizes = [_mesh_radius(objects[place[shape]], scale[shape]) for shape in shapes[first].tolist()]
-    radii[shapes] = np.array(sizes, np.float64)[same.reshape(-1)]
+    radii[shapes] = np.array(sizes, np.float64)[same]
     return radii
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from newtonsim.builder.pairs import PairFinder
 from newtonsim.geometry.penetration import penetration_depth
 from newtonsim.geometry.transforms import quat_matrix, transform_inverse, transform_multiply, transform_point
-from newtonsim.scene.columns import distinct
+from newtonsim.scene.columns import distinct, distinct_rows
 from newtonsim.scene.enums import GeoType
 
 _SHARE = 0.01
@@ -98,11 +98,10 @@ def find_overlaps(builder, arrays: dict[str, np.ndarray], finder: PairFinder) ->
     relative = transform_multiply(transform_inverse(pose[place[:, 0]]), pose[place[:, 1]]).reshape(-1, 7)
     # copies of a robot are looked at once
     kinds = np.column_stack([core[place], np.round(relative, 4)])
-    _, first, same = np.unique(kinds, axis=0, return_index=True, return_inverse=True)
+    first, same = distinct_rows(kinds)
     ends = [(cores[a], cores[b]) for a, b in core[place[first[:_MOST_MEASURED]]].tolist()]
     depths = np.zeros(len(first))
     depths[: len(ends)] = [_depth(a, b, relative[k]) for k, (a, b) in zip(first.tolist(), ends)]
-    same = same.reshape(-1)
     depth = depths[same]
     unseen += int(np.count_nonzero(same >= len(ends)))
     return Overlaps(pairs[depth > 0.0], depth[depth > 0.0], unseen)
@@ -162,9 +161,12 @@ def _that_meet(middle: np.ndarray, half: np.ndarray, most: int) -> tuple[np.ndar
         count = np.minimum(count, most // len(order))
     one = np.repeat(np.arange(len(order)), count)
     other = one + 1 + np.arange(len(one)) - np.repeat(np.cumsum(count) - count, count)
+    unseen = all_of_them - len(one)
     a, b = order[one], order[other]
-    meet = (np.abs(middle[a] - middle[b]) < half[a] + half[b]).all(axis=1)
-    return np.stack([a[meet], b[meet]], axis=1), all_of_them - len(one)
+    for along in (*range(axis), *range(axis + 1, 3), axis):  # the neighbours were found along `axis`
+        meet = np.abs(middle[a, along] - middle[b, along]) < half[a, along] + half[b, along]
+        a, b = a[meet], b[meet]
+    return np.stack([a, b], axis=1), unseen
 
 
 def _trees(arrays: dict[str, np.ndarray]) -> np.ndarray:
@@ -192,8 +194,8 @@ def _cores(
             arrays["shape_geo_thickness"][shapes],
         ]
     )
-    unique, number = np.unique(rows, axis=0, return_inverse=True)
-    return [_core(row, sources) for row in unique.tolist()], number.reshape(-1)
+    first, number = distinct_rows(rows)
+    return [_core(row, sources) for row in rows[first].tolist()], number
 
 
 def _core(row: Sequence[float], sources: Sequence) -> _Core | None:

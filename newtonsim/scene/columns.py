@@ -300,6 +300,25 @@ def distinct(values: Column | Sequence) -> tuple[list, np.ndarray]:
     return objects, np.concatenate(places)
 
 
+def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return what `np.unique` finds along the first axis; NumPy compares rows as records, which is slow.
+
+    Args:
+        rows: Finite numbers (n, k).
+
+    Returns:
+        The first place of each distinct row (d,), with the rows in ascending order, and which of these each
+        row is (n,).
+    """
+    order = np.lexsort(rows.T[::-1])
+    ordered = rows[order]
+    starts = np.ones(len(rows), bool)
+    starts[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    number = np.empty(len(rows), np.int64)
+    number[order] = np.cumsum(starts) - 1
+    return order[starts], number
+
+
 class PairSet(MutableSet[tuple[int, int]]):
     """A set of pairs of shapes, which keeps the pairs of copies packed until one is accessed."""
 

@@ -11,7 +11,7 @@ from newtonsim import Mesh, ModelBuilder
 from newtonsim.builder.worlds import grid_offsets
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.scene.arrays import CONTROL_ARRAYS, MODEL_ARRAYS, SPECS
-from newtonsim.scene.columns import Column, PairSet, Tiles, distinct, to_array
+from newtonsim.scene.columns import Column, PairSet, Tiles, distinct, distinct_rows, to_array
 
 
 def column_and_list(rng: np.random.Generator) -> tuple[Column, list]:
@@ -205,3 +205,13 @@ def test_meshes_that_are_only_seen_get_no_hull():
             body, mesh=mesh, density=0.0, has_shape_collision=collides, has_ground_collision=False
         )
     assert collision_plan_of(builder.finalize("cpu")).shape.hull.numpy().tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (200, 2), (300, 5)])
+def test_distinct_rows_are_those_of_numpy(shape: tuple[int, int]):
+    rows = np.random.default_rng(3).integers(-1, 2, shape) * np.array(0.5)
+    rows[::7] *= -0.0  # both zeros are one number
+    _, first, number = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    found = distinct_rows(rows)
+    np.testing.assert_array_equal(found[0], first)
+    np.testing.assert_array_equal(found[1], number.reshape(-1))
