@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from newtonsim.builder.pairs import joint_filter_pairs
 from newtonsim.errors import ImportFileError
+from newtonsim.scene.columns import distinct_rows
 
 MAX_FILTER_PAIRS = 2_000_000
 MAX_KINDS = 20_000
@@ -63,41 +65,50 @@ class TouchRules:
 
         Pairs in one rigid group are left out: the builder keeps them apart anyway.
         """
+        pairs = self._neighbours()
         # Shapes that the rules cannot tell apart are treated as one: a landscape of many stones is one kind.
         rows = np.array([self.weld, self.tree, self.contype, self.conaffinity], dtype=np.int64).T
-        kinds, kind_of = np.unique(rows.reshape(-1, 4), axis=0, return_inverse=True)
+        first, kind_of = distinct_rows(rows)
+        kinds = rows[first]
         if len(kinds) > MAX_KINDS:
             raise ImportFileError(f"the shapes have {len(kinds)} kinds of contact, more than {MAX_KINDS}")
-        order = np.argsort(kind_of.reshape(-1), kind="stable")
-        members = np.split(np.array(self.shape)[order], np.cumsum(np.bincount(kind_of.reshape(-1)))[:-1])
-        above = np.array([self.above.get(group, 0) for group in kinds[:, 0].tolist()])
-        pairs: set[tuple[int, int]] = set()
-        for i, others in enumerate(self._blocked_kinds(kinds, above)):
-            for j in others:
+        members = _members(kind_of, np.ones(len(kind_of), bool))
+        shape = np.array(self.shape)
+        for i, others in self._blocked_kinds(kinds):
+            for j in others.tolist():
                 if len(pairs) + len(members[i]) * len(members[j]) > MAX_FILTER_PAIRS:
-                    raise ImportFileError(f"the shapes need more than {MAX_FILTER_PAIRS} filter pairs")
-                pairs.update(_ordered((a, b)) for a in members[i].tolist() for b in members[j].tolist())
+                    raise _too_many()
+                ours, theirs = shape[members[i]].tolist(), shape[members[j]].tolist()
+                pairs.update(_ordered((a, b)) for a in ours for b in theirs)
         return (pairs | self._excluded_now()) - self._allowed_now()
 
-    def _blocked_kinds(self, kinds: np.ndarray, above: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield for each kind the later kinds that it must not touch, in time in proportion to them."""
-        weld, tree, offers, responds = kinds.T
-        rules, rule = np.unique(kinds[:, 2:], axis=0, return_inverse=True)
-        apart = [np.flatnonzero(((a & responds) | (offers & b)) == 0) for a, b in rules.tolist()]
+    def _neighbours(self) -> set[tuple[int, int]]:
+        """Return the pairs of shapes in rigid groups that a joint connects."""
         # The world is nobody's neighbour: what hangs on it still collides with the floor.
-        welded, hanging = _members(weld, weld != 0), _members(above, above != 0)
+        inner = {group: above for group, above in self.above.items() if group != 0 and above != 0}
+        weld, ends = np.array(self.weld, np.int64), np.array(list(inner.items()), np.int64).reshape(-1, 2)
+        count = np.bincount(weld, minlength=int(ends.max(initial=-1)) + 1)
+        if int((count[ends[:, 0]] * count[ends[:, 1]]).sum()) > MAX_FILTER_PAIRS:
+            raise _too_many()
+        place = joint_filter_pairs(weld, ends[:, 0], ends[:, 1], [True] * len(ends))
+        return set(map(tuple, np.sort(np.array(self.shape, np.int64)[place], axis=1).tolist()))
+
+    def _blocked_kinds(self, kinds: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield kinds with the later ones that bits or a common tree keep from touching them."""
+        weld, tree, offers, responds = kinds.T
+        first, rule = distinct_rows(kinds[:, 2:])
+        apart = [np.flatnonzero(((a & responds) | (offers & b)) == 0) for a, b in kinds[first, 2:].tolist()]
         within = _members(tree, tree >= 0) if not self.within_tree else {}
+        if not within and not any(map(len, apart)):
+            return
         none = np.zeros(0, np.int64)
-        places = zip(rule.reshape(-1).tolist(), weld.tolist(), above.tolist(), tree.tolist())
-        for i, (at, own, upper, root) in enumerate(places):
-            found = (apart[at], hanging.get(own, none), welded.get(upper, none), within.get(root, none))
+        for i, (at, own, root) in enumerate(zip(rule.tolist(), weld.tolist(), tree.tolist())):
+            found = (apart[at], within.get(root, none))
             parts = [part for part in found if len(part) and part[-1] > i]  # each in ascending order
-            if not parts:
-                yield none
-                continue
-            later = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
-            later = later[later > i]
-            yield later[weld[later] != own]
+            if parts:
+                later = parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
+                later = later[later > i]
+                yield i, later[weld[later] != own]
 
     def _allowed_now(self) -> set[tuple[int, int]]:
         if self.within_tree:
@@ -118,6 +129,10 @@ class TouchRules:
             for b in by_body.get(second, ())
             if a != b
         }
+
+
+def _too_many() -> ImportFileError:
+    return ImportFileError(f"the shapes need more than {MAX_FILTER_PAIRS} filter pairs")
 
 
 def _ordered(pair: tuple[int, int]) -> tuple[int, int]:

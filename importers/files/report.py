@@ -1,7 +1,6 @@
 """The result of an import: where elements went, and what was ignored or approximated."""
 
 import warnings
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -152,16 +151,18 @@ class ImportReport:
         """Count all elements of an XML document; elements below a skipped one are skipped too."""
         worst = self.worst_by_element()
         places = {(entry.line, entry.element.split(" ")[0]) for entry in self.entries}
-        counted: Counter[tuple[str, str]] = Counter()
+        lines = {line for line, _ in places}
+        counted: dict[tuple[str, str], int] = {}
         stack = [(root, "modelled")]
         while stack:
             parent, above = stack.pop()
             skipped = above in ("unsupported", "ignored")
             for node in parent.children:
                 kind = above if skipped else "modelled"
-                if not skipped and (node.line, node.tag) in places:
+                if node.line in lines and not skipped and (node.line, node.tag) in places:
                     kind = worst.get(_key(node.path, node.line, node.label), kind)
-                counted[node.tag, kind] += 1
+                name = (node.tag, kind)
+                counted[name] = counted.get(name, 0) + 1
                 if node.children and node.tag != "default":  # defaults count where they are used
                     stack.append((node, kind))
         for (name, kind), count in counted.items():

@@ -15,7 +15,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle
 from newtonsim.importers.geometry.shapes import Geometry, ShapeMaker
-from newtonsim.importers.urdf.parse import Joint, Link, Robot
+from newtonsim.importers.urdf.parse import Inertial, Joint, Link, Robot
 from newtonsim.scene.columns import Column
 from newtonsim.scene.enums import JointMode, JointType
 
@@ -179,25 +179,25 @@ class RobotBuilder:
     def _mass(self, link: Link) -> MassProps:
         """Mass from the geometry or from <inertial>, each standing in where the other says nothing."""
         options, inertial = self.options, link.inertial
-        if inertial is None:
-            defined = MassProps.zero()
-        else:
-            scale = options.scale
-            defined = MassProps(inertial.mass, inertial.com * scale, inertial.inertia * scale**2)
-            if not options.ignore_inertial_definitions:
-                return defined
+        if inertial is not None and not options.ignore_inertial_definitions:
+            return self._defined(inertial)
         shapes = link.visuals if options.parse_visuals_as_colliders else link.collisions
         props = MassProps.zero()
         if shapes and options.density > 0.0:
             props = combine([self.shapes.mass(shape) for shape in shapes])
-        if props.mass <= 0.0 and defined.mass > 0.0:
+        if inertial is None or not inertial.mass > 0.0:
+            return props
+        if props.mass <= 0.0:
             self.report.approximated(
                 link.node, "there is no geometry to compute the mass from; <inertial> is used"
             )
-            return defined
-        if defined.mass > 0.0:
-            self.report.approximated(link.node, left_out(defined.mass, props.mass))
+            return self._defined(inertial)
+        self.report.approximated(link.node, left_out(inertial.mass, props.mass))
         return props
+
+    def _defined(self, inertial: Inertial) -> MassProps:
+        scale = self.options.scale
+        return MassProps(inertial.mass, inertial.com * scale, inertial.inertia * scale**2)
 
     # -- joints ----------------------------------------------------------------------------------------------
 

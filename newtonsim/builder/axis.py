@@ -83,7 +83,7 @@ class JointAxis:
         self.limit_ke, self.limit_kd = limit_ke, limit_kd
         self.target_ke, self.target_kd = target_ke, target_kd
         try:
-            self.mode = JointMode(mode)
+            self.mode = mode if type(mode) is JointMode else JointMode(mode)  # a call of an enum is slow
         except ValueError as error:
             raise ModelError(f"joint axis: mode {mode!r} is not a JointMode") from error
         self.damping, self.stiffness, self.spring_ref, self.friction = (

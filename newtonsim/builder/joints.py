@@ -92,7 +92,7 @@ class JointMethods(BuilderLists):
         index = self.joint_count
         key = self._joint_key(key)
         try:
-            joint_type = JointType(joint_type)
+            joint_type = joint_type if type(joint_type) is JointType else JointType(joint_type)
         except ValueError as error:
             raise ModelError(f"joint '{key}': type {joint_type!r} is not a JointType") from error
         linear, angular = _as_axes(linear_axes or (), key), _as_axes(angular_axes or (), key)

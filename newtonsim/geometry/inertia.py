@@ -31,14 +31,15 @@ def _about_origin(mass: float, diagonal: Iterable[float]) -> MassProperties:
 def sphere_inertia(density: float, radius: float) -> MassProperties:
     """Solid sphere: I = 2/5 m r²."""
     mass = density * 4.0 / 3.0 * math.pi * radius**3
-    return _about_origin(mass, np.full(3, 0.4 * mass * radius**2))
+    return _about_origin(mass, (0.4 * mass * radius**2,) * 3)
 
 
 def box_inertia(density: float, hx: float, hy: float, hz: float) -> MassProperties:
     """Solid box of half extents: Ixx = m/3 (hy² + hz²)."""
     mass = density * 8.0 * hx * hy * hz
     xx, yy, zz = hx * hx, hy * hy, hz * hz
-    return _about_origin(mass, np.array([yy + zz, xx + zz, xx + yy]) * (mass / 3.0))
+    third = mass / 3.0
+    return _about_origin(mass, ((yy + zz) * third, (xx + zz) * third, (xx + yy) * third))
 
 
 def ellipsoid_inertia(density: float, a: float, b: float, c: float) -> MassProperties:

@@ -17,6 +17,7 @@ from newtonsim.errors import ModelError
 
 IDENTITY_QUATERNION = np.array([0.0, 0.0, 0.0, 1.0])
 _IDENTITY = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+_IDENTITY_BYTES = array("f", _IDENTITY).tobytes()
 IDENTITY = np.array(_IDENTITY)
 
 
@@ -49,6 +50,8 @@ def as_transform(value: Sequence | np.ndarray | wp.transform | None, name: str) 
 
 def as_warp_transform(value: Sequence | np.ndarray | wp.transform | None, name: str) -> wp.transform:
     """Read what `as_transform` reads, as Warp's transform."""
+    if value is None:
+        return wp.transform.from_buffer_copy(_IDENTITY_BYTES)
     return warp_transform(_transform_numbers(value, name))
 
 

@@ -189,12 +189,12 @@ class Column(MutableSequence[Any]):
             return np.zeros(0, dtype)
         return np.concatenate([np.asarray(array, dtype) for array in arrays])
 
-    @staticmethod
-    def _numbers(part: list | np.ndarray | Tiles) -> np.ndarray:
+    def _numbers(self, part: list | np.ndarray | Tiles) -> np.ndarray:
         if isinstance(part, Tiles):
-            block = np.array(part.block)
+            block = self._numbers(part.block)
             return np.tile(block, (part.copies, *[1] * (block.ndim - 1)))
-        return np.array(part)
+        packed = _packed(self.spec, part) if isinstance(part, list) else None
+        return np.array(part) if packed is None else packed.reshape(len(part), *element_shape(self.spec))
 
     def __len__(self) -> int:
         return self._packed_count + len(self._tail)
