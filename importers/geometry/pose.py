@@ -54,8 +54,8 @@ def quat_from_euler(angles: np.ndarray, sequence: str) -> np.ndarray:
         return IDENTITY_QUATERNION.copy()
     for angle, letter in zip(turns, sequence, strict=True):
         sine = math.sin(0.5 * angle)
-        turn = [0.0, 0.0, 0.0, math.cos(0.5 * angle)]
-        turn["xyz".index(letter.lower())] = sine
+        x, y, z = (sine if letter.lower() == axis else 0.0 for axis in "xyz")
+        turn = (x, y, z, math.cos(0.5 * angle))
         q = multiply_one(*q, *turn) if letter.islower() else multiply_one(*turn, *q)
     return _unit(q)
 

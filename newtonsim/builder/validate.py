@@ -109,8 +109,6 @@ def _check_indices(builder, spec: ArraySpec, values: Column, counts: dict[str, i
 
 def _check_joint_layout(builder) -> None:
     """Check that the coordinates and axes of the joints lie one after the other."""
-    if not builder.joint_count:
-        return
     dim = np.array(builder.joint_axis_dim, np.int64).reshape(-1, 2).sum(axis=1)
     kind = np.array(builder.joint_type, np.int64)
     coords, dofs = coordinate_counts(kind, dim)
@@ -126,8 +124,8 @@ def _check_joint_layout(builder) -> None:
             raise ModelError(
                 f"joint '{builder.joint_key[int(np.argmax(wrong))]}': {name} does not fit its joint type"
             )
-        if ends[-1] != len(getattr(builder, values)):
-            raise ModelError(f"{values}: expected {ends[-1]} entries, got {len(getattr(builder, values))}")
+        if sizes.sum() != len(getattr(builder, values)):
+            raise ModelError(f"{values}: expected {sizes.sum()} entries, got {len(getattr(builder, values))}")
 
 
 def check_values(builder, arrays: dict[str, np.ndarray]) -> None:

@@ -132,6 +132,15 @@ CASES = {
 }
 
 
+def test_coordinates_of_no_joint_are_refused():
+    """A body alone gets its free joint from finalize, after the coordinates that the builder has."""
+    builder = ModelBuilder()
+    builder.add_shape_sphere(builder.add_body(), radius=0.1)
+    builder.joint_q = [0.0, 0.0, 1.0]
+    with pytest.raises(ModelError, match="joint_q: expected 0 entries, got 3"):
+        builder.finalize("cpu")
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_finalize_names_what_is_wrong(case):
     edit, message = CASES[case]
