@@ -32,18 +32,21 @@ def speed(results: Path) -> list[Row]:
     name = "steps per second"
     rows: list[Row] = []
     robots = _figures(results / "robots.json")
-    for robot in ("ant", "humanoid"):
+    for robot in dict.fromkeys(r["robot"] for r in robots):
         for motion, words in (("settled", "at rest"), ("random control", "under random control")):
             found = [r for r in robots if (r["robot"], r["motion"]) == (robot, motion)]
             rates = {engine: _fastest(found, engine) for engine in ENGINES}
-            rows.append(_row(name, f"{robot}s {words}, {_size(found)}", rates))
+            worlds, cores = (max(row[key] for row in found) for key in ("worlds", "threads"))
+            kind, _, how = robot.partition(" ")
+            cpu = f"{cores} core{'s' if cores > 1 else ''} of a CPU"
+            rows.append(_row(name, f"{worlds:,} {kind}s {how} {words}, {cpu}", rates))
     for case, words in (("kuka", "a Kuka arm"), ("ant", "an ant"), ("humanoid", "a humanoid")):
         rows.append(_row(name, f"{words}, called from Python", _calls(results, case, "loop_microseconds")))
     rows.append(_row(name, "a pile of boxes", _calls(results, "pile", "step_microseconds")))
     cloth = [r for r in _figures(results / "deformables.json") if r["scene"] == "cloth"]
     finest = min(r["residual"] for r in cloth)
     rates = {r["engine"]: 1.0e6 / r["microseconds"] for r in cloth if r["residual"] == finest}
-    rows.append(_row(name, "a cloth, at equal residual", rates, cannot=("MuJoCo", "PyBullet", "mujoco_warp")))
+    rows.append(_row(name, "a cloth, at equal residual", rates))
     return rows + _card(results / "gpu", name)
 
 
@@ -95,13 +98,6 @@ def _fastest(rows: list[Row], engine: str) -> float | None:
     names = {row["engine"] for row in rows}
     mine = {n for n in names if n == engine or (engine != "newtonsim" and n.startswith(f"{engine} "))}
     return max((row["steps_per_second"] for row in rows if row["engine"] in mine), default=None)
-
-
-def _size(rows: list[Row]) -> str:
-    """Return how many worlds ran on how many cores; peers may have had fewer worlds."""
-    worlds = max(row["worlds"] for row in rows)
-    cores = max(row["threads"] for row in rows)
-    return f"{worlds:,} worlds, {cores} core{'s' if cores > 1 else ''} of a CPU"
 
 
 def _calls(results: Path, case: str, column: str) -> dict[str, float]:
