@@ -157,8 +157,8 @@ def _source_page(name: str) -> str:
 
 
 def _shown(path: pathlib.Path) -> str:
-    """Return a page that shows a file, or what is in a folder."""
-    title = f"# {path.relative_to(ROOT)}\n\n"
+    """Return a page that shows a file, or what is in a folder; a search leaves it out."""
+    title = f"---\nsearch: {{exclude: true}}\n---\n\n# {path.relative_to(ROOT)}\n\n"
     if path.is_dir():
         names = sorted(p.name + ("/" if p.is_dir() else "") for p in path.iterdir() if p.name[0] not in "._")
         return title + "".join(f"- `{name}`\n" for name in names)
