@@ -243,7 +243,6 @@ def test_restored_meshes_keep_their_size(device, tmp_path):
     world.add_builder(rock, update_num_env_count=False, separate_collision_group=False)
     world.reserve(box())
     sims = [simulator_of(world, device) for _ in range(2)]
-    rock.joint_q[:1] = [2.0]
     rock.body_q[0] = wp.transform((2.0, 0.0, 0.0), IDENTITY)
     Spares(sims[0]).fill(rock)
     sims[0].save(tmp_path / "there")
