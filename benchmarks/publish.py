@@ -43,7 +43,11 @@ SCRIPTS = {
 }
 """Files in results/, and the arguments of the scripts that write them."""
 
-DRAWN = {"docs/pybullet.md": "pybullet_compat", "docs/bullet_world.md": "bullet_world"}
+DRAWN = {
+    "docs/pybullet.md": "pybullet_compat",
+    "docs/bullet_world.md": "bullet_world",
+    "docs/contact.md": "contacts",
+}
 """Pages of the docs with a table of one file."""
 
 UNMEASURED = "No card has been measured by `gpu_run.py` yet.\n"

@@ -70,7 +70,14 @@ def test_the_page_is_short():
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "benchmarks/results/README.md", "docs/pybullet.md", "docs/bullet_world.md"]
+    "page",
+    [
+        "README.md",
+        "benchmarks/results/README.md",
+        "docs/pybullet.md",
+        "docs/bullet_world.md",
+        "docs/contact.md",
+    ],
 )
 def test_tables_are_those_of_the_results(page: str):
     """`python benchmarks/publish.py` writes them."""
