@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from engines.export_readers import InMujoco, InPinocchio, InUsd, NotPlacedError, inertia
+from engines.export_readers import InMujoco, InPinocchio, InUsd, NotPlacedError
 from engines.import_facts import UNLIMITED
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
+from newtonsim.fidelity.comparison import joint_space_inertia
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
 from newtonsim.importers import parse_mjcf, parse_urdf
 from newtonsim.testing import random_state
@@ -110,7 +111,9 @@ def compare(model: Any, oracle: Any, armature: bool) -> dict[str, tuple[float, s
         state = random_state(model, seed)
         q, poses = (array.numpy().astype(np.float64) for array in (state.joint_q, state.body_q))
         M, bodies = oracle.place(state, q, poses)
-        worst["M(q)"] = max(worst["M(q)"], _inertia_error(model, M, inertia(model, state, armature)))
+        worst["M(q)"] = max(
+            worst["M(q)"], _inertia_error(model, M, joint_space_inertia(model, state, armature))
+        )
         worst["frames"] = max(worst["frames"], _frame_error(model, poses, bodies))
     return items | worst
 

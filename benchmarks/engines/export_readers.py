@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from newtonsim import dynamics
 from newtonsim.builder import ModelBuilder
+from newtonsim.fidelity.comparison import joint_space_inertia
 from newtonsim.geometry.transforms import (
     quat_conjugate,
     quat_matrix,
@@ -341,7 +341,7 @@ class InUsd:
         twin = _state(self.theirs, other)
         found = twin.body_q.numpy().astype(np.float64)
         bodies = {body: found[self.read.bodies[path]] for body, path in self.written.bodies.items()}
-        return T.T @ inertia(self.theirs, twin, True) @ T, bodies
+        return T.T @ joint_space_inertia(self.theirs, twin, True) @ T, bodies
 
     def settings(self) -> Iterator[tuple[str, float, float]]:
         """Name of each setting of a hinge or slide, its value, and the one in the file."""
@@ -366,14 +366,3 @@ def _state(model: Any, q: np.ndarray) -> Any:
         state.joint_q.assign(q.astype(np.float32))
         eval_fk(model, state.joint_q, state.joint_qd, None, state)
     return state
-
-
-def inertia(model: Any, state: Any, armature: bool) -> np.ndarray:
-    """M(q) over all degrees of freedom (n, n), from the blocks of articulations."""
-    blocks = dynamics.mass_matrix(model, state, armature=armature).numpy().astype(np.float64)
-    M, start = np.zeros((model.joint_dof_count,) * 2), model.joint_qd_start.numpy()
-    first = model.articulation_start.numpy()
-    for number, block in enumerate(blocks):
-        low, high = start[first[number]], start[first[number + 1]]
-        M[low:high, low:high] = block[: high - low, : high - low]
-    return M

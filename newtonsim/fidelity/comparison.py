@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from newtonsim.fidelity.ours import Reading
 from newtonsim.fidelity.pinocchio_oracle import PinocchioOracle
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
 from newtonsim.testing import random_state
+
+if TYPE_CHECKING:
+    from newtonsim.scene.model import Model
+    from newtonsim.scene.state import State
 
 MASSES = 1.0e-5
 INERTIA = 1.0e-4
@@ -218,7 +223,7 @@ def _state_errors(reading: Reading, state, placed: Placed) -> dict[str, tuple[fl
     if reading.model.joint_dof_count:
         names = reading.dof_names
         scale = np.sqrt(np.maximum(np.diag(placed.M), 1.0e-9 * np.diag(placed.M).max()))
-        off = np.abs(_joint_space_inertia(reading, state) - placed.M) / np.outer(scale, scale)
+        off = np.abs(joint_space_inertia(reading.model, state) - placed.M) / np.outer(scale, scale)
         i, j = np.unravel_index(int(off.argmax()), off.shape)
         place = names[i] if i == j else f"{names[i]} and {names[j]}"
         found["M(q)"] = float(off[i, j]), place
@@ -237,10 +242,9 @@ def _state_errors(reading: Reading, state, placed: Placed) -> dict[str, tuple[fl
     return found
 
 
-def _joint_space_inertia(reading: Reading, state) -> np.ndarray:
+def joint_space_inertia(model: Model, state: State, armature: bool = True) -> np.ndarray:
     """M(q) over all degrees of freedom (n, n), from the blocks of articulations."""
-    model = reading.model
-    blocks = dynamics.mass_matrix(model, state).numpy().astype(np.float64)
+    blocks = dynamics.mass_matrix(model, state, armature=armature).numpy().astype(np.float64)
     M, start = np.zeros((model.joint_dof_count,) * 2), model.joint_qd_start.numpy()
     first = model.articulation_start.numpy()
     for number, block in enumerate(blocks):

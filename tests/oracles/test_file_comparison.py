@@ -80,7 +80,7 @@ def test_a_file_without_bodies_is_compared(tmp_path):
 
 def test_what_is_not_a_number_does_not_agree(tmp_path, monkeypatch):
     broken = np.full((12, 12), np.nan)
-    monkeypatch.setattr(comparison, "_joint_space_inertia", lambda reading, state: broken)
+    monkeypatch.setattr(comparison, "joint_space_inertia", lambda model, state: broken)
     found = compare_with_oracle(write(tmp_path), states=2, seconds=0.0)
     assert differing(found) == {"M(q)"}
 
