@@ -53,6 +53,7 @@ class Case:
     """A scene to measure.
 
     Attributes:
+        title: What happens in it.
         build: Returns the builder.
         seconds: Simulated time [s].
         timed: Simulated time of the comparison with MuJoCo [s], 0 for none.
@@ -63,6 +64,7 @@ class Case:
         watch: Returns what `Run.watched` keeps, None for nothing.
     """
 
+    title: str
     build: Callable[[], ModelBuilder]
     seconds: float
     timed: float
@@ -78,6 +80,7 @@ class Figures:
 
     Attributes:
         scene: Its name.
+        title: What happens in it, and for how long.
         steps: Number of steps.
         finite: Whether all poses and velocities were numbers at the end.
         residual_max: Largest residual of a step [m/s or rad/s].
@@ -96,6 +99,7 @@ class Figures:
     """
 
     scene: str
+    title: str
     steps: int
     finite: bool
     residual_max: float
@@ -188,6 +192,7 @@ class Run:
         residual, iterations = np.array(self.residual), np.array(self.iterations)
         return Figures(
             scene=name,
+            title=f"{self.case.title}, {len(residual) * DT:g} s",
             steps=len(residual),
             finite=bool(np.isfinite(self.poses).all() and np.isfinite(self.velocities).all()),
             residual_max=float(residual.max()),
@@ -265,20 +270,45 @@ def wheel_loads(run: Run) -> dict[str, float]:
 HELD, CARS = HeldCubes(1000), Cars(64)
 
 CASES = {
-    "hit_wall": Case(hit_wall, 2.0, 2.0, 0.75),
-    "heap": Case(heap, 10.0, 4.0, 1.5),
-    "heap_1000": Case(partial(heap, 1000), 10.0, 4.0, 1.0),
-    "dominoes": Case(scenes.domino_row, 6.0, 3.0, 1.5, fallen),
-    "card_house": Case(scenes.card_house, 2.0, 0.0, 1.0, moved),
-    "stack_1000": Case(partial(tower, (1.0, 1.0e3)), 10.0, 0.0, 2.0, release),
-    "stack_10000": Case(partial(tower, (1.0, 1.0e4)), 10.0, 0.0, 2.0, release),
-    "tower_1000": Case(partial(tower, (*(1.0,) * 9, 1.0e3)), 10.0, 0.0, 2.0, release),
-    "cars_64": Case(CARS.build, 4.0, 0.0, 1.0, wheel_loads, CARS.targets, lambda run: CARS.loads(run.solver)),
-    "held_1000": Case(HELD.build, 5.0, 0.0, 0.5, held, HELD.targets, lambda run: HELD.corners(run.poses)),
-    "chain_500": Case(chain, 10.0, 0.0, 0.25, moved),
-    "straight_500": Case(partial(chain, bend=0.0), 10.0, 0.0, 0.25, moved),
+    "hit_wall": Case("wall of 95 bricks hit by a ball of 40 kg at 10 m/s", hit_wall, 2.0, 2.0, 0.75),
+    "dominoes": Case("50 dominoes", scenes.domino_row, 6.0, 3.0, 1.5, fallen),
+    "heap": Case("heap of 200 mixed shapes", heap, 10.0, 4.0, 1.5),
+    "heap_1000": Case("heap of 1000 mixed shapes", partial(heap, 1000), 10.0, 4.0, 1.0),
+    "card_house": Case("house of cards", scenes.card_house, 2.0, 0.0, 1.0, moved),
+    "stack_1000": Case("1000 kg on 1 kg", partial(tower, (1.0, 1.0e3)), 10.0, 0.0, 2.0, release),
+    "stack_10000": Case("10 000 kg on 1 kg", partial(tower, (1.0, 1.0e4)), 10.0, 0.0, 2.0, release),
+    "tower_1000": Case(
+        "ten boxes, the highest 1000 times as heavy",
+        partial(tower, (*(1.0,) * 9, 1.0e3)),
+        10.0,
+        0.0,
+        2.0,
+        release,
+    ),
+    "cars_64": Case(
+        "64 cars that drive off",
+        CARS.build,
+        4.0,
+        0.0,
+        1.0,
+        wheel_loads,
+        CARS.targets,
+        lambda run: CARS.loads(run.solver),
+    ),
+    "held_1000": Case(
+        "1000 cubes in hands on moving arms",
+        HELD.build,
+        5.0,
+        0.0,
+        0.5,
+        held,
+        HELD.targets,
+        lambda run: HELD.corners(run.poses),
+    ),
+    "chain_500": Case("chain of 500 links on the ground", chain, 10.0, 0.0, 0.25, moved),
+    "straight_500": Case("the same, straight", partial(chain, bend=0.0), 10.0, 0.0, 0.25, moved),
 }
-"""`tower_1000` is ten boxes, the highest 1000 times as heavy as the others."""
+"""Scenes by name, in the order of the table."""
 
 LONG = ("heap_1000", "held_1000", "chain_500", "straight_500")
 """Scenes that run only when they are asked for."""

@@ -3,10 +3,11 @@
     python benchmarks/publish.py [--run] [--only robots ...]
 
 The table `gpu` is made of the files that `gpu_run.py` has left in results/gpu. With --run all other
-benchmarks run first, in their full form: about an hour on a machine that is otherwise idle. A run that was
+benchmarks run first, in their full form: about two hours on a machine that is otherwise idle. A run that was
 interrupted goes on where it stopped: files that were measured at the current commit are kept. The prose of
 the pages stays; what stands between a `figures` and an `end` comment is replaced, with --only in the named
-tables alone. A table without a file says that its benchmark has not been run.
+tables alone, and so is a figure in a sentence, between a `figure` and an `end` comment. A table without a
+file says that its benchmark has not been run.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from tasks import front_page
+from tasks import contact_motion_table, front_page, sentences
 from tasks.harness import commit
 
 HERE = Path(__file__).parent
@@ -30,6 +31,7 @@ SCRIPTS = {
     "python_calls": [],
     "pybullet_compat": [],
     "contacts": [],
+    "contact_motion": ["--scenes", *contact_motion_table.SCENES],
     "deformables": [],
     "gradients": [],
     "gradient_cost": [],
@@ -44,11 +46,11 @@ SCRIPTS = {
 """Files in results/, and the arguments of the scripts that write them."""
 
 DRAWN = {
-    "docs/pybullet.md": "pybullet_compat",
-    "docs/bullet_world.md": "bullet_world",
-    "docs/contact.md": "contacts",
+    "docs/pybullet.md": ["pybullet_compat"],
+    "docs/bullet_world.md": ["bullet_world"],
+    "docs/contact.md": ["contact_motion", "contacts"],
 }
-"""Pages of the docs with a table of one file."""
+"""Pages of the docs, and the files that their tables are drawn from."""
 
 UNMEASURED = "No card has been measured by `gpu_run.py` yet.\n"
 NOT_RUN = "Not run.\n"
@@ -66,10 +68,13 @@ def main() -> None:
         "benchmarks/results/README.md": lambda text: results_page(text, options.only),
         "README.md": front,
     }
-    pages |= {page: partial(results_page, names=[name]) for page, name in DRAWN.items()}
+    for page, names in DRAWN.items():
+        pages[page] = partial(results_page, names=[name for name in names if name in options.only])
     for page, update in pages.items():
         path = HERE.parent / page
         path.write_text(update(path.read_text(encoding="utf-8")), encoding="utf-8")
+    for path in [HERE.parent / "README.md", *HERE.parent.glob("docs/*.md")]:
+        path.write_text(prose(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def run(name: str) -> None:
@@ -100,6 +105,15 @@ def front(text: str) -> str:
     return replace(text, "accuracy", "\n" + markdown(front_page.accuracy(RESULTS), str))
 
 
+def prose(text: str) -> str:
+    """Return a page with the figures in its sentences drawn from the files of results/."""
+
+    def draw(place: re.Match[str]) -> str:
+        return place[1] + sentences.FIGURES[place[2]](RESULTS) + place[3]
+
+    return re.sub(r"(<!-- figure (.+?) -->).*?(<!-- end -->)", draw, text, flags=re.DOTALL)
+
+
 def _read(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
 
@@ -128,6 +142,8 @@ def tables(name: str, document: dict) -> str:
     if name.startswith("profile"):
         rows = [{"kernel": kernel} | cost for kernel, cost in list(results["kernels"].items())[:10]]
         lists = {"kernels": rows}
+    elif name == "contact_motion":
+        lists, results = {"scenes": contact_motion_table.rows(results["figures"])}, {}
     elif isinstance(results, list):
         # the points of a curve are no table
         lists = {"": [{key: value for key, value in row.items() if key != "curve"} for row in results]}

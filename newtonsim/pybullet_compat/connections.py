@@ -166,13 +166,15 @@ def open_world(method: int, num_worlds: int = 1, device: str | None = None) -> i
     """
     import warp as wp
 
+    from newtonsim.errors import DeviceError
     from newtonsim.pybullet_compat.clients.local_client import LocalClient
+    from newtonsim.runtime.devices import find_device
 
     wp.config.log_level = max(wp.config.log_level, wp.LOG_ERROR)  # what a script prints is its own
     if device is not None:
         try:
-            wp.get_device(device)
-        except ValueError:
+            find_device(device)
+        except DeviceError:
             raise error(f"Option --device={device}: there is no such device.") from None
     client = LocalClient(_make_engine, gui=method in _WINDOWS, num_worlds=num_worlds, device=device)
     return add(client, method)

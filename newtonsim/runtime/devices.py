@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
 import tempfile
@@ -12,7 +13,7 @@ import warp as wp
 
 from newtonsim.errors import DeviceError
 
-_NO_DRIVER = "Could not find or load the NVIDIA CUDA driver"
+_NO_DRIVER = b"Could not find or load the NVIDIA CUDA driver"
 
 
 def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.Device:
@@ -25,6 +26,7 @@ def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.De
     Raises:
         DeviceError: There is no such device; the error says which there are.
     """
+    initialise_warp()
     try:
         return wp.get_device(device)
     except (ValueError, RuntimeError, TypeError) as error:
@@ -33,14 +35,25 @@ def find_device(device: wp.DeviceLike = None, argument: str = "device") -> wp.De
 
 
 def start_warp() -> None:
-    """Initialise Warp without its banner, and without the warning that it gives where there is no GPU.
+    """Initialise Warp without its banner, as the command line does."""
+    wp.config.log_level = wp.LOG_ERROR
+    initialise_warp()
+
+
+@functools.cache
+def initialise_warp() -> None:
+    """Initialise Warp without the warning that it gives where there is no GPU.
 
     Warp's library writes the warning to the error stream of the process, past Python; whatever else it writes
     there is kept.
     """
-    wp.config.log_level = wp.LOG_ERROR
-    sys.stderr.flush()
-    stream = os.dup(2)
+    try:
+        stream = os.dup(2)
+    except OSError:  # a process without an error stream
+        wp.init()
+        return
+    if sys.stderr is not None:
+        sys.stderr.flush()
     with tempfile.TemporaryFile() as written:
         os.dup2(written.fileno(), 2)
         try:
@@ -48,9 +61,9 @@ def start_warp() -> None:
         finally:
             os.dup2(stream, 2)
             os.close(stream)
-        written.seek(0)
-        lines = written.read().decode(errors="replace").splitlines(keepends=True)
-    sys.stderr.writelines(line for line in lines if _NO_DRIVER not in line)
+            written.seek(0)
+            lines = written.read().splitlines(keepends=True)
+            os.write(2, b"".join(line for line in lines if _NO_DRIVER not in line))
 
 
 @contextlib.contextmanager

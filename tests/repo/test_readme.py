@@ -85,8 +85,15 @@ def test_tables_are_those_of_the_results(page: str):
     if page == "README.md":
         assert publish.front(text) == text
     else:
-        names = [publish.DRAWN[page]] if page in publish.DRAWN else [*publish.SCRIPTS, "gpu"]
+        names = publish.DRAWN.get(page, [*publish.SCRIPTS, "gpu"])
         assert publish.results_page(text, names) == text
+
+
+def test_figures_in_sentences_are_those_of_the_results():
+    """`python benchmarks/publish.py` writes them."""
+    publish = importlib.import_module("publish")
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        assert publish.prose(page.read_text()) == page.read_text(), page.name
 
 
 def test_losses_are_in_the_table_of_speed():

@@ -12,7 +12,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import warp as wp
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.geometry.transforms import quat_between, quat_multiply
@@ -134,8 +133,7 @@ def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = Fals
                 _add_shapes(many, link.body, link.place, geometry, -1, link.pose)
         many.replicate(builder, client.num_worlds, spacing=(0.0, 0.0, 0.0))
     many.keep_overlaps = True  # as in PyBullet
-    with wp.ScopedDevice(client.device):
-        model = many.finalize(requires_grad=requires_grad)
+    model = many.finalize(client.device, requires_grad=requires_grad)
     model.gravity = client.settings.gravity
     return model
 

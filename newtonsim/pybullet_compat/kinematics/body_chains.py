@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-import warp as wp
 
 from newtonsim.geometry.transforms import quat_matrix, quat_multiply
 from newtonsim.pybullet_compat.descriptions.description import Geometry, Link
@@ -18,6 +17,7 @@ from newtonsim.pybullet_compat.surface.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.runtime.capture import capturing
+from newtonsim.runtime.devices import find_device
 
 BASE_COORDINATES = 7
 
@@ -161,7 +161,7 @@ class Kinematics:
 
     def __init__(self, client: Client):
         # one configuration is faster on the CPU than a launch elsewhere
-        self._device = "cpu" if client.num_worlds == 1 else str(wp.get_device(client.device))
+        self._device = "cpu" if client.num_worlds == 1 else str(find_device(client.device))
         self._chains: dict[int, BodyChains] = {}
 
     def of(self, body: Body) -> BodyChains:

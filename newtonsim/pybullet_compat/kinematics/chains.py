@@ -21,6 +21,7 @@ from newtonsim.pybullet_compat.surface.constants import JOINT_PLANAR, JOINT_SPHE
 from newtonsim.pybullet_compat.world.body import COORDINATES, planar_axes
 from newtonsim.runtime import compilation
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel
+from newtonsim.runtime.devices import find_device
 
 BASE_DOFS = 6
 
@@ -43,7 +44,7 @@ class Shared:
         self.host = np.zeros(shape, np.int32 if dtype is int else np.float64)
         if values is not None:
             self.host[...] = values
-        self._on_host = wp.get_device(device).is_cpu
+        self._on_host = find_device(device).is_cpu
         self.array = wp.array(self.host, dtype=dtype, device=device, copy=not self._on_host)
 
     def push(self) -> None:

@@ -21,6 +21,7 @@ from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.shape_table import ShapeTable
 from newtonsim.queries.scene_query import SceneQuery
 from newtonsim.runtime import compilation
+from newtonsim.runtime.devices import find_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -259,7 +260,7 @@ class LooseScene:
                 links.append(names[k])
         many = ModelBuilder(up_vector=(0.0, 0.0, 1.0), gravity=0.0)
         many.replicate(builder, client.num_worlds, spacing=(0.0, 0.0, 0.0))
-        with wp.ScopedDevice(client.device):
+        with wp.ScopedDevice(find_device(client.device)):
             self.model = many.finalize()
         self._state = self.model.state()
         self._poses = HostArray(self._state.body_q, client.num_worlds)
