@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from newtonsim.solvers.featherstone.stages import BodyDamping as BodyDamping
     from newtonsim.solvers.featherstone.stages import GravityCompensation as GravityCompensation
     from newtonsim.solvers.featherstone.stages import JointDamping as JointDamping
+    from newtonsim.solvers.featherstone.stages import Medium as Medium
     from newtonsim.solvers.featherstone.stages import PDForces as PDForces
     from newtonsim.solvers.featherstone.stages import StepForces as StepForces
     from newtonsim.solvers.featherstone.stages import StepStage as StepStage
@@ -26,6 +27,7 @@ _LAZY = {
     "GravityCompensation": "newtonsim.solvers.featherstone.stages",
     "JointDamping": "newtonsim.solvers.featherstone.stages",
     "JointServos": "newtonsim.solvers.featherstone.servos",
+    "Medium": "newtonsim.solvers.featherstone.stages",
     "MuJoCoSolver": "newtonsim.solvers.mujoco.solver",
     "PDForces": "newtonsim.solvers.featherstone.stages",
     "SemiImplicitSolver": "newtonsim.solvers.semi_implicit.solver",

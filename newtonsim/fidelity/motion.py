@@ -15,9 +15,10 @@ import numpy as np
 
 from newtonsim.actuators import ActuatedSolver, Actuators, general_actuators, tendon_actuators
 from newtonsim.geometry.transforms import quat_rotate
+from newtonsim.scene.model import MEDIUM
 from newtonsim.simulator import Simulator
 from newtonsim.solvers import FeatherstoneSolver
-from newtonsim.solvers.featherstone.stages import GravityCompensation
+from newtonsim.solvers.featherstone.stages import GravityCompensation, Medium, StepStage
 
 if TYPE_CHECKING:
     from newtonsim.fidelity.mujoco_oracle import MujocoOracle
@@ -149,8 +150,12 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
     model, report = reading.model, reading.report
     exact = {"iterations": 200, "tolerance": 1.0e-7}
     solver: Any = FeatherstoneSolver(model, coriolis="start", references="end", **exact)
+    stages: list[StepStage] = []
     if report.gravcomp:
-        solver.before_step = (GravityCompensation(model, report.gravcomp),)
+        stages.append(GravityCompensation(model, report.gravcomp))
+    if any(name in model.solver_hint for name in MEDIUM):
+        stages.append(Medium(model))
+    solver.before_step = stages
     count = Counter((entry["key"], entry["place"]) for entry in report.actuators if entry["actuator"] is None)
     whole = [one for one in report.actuators if count[one["key"], one["place"]] == 1 and not _is_drive(one)]
     tendons = tendon_actuators(report.actuators, model.tendon_key or ())

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import warp as wp
 
+from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints import servos as constraints_servos
 from newtonsim.kernels.trees import damping as trees_damping
-from newtonsim.kernels.trees import gravity_compensation
+from newtonsim.kernels.trees import gravity_compensation, medium
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
-from newtonsim.scene.model import Model
+from newtonsim.scene.model import MEDIUM, Model
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.state import State
 from newtonsim.solvers.featherstone.servos import find_ball_dofs
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.gravity_shares import Shares, gravity_shares
+from newtonsim.solvers.medium_boxes import medium_boxes
 from newtonsim.solvers.step import Step
 
 
@@ -191,6 +193,97 @@ class GravityCompensation(Revised):
             ),
             writes=dict(body_f=step.body_f),
         )
+
+
+class Medium(Revised):
+    """A fluid that resists the motion of bodies: `density`, `viscosity` and `wind` of an MJCF file.
+
+    It acts on a body as on the solid box with its mass and inertia. Along each axis of the box drag is
+    quadratic, -2 ρ b_j b_k |v_i| v_i and -½ ρ b_i (b_j⁴ + b_k⁴) |ω_i| ω_i, with half extents b and velocities
+    v, ω of the centre of mass relative to the wind; viscous resistance is that of a sphere whose radius r is
+    their mean, -6 π μ r v and -8 π μ r³ ω (Todorov, Erez and Tassa, "MuJoCo: a physics engine for model-based
+    control", IROS 2012, and the chapter on fluid forces of MuJoCo's documentation). There is neither buoyancy
+    nor added mass. Forces are those at the start of a step, and at most so large that they stop a body within
+    it.
+
+    Example:
+        >>> from newtonsim import FeatherstoneSolver, ModelBuilder
+        >>> from newtonsim.solvers import Medium
+        >>> builder = ModelBuilder(up_vector=(0, 0, 1))
+        >>> _ = builder.add_shape_box(builder.add_body(), hx=0.1, hy=0.2, hz=0.02)
+        >>> model = builder.finalize("cpu")
+        >>> solver = FeatherstoneSolver(model)
+        >>> solver.before_step = (Medium(model, density=1000.0),)
+
+    Attributes:
+        density: ρ by world [kg/m³], shape (world_count,).
+        viscosity: μ by world [Pa s], shape (world_count,).
+        wind: Velocity of the fluid by world [m/s], shape (world_count,), vec3.
+        half_extents: b by body [m], shape (body_count,), vec3.
+        axes: Orientations of the boxes in the body frames, shape (body_count,), quat.
+
+    Args:
+        model: The model.
+        density: ρ [kg/m³], that of the model's file by default, which is in `Model.solver_hint`, or else 0.
+        viscosity: μ [Pa s], likewise.
+        wind: Velocity of the fluid (3,) [m/s], likewise.
+
+    Raises:
+        ModelError: A value is negative or not finite.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        density: float | None = None,
+        viscosity: float | None = None,
+        wind: Sequence[float] | None = None,
+    ):
+        self.model = model
+        asked = dict(zip(MEDIUM, (density, viscosity, wind), strict=True))
+        hints = {"density": 0.0, "viscosity": 0.0, "wind": (0.0, 0.0, 0.0)} | model.solver_hint
+        values = {name: hints[name] if value is None else value for name, value in asked.items()}
+        _check_medium(values)
+        worlds, device = model.world_count, model.device
+        self.density = put(np.full(worlds, values["density"]), dtype=float, device=device)
+        self.viscosity = put(np.full(worlds, values["viscosity"]), dtype=float, device=device)
+        self.wind = put(np.tile(values["wind"], (worlds, 1)), dtype=wp.vec3, device=device)
+        half_extents, axes = medium_boxes(model)
+        self.half_extents = put(half_extents, dtype=wp.vec3, device=device)
+        self.axes = put(axes, dtype=wp.quat, device=device)
+
+    def apply(self, launch: Launcher, step: StepForces) -> None:
+        """See `StepStage.apply`."""
+        launch(
+            medium.resist_motion,
+            "body",
+            reads=dict(
+                dt=step.dt,
+                world=self.model.body_world,
+                mass=self.model.body_mass,
+                body_q=step.body_q,
+                body_qd=step.body_qd,
+                half_extents=self.half_extents,
+                axes=self.axes,
+                density=self.density,
+                viscosity=self.viscosity,
+                wind=self.wind,
+            ),
+            writes=dict(body_f=step.body_f),
+        )
+
+
+def _check_medium(values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        shape = (3,) if name == "wind" else ()
+        try:
+            numbers = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.full(shape, np.nan)
+        if numbers.shape != shape or not np.isfinite(numbers).all():
+            raise ModelError(f"{name}: {value!r} should be {'three numbers' if shape else 'a number'}")
+        if not shape and numbers < 0.0:
+            raise ModelError(f"{name}: {value!r} is negative")
 
 
 class JointDamping(Revised):

@@ -1,0 +1,55 @@
+"""Forces of a medium on bodies that move in it.
+
+Stage: forces at the start of a step
+Called by: solvers/featherstone/stages.py
+Reads: 9 arrays
+Writes: body_f
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def resistance(viscous: float, drag: float, speed: float, most: float) -> float:
+    """Force against a speed, which within a step does not turn it round: at most `most` times the speed."""
+    return -wp.min(viscous + drag * wp.abs(speed), most) * speed
+
+
+@wp.kernel
+def resist_motion(
+    first: int,
+    dt: float,
+    world: wp.array(dtype=int),
+    mass: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    half_extents: wp.array(dtype=wp.vec3),
+    axes: wp.array(dtype=wp.quat),
+    density: wp.array(dtype=float),
+    viscosity: wp.array(dtype=float),
+    wind: wp.array(dtype=wp.vec3),
+    body_f: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body: add what resists the motion of its box through the medium."""
+    b = first + wp.tid()
+    e = wp.max(world[b], 0)
+    rho, mu, m = density[e], viscosity[e], mass[b]
+    if m == 0.0 or (rho == 0.0 and mu == 0.0):
+        return
+    r = half_extents[b]
+    turn = wp.transform_get_rotation(body_q[b]) * axes[b]
+    w = wp.quat_rotate_inv(turn, wp.spatial_top(body_qd[b]))
+    v = wp.quat_rotate_inv(turn, wp.spatial_bottom(body_qd[b]) - wind[e])
+    radius = (r[0] + r[1] + r[2]) / 3.0
+    squares = wp.cw_mul(r, r)
+    torque, force = wp.vec3(), wp.vec3()
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        moment = m / 3.0 * (squares[j] + squares[k])
+        drag = 2.0 * rho * r[j] * r[k]
+        force[i] = resistance(6.0 * wp.pi * mu * radius, drag, v[i], m / dt)
+        drag = 0.5 * rho * r[i] * (squares[j] * squares[j] + squares[k] * squares[k])
+        torque[i] = resistance(8.0 * wp.pi * mu * radius * radius * radius, drag, w[i], moment / dt)
+    body_f[b] = body_f[b] + wp.spatial_vector(wp.quat_rotate(turn, torque), wp.quat_rotate(turn, force))
