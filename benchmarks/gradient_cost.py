@@ -95,7 +95,7 @@ def measure(
         wp.launch(add_heights, model.body_count, inputs, device=model.device)
 
     solver = FeatherstoneSolver(model)
-    rollout = diff.Rollout(model, solver, steps, DT, loss, wrt=WRT, checkpoint=checkpoint)
+    rollout = diff.Rollout(model, solver, steps, DT, loss, wrt=WRT, checkpoint=checkpoint, warn=False)
     state = moving_state(model)
     acts = np.tile(model.joint_act.numpy(), (steps, 1))
     controls = {"joint_act": acts}
