@@ -202,9 +202,10 @@ class Simulator:
             CheckError: With `newtonsim.config.checked`: a number is not finite, a quaternion not a rotation,
                 or a buffer is full.
         """
-        n = check_count("n", n, 0)
-        if n == 0:
-            return
+        if n.__class__ is not int or n < 1:  # the checks below would take a share of a small step
+            n = check_count("n", n, 0)
+            if n == 0:
+                return
         if _watchers or config.checked:
             self._step_watched(n)
         elif n > _PIECE:

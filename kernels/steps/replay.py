@@ -50,6 +50,22 @@ def repeat_launches(table: wp.array2d(dtype=wp.uint64), count: int, repeats: int
             i += 1
 
 
+@wp.func_native("""
+    const char* from = (const char*)source;
+    char* to = (char*)target;
+    for (wp::uint64 i = 0; i < length; ++i)
+        to[i] = from[i];
+""")
+def copy_bytes(target: wp.uint64, source: wp.uint64, length: wp.uint64): ...
+
+
+@wp.kernel
+def copy_blocks(table: wp.array2d(dtype=wp.uint64)):
+    """One thread in all: copy blocks of memory that do not overlap, one a row (target, source, bytes)."""
+    for i in range(table.shape[0]):
+        copy_bytes(table[i, 0], table[i, 1], table[i, 2])
+
+
 @wp.kernel
 def copy_words(source: wp.array(dtype=float), target: wp.array(dtype=float)):
     """One thread in all: copy an array."""

@@ -6,8 +6,10 @@ Warp's own would make a graph of a recording on the CPU, whose replay takes ten 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from newtonsim.kernels.steps import replay
@@ -34,6 +36,22 @@ def copy(target: wp.array, source: wp.array) -> None:
             record_cmd=True,
         )
         recorded.append(launch)
+
+
+def together(pairs: Sequence[tuple[wp.array, wp.array]]) -> Callable[[], None]:
+    """Return a function that copies arrays on the CPU by one launch, gradients apart.
+
+    Args:
+        pairs: Targets, and their sources of the same size and type; all are contiguous.
+    """
+    rows = [(to.ptr, of.ptr, _bytes(to)) for to, of in pairs if to.size]
+    if not rows:
+        return lambda: None
+    table: Any = wp.array(np.array(rows, np.uint64), dtype=wp.uint64, device="cpu")
+    table.pointed_to = tuple(pairs)  # they live as long as the launch
+    compilation.load([replay.copy_blocks.module], table.device)
+    reads = dict(table=table)
+    return compilation.launch(replay.copy_blocks, 1, reads=reads, device="cpu", record_cmd=True).launch
 
 
 def fill(target: wp.array | None, value: float = 0.0) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,10 @@ class HostMemory(Protocol):
         ...
 
 
+CopyMaker = Callable[[list[tuple[wp.array, wp.array]]], Callable[[], None]]
+"""Makes a function that copies the second array of each pair to the first."""
+
+
 class Snapshot:
     """The contents of all arrays in objects and all their parts, and what the parts keep on the host.
 
@@ -39,20 +43,28 @@ class Snapshot:
     Args:
         *owners: Objects to search.
         skip: Objects that are not searched, such as the model.
+        copying: What makes a function that copies contiguous arrays of the CPU, of pairs (target, source);
+            None copies one after the other.
     """
 
-    def __init__(self, *owners: object, skip: tuple[object, ...] = ()):
+    def __init__(self, *owners: object, skip: tuple[object, ...] = (), copying: CopyMaker | None = None):
         found = distinct_arrays(find_places(*owners, skip=skip))
         self._saved = [(array, wp.clone(array, requires_grad=False)) for array in found.values()]
         self._host = [(item, item.host_memory()) for _, item in find_hosts(*owners, skip=skip)]
         # on the CPU as NumPy arrays of the same memory, whose copies take a tenth of the time
-        self._on_host = [(a.numpy(), c.numpy()) for a, c in self._saved if _is_on_cpu(a)]
+        here = [pair for pair in self._saved if _is_on_cpu(pair[0])]
+        alike = [pair for pair in here if copying is not None and pair[0].is_contiguous]
+        self._copy_alike = copying(alike) if copying is not None else None
+        others = here if copying is None else [pair for pair in here if not pair[0].is_contiguous]
+        self._on_host = [(target.numpy(), source.numpy()) for target, source in others]
         self._elsewhere = [pair for pair in self._saved if not _is_on_cpu(pair[0])]
 
     def restore(self) -> None:
         """Write the contents back."""
         for item, memory in self._host:
             item.recall(memory)
+        if self._copy_alike is not None:
+            self._copy_alike()
         for values, copy in self._on_host:
             np.copyto(values, copy)
         for array, copy in self._elsewhere:

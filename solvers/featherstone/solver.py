@@ -122,6 +122,8 @@ class FeatherstoneSolver(LaunchedSolver):
         constraints: The constraint stage with its iterations and residual per world.
         sleep: The sleep stage with `asleep` per tree, None without sleep.
         servos: Motors on joints, see `JointServos`; None without.
+        steps_are_noted: Whether the caller of steps that are replayed calls `note_step` where `forget_step`
+            was called before: then no graph has to be captured anew.
         speed_limit: Largest velocity of each degree of freedom, to be written to, shape (joint_dof_count,);
             None without.
 
@@ -177,6 +179,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.speed_limit = self._make_speed_limit(speed_limit)
         self._added = AddedForces(model)
         self._stage_changes = 0
+        self.steps_are_noted = False
         self.reactions = Reactions(model, self.smooth, self.constraints)
         self.contacts = Contacts(model)
         compliant = CompliantContacts(model, slip_speed, fade_depth) if self.compliant else None
@@ -605,10 +608,15 @@ class FeatherstoneSolver(LaunchedSolver):
     def forget_step(self) -> None:
         """Reset `contact_forces` and the like to their state before the first step.
 
-        A step is recorded where it is captured, so the next one is captured again.
+        A step is noted where it is captured, so the next one is captured again, unless `steps_are_noted`.
         """
         self.constraints.last_contacts = None
-        self._stage_changes += 1
+        if not self.steps_are_noted:
+            self._stage_changes += 1
+
+    def note_step(self, dt: float) -> None:
+        """Let `contact_forces` and the like tell of a step [s] that was replayed; see `steps_are_noted`."""
+        self.constraints.last_contacts, self.constraints.last_dt = self._own_contacts, dt
 
     @property
     def _own_contacts(self) -> Contacts:

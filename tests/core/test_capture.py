@@ -11,7 +11,7 @@ from newtonsim import FeatherstoneSolver, ModelBuilder, diff
 from newtonsim.kernels.trees import damping as trees_damping
 from newtonsim.kernels.trees import joint_forces
 from newtonsim.runtime.capture import LaunchList, adopt, capture_launches
-from newtonsim.runtime.copies import copy, fill
+from newtonsim.runtime.copies import copy, fill, together
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.tapes import Tape
 
@@ -232,3 +232,28 @@ def test_launches_of_users_are_recorded_in_their_place(copies: bool):
     np.testing.assert_array_equal(target.numpy(), 9.0)
     np.testing.assert_array_equal(kept.numpy(), 10.0 if copies else 0.0)
     assert isinstance(getattr(replay, "__self__", None), LaunchList) != copies
+
+
+def test_arrays_of_any_type_are_copied_together():
+    """Blocks whose lengths are no multiples of words, empty ones and ones that are read elsewhere, too."""
+    rng = np.random.default_rng(0)
+    types = {
+        wp.float32: (7,),
+        wp.int8: (13,),
+        wp.vec3: (5,),
+        wp.float64: (2, 3),
+        wp.int32: (0,),
+        wp.bool: (3,),
+    }
+    targets = [wp.zeros(shape, dtype=dtype, device="cpu") for dtype, shape in types.items()]
+    sources = [wp.zeros_like(target) for target in targets]
+    for source in sources:
+        raw = source.numpy().reshape(-1).view(np.uint8)
+        raw[:] = rng.integers(0, 2, raw.size)
+    put_back = together(list(zip(targets, sources)))
+    for _ in range(2):
+        put_back()
+        for target, source in zip(targets, sources):
+            np.testing.assert_array_equal(target.numpy(), source.numpy())
+            target.zero_()
+    together([])()

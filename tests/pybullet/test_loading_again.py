@@ -95,3 +95,45 @@ def test_a_client_that_comes_and_goes_leaves_no_objects_behind():
     play()
     play()
     assert held() - before == Counter()
+
+
+def test_what_one_body_of_a_file_was_told_is_unknown_to_the_next():
+    """Motors, masses, damping, limits, sensors and joint angles, with a motor that depends on the step."""
+    client = compat.connect(compat.DIRECT)
+    call = {"physicsClientId": client}
+    compat.setAdditionalSearchPath(pybullet_data.getDataPath(), **call)
+
+    def facts(arm: int) -> tuple:
+        joints = range(compat.getNumJoints(arm, **call))
+        asked = (compat.getJointInfo, compat.getJointState, compat.getDynamicsInfo, compat.getLinkState)
+        return tuple(ask(arm, joint, **call) for ask in asked for joint in joints)
+
+    def load(x: float) -> int:
+        return compat.loadURDF("kuka_iiwa/model.urdf", [x, 0, 0], useFixedBase=True, **call)
+
+    try:
+        first = load(0.0)
+        known = facts(first)
+        compat.changeDynamics(
+            first, 3, mass=7.0, jointDamping=0.3, linearDamping=0.9, lateralFriction=0.1, **call
+        )
+        compat.changeDynamics(
+            first, 2, jointLowerLimit=-0.1, jointUpperLimit=0.1, maxJointVelocity=3.0, **call
+        )
+        compat.enableJointForceTorqueSensor(first, 3, **call)
+        compat.resetJointState(first, 3, 0.7, 0.2, **call)
+        compat.setJointMotorControl2(first, 3, compat.POSITION_CONTROL, 1.0, force=3.0, **call)
+        compat.setTimeStep(0.01, **call)
+        compat.stepSimulation(**call)
+        second = load(0.0)
+        assert facts(second) == known
+        compat.resetJointState(second, 6, 0.0, 90.0, **call)
+        compat.setGravity(0, 0, -9.81, **call)
+        compat.stepSimulation(**call)
+        assert abs(compat.getJointState(second, 6, **call)[3]) <= 1.0 / 0.01 * (1 + 1e-6)  # 1 N m s a step
+        third = load(2.0)
+        np.testing.assert_allclose(
+            np.subtract(compat.getLinkState(third, 6, **call)[0], known[-1][0]), [2.0, 0.0, 0.0], atol=1e-12
+        )
+    finally:
+        compat.disconnect(client)

@@ -435,3 +435,23 @@ def test_a_filter_that_the_last_scene_had_not_counts_after_a_reset(world):
             world.setCollisionFilterPair(table, ball, -1, -1, 0)
         step(world, 120)
         assert (height(world, ball) > 0.2) == collides
+
+
+def test_a_scene_that_is_made_again_needs_no_new_capture(world):
+    """And neither does one that goes back to before its first step; both tell of the steps after that."""
+
+    def build() -> int:
+        world.setGravity(0.0, 0.0, -G)
+        add_ground(world)
+        return add_box(world, [0.0, 0.0, 0.0999])
+
+    box = build()
+    fresh = world.saveState()
+    world.stepSimulation()
+    points, captured = world.getContactPoints(box), world.simulator._captured
+    assert points
+    for again in (lambda: world.restoreState(fresh), lambda: (world.resetSimulation(), build())):
+        again()
+        world.stepSimulation()
+        assert world.getContactPoints(box) == points
+        assert world.simulator._captured is captured

@@ -16,6 +16,7 @@ from newtonsim.pybullet_compat.clients.saved_states import (
 )
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.runtime import copies
 from newtonsim.scene.checkpoint_file import read_file, write_file, write_whole
 from newtonsim.scene.snapshot import Snapshot
 
@@ -33,7 +34,8 @@ def saveState(client: Client) -> int:
     engine.push()
     uid = saved.ids.take()
     # motors, damping and forces outlive a restored state
-    memory = Snapshot(engine.solver, engine.simulator.state, skip=engine.settings_of_scripts())
+    parts = (engine.solver, engine.simulator.state)
+    memory = Snapshot(*parts, skip=engine.settings_of_scripts(), copying=copies.together)
     saved.states[uid] = SavedState(coordinates(client), engine, memory, soft_points(client))
     return uid
 

@@ -174,6 +174,9 @@ def restore(client: Client, state: SavedState) -> None:
     Raises:
         error: Its bodies are not those of the world, see `_for_present`.
     """
+    if state.memory is not None and state.engine is client.engine:
+        _restore_memory(client, state.engine, state.memory, state)
+        return
     present = _for_present(client, state)
     client.read_coordinates()
     for uid, (q, u, base) in present.items():
@@ -182,13 +185,22 @@ def restore(client: Client, state: SavedState) -> None:
         client.coordinates_written(body)
     for uid, points in state.soft.items():
         client.soft_bodies[uid].restore(*points)
-    if state.memory is not None and state.engine is client.engine:
-        engine = state.engine
-        engine.push_coordinates()
-        state.memory.restore()
-        client.part(ContactPoints).state_restored()
-    elif list(present) != list(state.bodies) or not _put_last_step(client, state.last_step):
+    if list(present) != list(state.bodies) or not _put_last_step(client, state.last_step):
         _forget_last_step(client, np.ones(client.num_worlds, bool))
+
+
+def _restore_memory(client: Client, engine: Engine, memory: Snapshot, state: SavedState) -> None:
+    """Put all worlds back to a state of the engine that they have: no body has come or gone since."""
+    engine.unread_coordinates = engine.unread_poses = False  # all are replaced
+    for uid, (q, u, base) in state.bodies.items():
+        body = client.bodies[uid]
+        body.q[...], body.u[...], body.base_pose[...] = q, u, base
+        client.coordinates_written(body)
+    for uid, points in state.soft.items():
+        client.soft_bodies[uid].restore(*points)
+    engine.push_coordinates()
+    memory.restore()
+    client.part(ContactPoints).state_restored()
 
 
 def last_step_of(engine: Engine) -> dict[str, np.ndarray]:

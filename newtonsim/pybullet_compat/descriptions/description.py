@@ -177,6 +177,8 @@ class BodyDescription:
         mimics: (follower, leader, multiplier, offset) by place in `links`, as the file says.
         source: Name of the file as the script gave it, "" for bodies of createMultiBody.
         soft: What <deformable> says, None for rigid bodies; see `soft_bodies`.
+        patterns: Fresh bodies of one world by time step, from which others are copied; None where the
+            description is used once. Shared by the copies of `placed`, whose parts were checked with it.
     """
 
     name: str = ""
@@ -192,6 +194,7 @@ class BodyDescription:
     mimics: list[tuple[int, int, float, float]] = field(default_factory=list)
     source: str = ""
     soft: object | None = None
+    patterns: dict[float, object] | None = None
 
     def placed(self, pose: Pose) -> BodyDescription:
         """Return a copy at another pose, with links, surfaces and visuals of its own."""

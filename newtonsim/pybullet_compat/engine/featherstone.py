@@ -79,6 +79,7 @@ class FeatherstoneEngine:
             restitution_speed=RESTITUTION_SPEED,
         )
         self.solver.push_at_own_anchors()
+        self.solver.steps_are_noted = True
         self._first_options = copy(self.solver.options)
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
@@ -92,9 +93,10 @@ class FeatherstoneEngine:
         self.limits.take(settings)
         self._inside = HostArray(self.limits.inside, self.worlds)
         self._unread_sides = self._at_limits = False
-        stages: list[StepStage] = [self.damping, self.limits]
+        self._told: dict[Body, np.ndarray] = {}
+        stages: list[StepStage] = [self.damping]
         if self.model.joint_axis_count:
-            stages.append(StartDamping(self.model, self.solver.smooth, self.solver.servos))
+            stages += [self.limits, StartDamping(self.model, self.solver.smooth, self.solver.servos)]
         self.solver.before_step = stages
         if any(body.pd is not None for body in bodies):
             self.use_pd()
@@ -311,6 +313,7 @@ class FeatherstoneEngine:
         self._give_back(body)
         for known in (self.columns, self._applied_of, self._torque_of, self._torque_row, self._start_of):
             del known[body.uid]
+        self._told.pop(body, None)
         self.rest(slot)
 
     def rest(self, slot: BodySlot) -> None:
@@ -431,14 +434,16 @@ class FeatherstoneEngine:
         applied = self.applied(body)
         if self._unread_sides:
             self._unread_sides = False
+            self._told.clear()
             self._at_limits = self._inside.pull().max(initial=-np.inf) > -np.inf
         if not self._at_limits or not self.steps or body in self.written:
             return applied
-        if self.unread_coordinates:
-            self.read_coordinates()
-        dt = self.client.settings.solver_step
-        speeds = self._inside.host[:, self.columns[body.uid][1]] * self.solver.options.settings(dt).limit_rate
-        return forces_at_limits(body, speeds, applied, dt)
+        told = self._told.get(body)
+        if told is None:
+            speeds = self._inside.host[:, self.columns[body.uid][1]] * self.limits.rate
+            told = forces_at_limits(body, speeds, applied, self.client.settings.solver_step)
+            self._told[body] = told
+        return told
 
     def settings_of_scripts(self) -> tuple[object, ...]:
         """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
@@ -571,6 +576,8 @@ class FeatherstoneEngine:
             for array in self._pd.values():
                 array.push()
         self.simulator.step(count)
+        if self.solver.constraints.last_contacts is None:
+            self.solver.note_step(client.settings.solver_step)
         self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
         self._unread_sides = True

@@ -45,6 +45,7 @@ class ViolatedLimits:
         lower, upper: Limits that act in this step (axes,) [rad or m].
         push: Share that a step removes, and violation from which on none is (1,).
         inside: How far inside of a joint's place its lower and upper limit act, -inf for none (dofs,).
+        rate: What turns that into the speed at which they push back [1/s], as of the last captured step.
     """
 
     def __init__(self, model: Model, constraints: ConstraintStage):
@@ -54,6 +55,7 @@ class ViolatedLimits:
         constraints.acting_limits = (self.lower, self.upper)
         self.push = wp.zeros(1, dtype=wp.vec2, device=model.device)
         self.inside = wp.full(model.joint_dof_count, wp.vec2(-math.inf), dtype=wp.vec2, device=model.device)
+        self.rate = 0.0
 
     def take(self, settings: Settings) -> None:
         """Take the parameters of the physics engine that this depends on."""
@@ -63,7 +65,7 @@ class ViolatedLimits:
 
     def apply(self, launch: Launcher, step: StepForces) -> None:
         """Move the limits; see `StepStage`."""
-        model, rate = self._model, self._options.settings(step.dt).limit_rate
+        model, self.rate = self._model, self._options.settings(step.dt).limit_rate
         launch(
             act_when_violated,
             "dof",
@@ -72,7 +74,7 @@ class ViolatedLimits:
                 nominal_lower=model.joint_limit_lower,
                 nominal_upper=model.joint_limit_upper,
                 push=self.push,
-                scale=1.0 / (rate * step.dt),
+                scale=1.0 / (self.rate * step.dt),
                 q=step.state.joint_q,
             ),
             writes=dict(lower=self.lower, upper=self.upper, inside=self.inside),
@@ -92,21 +94,23 @@ def forces_at_limits(body: Body, speeds: np.ndarray, applied: np.ndarray, dt: fl
         applied: Forces of motors that gave way to them (W, velocities) [N m or N].
         dt: Time of the step [s].
     """
-    servos, known = body.servos, applied.copy()
-    for place, count in enumerate(body.u_count):
-        d = body.u_start[place]
-        if not place or count != 1 or not np.isfinite(speeds[:, d]).any():
-            continue
-        end, rate = body.q[:, body.q_start[place]], body.u[:, d]
-        error = servos.target_q[:, body.q_start[place]] - (end - dt * rate)
-        target = servos.kp[:, d] * error / dt + servos.kd[:, d] * servos.target_qd[:, d]
-        target += (1.0 - servos.kd[:, d]) * rate
-        missing = np.clip(target, -servos.max_speed[:, d], servos.max_speed[:, d]) - rate
-        below, above = (np.abs(rate - sign * speeds[:, d, k]) < NOTICED for k, sign in ((0, 1.0), (1, -1.0)))
-        holds = (below | above) & (servos.mode[:, d] == ServoMode.VELOCITY)
-        helps = np.where(below, applied[:, d] > 0.0, applied[:, d] < 0.0)
-        spared = np.where(helps, 0.0, applied[:, d])
-        pulls = np.abs(missing) > NOTICED
-        forces = np.where(pulls, np.sign(missing) * servos.max_force[:, d], spared)
-        known[:, d] = np.where(holds, forces, applied[:, d])
+    coords, dofs = body.single_columns
+    servos = body.servos
+    acts = (speeds[:, dofs] > -math.inf).any(axis=-1) & (servos.mode[:, dofs] == ServoMode.VELOCITY)
+    acts = (acts & (servos.max_force[:, dofs] > 0.0)).any(axis=0)
+    if not acts.any():
+        return applied
+    coords, dofs = coords[acts], dofs[acts]
+    rate, force, most = body.u[:, dofs], applied[:, dofs], servos.max_force[:, dofs]
+    error = servos.target_q[:, coords] - (body.q[:, coords] - dt * rate)
+    target = servos.kp[:, dofs] * error / dt + servos.kd[:, dofs] * servos.target_qd[:, dofs]
+    target += (1.0 - servos.kd[:, dofs]) * rate
+    missing = np.clip(target, -servos.max_speed[:, dofs], servos.max_speed[:, dofs]) - rate
+    lower, upper = speeds[:, dofs, 0], speeds[:, dofs, 1]
+    below, above = np.abs(rate - lower) < NOTICED, np.abs(rate + upper) < NOTICED
+    holds = (below | above) & (servos.mode[:, dofs] == ServoMode.VELOCITY)
+    spared = np.where(np.where(below, force > 0.0, force < 0.0), 0.0, force)
+    told = np.where(np.abs(missing) > NOTICED, np.sign(missing) * most, spared)
+    known = applied.copy()
+    known[:, dofs] = np.where(holds, told, force)
     return known

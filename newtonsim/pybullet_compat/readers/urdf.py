@@ -62,6 +62,8 @@ def read_urdf(path: str | os.PathLike, options: LoadOptions | None = None) -> Bo
         if known.body.soft is not None:
             key = None
     if key is not None:
+        if known.body.patterns is None:
+            known.body.patterns = {}
         _known[key] = known
         while len(_known) > MOST_KNOWN:
             del _known[next(iter(_known))]

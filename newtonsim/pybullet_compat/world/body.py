@@ -150,6 +150,7 @@ class Body:
         stale_poses: Whether `pose` and `twist` are older than `q` and `u`.
         q_start, u_start: First coordinate of each place.
         q_count, u_count: Number of coordinates of each place.
+        single_columns: Columns in `q` and in `u` of the joints with one coordinate.
         inertial, inverse_inertial: Inertial frames in the link frames and back (links, 7).
         centred: Whether both frames of each place are the same.
         mass, inertia: Of each place, (W, links) and (W, links, 3).
@@ -225,14 +226,9 @@ class Body:
         self.floating = False
         self.q = self.u = np.zeros((worlds, 0))
         self._lay_out(self._movable(), time_step)
-        base = (description.pose @ description.base.inertial_pose).row()
-        self.base_pose = _repeated(base, worlds)
-        self.loaded_pose = self.base_pose.copy()
-        self.q[...] = self.loaded_coordinates()
         self.pose = _repeated([IDENTITY] * count, worlds)
         self.twist = np.zeros((worlds, count, 6))
-        self.stale_poses = True
-        self.refresh()
+        self.put_at_start()
 
     @property
     def q(self) -> np.ndarray:
@@ -257,6 +253,34 @@ class Body:
     @u.setter
     def u(self, values: np.ndarray) -> None:
         self._u = values
+
+    def renewed(self, uid: int, description: BodyDescription) -> Body:
+        """Return another body of the same file, where this one is as it was made.
+
+        Args:
+            uid: Its unique id.
+            description: A copy of this one's description, at another pose.
+        """
+        body = copy(self)
+        body.uid, body.description = uid, description
+        body.links = [description.base, *description.links]
+        for name in (*_STATE, *_PROPERTIES):
+            setattr(body, name, getattr(self, name).copy())
+        body.surface = {name: values.copy() for name, values in self.surface.items()}
+        body.servos = Servos(**{name: getattr(self.servos, name).copy() for name in SERVO_ARRAYS})
+        body.servo_is_default = self.servo_is_default.copy()
+        body.sensors, body.joint_infos, body.dynamics_infos, body.joint_groups = set(), {}, {}, {}
+        body.put_at_start()
+        return body
+
+    def put_at_start(self) -> None:
+        """Put base and joints to where the description has them."""
+        base = (self.description.pose @ self.description.base.inertial_pose).row()
+        self.base_pose = _repeated(base, self.worlds)
+        self.loaded_pose = self.base_pose.copy()
+        self.q[...] = self.loaded_coordinates()
+        self.stale_poses = True
+        self.refresh()
 
     def copy_for(self, worlds: int) -> Body:
         """Return the same body for another client, in as many worlds as that has.
@@ -393,6 +417,8 @@ class Body:
         self.u_count = [c[1] for c in counts]
         self.q_start = [int(x) for x in np.cumsum([0, *self.q_count[:-1]])]
         self.u_start = [int(x) for x in np.cumsum([0, *self.u_count[:-1]])]
+        single = [place for place, count in enumerate(self.u_count) if place and count == 1]
+        self.single_columns = tuple(np.array(starts)[single] for starts in (self.q_start, self.u_start))
         self.q = self.neutral_coordinates()
         self.u = np.zeros((self.worlds, sum(self.u_count)))
         self.servos = self._default_servos(time_step)
@@ -590,6 +616,21 @@ class Body:
         before, after = self._offsets[place]
         q = quat_conjugate(after[3:])
         return before, np.concatenate([-quat_rotate(q, after[:3]), q])
+
+
+def fresh_body(uid: int, description: BodyDescription, worlds: int, time_step: float) -> Body:
+    """Return a body as it is loaded; see `Body`.
+
+    Where a file is loaded again and again, all but the first are copied from one that nobody has.
+    """
+    patterns = description.patterns
+    if patterns is None or worlds > 1:
+        return Body(uid, description, worlds, time_step)
+    pattern = patterns.get(time_step)
+    if not isinstance(pattern, Body):
+        patterns.clear()
+        pattern = patterns[time_step] = Body(uid, description, worlds, time_step)
+    return pattern.renewed(uid, description)
 
 
 def _repeated(values: Sequence, worlds: int) -> np.ndarray:

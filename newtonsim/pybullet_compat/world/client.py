@@ -17,7 +17,7 @@ import numpy.typing as npt
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.world.body import Body
+from newtonsim.pybullet_compat.world.body import Body, fresh_body
 from newtonsim.pybullet_compat.world.body_kind import body_kind
 from newtonsim.pybullet_compat.world.ids import Ids
 from newtonsim.pybullet_compat.world.room import Room
@@ -204,7 +204,7 @@ class Client:
     def add_body(self, description: BodyDescription) -> int:
         """Add a body and return its unique id."""
         uid = self.body_ids.take()
-        body = Body(uid, description, self.num_worlds, self.settings.time_step)
+        body = fresh_body(uid, description, self.num_worlds, self.settings.time_step)
         in_place = self.engine is not None and self.engine.enter(body)
         if not in_place:
             self.structure_changed(body)
