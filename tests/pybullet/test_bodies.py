@@ -51,6 +51,19 @@ def test_freed_ids_are_used_again_last_in_first_out(both):
     assert [both.same("getBodyUniqueId", i) for i in range(3)] == [1, 3, 2]
 
 
+def test_bodies_count_by_their_ids_after_a_synchronisation(both):
+    for x in range(6):
+        both.load("cube_small.urdf", [x, 0.0, 1.0])
+    for uid in (1, 3):
+        both.removeBody(uid)
+    assert [both.same("getBodyUniqueId", i) for i in range(4)] == [0, 5, 2, 4]
+    both.syncBodyInfo()
+    assert [both.same("getBodyUniqueId", i) for i in range(4)] == [0, 2, 4, 5]
+    both.load("cube_small.urdf")
+    both.removeBody(0)
+    assert [both.same("getBodyUniqueId", i) for i in range(4)] == [3, 2, 4, 5]
+
+
 def test_the_base_pose_is_that_of_the_centre_of_mass(both):
     body = both.load("cartpole.urdf", [1.0, 2.0, 3.0])
     both.same("getBasePositionAndOrientation", body)

@@ -196,6 +196,18 @@ def test_boxes_about_links(both, name):
         assert np.array(ours) == pytest.approx(np.array(real), abs=2e-4), link
 
 
+@pytest.mark.parametrize("name", ["hopper", "ant", "humanoid", "half_cheetah"])
+def test_boxes_about_links_of_mjcf_files(both, name):
+    """Capsules that are given by their ends are wider, and lie along the axes of their link."""
+    made = both.loadMJCF(f"mjcf/{name}.xml")[0][-1]
+    for turned in (False, True):
+        if turned:
+            both.resetBasePositionAndOrientation(made, [1.0, 2.0, 3.0], ROTATION)
+        for link in range(-1, both.getNumJoints(made)[0]):
+            real, ours = both.getAABB(made, link)
+            assert np.array(ours) == pytest.approx(np.array(real), abs=2e-4), link
+
+
 def test_boxes_follow_without_a_step(both):
     arm = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
     both.resetJointState(arm, 1, 1.0)

@@ -38,7 +38,8 @@ def getBodyInfo(client: Client, bodyUniqueId: int) -> tuple[bytes, bytes]:
 
 
 def syncBodyInfo(client: Client) -> None:
-    """Do nothing: a client in this process is never behind."""
+    """Let getBodyUniqueId count bodies by their unique ids, whichever came first."""
+    client.order.sort()
 
 
 def removeBody(client: Client, bodyUniqueId: int) -> None:

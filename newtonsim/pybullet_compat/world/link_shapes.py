@@ -2,7 +2,8 @@
 
 A link with one shape in its inertial frame is that shape; any other is a compound, whose box is that about
 the boxes of its parts, turned with the link. Boxes of boxes and spheres are exact, cylinders and capsules
-have the turned box about them, and hulls and surfaces are larger by their collision margin.
+have the turned box about them, and hulls and surfaces are larger by their collision margin. The box about a
+capsule that a file gives by its ends lies along the axes of the link, and is larger by a margin of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_matrix, transform_multiply
+from newtonsim.importers.geometry.pose import Pose
+from newtonsim.pybullet_compat.descriptions.frames import coincide
 from newtonsim.pybullet_compat.descriptions.mass import is_compound, is_plain
 from newtonsim.pybullet_compat.surface.constants import (
     GEOM_BOX,
@@ -38,6 +41,9 @@ ENDLESS = 1.0e30
 
 MESH_MARGIN = 0.001
 """Margin that surfaces always have, and hulls in a compound; boxes of hulls have it in addition [m]."""
+
+SPHERES_MARGIN = 0.04
+"""What the box about a hull of two spheres has in addition, as measured [m]."""
 
 TOUCHING = 0.02
 """Gap at which a link may report a contact, over the radius about its origin that its box lies in."""
@@ -69,6 +75,8 @@ class LocalBox:
 
 def is_single(link: Link) -> bool:
     """Whether a link collides as one shape and not as a compound."""
+    if len(link.collisions) == 1 and link.collisions[0].by_ends:
+        return coincide(link.inertial_pose, Pose.identity())
     return is_plain(link.collisions, link.inertial_pose) and not is_compound(link.collisions[0])
 
 
@@ -77,14 +85,32 @@ def local_box(link: Link) -> LocalBox | None:
     if not link.collisions:
         return None
     if is_single(link):
-        return _single(link.collisions[0])
+        geometry = link.collisions[0]
+        if geometry.by_ends:
+            return LocalBox(CONVEX, _triple(geometry.pose.p), _triple(_half_by_ends(geometry)), margins=1)
+        return _single(geometry)
     lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
     for geometry in link.collisions:
-        part, pose = _single(geometry), geometry.pose_in(link.inertial_pose)
-        middle = pose.p + quat_matrix(pose.q) @ part.centre
-        half = np.abs(quat_matrix(pose.q)) @ (np.array(part.half) + part.margins * MESH_MARGIN) + part.radius
+        middle, half = _in_link(geometry, link)
         lower, upper = np.minimum(lower, middle - half), np.maximum(upper, middle + half)
     return LocalBox(COMPOUND, _triple(0.5 * (lower + upper)), _triple(0.5 * (upper - lower)), margins=1)
+
+
+def _in_link(geometry: Geometry, link: Link) -> tuple[np.ndarray, np.ndarray]:
+    """Middle and half extents of the box about a part of a compound, along the axes of the inertial frame."""
+    pose = geometry.pose_in(link.inertial_pose)
+    if geometry.by_ends:
+        return pose.p, np.abs(quat_matrix(link.inertial_pose.q)).T @ (
+            _half_by_ends(geometry) + SPHERES_MARGIN
+        )
+    part, turn = _single(geometry), quat_matrix(pose.q)
+    half = np.abs(turn) @ (np.array(part.half) + part.margins * MESH_MARGIN) + part.radius
+    return pose.p + turn @ part.centre, half
+
+
+def _half_by_ends(geometry: Geometry) -> np.ndarray:
+    """Half extents of the box about two spheres along the axes of the link frame."""
+    return 0.5 * geometry.height * np.abs(quat_matrix(geometry.pose.q)[:, 2]) + geometry.radius
 
 
 def shape_box(link: Link, number: int, part: int) -> tuple[np.ndarray, LocalBox]:
@@ -114,6 +140,9 @@ def _single(geometry: Geometry) -> LocalBox:
         return LocalBox(CONVEX, zero, zero, radius=r)
     if kind == GEOM_BOX:
         return LocalBox(CONVEX, zero, _triple(geometry.half_extents))
+    if geometry.by_ends:
+        half = np.array([r, r, 0.5 * geometry.height + r]) + SPHERES_MARGIN
+        return LocalBox(CONVEX, zero, _triple(half))
     if kind in (GEOM_CYLINDER, GEOM_CAPSULE):
         return LocalBox(CONVEX, zero, (r, r, 0.5 * geometry.height + (r if kind == GEOM_CAPSULE else 0.0)))
     if kind == GEOM_PLANE:
