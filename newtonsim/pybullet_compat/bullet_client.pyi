@@ -372,9 +372,9 @@ class BulletClient:
     def createCollisionShape(
         self,
         shapeType: int,
-        radius: float = ...,
+        radius: float | npt.ArrayLike = ...,
         halfExtents: Any = ...,
-        height: float = ...,
+        height: float | npt.ArrayLike = ...,
         fileName: str = ...,
         meshScale: Any = ...,
         planeNormal: Any = ...,
@@ -462,7 +462,7 @@ class BulletClient:
     def getBodyInfo(self, bodyUniqueId: int) -> tuple[bytes, bytes]:
         """Return the names of the base link and of the body."""
     def syncBodyInfo(self) -> None:
-        """Do nothing: a client in this process is never behind."""
+        """Let getBodyUniqueId count bodies by their unique ids, whichever came first."""
     def getBasePositionAndOrientation(self, bodyUniqueId: int, *, worlds: Worlds | None = None) -> Any:
         """Return the world position [m] and quaternion xyzw of the base's inertial frame."""
     def resetBasePositionAndOrientation(

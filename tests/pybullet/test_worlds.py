@@ -451,7 +451,9 @@ REFUSED = {
 }
 FOR_ALL = {
     "globalScaling": lambda s: s.loadURDF("cube_small.urdf", globalScaling=np.ones(W)),
-    "radius": lambda s: s.createCollisionShape(p.GEOM_SPHERE, radius=np.ones(W)),
+    "heightfieldTextureScaling": lambda s: s.createCollisionShape(
+        p.GEOM_SPHERE, heightfieldTextureScaling=np.ones(W)
+    ),
     "baseMass": lambda s: s.createMultiBody(np.ones(W)),
     "timeStep": lambda s: s.setTimeStep(np.ones(W)),
     "gearRatio": lambda s: s.changeConstraint(hold(s), gearRatio=np.ones(W)),
@@ -490,8 +492,74 @@ def test_what_cannot_differ_so_is_refused(sim):
     assert sim.getDynamicsInfo(sim.box, -1)[0].tolist() == [1.0] * W
 
 
+SIZES = np.array([0.1, 0.2, 0.3, 0.15])
+SHAPES = {
+    "sphere": (p.GEOM_SPHERE, {"radius": SIZES}),
+    "box": (p.GEOM_BOX, {"halfExtents": np.stack([SIZES, 2.0 * SIZES, SIZES], 1)}),
+    "capsule": (p.GEOM_CAPSULE, {"radius": SIZES, "height": 0.3}),
+    "cylinder": (p.GEOM_CYLINDER, {"radius": 0.2, "height": 2.0 * SIZES}),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_have_the_sizes_of_their_world(sim, name):
+    """Each world is like a client of one world with a shape of that size: moments, bounds, forces, where it lies."""
+    kind, sizes = SHAPES[name]
+    several = _dropped(sim, kind, sizes)
+    for world in range(W):
+        own = {key: values if np.ndim(values) == 0 else values[world] for key, values in sizes.items()}
+        single = BulletClient(p.DIRECT)
+        try:
+            alone = _dropped(single, kind, own)
+        finally:
+            single.disconnect()
+        for found, expected in zip(several, alone, strict=True):
+            np.testing.assert_allclose(np.asarray(found)[world], np.asarray(expected), atol=2e-5)
+
+
+def _dropped(client, kind: int, sizes: dict) -> list:
+    """What a client says of a body of 2 kg that lies on a plane after a second."""
+    client.resetSimulation()
+    client.setGravity(0.0, 0.0, -9.81)
+    ground = client.createMultiBody(0.0, client.createCollisionShape(p.GEOM_PLANE))
+    shape = client.createCollisionShape(kind, collisionFramePosition=[0.02, 0.0, 0.0], **sizes)
+    body = client.createMultiBody(2.0, shape, -1, [0.0, 0.0, 0.5])
+    told = [client.getDynamicsInfo(body, -1)[2], *client.getAABB(body)]
+    client.changeDynamics(body, -1, mass=1.0, angularDamping=0.99, rollingFriction=0.01)
+    told.append(client.getDynamicsInfo(body, -1)[2])
+    for _ in range(240):
+        client.stepSimulation()
+    points = client.getContactPoints(body, ground)
+    worlds = points if client.num_worlds > 1 else [points]
+    forces = [sum(point[9] for point in each) for each in worlds]
+    told.append(forces if client.num_worlds > 1 else forces[0])
+    told += [client.getBasePositionAndOrientation(body)[0], *client.getAABB(body)]
+    size = client.getCollisionShapeData(body, -1)[0][3]
+    several = client.num_worlds > 1
+    return [*told, np.broadcast_to(size, (W, 3)) if several else size]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sizes_by_world_are_checked(sim):
+    for name, values in (("radius", np.ones(W + 1)), ("height", np.ones((W, 1)))):
+        with pytest.raises(
+            p.error, match=rf"{name}: expected a number, or one for each world in shape \({W},\)"
+        ):
+            sim.createCollisionShape(p.GEOM_CAPSULE, **{name: values})
+    with pytest.raises(
+        p.error, match=rf"halfExtents: expected 3 numbers, or a row for each .* \({W}, 3\), got"
+    ):
+        sim.createCollisionShape(p.GEOM_BOX, halfExtents=np.ones((W + 1, 3)))
+    with pytest.raises(p.error, match="radius"):
+        sim.createCollisionShape(p.GEOM_SPHERE, radius=[0.1, 0.2, 0.0, 0.1])
+    shape = sim.createCollisionShape(p.GEOM_SPHERE, radius=SIZES)
+    with pytest.raises(p.error, match="the same in all worlds"):
+        sim.getClosestPoints(sim.box, -1, 10.0, collisionShapeB=shape)
+    sim.stepSimulation()
+
+
 VECTORS_FOR_ALL = {
-    "halfExtents": lambda s, v: s.createCollisionShape(p.GEOM_BOX, halfExtents=v),
+    "halfExtents": lambda s, v: s.createVisualShape(p.GEOM_BOX, halfExtents=v),
     "meshScale": lambda s, v: s.createCollisionShape(p.GEOM_MESH, fileName="duck.obj", meshScale=v),
     "jointAxis": lambda s, v: s.createConstraint(2, -1, -1, -1, p.JOINT_PRISMATIC, v, [0] * 3, [0] * 3),
 }

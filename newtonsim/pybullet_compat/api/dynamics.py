@@ -198,7 +198,8 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
         _put(body.mass[:, place], at, mass)
         body.held &= bool(place) or not np.any(body.mass[:, 0] > 0.0)
         given = np.reshape(mass, (-1, 1))
-        inertias = given * _unit_inertia(body, place)
+        unit = _unit_inertia(body, place)
+        inertias = given * (unit if unit.ndim == 1 else unit[at])
         body.inertia[at, place] = np.where(given >= 0.0, inertias, body.inertia[at, place])
     if inertia is not None:
         body.inertia[at, place] = inertia
@@ -215,7 +216,7 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
 
 
 def _unit_inertia(body: Body, place: int) -> np.ndarray:
-    """Diagonal inertia (3,) of a link that weighs 1 kg."""
+    """Diagonal inertia (3,), or (W, 3), of a link that weighs 1 kg."""
     link = body.links[place]
     return inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
 

@@ -27,13 +27,14 @@ MAX_SHAPES = 16
 def _made(client: Client, make: Callable, message: str) -> object:
     """Call `make`; what it complains about becomes a warning and the error of the API.
 
-    Of several worlds the error says it as well: shapes are the same in all of them.
+    Of several worlds the error says it as well: most shapes are the same in all of them.
     """
     try:
         return make()
     except (TypeError, ValueError, OverflowError) as reason:
         warnings.warn(f"{message} {reason}", stacklevel=4)
-        several = f" {reason}; shapes are the same in all worlds" if client.num_worlds > 1 else ""
+        note = "meshes, planes and looks are the same in all worlds"
+        several = f" {reason}; {note}" if client.num_worlds > 1 else ""
         raise error(message + several) from reason
 
 
@@ -63,9 +64,10 @@ def createCollisionShape(
         client: The client.
         shapeType: GEOM_SPHERE, GEOM_BOX, GEOM_CAPSULE, GEOM_CYLINDER, GEOM_PLANE, GEOM_MESH or
             GEOM_HEIGHTFIELD.
-        radius: Of spheres, capsules and cylinders [m].
-        halfExtents: Of boxes (3,) [m].
-        height: Of capsules, between the centres of the caps, and of cylinders [m].
+        radius: Of spheres, capsules and cylinders [m]; of several worlds also (W,).
+        halfExtents: Of boxes (3,) [m]; of several worlds also (W, 3).
+        height: Of capsules, between the centres of the caps, and of cylinders [m]; of several worlds
+            also (W,).
         fileName: Mesh file, or image or table of heights.
         meshScale: Factors of a mesh (3,); spacing and height of a height field.
         planeNormal: Of planes (3,).
@@ -104,6 +106,7 @@ def createCollisionShape(
         heightfieldData,
         numHeightfieldRows,
         numHeightfieldColumns,
+        client.num_worlds,
     )
     if heightfieldData is not None:
         try:

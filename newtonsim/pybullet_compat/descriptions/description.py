@@ -35,6 +35,8 @@ class Geometry:
         meshes: Parts of a mesh, already scaled, in the frame of the geometry; each is a hull of its own.
         concave: Whether the meshes collide as surfaces rather than as their convex hulls.
         heightfield: Of GEOM_HEIGHTFIELD.
+        variants: The same geometry in each world, where worlds have other sizes; the fields above are those of
+            the first one. Empty where all are alike.
         by_ends: Whether a file names the ends of a capsule: in PyBullet it is the hull of two spheres then.
     """
 
@@ -49,6 +51,7 @@ class Geometry:
     meshes: list[Mesh] = field(default_factory=list)
     concave: bool = False
     heightfield: Heightfield | None = None
+    variants: tuple[Geometry, ...] = ()
     by_ends: bool = False
     _seen: tuple[Pose, Pose, Pose] | None = field(default=None, init=False, repr=False)
 

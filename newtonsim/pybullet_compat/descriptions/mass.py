@@ -31,14 +31,23 @@ def box_inertia(mass: float, half: np.ndarray) -> np.ndarray:
 def inertia_of_shapes(
     mass: float, shapes: list[Geometry], frame: Pose, compound_margin: float = MARGIN
 ) -> np.ndarray:
-    """Diagonal inertia (3,) that a link gets from what collides.
+    """Diagonal inertia that a link gets from what collides.
 
     Args:
         mass: Mass of the link [kg].
         shapes: Shapes of the link, posed in the link frame.
         frame: Inertial frame in the link frame.
         compound_margin: Margin of the box of a compound [m]; createMultiBody and MJCF have none.
+
+    Returns:
+        (3,), or (W, 3) where sizes of shapes differ between worlds.
     """
+    worlds = max((len(shape.variants) for shape in shapes), default=0)
+    if worlds:
+        of_world = [
+            [shape.variants[w] if shape.variants else shape for shape in shapes] for w in range(worlds)
+        ]
+        return np.array([inertia_of_shapes(mass, own, frame, compound_margin) for own in of_world])
     if mass == 0.0:
         return np.zeros(3)
     if is_plain(shapes, frame):

@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from newtonsim.fields.table import find_field
+from newtonsim.fields.updates import check_changeable, follow
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.surface.constants import GEOM_BOX, GEOM_SPHERE
 from newtonsim.pybullet_compat.world.body import Body
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from newtonsim.pybullet_compat.descriptions.description import Geometry
     from newtonsim.pybullet_compat.world.engine import Engine
     from newtonsim.pybullet_compat.world.structure import BodySlot
     from newtonsim.scene.model import Model
@@ -25,6 +29,8 @@ SHAPE_ARRAYS = {
     "contact_damping": "shape_materials.kd",
 }
 """Arrays of the model, by the property of links that they hold for each shape."""
+SIZES, SIZE_ARRAY = "shapes.scale", "shape_geo.scale"
+"""Field and array of the model with the sizes of shapes."""
 NEED_ROWS = ("rolling_friction", "spinning_friction")
 """Properties for which the solver makes rows only if a shape has them when it is built."""
 
@@ -70,6 +76,8 @@ def write_differences(engine: Engine, body: Body) -> None:
     for name, values in body.surface.items():
         if differs(values):
             write_surface(engine, body, name)
+    if any(shape.variants for link in body.links for shape in link.collisions):
+        _write_sizes(engine, body)
     if differs(body.limits):
         _write_limits(engine, body)
 
@@ -77,6 +85,25 @@ def write_differences(engine: Engine, body: Body) -> None:
 def differs(values: np.ndarray) -> bool:
     """Whether an array (W, ...) is not the same in all worlds."""
     return len(values) > 1 and bool((values != values[0]).any())
+
+
+def _write_sizes(engine: Engine, body: Body) -> None:
+    """Hand over the sizes of shapes that differ between worlds, and what bounds them."""
+    slot, model = engine.content.find(body.uid), engine.model
+    of_world = model.shape_count // engine.worlds * np.arange(engine.worlds)
+    for shape, (place, number) in enumerate(slot.places, slot.shapes.start):
+        variants = body.links[place].collisions[number].variants
+        if variants:
+            check_changeable(model, find_field(SIZES), of_world + shape)
+            engine.write(SIZE_ARRAY, shape, [_size_of(variant) for variant in variants])
+            follow(model, SIZE_ARRAY)
+
+
+def _size_of(shape: Geometry) -> tuple[float, float, float]:
+    """Size of a primitive as the model has it [m]."""
+    if shape.kind == GEOM_BOX:
+        return shape.half_extents
+    return (shape.radius, 0.0 if shape.kind == GEOM_SPHERE else 0.5 * shape.height, 0.0)
 
 
 def _write_limits(engine: Engine, body: Body) -> None:

@@ -17,6 +17,7 @@ from newtonsim.pybullet_compat.queries.contact_points import ANY_LINK
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 from newtonsim.pybullet_compat.surface.arguments import quat, vec3
+from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.shape_table import ShapeTable
 from newtonsim.queries.scene_query import SceneQuery
@@ -226,7 +227,10 @@ class LooseShapes:
     def _record(self, name: tuple[int, int, int]) -> Link:
         body, link, shape = name
         if shape >= 0:
-            return Link(collisions=self.client.part(ShapeTable).collisions[shape].collisions)
+            shapes = self.client.part(ShapeTable).collisions[shape].collisions
+            if any(geometry.variants for geometry in shapes):
+                raise error("collisionShape: expected a shape that is the same in all worlds.")
+            return Link(collisions=shapes)
         return self.client.bodies[body].links[link + 1]
 
     def body_removed(self, uid: int) -> None:

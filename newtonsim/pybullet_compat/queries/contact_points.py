@@ -215,8 +215,8 @@ class ContactPoints:
         shapes = self.client.part(LinkShapes)
         row_of = {key: row for row, key in enumerate(engine.rows)}
         rank, part = np.zeros(total, np.int32), np.zeros(total, np.int32)
-        reach, radius = np.zeros(total, np.float32), np.zeros(total, np.float32)
-        frame, half = np.zeros((total, 7), np.float32), np.zeros((total, 3), np.float32)
+        reach, radius = np.zeros((worlds, total), np.float32), np.zeros((worlds, total), np.float32)
+        frame, half = np.zeros((total, 7), np.float32), np.zeros((worlds, total, 3), np.float32)
         local = np.full(total, -1, np.int32)
         before = Counter()
         for shape, (key, number) in enumerate(zip(engine.shape_link, engine.shape_geometry)):
@@ -227,12 +227,17 @@ class ContactPoints:
             link_box = shapes.boxes(body)[place]
             margin = float(body.surface["collision_margin"][0, place])
             rank[shape] = link_box.kind * len(row_of) + row_of[key]
-            reach[shape] = min(link_box.reach(margin), np.finfo(np.float32).max)
+            reaches = [one.reach(margin) for one in link_box.variants or (link_box,)]
+            reach[:, shape] = np.minimum(reaches, np.finfo(np.float32).max)
             part[shape] = link_box.kind == COMPOUND
             frame[shape], box = shape_box(body.links[place], number, before[key, number])
             before[key, number] += 1
-            half[shape] = np.array(box.half) + box.margins * (MESH_MARGIN if part[shape] else margin)
-            radius[shape] = box.radius
+            own = box.variants or (box,)
+            more = box.margins * (MESH_MARGIN if part[shape] else margin)
+            half[:, shape] = np.array([one.half for one in own]) + more
+            radius[:, shape] = [one.radius for one in own]
+        rank, part, local = (np.tile(values, (worlds, 1)) for values in (rank, part, local))
+        frame = np.tile(frame, (worlds, 1, 1))
         report = ReportView()
         device = engine.model.device
         for name, values, dtype in (
@@ -244,8 +249,7 @@ class ContactPoints:
             ("round", radius, float),
             ("local", local, int),
         ):
-            copies = np.tile(values, (worlds, *[1] * (values.ndim - 1)))
-            setattr(report, name, wp.array(copies, dtype=dtype, device=device))
+            setattr(report, name, wp.array(values.reshape(-1, *values.shape[2:]), dtype=dtype, device=device))
         return report
 
 

@@ -121,7 +121,7 @@ def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -
 
     Returns:
         (body, link, GEOM_*, dimensions, file name, position and rotation in the inertial frame) of each
-        shape; height fields are left out.
+        shape; height fields are left out. Dimensions that differ between worlds are an array (W, 3).
 
     Raises:
         error: The body or the link does not exist.
@@ -141,7 +141,10 @@ def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -
             pose = inverse @ geometry.pose
             name = (geometry.file or "unknown_file").encode() if geometry.kind == GEOM_MESH else b""
             frame = (tuple(pose.p.tolist()), tuple(pose.q.tolist()))
-            found.append((objectUniqueId, linkIndex, int(geometry.kind), _dimensions(geometry), name, *frame))
+            size = _dimensions(geometry)
+            if geometry.variants:
+                size = np.array([_dimensions(variant) for variant in geometry.variants])
+            found.append((objectUniqueId, linkIndex, int(geometry.kind), size, name, *frame))
     shapes.data[objectUniqueId, linkIndex] = tuple(found)
     return tuple(found)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,12 +30,16 @@ MAX_VERTICES = 131072
 
 @dataclass(slots=True)
 class ShapeArguments:
-    """Arguments of scripts for one shape; see createCollisionShape and createVisualShape for the meaning."""
+    """Arguments of scripts for one shape; see createCollisionShape and createVisualShape for the meaning.
+
+    With `worlds`, the number of worlds, radius and height may be arrays with one value for each, and half
+    extents may have rows.
+    """
 
     kind: int
-    radius: float = 0.5
+    radius: float | np.ndarray = 0.5
     half_extents: object = (1.0, 1.0, 1.0)
-    height: float = 1.0
+    height: float | np.ndarray = 1.0
     file: str = ""
     mesh_scale: object = (1.0, 1.0, 1.0)
     plane_normal: object = (0.0, 0.0, 1.0)
@@ -47,6 +52,7 @@ class ShapeArguments:
     heightfield: object = None
     rows: int = -1
     columns: int = -1
+    worlds: int = 1
 
 
 @dataclass(slots=True)
@@ -107,8 +113,29 @@ def collision_shape(arguments: ShapeArguments, search_path: str) -> ShapeRecord:
     if kind == Geom.HEIGHTFIELD:
         geometry = _heightfield(arguments, search_path)
     else:
-        geometry = _primitive(arguments, pose)
+        geometry = _primitive_of_worlds(arguments, pose)
     return ShapeRecord([geometry], [Visual(geometry)])
+
+
+def _primitive_of_worlds(arguments: ShapeArguments, pose: Pose) -> Geometry:
+    """Primitive whose sizes may differ between worlds."""
+    half: Any = arguments.half_extents
+    worlds, of_boxes = arguments.worlds, arguments.kind == Geom.BOX
+    rows = of_boxes and worlds > 1 and np.ndim(half) == 2
+    if rows and np.shape(half) != (worlds, 3):
+        expected = f"3 numbers, or a row for each world in shape ({worlds}, 3)"
+        raise ValueError(f"halfExtents: expected {expected}, got shape {np.shape(half)}")
+    numbers = (arguments.radius, arguments.height)
+    if not rows and not any(map(np.ndim, numbers)):
+        return _primitive(arguments, pose)
+    radii, heights = (np.broadcast_to(values, worlds).tolist() for values in numbers)
+    halves = half if rows else [half] * worlds
+    given = [
+        replace(arguments, radius=radius, height=height, half_extents=own)
+        for radius, height, own in zip(radii, heights, halves)
+    ]
+    variants = tuple(_primitive(one, pose) for one in given)
+    return replace(variants[0], variants=variants)
 
 
 def _primitive(arguments: ShapeArguments, pose: Pose) -> Geometry:

@@ -385,6 +385,7 @@ PER_WORLD = {
     "setJointMotorControlMultiDof": {"maxVelocity"},
     "changeDynamics": {p.name for p in SIGNATURES["changeDynamics"].parameters if p.kind == "d"},
     "changeConstraint": {"maxForce"},
+    "createCollisionShape": {"radius", "height"},
 }
 """Numbers that may differ between the worlds of a client of several, by function."""
 

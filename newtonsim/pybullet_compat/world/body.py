@@ -194,7 +194,9 @@ class Body:
         self.base_twist = np.zeros((worlds, 6))
         count = len(self.links)
         self.mass = _repeated([link.mass for link in self.links], worlds)
-        self.inertia = _repeated([link.inertia for link in self.links], worlds)
+        self.inertia = np.zeros((worlds, count, 3))
+        for place, link in enumerate(self.links):
+            self.inertia[:, place] = link.inertia  # of all worlds, or of each
         self.inertial = np.array([link.inertial_pose.row() for link in self.links])
         self._inertial_changed()
         self.world_index: int | slice = 0 if worlds == 1 else slice(None)

@@ -18,7 +18,7 @@ def body_kind(body: Body) -> Hashable:
     mass of single bodies. Shapes of files are the same if their meshes are the same objects.
     """
     description = body.description
-    if body.driven or (len(body.links) > 1 and _differs(body)):
+    if body.driven or _has_sizes_by_world(body) or (len(body.links) > 1 and _differs(body)):
         return None
     flags = (description.self_collision, description.collide_parent, description.exclude_ancestors)
     shapes = tuple(_shapes(body, place, link) for place, link in enumerate(body.links))
@@ -27,6 +27,10 @@ def body_kind(body: Body) -> Hashable:
     joints = tuple(_joint(body, place) for place in range(1, len(body.links)))
     arrays = (body.mass[0], body.inertia[0], body.limits[0], body.stops[0])
     return body.floating, flags, shapes, joints, *(array.tobytes() for array in arrays)
+
+
+def _has_sizes_by_world(body: Body) -> bool:
+    return body.worlds > 1 and any(shape.variants for link in body.links for shape in link.collisions)
 
 
 def _differs(body: Body) -> bool:

@@ -8,7 +8,7 @@ capsule that a file gives by its ends lies along the axes of the link, and is la
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,7 @@ class LocalBox:
         half: Half extents that turn with the link (3,) [m].
         radius: What the box in the world has in addition on each side [m].
         margins: Collision margins that the turning half extents have in addition.
+        variants: The box in each world, where shapes have other sizes; the others are those of the first one.
     """
 
     kind: int
@@ -66,6 +67,7 @@ class LocalBox:
     half: tuple[float, float, float]
     radius: float = 0.0
     margins: int = 0
+    variants: tuple[LocalBox, ...] = ()
 
     def reach(self, margin: float) -> float:
         """Gap up to which the link reports contacts without force [m]."""
@@ -82,15 +84,22 @@ def is_single(link: Link) -> bool:
 
 def local_box(link: Link) -> LocalBox | None:
     """Return the box about a link, None for links without shapes."""
-    if not link.collisions:
-        return None
+    worlds = max((len(geometry.variants) for geometry in link.collisions), default=0)
+    if not worlds:
+        return _box_of(link.collisions, link) if link.collisions else None
+    shapes = [[g.variants[w] if g.variants else g for g in link.collisions] for w in range(worlds)]
+    variants = tuple(_box_of(own, link) for own in shapes)
+    return replace(variants[0], variants=variants)
+
+
+def _box_of(geometries: Sequence[Geometry], link: Link) -> LocalBox:
     if is_single(link):
-        geometry = link.collisions[0]
+        geometry = geometries[0]
         if geometry.by_ends:
             return LocalBox(CONVEX, _triple(geometry.pose.p), _triple(_half_by_ends(geometry)), margins=1)
         return _single(geometry)
     lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
-    for geometry in link.collisions:
+    for geometry in geometries:
         middle, half = _in_link(geometry, link)
         lower, upper = np.minimum(lower, middle - half), np.maximum(upper, middle + half)
     return LocalBox(COMPOUND, _triple(0.5 * (lower + upper)), _triple(0.5 * (upper - lower)), margins=1)
@@ -114,7 +123,7 @@ def _half_by_ends(geometry: Geometry) -> np.ndarray:
 
 
 def shape_box(link: Link, number: int, part: int) -> tuple[np.ndarray, LocalBox]:
-    """Return the box about one of the shapes of a link.
+    """Return the box about one of the shapes of a link, with `variants` where worlds have other sizes.
 
     Args:
         link: The link.
@@ -130,7 +139,7 @@ def shape_box(link: Link, number: int, part: int) -> tuple[np.ndarray, LocalBox]
     box = _single(geometry)
     frame = geometry.pose_in(link.inertial_pose).row()
     middle = transform_multiply(frame, (*box.centre, 0.0, 0.0, 0.0, 1.0))
-    return middle, replace(box, centre=(0.0, 0.0, 0.0))
+    return middle, replace(box, centre=(0.0, 0.0, 0.0), variants=tuple(map(_single, geometry.variants)))
 
 
 def _single(geometry: Geometry) -> LocalBox:
@@ -235,8 +244,11 @@ def world_boxes(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the corners of the box about a link in all worlds, (W, 3) each, see `world_box`."""
     pose = (body.pose if poses is None else poses)[:, place]
-    half = np.array(box.half) + box.margins * body.surface["collision_margin"][:, place, None]
+    boxes = box.variants or (box,)
+    half, centre = np.array([b.half for b in boxes]), np.array([b.centre for b in boxes])
+    radius = np.array([[b.radius] for b in boxes])
+    half = half + box.margins * body.surface["collision_margin"][:, place, None]
     turn = quat_matrix(pose[:, 3:])
-    middle = pose[:, :3] + turn @ np.array(box.centre)
-    extent = (np.abs(turn) @ half[..., None])[..., 0] + box.radius + reach
+    middle = pose[:, :3] + (turn @ centre[..., None])[..., 0]
+    extent = (np.abs(turn) @ half[..., None])[..., 0] + radius + reach
     return middle - extent, middle + extent
