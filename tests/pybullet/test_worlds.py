@@ -503,7 +503,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_shapes_have_the_sizes_of_their_world(sim, name):
-    """Each world is like a client of one world with a shape of that size: moments, bounds, forces, where it lies."""
+    """Each world is like a client of one world with such a shape: moments, bounds, forces, where it lies."""
     kind, sizes = SHAPES[name]
     several = _dropped(sim, kind, sizes)
     for world in range(W):

@@ -35,7 +35,7 @@ class Geometry:
         meshes: Parts of a mesh, already scaled, in the frame of the geometry; each is a hull of its own.
         concave: Whether the meshes collide as surfaces rather than as their convex hulls.
         heightfield: Of GEOM_HEIGHTFIELD.
-        variants: The same geometry in each world, where worlds have other sizes; the fields above are those of
+        variants: The same geometry in each world, where sizes differ; the fields above are those of
             the first one. Empty where all are alike.
         by_ends: Whether a file names the ends of a capsule: in PyBullet it is the hull of two spheres then.
     """
