@@ -103,7 +103,8 @@ class FeatherstoneSolver(LaunchedSolver):
         sleep_time: How long all bodies of an island have to be slower than that [s].
         servos: Whether joints may have `servos`. Not with gradients or sleep.
         speed_limit: Largest velocity of a degree of freedom [rad/s or m/s], including those of free bodies;
-            None for no limit. Faster velocities at the end of a step are reduced to it.
+            None for no limit. Faster velocities are reduced to it, both before constraints act and at the
+            end of a step.
         coriolis: Where velocity-dependent forces of trees are evaluated: in the "middle" of the step, which
             conserves the energy of swinging bodies, or at its "start", as explicit engines do, which costs
             less and adds a little energy; with "start", a robot that rotates by half a radian in a step
@@ -254,6 +255,7 @@ class FeatherstoneSolver(LaunchedSolver):
         rest.hold(launch, smooth.v_free)
         if absent:
             absent.hold(launch, smooth.v_free, smooth.implicit, self.servos and self.servos.applied)
+        self._limit_speeds(launch, smooth.v_free, smooth.v_free)
         # constraints
         constrained = self._contact_mode.constrained(contacts)
         constraints.build(launch, smooth, state.joint_q, state.joint_qd, control.joint_act, constrained, dt)

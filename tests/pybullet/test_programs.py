@@ -295,6 +295,19 @@ def test_motors_pull_in_vain_at_limits(run, start, rate, force):
         p.getJointStateMultiDof(body, 8)
 
 
+@pytest.mark.parametrize(("start", "force"), [(-0.02, 3.0), (-0.26, 100.0), (0.2, 100.0)])
+def test_torques_make_light_joints_no_faster_than_their_greatest_velocity(run, start, force):
+    """4.7 N m would turn a part of r2d2's gripper at 210 rad/s; motors and limits act against 100 rad/s."""
+    p = run.module
+    solved(p)
+    body = p.loadURDF("r2d2.urdf", [0, 0, 1], useFixedBase=True)
+    p.setJointMotorControl2(body, 11, p.POSITION_CONTROL, -0.054, force=force)
+    p.setJointMotorControl2(body, 11, p.TORQUE_CONTROL, force=4.7)
+    p.resetJointState(body, 11, start, 0.2)
+    p.stepSimulation()
+    p.getJointState(body, 11)
+
+
 def test_limits_carry_what_motors_would_hold(run):
     p = run.module
     solved(p)
