@@ -5,7 +5,7 @@ of the patch, start of the episode, and distance covered. Numbers: those of `ker
 twelve motors, those named below, then the height of the platform of each patch, kind by kind within a level.
 
 Stage: environment, starts, actions, rewards
-Called by: newtonsim/envs/tasks/quadruped_terrain.py
+Called by: newtonsim/envs/tasks/quadruped_terrain.py, kernels/envs/terms/events.py
 Reads: EnvView, mask
 Writes: EnvView
 """
@@ -52,13 +52,18 @@ SEEN_HEIGHT = wp.constant(1.0)  # [m] largest value in the observation
 
 
 @wp.func
+def turning_to(heading: float, turn: wp.quat, most: float) -> float:
+    """Turning that brings a body with a given orientation to a heading, at most `most` [rad/s]."""
+    ahead = wp.quat_rotate(turn, wp.vec3(1.0, 0.0, 0.0))
+    error = heading - wp.atan2(ahead[1], ahead[0])
+    error = wp.atan2(wp.sin(error), wp.cos(error))
+    return wp.clamp(TURN_GAIN * error, -most, most)
+
+
+@wp.func
 def turn_to(env: EnvView, w: int) -> float:
     """Turning that brings the trunk to its target heading [rad/s]."""
-    ahead = wp.quat_rotate(orientation(env, w), wp.vec3(1.0, 0.0, 0.0))
-    error = env.memory[w, HEADING] - wp.atan2(ahead[1], ahead[0])
-    error = wp.atan2(wp.sin(error), wp.cos(error))
-    most = env.numbers[MAX_TURN]
-    return wp.clamp(TURN_GAIN * error, -most, most)
+    return turning_to(env.memory[w, HEADING], orientation(env, w), env.numbers[MAX_TURN])
 
 
 @wp.kernel

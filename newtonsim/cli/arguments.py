@@ -211,6 +211,11 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=positive_float, metavar="S", help="stop after this training time")
     parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
     parser.add_argument("--folder", metavar="DIR", help="folder of the run (default: runs/NAME-seedN)")
+    parser.add_argument(
+        "--start",
+        metavar="POLICY",
+        help="policy to start from, folder of a run or policy.onnx; the environment may observe more",
+    )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument(
         "--option",

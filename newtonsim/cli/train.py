@@ -35,7 +35,7 @@ def train(arguments: argparse.Namespace) -> int:
         raise NewtonsimError("--ray-address also requires --ray-workers N")
     settings = learn.settings_of(task.name, changes)
     options = key_values("--option", arguments.option)
-    run = learn.Run(arguments.name, settings, options, arguments.seed)
+    run = learn.Run(arguments.name, settings, options, arguments.seed, arguments.start)
     folder = arguments.folder or os.path.join("runs", f"{task.name}-seed{arguments.seed}")
     make_workers = learn.LocalWorkers
     if arguments.ray_workers is not None:

@@ -10,6 +10,7 @@ from rsl_rl.algorithms import PPO
 from rsl_rl.storage import RolloutStorage
 
 from newtonsim.errors import NewtonsimError
+from newtonsim.learn.beginning import Beginning
 from newtonsim.learn.collect import Rollout, Weights
 from newtonsim.learn.mirroring import symmetry_of
 from newtonsim.learn.models import PolicySpaces, make_network
@@ -102,6 +103,16 @@ class Learner:
                 f"the checkpoint does not fit the networks of the run, whose critic has {self._inputs()} "
                 f"inputs: {error}"
             ) from error
+
+    def begin(self, beginning: Beginning) -> None:
+        """Begin with another policy, and with its critic if it is known and fits.
+
+        Raises:
+            NewtonsimError: The policy does not fit, see `Beginning.of_actor`.
+        """
+        actor, critic = self.ppo.actor, self.ppo.critic
+        actor.load_state_dict(beginning.of_actor(actor.state_dict(), self.settings))
+        critic.load_state_dict(beginning.of_critic(critic.state_dict()))
 
     def _inputs(self) -> str:
         numbers = " x ".join(map(str, self.policy.shape))

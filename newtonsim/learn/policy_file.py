@@ -20,6 +20,8 @@ from newtonsim.learn.models import PolicySpaces
 from newtonsim.regular_files import open_regular
 
 _KEY = "newtonsim"
+_EPSILON = 0.01
+"""What rsl-rl's normalisation adds to a standard deviation before it divides by it."""
 
 
 class _Exported(nn.Module):
@@ -70,6 +72,32 @@ def export_policy(
     model = program.model_proto
     onnx.helper.set_model_props(model, {_KEY: json.dumps(about)})
     _write(path, model.SerializeToString())
+
+
+def weights_of(path: str | os.PathLike) -> dict[str, torch.Tensor]:
+    """Return the weights and the normalisation of the network in a policy's file, by their names in rsl-rl.
+
+    Args:
+        path: The file, as `export_policy` writes it, for observations that are no pictures.
+
+    Raises:
+        NewtonsimError: It holds other networks.
+    """
+    import onnx
+
+    graph = onnx.load(os.fspath(path)).graph
+    arrays = {a.name: torch.from_numpy(onnx.numpy_helper.to_array(a).copy()) for a in graph.initializer}
+    inside = "network."
+    found = {name.removeprefix(inside): a for name, a in arrays.items() if name.startswith(inside + "mlp.")}
+    if not found:
+        raise NewtonsimError(f"{os.fspath(path)}: expected the network of a policy without pictures")
+    mean = arrays.get(inside + "obs_normalizer._mean")
+    if mean is not None:
+        divisor = next(node.input[1] for node in graph.node if node.op_type == "Div")
+        deviation = arrays[divisor] - _EPSILON
+        found |= {"obs_normalizer._mean": mean, "obs_normalizer._std": deviation}
+        found["obs_normalizer._var"] = deviation**2
+    return found
 
 
 @contextlib.contextmanager

@@ -20,10 +20,11 @@ import torch
 
 from newtonsim import envs
 from newtonsim.errors import NewtonsimError
+from newtonsim.learn.beginning import Beginning
 from newtonsim.learn.collect import Plan, Rollout
 from newtonsim.learn.learner import Learner
 from newtonsim.learn.models import PolicySpaces, make_network
-from newtonsim.learn.policy_file import PolicyFile, export_policy
+from newtonsim.learn.policy_file import PolicyFile, export_policy, weights_of
 from newtonsim.learn.settings import Settings
 from newtonsim.learn.workers import LocalWorkers, Workers
 from newtonsim.runtime.devices import find_device
@@ -82,6 +83,7 @@ class Run:
         settings: How the policy learns.
         options: Options of the task, and of the environment "max_episode_steps" and "randomise".
         seed: Of everything random.
+        start: Policy that training starts from: the folder of a run, or its file; None for a random one.
 
     Raises:
         NewtonsimError: There is no such environment, or JSON cannot hold the options.
@@ -91,6 +93,7 @@ class Run:
     settings: Settings
     options: dict[str, Any] = field(default_factory=dict)
     seed: int = 0
+    start: str | None = None
 
     def __post_init__(self) -> None:
         envs.find(self.name).check_names(self.options, OF_ENVIRONMENT)
@@ -121,7 +124,7 @@ class Run:
             settings = Settings(**kept["settings"])
         except TypeError as error:
             raise NewtonsimError(f"{path}: damaged, or of another version: settings: {error}") from error
-        return cls(kept["name"], settings, kept["options"], kept["seed"])
+        return cls(kept["name"], settings, kept["options"], kept["seed"], kept.get("start"))
 
     def written(self) -> dict[str, Any]:
         """Return the run as JSON values."""
@@ -149,8 +152,8 @@ class Training:
         progress: Its progress.
 
     Raises:
-        NewtonsimError: The folder holds another run or a damaged one, it is not a folder, or the environment
-            cannot be created as the run says.
+        NewtonsimError: The folder holds another run or a damaged one, it is not a folder, the environment
+            cannot be created as the run says, or the policy to start from does not fit.
     """
 
     def __init__(
@@ -168,11 +171,15 @@ class Training:
             raise NewtonsimError(f"{self.folder}: expected a folder, got a file")
         self.progress = Progress()
         _compare(self.folder, run)
+        fresh = not (self.folder / CHECKPOINT).exists()
+        beginning = read_beginning(run.start) if run.start is not None and fresh else None
         self.workers = make_workers(run.plan(device, threads))
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / RUN).write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
         learns_on = wp.device_to_torch(find_device(device))
         self.learner = Learner(self.workers.policy, run.settings, run.seed, learns_on)
+        if beginning is not None:
+            self.learner.begin(beginning)
         self._best = self.learner.weights()
         self._load()
         self._curve = _Curve(self.folder, self.progress.iteration)
@@ -274,11 +281,33 @@ def write_policy(folder: str | os.PathLike) -> Path:
     return folder / POLICY
 
 
+def read_beginning(path: str | os.PathLike) -> Beginning:
+    """Read the policy that a training starts from.
+
+    Args:
+        path: The folder of a run, of which it is the best policy up to the last checkpoint with the critic;
+            or the file of a policy, which has no critic.
+
+    Raises:
+        OSError: There is no such file.
+        NewtonsimError: It is neither.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        settings = PolicyFile(path).about["settings"]
+        return Beginning(os.fspath(path), settings, weights_of(path), None)
+    run, kept = Run.read(folder), _read_checkpoint(folder / CHECKPOINT)
+    settings = dataclasses.asdict(run.settings)
+    return Beginning(os.fspath(path), settings, kept["best"], kept["learner"]["critic_state_dict"])
+
+
 def _read_run(path: Path) -> dict[str, Any]:
     """Return the contents of the file of a run."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        missing = [field.name for field in dataclasses.fields(Run) if field.name not in kept]
+        # earlier versions always started from random policies
+        names = (field.name for field in dataclasses.fields(Run) if field.name != "start")
+        missing = [name for name in names if name not in kept]
     except (ValueError, TypeError) as error:
         raise NewtonsimError(f"{path}: damaged, not valid JSON of a run: {error}") from error
     if missing:

@@ -335,6 +335,28 @@ def test_worlds_climb_by_what_they_walked():
     assert height == pytest.approx(np.full(6, env.task.terrain.platforms[0, 0] + 0.3333), abs=1e-3)
 
 
+def test_the_commanded_turning_brings_a_robot_to_its_heading():
+    """The heading that the first command implies is kept as the robot turns, also the long way round."""
+    env = envs.make("VelocityRough", 200, "cpu", threads=1, levels=1, kinds=["rough"], still=0.0)
+    env.reset(seed=0)
+    q = env.sim.state.joint_q.numpy().reshape(200, -1)
+    command = env.buffers.view.memory.numpy()[:, 2]
+
+    def error_of(heading: np.ndarray) -> np.ndarray:
+        off = heading - Rotation.from_quat(q[:, 3:7]).as_euler("zyx")[:, 0]
+        return (off + np.pi) % (2.0 * np.pi) - np.pi
+
+    heading = Rotation.from_quat(q[:, 3:7]).as_euler("zyx")[:, 0] + 2.0 * command
+    known = np.abs(command) < 0.999  # beyond that, the command is limited
+    assert 0.5 < known.mean() < 0.8
+    assert np.abs(np.mean(np.exp(1j * heading[known]))) < 0.3
+    for turn in np.random.default_rng(0).uniform(-np.pi, np.pi, (4, 200)):
+        q[:, 3:7] = Rotation.from_euler("z", turn[:, None]).as_quat()
+        expected = np.clip(0.5 * error_of(heading), -1.0, 1.0)
+        env.step(np.zeros((200, 12), np.float32))
+        np.testing.assert_allclose(command[known], expected[known], atol=1e-4)
+
+
 def test_robots_get_up_from_any_orientation():
     env = envs.make("GetUp", 64, "cpu", threads=1)
     obs, _ = env.reset(seed=0)

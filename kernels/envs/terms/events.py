@@ -8,6 +8,7 @@ Writes: EnvView
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.envs.terms.views import TermView, draw_of
+from newtonsim.kernels.envs.terrain import turning_to
 from newtonsim.kernels.envs.views import EnvView, uniform
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -143,6 +144,24 @@ def draw_command(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=
     if x * x + y * y < term.numbers[8] * term.numbers[8]:
         env.memory[w, c] = 0.0
         env.memory[w, c + 1] = 0.0
+
+
+@wp.kernel
+def turn_to_heading(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: the commanded turning brings the base to a heading, drawn at the start.
+
+    Runs after `draw_command`. The heading is remembered [rad]. Numbers: greatest turning [rad/s].
+    """
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    if env.length[w] == 0:
+        state = draw_of(env, term, w, 0)
+        env.memory[w, term.note] = uniform(-PI, PI, wp.randf(state))
+    # at the start of an episode, only the coordinates have their values
+    q = w * env.coords
+    turn = wp.quat(env.joint_q[q + 3], env.joint_q[q + 4], env.joint_q[q + 5], env.joint_q[q + 6])
+    env.memory[w, term.command + 2] = turning_to(env.memory[w, term.note], turn, term.numbers[0])
 
 
 @wp.kernel

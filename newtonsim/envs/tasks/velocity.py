@@ -121,7 +121,8 @@ class Velocity(TermTask):
 class VelocityRough(Velocity):
     """`Velocity` on terrain that grows harder as the robot learns.
 
-    The ground is that of `QuadrupedTerrain`, with its curriculum. In addition to those on flat ground,
+    The ground is that of `QuadrupedTerrain`, with its curriculum. The commanded turning brings the robot to a
+    heading, which is drawn for each episode. In addition to those on flat ground,
     observations have "heights": of the ground on a grid of 9 x 5 points about the base, in its heading,
     relative to where it would stand, clipped to ±1 m. "leaning" costs nothing, and the end "low" is
     "near_ground".
@@ -182,8 +183,13 @@ class VelocityRough(Velocity):
             *(float(o["curriculum"]), seconds, self.standing),
             *terrain.platforms.ravel().tolist(),
         ]
-        patch = library.EVENTS["patch"](numbers)
-        return {**super().event_terms(), "patch": patch, "way": library.EVENTS["way"]()}
+        return {
+            **super().event_terms(),
+            # who walks in circles never leaves the patch, and the curriculum would move the best walkers down
+            "heading": library.EVENTS["heading"](o["max_turn"]),
+            "patch": library.EVENTS["patch"](numbers),
+            "way": library.EVENTS["way"](),
+        }
 
 
 class GetUp(Velocity):

@@ -138,6 +138,9 @@ EVENTS: dict[str, Callable[..., Event]] = {
         numbers=(*low, *high, steps, still, least),
         when="both" if steps else "start",
     ),
+    "heading": lambda most=1.0: Event(
+        kernel=events.turn_to_heading, numbers=(most,), notes=1, when="both", floats=True
+    ),
     "patch": lambda numbers: Event(kernel=events.start_on_patch, numbers=tuple(numbers), floats=True),
     "way": lambda: Event(kernel=events.note_way, when="step"),
 }
