@@ -40,6 +40,8 @@ class Settings:
         symmetry: "augment" adds the mirror image of each sample to mini-batches; "loss" adds a penalty on the
             difference between the action of a mirrored observation and the mirrored action; or "none".
         symmetry_loss: Weight of this penalty.
+        keep: "best" keeps the policy of the iteration with the highest mean return; "last" keeps the last
+            one, for tasks that grow harder as a policy learns, where easy beginnings have high returns.
 
     Raises:
         NewtonsimError: A number is out of range.
@@ -71,6 +73,7 @@ class Settings:
     reward_scale: float = 1.0
     symmetry: str = "none"
     symmetry_loss: float = 1.0
+    keep: str = "best"
 
     def __post_init__(self) -> None:
         if isinstance(self.hidden, list):  # as JSON has it
@@ -84,6 +87,8 @@ class Settings:
             raise NewtonsimError(f"schedule: expected 'adaptive' or 'fixed', got {self.schedule!r}")
         if self.symmetry not in ("none", "augment", "loss"):
             raise NewtonsimError(f"symmetry: expected 'none', 'augment' or 'loss', got {self.symmetry!r}")
+        if self.keep not in ("best", "last"):
+            raise NewtonsimError(f"keep: expected 'best' or 'last', got {self.keep!r}")
         try:
             resolve_nn_activation(self.activation)
         except ValueError as error:
@@ -154,11 +159,19 @@ PRESETS: dict[str, dict[str, Any]] = {
     "Ant": {**_SMALL, "samples": 4_000_000, "entropy": 2.0e-3, "reward_scale": 0.1},
     "Humanoid": {"samples": 60_000_000, "entropy": 2.0e-3, "reward_scale": 0.05},
     "Quadruped": _LEGS,
-    "QuadrupedTerrain": {**_LEGS, "samples": 100_000_000, "hidden": (256, 128)},
+    "QuadrupedTerrain": {**_LEGS, "samples": 100_000_000, "hidden": (256, 128), "keep": "last"},
     "ArmReach": {"steps": 50, "samples": 5_000_000, "hidden": (64, 64)},
     "ArmPick": {"steps": 50, "samples": 30_000_000},
     "Velocity": {**_SMALL, **_LEGS, "samples": 8_000_000, "init_std": 0.5},
-    "VelocityRough": {**_LEGS, "samples": 100_000_000, "hidden": (256, 128)},
+    "VelocityRough": {
+        **_SMALL,
+        "samples": 15_000_000,
+        "learning_rate": 5.0e-4,
+        "hidden": (128, 64),
+        "entropy": 1.0e-3,
+        "reward_scale": 5.0,
+        "keep": "last",
+    },
     "GetUp": {**_SMALL, **_LEGS, "samples": 8_000_000, "init_std": 0.5},
     "Hover": {**_SMALL, "steps": 32, "samples": 3_000_000, "reward_scale": 5.0},
     "Reach": {**_SMALL, "steps": 25, "samples": 3_000_000, "reward_scale": 2.0},

@@ -51,7 +51,7 @@ class Progress:
         seconds: Total time of all sessions [s].
         returns: Returns of the last episodes.
         lengths: Their lengths.
-        best: Highest mean of the last returns so far; -inf before there is one.
+        best: Mean of the last returns of the policy that is kept; -inf before there is one.
         failures: Episodes that ended because a world became NaN or infinite.
     """
 
@@ -202,7 +202,8 @@ class Training:
         collected = time.perf_counter()
         told = self.learner.update(rollout, p.iteration)
         self._count(rollout)
-        if p.returns and len(p.returns) == WINDOW and p.mean_return > p.best:
+        whole = len(p.returns) == WINDOW
+        if whole and (self.run.settings.keep == "last" or p.mean_return > p.best):
             p.best, self._best = p.mean_return, weights
         end = time.perf_counter()
         p.seconds += end - start
@@ -261,7 +262,7 @@ def write_policy(folder: str | os.PathLike) -> Path:
     """Write the best policy up to the last checkpoint of a run to "policy.onnx", and return its path.
 
     The best policy is that of the iteration with the highest mean of the last 100 returns; the current one if
-    there were fewer episodes.
+    there were fewer episodes. With the setting `keep="last"` it is the current one.
 
     Raises:
         OSError: The folder holds no run with a checkpoint.

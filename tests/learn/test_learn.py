@@ -191,6 +191,7 @@ def test_shares_need_a_world_each(count):
         ({"hidden": 64}, "hidden: expected a value such as"),
         ({"hidden": ()}, "hidden: expected a value such as"),
         ({"schedule": "linear"}, "schedule: expected 'adaptive' or 'fixed'"),
+        ({"keep": "first"}, "keep: expected 'best' or 'last'"),
         ({"num_envs": 1, "steps": 1}, "mini_batches: expected at most the 1 samples"),
     ],
 )

@@ -17,6 +17,8 @@ import torch
 from newtonsim import envs
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn import PolicyFile, Run, Training, evaluate, settings_of
+from newtonsim.learn import training as training_module
+from newtonsim.learn.collect import Rollout
 from newtonsim.learn.training import write_policy
 
 SMALL = {"num_envs": 8, "steps": 10, "samples": 400, "hidden": (8,), "mini_batches": 2}
@@ -130,6 +132,31 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "run").touch()
     with pytest.raises(NewtonsimError, match="run: expected a folder, got a file"):
         Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path / "run", "cpu")
+
+
+@pytest.mark.parametrize("keep", ["best", "last"])
+def test_the_policy_that_is_kept_is_the_best_or_the_last(keep: str, tmp_path, monkeypatch):
+    """Returns that fall, as where a task grows harder, count for the one and not for the other."""
+    run = Run("Reacher", settings_of("Reacher", {**SMALL, "keep": keep}), {"max_episode_steps": 5})
+    training = Training(run, tmp_path, "cpu")
+    monkeypatch.setattr(training_module, "WINDOW", 8)
+    count = training._count
+
+    def count_worse(rollout: Rollout) -> None:
+        rollout.returns = torch.full_like(rollout.returns, 10.0 - training.progress.iteration)
+        count(rollout)
+
+    monkeypatch.setattr(training, "_count", count_worse)
+    acted = []
+    while not training.done:
+        acted.append(training.learner.weights())
+        training.step()
+    training.save()
+    training.close()
+    kept = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+    expected = acted[0 if keep == "best" else -1]
+    np.testing.assert_array_equal(kept["best"]["mlp.0.weight"], expected["mlp.0.weight"])
+    assert kept["progress"]["best"] == (10.0 if keep == "best" else 6.0)
 
 
 def test_the_curve_can_be_watched(tmp_path):
