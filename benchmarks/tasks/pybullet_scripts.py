@@ -227,6 +227,77 @@ def set_joint(p: ModuleType) -> Work:
     return run
 
 
+def single_ray(p: ModuleType) -> Work:
+    """rayTest from above onto a robot."""
+    _many_things(p)
+    p.stepSimulation()
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.rayTest([0.0, 0.0, 3.0], [0.0, 0.0, -1.0])
+
+    return run
+
+
+def contact_points(p: ModuleType) -> Work:
+    """A step of a robot and cubes on a plane, and getContactPoints of all that touches."""
+    _many_things(p)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.stepSimulation()
+            p.getContactPoints()
+
+    return run
+
+
+def inverse_kinematics(p: ModuleType) -> Work:
+    """calculateInverseKinematics of an arm."""
+    arm, joints = _arm_at_work(p)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.calculateInverseKinematics(arm, joints[-1], [0.4, 0.2, 0.6])
+
+    return run
+
+
+def inverse_dynamics(p: ModuleType) -> Work:
+    """calculateInverseDynamics of an arm."""
+    arm, joints = _arm_at_work(p)
+    angles, rates = [0.1] * len(joints), [0.2] * len(joints)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.calculateInverseDynamics(arm, angles, rates, rates)
+
+    return run
+
+
+def jacobian(p: ModuleType) -> Work:
+    """calculateJacobian of the last link of an arm."""
+    arm, joints = _arm_at_work(p)
+    angles, rates = [0.1] * len(joints), [0.2] * len(joints)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.calculateJacobian(arm, joints[-1], [0.0, 0.0, 0.0], angles, rates, rates)
+
+    return run
+
+
+def mass_matrix(p: ModuleType) -> Work:
+    """calculateMassMatrix of an arm."""
+    arm, joints = _arm_at_work(p)
+    angles = [0.1] * len(joints)
+
+    def run(n: int) -> None:
+        for _ in range(n):
+            p.calculateMassMatrix(arm, angles)
+
+    return run
+
+
 def load_robot(p: ModuleType) -> Work:
     """An empty world, a plane and a robot, and its first step; its files were read before."""
 
@@ -345,6 +416,12 @@ SCENES: dict[str, tuple[Callable[[ModuleType], Work], float]] = {
     "getJointState": (get_joint, 0.0),
     "getJointStates of 7": (get_joints, 0.0),
     "setJointMotorControl2": (set_joint, 0.0),
+    "rayTest": (single_ray, 0.0),
+    "a step and getContactPoints": (contact_points, 1.0),
+    "calculateInverseKinematics": (inverse_kinematics, 0.0),
+    "calculateInverseDynamics": (inverse_dynamics, 0.0),
+    "calculateJacobian": (jacobian, 0.0),
+    "calculateMassMatrix": (mass_matrix, 0.0),
     "load r2d2": (load_robot, 0.0),
     "add and remove a cube": (add_body, 0.0),
     "make and remove a box": (spawn_box, 0.0),

@@ -174,12 +174,13 @@ class LaunchList:
         self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 4), dtype=wp.uint64, device="cpu")
         reads = dict(table=self._table, count=len(rows), repeats=0)
         self._caller = compilation.launch(repeat_launches, 1, reads=reads, device="cpu", record_cmd=True)
-        self._arguments = _packed(self._caller)
+        self._arguments, self._repeats = _packed(self._caller), 0
         entry = _entry(self._caller)
         self._call = partial(_ENTRY(entry), ctypes.byref(self._caller.bounds), ctypes.byref(self._arguments))
 
     def __call__(self, n: int) -> None:
-        self._arguments.repeats = n
+        if n != self._repeats:  # writing to memory of C takes longer than asking
+            self._arguments.repeats = self._repeats = n
         self._call()
 
 

@@ -266,6 +266,39 @@ def test_rotated_inertial_frames(fixed, rng):
         np.testing.assert_allclose(mine, theirs, atol=1e-7)
 
 
+@pytest.mark.parametrize("name", ["kuka", "r2d2", "franka"])
+def test_lists_and_arrays_are_answered_alike(name, rng):
+    """Also after gravity has changed, of several bodies in turn, and where lists are too short."""
+    client = ours.connect(ours.DIRECT)
+    call = {"physicsClientId": client}
+    path = os.path.join(pybullet_data.getDataPath(), FILES[name])
+    try:
+        for x in (0.0, 2.0):
+            ours.loadURDF(path, [x, 0.0, 1.0], unit(ORIENTATION), useFixedBase=True, **call)
+        count = ours.computeDofCount(0, **call)
+        for body, gravity in ((0, GRAVITY), (1, GRAVITY), (0, (0.0, 0.0, -3.0)), (1, GRAVITY)):
+            ours.setGravity(*gravity, **call)
+            q, qd, qdd = rng.uniform(-1.0, 1.0, (3, count))
+            for function, before, values in (
+                (ours.calculateInverseDynamics, (body,), (q, qd, qdd)),
+                (ours.calculateMassMatrix, (body,), (q,)),
+                *((ours.calculateJacobian, (body, k, [0.1, 0.2, 0.3]), (q, qd, qdd)) for k in (-1, 3, 99)),
+            ):
+                told = function(*before, *values, **call)
+                assert function(*before, *map(list, values), **call) == told
+                assert function(*before, *map(tuple, values), **call) == told
+                errors = []
+                for make in (list, np.array):
+                    short = [make(each[:-1]) for each in values]
+                    try:
+                        errors.append(function(*before, *short, **call))
+                    except (ours.error, SystemError) as problem:
+                        errors.append((type(problem), str(problem)))
+                assert errors[0] == errors[1]
+    finally:
+        ours.disconnect(client)
+
+
 def test_forces_reproduce_accelerations(rng):
     """M q̈ + c(q, q̇) = τ, across functions of ours, with a mass that changed."""
     client = ours.connect(ours.DIRECT)

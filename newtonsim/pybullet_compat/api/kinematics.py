@@ -26,6 +26,7 @@ from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.kinematics.body_chains import (
     BASE_COORDINATES,
     BodyChains,
+    Kinematics,
     chains_of,
     length,
     numbers,
@@ -39,6 +40,8 @@ from newtonsim.pybullet_compat.kinematics.inverse import (
 from newtonsim.pybullet_compat.kinematics.inverse import (
     calculateInverseKinematics2 as calculateInverseKinematics2,
 )
+from newtonsim.pybullet_compat.kinematics.list_dynamics import ListDynamics
+from newtonsim.pybullet_compat.surface.arguments import SEQUENCES
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.surface.maths import getEulerFromQuaternion
 from newtonsim.pybullet_compat.world.client import Client
@@ -95,6 +98,11 @@ def calculateInverseDynamics(
         SystemError: There is no such body, or the lengths are not those of its coordinates.
     """
     name = "calculateInverseDynamics"
+    quick = _list_dynamics(client, bodyUniqueId)
+    if quick is not None and not flags & STATE_LAYOUT:
+        forces = quick.forces(objPositions, objVelocities, objAccelerations, client.settings.gravity)
+        if forces is not None:
+            return forces
     q, qd, qdd = (numbers(x, name) for x in (objPositions, objVelocities, objAccelerations))
     sizes = [length(x, client, name) for x, name in zip((q, qd, qdd), COORDINATES, strict=True)]
     if sizes[1] != sizes[2]:
@@ -109,6 +117,12 @@ def calculateInverseDynamics(
     if tau is None:
         raise system_error(name, error(FORCES_FAILED))
     return tuple(tau[0].tolist()) if client.num_worlds == 1 else tau
+
+
+def _list_dynamics(client: Client, uid: int) -> ListDynamics | None:
+    """Dynamics of a body for lists or tuples, None of a body that has none."""
+    body = client.bodies.get(uid)
+    return None if body is None else client.part(Kinematics).of(body).of_lists
 
 
 def _forces(
@@ -196,6 +210,13 @@ def calculateJacobian(
         error: There is no such body, a length is not that of its coordinates, or it has spherical joints.
     """
     name = "calculateJacobian"
+    quick = _list_dynamics(client, bodyUniqueId)
+    listed = localPosition.__class__ in SEQUENCES and len(localPosition) == 3
+    if quick is not None and listed and quick.has(linkIndex):
+        others = (objVelocities, objAccelerations)
+        both = quick.jacobian(linkIndex + 1, localPosition, objPositions, others)
+        if both is not None:
+            return both
     given = (localPosition, objPositions, objVelocities, objAccelerations)
     point, q, qd, qdd = (numbers(x, name) for x in given)
     chains = chains_of(client, bodyUniqueId)
@@ -242,6 +263,11 @@ def calculateMassMatrix(
         SystemError: There is no such body, or a coordinate is no number.
     """
     name = "calculateMassMatrix"
+    quick = _list_dynamics(client, bodyUniqueId)
+    if quick is not None and not flags & STATE_LAYOUT:
+        rows = quick.mass_matrix(objPositions)
+        if rows is not None:
+            return rows
     q = numbers(objPositions, name)
     size = length(q, client, COORDINATES[0])
     if size < 0:

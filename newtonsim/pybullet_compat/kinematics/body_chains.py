@@ -10,6 +10,7 @@ from newtonsim.geometry.transforms import quat_matrix, quat_multiply
 from newtonsim.pybullet_compat.descriptions.description import Geometry, Link
 from newtonsim.pybullet_compat.descriptions.mass import MARGIN, box_inertia, local_box
 from newtonsim.pybullet_compat.kinematics.chains import BASE_DOFS, Chain
+from newtonsim.pybullet_compat.kinematics.list_dynamics import ListDynamics
 from newtonsim.pybullet_compat.kinematics.reach import Reach
 from newtonsim.pybullet_compat.surface.arguments import check_rows
 from newtonsim.pybullet_compat.surface.constants import GEOM_CAPSULE, GEOM_SPHERE
@@ -107,6 +108,13 @@ class BodyChains:
         """The body as the functions without flags see it, the same without spherical joints."""
         body = self.body
         return self._make(body.mass, body.inertia, balls_at_parents=True) if self.chain.balls else self.chain
+
+    @cached_property
+    def of_lists(self) -> ListDynamics | None:
+        """Dynamics for lists of numbers, None of bodies that are in several worlds, float or have balls."""
+        chain = self.chain
+        is_plain = chain.worlds == 1 and not (self.floating or chain.balls) and self.nv > 0
+        return ListDynamics(chain, [axes is not None for axes in self.axes]) if is_plain else None
 
     @cached_property
     def of_state(self) -> Chain:

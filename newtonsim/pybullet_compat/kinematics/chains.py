@@ -7,8 +7,8 @@ fill them, launch one recorded kernel, and read the result.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 import warp as wp
@@ -19,7 +19,7 @@ from newtonsim.kernels.trees.exact.views import ChainMotion, ChainState, ChainVi
 from newtonsim.pybullet_compat.descriptions.description import Link
 from newtonsim.pybullet_compat.surface.constants import JOINT_PLANAR, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.world.body import COORDINATES, planar_axes
-from newtonsim.runtime import compilation
+from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel
 from newtonsim.runtime.devices import find_device
 
@@ -37,6 +37,7 @@ class Shared:
 
     Attributes:
         host: The values on the host.
+        memory: Their memory.
         array: The values on the device.
     """
 
@@ -44,6 +45,7 @@ class Shared:
         self.host = np.zeros(shape, np.int32 if dtype is int else np.float64)
         if values is not None:
             self.host[...] = values
+        self.memory = self.host.data
         self._on_host = find_device(device).is_cpu
         self.array = wp.array(self.host, dtype=dtype, device=device, copy=not self._on_host)
 
@@ -97,6 +99,7 @@ class Chain:
         self.nq, self.nv = sum(c[0] for c in counts), sum(c[1] for c in counts)
         self.balls = [i for i, kind in enumerate(kinds) if i and kind == JOINT_SPHERICAL]
         self._dof_counts = [c[1] for c in counts]
+        self._is_upright = False
         self._trace(parents)
         self._view = self._describe(links, parents, inertial, mass, inertia, balls_at_parents)
 
@@ -186,8 +189,18 @@ class Chain:
         positions, orientations, _ = self._configuration
         positions.host[...] = q
         orientations.host[...] = base
+        self._is_upright = False
         positions.push()
         orientations.push()
+
+    def upright(self) -> memoryview:
+        """Set the base to no rotation; returns the memory of the coordinates (W, nq), to be written."""
+        positions, orientations, _ = self._configuration
+        if not self._is_upright:
+            orientations.host[...] = (0.0, 0.0, 0.0, 1.0)
+            orientations.push()
+            self._is_upright = True
+        return positions.memory
 
     @property
     def configuration(self) -> np.ndarray:
@@ -216,10 +229,17 @@ class Chain:
             record_cmd=True,
         )
 
+    def _quick(self, launch: wp.Launch) -> Callable[[], None]:
+        """A function that makes a recorded launch; on the CPU without what Warp does around it."""
+        if not find_device(self.device).is_cpu:
+            return launch.launch
+        return partial(capture.LaunchList([launch]).__call__, 1)
+
     # -- Jacobian, inertia, forces
 
     @cached_property
-    def _jacobian(self) -> tuple[Shared, Shared, Shared, wp.Launch]:
+    def jacobian_buffers(self) -> tuple[Shared, Shared, Shared, Callable[[], None]]:
+        """Link, points (W, 3) and result (W, 36 + 6 nv) of `jacobian`, and what calculates it."""
         link = self.shared((1,), int)
         point = self.shared((self.worlds, 3), wp.vec3d)
         out = self.shared((self.worlds, 6 * (BASE_DOFS + self.nv)))
@@ -228,7 +248,7 @@ class Chain:
             reads=dict(link=link.array, point=point.array),
             writes=dict(out=out.array),
         )
-        return link, point, out, launch
+        return link, point, out, self._quick(launch)
 
     def jacobian(self, link: int, point: object) -> np.ndarray:
         """Return the Jacobian of a point of a link.
@@ -241,31 +261,33 @@ class Chain:
             (W, 2, 3, 6 + nv): linear and angular velocity of the point for unit rates of ω and v of the
             base's centre of mass and of the joints. It is overwritten by the next call.
         """
-        place, points, out, launch = self._jacobian
+        place, points, out, run = self.jacobian_buffers
         place.host[0] = link
         points.host[...] = point
         place.push()
         points.push()
-        launch.launch()
+        run()
         return out.pull().reshape(self.worlds, 2, 3, BASE_DOFS + self.nv)
 
     @cached_property
-    def _mass_matrix(self) -> tuple[Shared, wp.Launch]:
+    def mass_matrix_buffers(self) -> tuple[Shared, Callable[[], None]]:
+        """Result of `mass_matrix`, row by row in each world, and what calculates it."""
         width = BASE_DOFS + self.nv
         out = self.shared((self.worlds, width * width))
         view = CompositeView()
         view.mass, view.moment = self.scratch(self.link_count), self.scratch(self.link_count, wp.vec3d)
         view.inertia, view.matrix = self.scratch(self.link_count, wp.mat33d), out.array
-        return out, self.record(exact_dynamics.compute_mass_matrix, writes=dict(body=view))
+        return out, self._quick(self.record(exact_dynamics.compute_mass_matrix, writes=dict(body=view)))
 
     def mass_matrix(self) -> np.ndarray:
         """Return the joint-space inertia (W, 6 + nv, 6 + nv), the base first as in `jacobian`."""
-        out, launch = self._mass_matrix
-        launch.launch()
+        out, run = self.mass_matrix_buffers
+        run()
         return out.pull().reshape(self.worlds, BASE_DOFS + self.nv, BASE_DOFS + self.nv)
 
     @cached_property
-    def _forces(self) -> tuple[Shared, Shared, Shared, Shared, wp.Launch]:
+    def force_buffers(self) -> tuple[Shared, Shared, Shared, Shared, Callable[[], None]]:
+        """Velocities, accelerations, gravity (W, 3) and result of `forces`, and what calculates it."""
         shape = (self.worlds, BASE_DOFS + self.nv)
         qd, qdd, tau = self.shared(shape), self.shared(shape), self.shared(shape)
         gravity = self.shared((self.worlds, 3), wp.vec3d)
@@ -276,11 +298,12 @@ class Chain:
         view.acceleration = self.scratch(self.link_count, wp.vec3d)
         view.force = self.scratch(self.link_count, wp.vec3d)
         view.torque = self.scratch(self.link_count, wp.vec3d)
-        return qd, qdd, gravity, tau, self.record(exact_dynamics.compute_forces, writes=dict(motion=view))
+        launch = self.record(exact_dynamics.compute_forces, writes=dict(motion=view))
+        return qd, qdd, gravity, tau, self._quick(launch)
 
     def motion(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the velocities and accelerations (W, 6 + nv) that `forces` reads, to be written."""
-        qd, qdd, *_ = self._forces
+        qd, qdd, *_ = self.force_buffers
         return qd.host, qdd.host
 
     def forces(self, gravity: object) -> np.ndarray:
@@ -289,9 +312,9 @@ class Chain:
         Args:
             gravity: (3,) or (W, 3) [m/s²].
         """
-        qd, qdd, pull, tau, launch = self._forces
+        qd, qdd, pull, tau, run = self.force_buffers
         pull.host[...] = gravity
         for array in (qd, qdd, pull):
             array.push()
-        launch.launch()
+        run()
         return tau.pull()

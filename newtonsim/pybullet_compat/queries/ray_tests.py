@@ -207,6 +207,10 @@ class RayBatch:
         self._ends = HostArray(self._rays.ends, self._worlds)
         found = self._rays.hits
         self._found = [HostArray(a, 1) for a in (found.shape, found.fraction, found.point, found.normal)]
+        # the nearest hits, and the ends of the only ray: views that last
+        self._shape, self._fraction, self._point, self._normal = (a.host[0, :, 0] for a in self._found)
+        self._single = (self._starts.host[0, 0], self._ends.host[0, 0]) if count == 1 else None
+        self._on_host = device.is_cpu
         self._pool = ThreadPoolExecutor(parts - 1, thread_name_prefix="rays") if parts > 1 else None
         self._links = queries.links
         per_world = query.model.shape_count // self._worlds
@@ -219,6 +223,10 @@ class RayBatch:
 
     def cast(self, starts: np.ndarray | tuple, ends: np.ndarray | tuple) -> None:
         """Cast rays (W or 1, n, 3) at the present poses."""
+        if self._single is not None and self._on_host:
+            self._single[0][:], self._single[1][:] = starts, ends
+            self._first.launch()
+            return
         self._starts.host[...] = starts
         self._ends.host[...] = ends
         self._starts.push()
@@ -231,7 +239,6 @@ class RayBatch:
                 other.result()
         for array in self._found:
             array.pull()
-        self._shape, self._fraction, self._point, self._normal = (a.host[0, :, 0] for a in self._found)
 
     def count_once(self, skip: int, epsilon: float) -> None:
         """Choose the hit after `skip` others among those that differ in body or fraction."""
@@ -255,7 +262,7 @@ class RayBatch:
             return MISS
         px, py, pz = self._point[0].tolist()
         normal = x, y, z = tuple(self._normal[0].tolist())
-        (ax, ay, az), (bx, by, bz) = self._starts.host[0, 0].tolist(), self._ends.host[0, 0].tolist()
+        (ax, ay, az), (bx, by, bz) = (end.tolist() for end in self._single or ())
         if x * (bx - ax) + y * (by - ay) + z * (bz - az) > 0.0:
             normal = (-x, -y, -z)
         return (*self._links[shape], fraction, (px, py, pz), normal)
