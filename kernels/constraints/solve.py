@@ -242,7 +242,7 @@ def is_articulated(tree: wp.ref[TreeView], islands: wp.ref[IslandView], k: int) 
     return found
 
 
-@wp.func
+@wp.func(inline=False)
 def solve_by_sweeps(
     team: Team,
     tree: wp.ref[TreeView],
@@ -311,7 +311,7 @@ def solve_by_sweeps(
     return report
 
 
-@wp.func
+@wp.func(inline=False)
 def go_on_by_newton(
     team: Team,
     tree: wp.ref[TreeView],
@@ -403,7 +403,7 @@ def shift_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView
         rows.contact.target[c] = rows.contact.target[c] + sign * shift
 
 
-@wp.func
+@wp.func(inline=False)
 def begin_world(
     team: Team,
     tree: wp.ref[TreeView],
@@ -459,7 +459,7 @@ def begin_island(
     return report
 
 
-@wp.func
+@wp.func(inline=False)
 def end_island(
     team: Team,
     tree: wp.ref[TreeView],

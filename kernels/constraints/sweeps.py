@@ -141,7 +141,7 @@ def start_anew(
     return worse
 
 
-@wp.func
+@wp.func(inline=False)
 def sweep_island(
     team: Team,
     tree: wp.ref[TreeView],

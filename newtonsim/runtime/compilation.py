@@ -84,7 +84,7 @@ def load_once(
     Args:
         owner: Nothing is done if this was called for the same object before, or for one whose `kernel_kind`
             is the same. What it needs beyond that one is loaded when it is launched.
-        run: Launches by `Launcher` only. It is run dry: nothing is launched.
+        run: Launches by `Launcher` only, besides `copies`. It is run dry: nothing is launched.
         device: Where the kernels will run.
         extra: Further kernels that will be needed.
     """

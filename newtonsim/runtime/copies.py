@@ -1,7 +1,7 @@
 """Copies and fills of whole arrays, which recordings of launches hold as well.
 
 Warp's own would make a graph of a recording on the CPU, whose replay takes ten times as long, see
-`newtonsim.runtime.capture`.
+`newtonsim.runtime.capture`. A dry run leaves them out as it does launches.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from newtonsim.runtime import capture, compilation
 
 def copy(target: wp.array, source: wp.array) -> None:
     """Copy an array to one of its size and type, and its gradient if both have one, as `wp.copy` does."""
+    if compilation.dry_run_modules() is not None:
+        return
     recorded = capture.collected()
     if recorded is None or not _has_words(target):
         wp.copy(target, source)
@@ -56,9 +58,9 @@ def together(pairs: Sequence[tuple[wp.array, wp.array]]) -> Callable[[], None]:
 
 def fill(target: wp.array | None, value: float = 0.0) -> None:
     """Fill an array of floats, or one of any type with zeros; None, where there is no gradient, is left."""
-    recorded = capture.collected()
-    if target is None:
+    if target is None or compilation.dry_run_modules() is not None:
         return
+    recorded = capture.collected()
     if recorded is None or not _has_words(target):
         target.fill_(value) if value else target.zero_()
         return

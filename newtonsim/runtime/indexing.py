@@ -7,6 +7,9 @@ from 0 on. Launches and models refuse other arrays (`newtonsim.scene.contiguity`
 checks indices. So does `newtonsim.config.checked`, at a fraction of the cost: what would touch memory beyond
 an array ends the process with the name of the kernel file, the index and what was allowed.
 
+For the same reason, kernels are compiled once where Warp compiles a copy for other arrays as well, which
+takes twice as long.
+
 Kernels of users are compiled as Warp does it, with our functions that they call.
 """
 
@@ -57,7 +60,15 @@ inline CUDA_CALLABLE void array_store(const array_t<T>& buf, int i, int j, int k
 }
 """
 
-_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=_PREAMBLE, extra_cuda_preamble=_PREAMBLE)
+_CONTIGUOUS = """
+#define coord_mult coord_mult == 1 ? 1 : (__builtin_trap(), 1)
+"""
+"""Leaves out the second of the two copies that Warp 1.19 compiles of a kernel for the CPU. At each launch, it
+chooses one for contiguous arrays and one thread an index (`dim->coord_mult == 1 && ...`), or one for any.
+With the definition, the first is all that compilers find to be used. A launch over more dimensions than a
+kernel has ends the process."""
+
+_OPTIONS = wp.ModuleBuildOptions(extra_cpu_preamble=_PREAMBLE + _CONTIGUOUS, extra_cuda_preamble=_PREAMBLE)
 
 _CHECK = """
 #if defined(__CUDACC__)
@@ -150,4 +161,4 @@ def _checked_options(name: str) -> wp.ModuleBuildOptions:
     accesses += "".join(_ATOMICS.replace("NAME", operation) for operation in ("add", "min", "max"))
     accesses = _ADDRESS.sub(r"\1, place)", accesses)
     code = _CHECK.replace('"FILE"', f'"{name}"') + _HEAD.sub(", Place place = HERE)\n{", accesses)
-    return wp.ModuleBuildOptions(extra_cpu_preamble=code, extra_cuda_preamble=code)
+    return wp.ModuleBuildOptions(extra_cpu_preamble=code + _CONTIGUOUS, extra_cuda_preamble=code)

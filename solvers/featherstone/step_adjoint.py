@@ -12,6 +12,8 @@ step, and the solver's memory does not change.
 
 from __future__ import annotations
 
+from functools import partial
+
 import warp as wp
 
 from newtonsim.collision.collide import find_contacts
@@ -152,6 +154,15 @@ class FeatherstoneAdjoint:
             self.error.clear()
             self.switches.clear()
         self._after = step.state_in
+        compilation.load_once(self, partial(self._reverse, launch, step), self.model.device)
+        self._reverse(launch, step)
+        if not self.model.device.is_capturing:
+            if not step.repeated:
+                self.error.warn()
+            self.constraints.check()
+
+    def _reverse(self, launch: Launcher, step: FeatherstoneStep) -> None:
+        """Everything that `run` launches."""
         self._recompute(launch, step)
         self._reverse_positions(launch, step)
         # the reverse of a store clears the gradient that it used; accumulated gradients have to be cleared
@@ -183,10 +194,6 @@ class FeatherstoneAdjoint:
         self._reverse_tendons(step)
         self._reverse_forces(step)
         poses.backward()
-        if not self.model.device.is_capturing:
-            if not step.repeated:
-                self.error.warn()
-            self.constraints.check()
 
     def check(self) -> None:
         """Warn of sweeps that stopped early in the steps since the last call, and clear the record.

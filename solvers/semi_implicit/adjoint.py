@@ -6,6 +6,7 @@ state, its kernels run once more on a tape of their own, and this tape runs back
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.collision import contact_features
 from newtonsim.kernels.collision.contact_features import FeatureView
 from newtonsim.kernels.penalty import unsupported as penalty_unsupported
+from newtonsim.runtime.compilation import load_once
 from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
@@ -106,6 +108,14 @@ class SemiImplicitAdjoint:
         Raises:
             NotDifferentiableError: A contact acted that has no derivative, and no graph is being captured.
         """
+        device = self.solver.model.device
+        load_once(self, partial(self._reverse, step), device)
+        self._reverse(step)
+        if not device.is_capturing:
+            self.check()
+
+    def _reverse(self, step: Step) -> None:
+        """Everything that `run` launches."""
         solver, model = self.solver, self.solver.model
         shard = Shard(model).with_starts(solver.starts)
         launch = Launcher(model, record_tape=False, shard=shard)
@@ -125,8 +135,6 @@ class SemiImplicitAdjoint:
             end, inputs = self._end, (step.control, contacts, step.dt)
             solver.advance(recorded, step.state_in, end, *inputs, features=self._features)
         tape.backward()
-        if not model.device.is_capturing:
-            self.check()
 
     def _find_features(self, launch: Launcher, state: State) -> None:
         """Find the features in contact; gradients of worlds where one has no rule become NaN."""
