@@ -7,9 +7,9 @@ subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goe
 `3` stands for three rows that share their indices, `lane` for the share of one lane of a team.
 
 Stage: linear algebra of smooth dynamics and of constraints
-Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/balance.py,
-    kernels/maximal/articulated_bodies.py, kernels/trees/
-Reads: L, S, index, start, x, y
+Called by: kernels/collision/, kernels/constraints/adjoint/, kernels/constraints/,
+    kernels/constraints/linear/balance.py, kernels/maximal/articulated_bodies.py, kernels/trees/
+Reads: H, L, S, index, start, x, y
 Writes: B, x, y
 """
 
@@ -112,6 +112,16 @@ def lane_axpy(
 )
 def lane_scal(lane: int, lanes: int, n: int, a: float, x: wp.array(dtype=float), i: int):
     """x[i + k] *= a, as far as one lane of a team does it."""
+    ...
+
+
+@wp.func_native(
+    """
+    for (int k = first + lane; k < end; k += lanes) x.data[k] = value;
+    """
+)
+def lane_fill(lane: int, lanes: int, value: int, x: wp.array(dtype=int), first: int, end: int):
+    """x[k] = value, k = first .. end - 1, as far as one lane of a team does it."""
     ...
 
 
@@ -374,6 +384,60 @@ def point_velocities(
     first: int,
 ):
     """y[c, first + k] = velocity along the frame's rows of the point `arm` moved by S[index[i + k]]."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int* at = index.data + i;
+    float* to = y.data + i;
+    for (int k = 0; k < n; ++k) {
+        const float* s = S.data[at[k]].c;
+        float total = 0.0f;
+        for (int r = 0; r < 6; ++r) total += s[r] * f[r];
+        to[k] = total;
+    }
+    """
+)
+def motion_products(
+    n: int,
+    S: wp.array(dtype=wp.spatial_vector),
+    index: wp.array(dtype=int),
+    i: int,
+    f: wp.spatial_vector,
+    y: wp.array(dtype=float),
+):
+    """y[i + k] = S[index[i + k]] · f, k = 0 .. n - 1."""
+    ...
+
+
+@wp.func_native(
+    """
+    const float* from = H.data + i;
+    for (int m = lane; m < n; m += lanes) {
+        const int k = n - 1 - m;
+        const float a = -(from[k] * inverse_pivot);
+        float* __restrict__ to = H.data + start.data[index.data[i + k]];  // another row
+        // rows are short: without this, whole vectors begin at 32 entries
+        #pragma clang loop vectorize_width(4) interleave_count(1)
+        for (int j = 0; j <= k; ++j) to[j] += a * from[j];
+    }
+    """
+)
+def lane_eliminate(
+    lane: int,
+    lanes: int,
+    n: int,
+    inverse_pivot: float,
+    start: wp.array(dtype=int),
+    index: wp.array(dtype=int),
+    i: int,
+    H: wp.array(dtype=float),
+):
+    """Subtract the outer product of a row with itself, over its pivot, from the rows of its n ancestors.
+
+    The row begins at H[i], and that of ancestor k at H[start[index[i + k]]]. The share of a lane.
+    """
     ...
 
 

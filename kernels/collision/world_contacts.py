@@ -7,12 +7,12 @@ Writes: ContactView, ManifoldView, OverflowView
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.sparse_blas import lane_fill
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, scan_lanes, sync
 from newtonsim.kernels.collision.contacts import (
     ContactView,
     HistoryView,
     OverflowView,
-    clear_contact,
     describe_contact,
     drop_points,
     same_contact,
@@ -64,6 +64,14 @@ def number_contacts(
     return kept
 
 
+@wp.func
+def clear_contacts(team: Team, first: int, contacts: ContactView):
+    """Mark the places of a world that are not in use, from the first of them on."""
+    end = contacts.world_start[team.index + 1]
+    lane_fill(team.lane, lanes(team), -1, contacts.shape0, first, end)
+    lane_fill(team.lane, lanes(team), -1, contacts.shape1, first, end)
+
+
 @wp.kernel
 def gather_contacts(
     teams: Teams,
@@ -91,5 +99,4 @@ def gather_contacts(
         describe_contact(c, pairs, shape, body_q, manifolds, contacts)
         q = pairs.entry[contacts.pair[c]]
         contacts.match[c] = same_contact(shape, manifolds, contacts, history, c, q)
-    for c in range(end + team.lane, contacts.world_start[w + 1], lanes(team)):
-        clear_contact(c, contacts)
+    clear_contacts(team, end, contacts)

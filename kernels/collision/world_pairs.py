@@ -7,6 +7,7 @@ Writes: HistoryView, PairView, count, needed
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.sparse_blas import lane_fill
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, scan_lanes, sync
 from newtonsim.kernels.collision.contacts import (
     ContactView,
@@ -15,8 +16,8 @@ from newtonsim.kernels.collision.contacts import (
     is_last_of_pair,
     keep_identity,
 )
-from newtonsim.kernels.collision.pairs.broad_phase import PlacementView, clear_pair, may_touch, put_pair
-from newtonsim.kernels.collision.pairs.manifolds import PairView
+from newtonsim.kernels.collision.pairs.broad_phase import PlacementView, may_touch, put_pair
+from newtonsim.kernels.collision.pairs.manifolds import FAMILY_NONE, PairView
 from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -32,8 +33,7 @@ def remember_contacts(
 ):
     """Store what identifies the contacts of a world in the next pass."""
     w = team.index
-    for i in range(listed_start[w] + team.lane, listed_start[w + 1], lanes(team)):
-        history.end[i] = 0
+    lane_fill(team.lane, lanes(team), 0, history.end, listed_start[w], listed_start[w + 1])
     sync(team)
     begin = contacts.world_start[w]
     end = begin + contacts.world_count[w]
@@ -106,9 +106,10 @@ def find_pairs(
     remember_contacts(team, listed_start, pairs, contacts, history)
     n = select_pairs(team, listed, listed_start, disabled_plane, shape, place, margin, dt, pairs)
     begin = pairs.world_start[w]
-    used = begin + wp.min(n, pairs.world_start[w + 1] - begin)
-    for p in range(begin + team.lane, pairs.world_start[w + 1], lanes(team)):
-        clear_pair(p, p < used, pairs, count)
+    end = pairs.world_start[w + 1]
+    used = wp.min(begin + n, end)
+    lane_fill(team.lane, lanes(team), 0, count, begin, end)
+    lane_fill(team.lane, lanes(team), FAMILY_NONE, pairs.family, used, end)
     if team.lane == 0:
         pairs.world_count[w] = used - begin
         needed[w] = n

@@ -87,8 +87,9 @@ def relax_dof(
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
     v = dof_velocity(team, tree, rows, r, z)
     new = target_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
-    rows.impulse[r] = new
-    push_dof(team, tree, rows, r, new - old, z)
+    if new != old:
+        rows.impulse[r] = new
+        push_dof(team, tree, rows, r, new - old, z)
     return wp.abs(new - old) * rows.delassus[r]
 
 
@@ -109,8 +110,9 @@ def relax_pair(
     bounds = wp.vec2(rows.lower[r], rows.upper[r])
     v = team_row_velocity(team, tree, rows.leaf[r], r, depth, rows.B, z)
     new = target_impulse(v, old, rows.delassus[r], rows.softness[r], target, bounds)
-    rows.impulse[r] = new
-    team_push_row(team, tree, rows.leaf[r], r, depth, new - old, rows.B, z)
+    if new != old:
+        rows.impulse[r] = new
+        team_push_row(team, tree, rows.leaf[r], r, depth, new - old, rows.B, z)
     return wp.abs(new - old) * rows.delassus[r]
 
 

@@ -13,7 +13,13 @@ Writes: CompositeView, H, KinematicsView, L, floor, x
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.sparse_blas import axpy, doti, lane_axpyi, lane_scal
+from newtonsim.kernels.algebra.sparse_blas import (
+    doti,
+    lane_axpyi,
+    lane_eliminate,
+    lane_scal,
+    motion_products,
+)
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia
 from newtonsim.kernels.views.model import (
@@ -117,8 +123,7 @@ def fill_inertia(
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
         f = composite_momentum(composite, tree.dof_body[d], kin.S[d])
-        for k in range(depth + 1):
-            H[row + k] = wp.dot(kin.S[tree.row_dof[row + k]], f)
+        motion_products(depth + 1, kin.S, tree.row_dof, row, f, H)
         H[row + depth] = H[row + depth] + diagonal[d]
         floor[d] = PIVOT_FLOOR * H[row + depth]
     sync(team)
@@ -138,10 +143,7 @@ def eliminate(team: Team, tree: TreeView, floor: wp.array(dtype=float), H: wp.ar
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
         inv_pivot = 1.0 / wp.max(H[row + depth], floor[d])
-        for n in range(team.lane, depth, lanes(team)):
-            k = depth - 1 - n
-            ancestor_row = tree.dof_row[tree.row_dof[row + k]]
-            axpy(k + 1, -(H[row + k] * inv_pivot), H, row, H, ancestor_row)
+        lane_eliminate(team.lane, lanes(team), depth, inv_pivot, tree.dof_row, tree.row_dof, row, H)
         sync(team)
         lane_scal(team.lane, lanes(team), depth, inv_pivot, H, row)
         if team.lane == 0:

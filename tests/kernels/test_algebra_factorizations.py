@@ -16,7 +16,15 @@ from newtonsim.kernels.algebra.block_lu import (
     lay_out_blocks,
     solve_blocks,
 )
-from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, point_velocities, row_gram3
+from newtonsim.kernels.algebra.sparse_blas import (
+    axpyi,
+    doti,
+    lane_eliminate,
+    lane_fill,
+    motion_products,
+    point_velocities,
+    row_gram3,
+)
 
 wp.set_module_options({"enable_backward": False})
 
@@ -32,6 +40,9 @@ call = DeviceFunctions(
     solve_blocks,
     axpyi,
     doti,
+    lane_eliminate,
+    lane_fill,
+    motion_products,
     point_velocities,
     row_gram3,
 )
@@ -102,3 +113,39 @@ def test_velocities_of_a_point_by_unit_rates_and_their_gram_matrix(device):
     np.testing.assert_allclose(found.numpy()[1, 2:], exact, atol=1e-5)
     assert not found.numpy()[0].any()
     np.testing.assert_allclose(call(device, row_gram3, 3, found, 1, 2)[0], exact.T @ exact, atol=1e-4)
+
+
+def test_products_of_a_wrench_with_the_motions_of_a_chain(device):
+    rng = np.random.default_rng(5)
+    S, wrench = rng.normal(size=(6, 6)), rng.normal(size=6)
+    twists = wp.array(S, dtype=wp.spatial_vector, device=device)
+    index = wp.array([5, 0, 3, 2], dtype=int, device=device)
+    found = wp.zeros(4, dtype=float, device=device)
+    call(device, motion_products, 3, twists, index, 1, wp.spatial_vector(*wrench), found)
+    np.testing.assert_allclose(found.numpy(), [0.0, *(S[[0, 3, 2]] @ wrench)], atol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_row_is_eliminated_from_those_of_its_ancestors(device, lanes):
+    rng = np.random.default_rng(6)
+    n = 9
+    sizes = np.arange(n)
+    packed = rng.normal(size=n * (n + 1) // 2).astype(np.float32)
+    H = wp.array(packed, dtype=float, device=device)
+    start = wp.array(sizes * (sizes + 1) // 2, dtype=int, device=device)
+    ancestors = wp.array(np.concatenate([np.arange(d + 1) for d in sizes]), dtype=int, device=device)
+    for lane in range(lanes):
+        call(device, lane_eliminate, lane, lanes, n - 1, 0.5, start, ancestors, len(packed) - n, H)
+    lower = np.zeros((n, n))
+    lower[np.tril_indices(n)] = packed
+    row = lower[-1, :-1].copy()
+    lower[:-1, :-1] -= 0.5 * np.tril(np.outer(row, row))
+    np.testing.assert_allclose(H.numpy(), lower[np.tril_indices(n)], atol=1e-5)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_entries_of_a_range_are_filled(device, lanes):
+    found = wp.zeros(9, dtype=int, device=device)
+    for lane in range(lanes):
+        call(device, lane_fill, lane, lanes, -1, found, 2, 7)
+    assert found.numpy().tolist() == [0, 0, -1, -1, -1, -1, -1, 0, 0]
