@@ -1,6 +1,7 @@
 """Cost of the environment layer over the physics alone, and samples per second beside other environments.
 
     python benchmarks/envs.py [--names Ant CartPole] [--worlds 1024] [--device cpu] [--short] [--json OUT]
+    python benchmarks/envs.py --actuators [--worlds 1024] [--device cpu] [--short] [--json OUT]
 
 Overhead: time and again the state of the environment is copied into a bare Simulator of the same worlds; it
 makes ten steps, and then the environment ten with the same controls. Copying is not timed. The environment
@@ -15,6 +16,9 @@ PyBullet's robots, which have rewards of their own and 1/60 s for an action. All
 median over the turns of the time of a sample over that of newtonsim in the same turn, with as many threads
 as the other has processes. Times are those of the clock on the wall, or with --cpu-time those of this
 process, which leaves AsyncVectorEnv out.
+
+Actuators: quadrupeds with other masses and frictions in each world, without actuators and with each kind of
+`tasks.actuated`, time and again ten steps from the same states with the same actions.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from contextlib import ExitStack, suppress
 
 import numpy as np
 import warp as wp
+from tasks import actuated
 from tasks.harness import arguments, cores, interleave, missing, table, timing, write_json
 
 from newtonsim import Simulator, envs
@@ -54,7 +59,13 @@ def main() -> None:
     parser = arguments(__doc__)
     parser.add_argument("--names", nargs="+", choices=envs.names(), default=["CartPole", "Ant"])
     parser.add_argument("--worlds", type=int, default=1024, help="worlds of an environment (default: 1024)")
+    parser.add_argument("--actuators", action="store_true", help="cost of actuators instead")
     options = parser.parse_args()
+    if options.actuators:
+        rows = actuators(options)
+        print(table(list(rows[0]), [list(row.values()) for row in rows]))
+        write_json(options.json, rows, options.device)
+        return
     overheads, rates, notes = [], [], []
     for name in options.names:
         overheads.append(overhead(name, options))
@@ -134,6 +145,48 @@ def overhead(name: str, options: argparse.Namespace) -> dict[str, object]:
         "overhead_low": low,
         "overhead_high": high,
     }
+
+
+def actuators(options: argparse.Namespace) -> list[dict[str, object]]:
+    """Time steps of quadrupeds with and without actuators from the same states, one thread."""
+    worlds = options.worlds
+    worlds_of = {
+        name: actuated.environment(entry, worlds, options.device)
+        for name, entry in actuated.entries().items()
+    }
+    bare = worlds_of["none"]
+    clock = time.process_time if bare.device.is_cpu else time.perf_counter
+    bare.action_space.seed(0)
+    turns: dict[str, list[float]] = {name: [] for name in worlds_of}
+    for turn in range(1 + (1 if options.short else 4) * options.blocks):
+        actions = [0.3 * bare.action_space.sample() for _ in range(BLOCK)]
+        if bare.output == "torch":
+            import torch
+
+            actions = [torch.from_numpy(batch).to(wp.device_to_torch(bare.device)) for batch in actions]
+        start = bare.model.state()
+        start.assign(bare.sim.state)
+        for name, env in worlds_of.items():
+            env.sim.state.assign(start)
+            times = [timed(lambda a=action, env=env: env.step(a), clock) for action in actions]
+            if turn > 0:  # before that, the robots fall to the ground
+                turns[name].append(1.0e6 * min(times) / worlds)
+    rows = []
+    for name, found in turns.items():
+        low, middle, high = np.quantile(
+            [a / b - 1.0 for a, b in zip(found, turns["none"])], (0.25, 0.5, 0.75)
+        )
+        rows.append(
+            {
+                "actuators": name,
+                "worlds": worlds,
+                "step_microseconds": min(found),
+                "more": f"{min(found) / min(turns['none']) - 1.0:.1%}",
+                "median_of_turns": f"{middle:.1%}",
+                "quartiles": f"{low:.1%} to {high:.1%}",
+            }
+        )
+    return rows
 
 
 def timed(work: Callable[[], object], clock: Callable[[], float]) -> float:

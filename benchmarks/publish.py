@@ -40,15 +40,20 @@ SCRIPTS = {
     "cameras": [],
     "building": [],
     "startup": [],
+    "actuators": ["--actuators", "--worlds", "256"],
     "profile_ant": ["ant"],
     "profile_humanoid": ["humanoid"],
 }
 """Files in results/, and the arguments of the scripts that write them."""
 
+SCRIPT_OF = {"actuators": "envs"}
+"""Scripts that write a file of another name."""
+
 DRAWN = {
     "docs/pybullet.md": ["pybullet_compat"],
     "docs/bullet_world.md": ["bullet_world"],
     "docs/contact.md": ["contact_motion", "contacts"],
+    "docs/actuators.md": ["actuators"],
 }
 """Pages of the docs, and the files that their tables are drawn from."""
 
@@ -83,7 +88,7 @@ def run(name: str) -> None:
     if path.exists() and commit() and _read(path)["machine"].get("commit") == commit():
         print(f"{name}: measured at this commit, kept")
         return
-    script = "profile_step" if name.startswith("profile") else name
+    script = "profile_step" if name.startswith("profile") else SCRIPT_OF.get(name, name)
     command = [sys.executable, str(HERE / f"{script}.py"), *SCRIPTS[name]]
     subprocess.run([*command, "--json", str(path)], check=True)
 

@@ -2,8 +2,8 @@
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/network_group.py
-Reads: HistoryView, coord, count, dof, outputs, q, qd, ring, target
-Writes: effort, inputs, ring_out
+Reads: HistoryView, coord, count, dof, q, qd, ring, target
+Writes: inputs, ring_out
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -68,10 +68,3 @@ def collect_inputs(
                 ring_out[i, 2 * k + 1] = ring[i, 2 * k + 1]
     ring_out[i, 2 * own] = error
     ring_out[i, 2 * own + 1] = speed
-
-
-@wp.kernel
-def scale_outputs(first: int, scale: float, outputs: wp.array2d(dtype=float), effort: wp.array(dtype=float)):
-    """One thread per actuator: the first output of its network is its effort."""
-    i = first + wp.tid()
-    effort[i] = scale * outputs[i, 0]

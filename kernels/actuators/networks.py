@@ -1,14 +1,15 @@
 """Layers of small neural networks, the same for all actuators of a group, sixteen neurons at a time.
 
-Sixteen sums use the registers of a CPU in parallel, a fifth faster than eight; on a GPU, each thread handles
-sixteen neurons of one actuator.
+On a CPU sixteen sums use its registers in parallel, and so do sixteen activation functions: the loops are in
+C++, which a compiler turns into vector instructions. On a GPU, each thread handles sixteen neurons of one
+actuator.
 
 LSTM: Hochreiter and Schmidhuber, "Long short-term memory", 1997, with the forget gate of Gers et al., 2000.
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/network_group.py
 Reads: LayerView, cell, gates, hidden, inputs
-Writes: cell_out, gates, hidden_out, outputs
+Writes: cell_out, effort, gates, hidden_out, outputs
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -29,7 +30,10 @@ SOFTSIGN = wp.constant(5)
 
 @wp.struct
 class LayerView:
-    """A layer of n inputs and m neurons; C = m / 16, rounded up."""
+    """A layer of n inputs and m neurons; C = m / 16, rounded up.
+
+    The last layer of a network has one neuron, and its weights are those of sixteen inputs, (n / 16).
+    """
 
     weight: wp.array(dtype=vec16)  # (n * C) from each input to sixteen neurons
     bias: wp.array(dtype=vec16)  # (C)
@@ -38,32 +42,181 @@ class LayerView:
     activation: int
 
 
-@wp.func
-def activate(x: float, kind: int) -> float:
-    """Activation function of a neuron."""
-    if kind == RELU:
-        return wp.max(x, 0.0)
-    if kind == ELU:
-        return wp.max(x, 0.0) + wp.exp(wp.min(x, 0.0)) - 1.0
-    if kind == TANH:
-        return wp.tanh(x)
-    if kind == SIGMOID:
-        return 1.0 / (1.0 + wp.exp(-x))
-    if kind == SOFTSIGN:
-        return x / (1.0 + wp.abs(x))
-    return x
+_POWER = """
+    // exp(v): v = n ln 2 + r, and a polynomial of r that is exact to 1e-7 of the result
+    auto power = [](float v) {
+        v = v < -87.0f ? -87.0f : v;
+        v = v > 88.0f ? 88.0f : v;
+        const float n = (v * 1.44269504f + 12582912.0f) - 12582912.0f;
+        const float r = (v - n * 0.693359375f) + n * 2.12194440e-4f;
+        const float q = ((0.0083125f * r + 0.04189033f) * r + 0.16667115f) * r + 0.4999923f;
+        union { int bits; float scale; } two;
+        two.bits = ((int)n + 127) << 23;
+        return (q * r * r + r + 1.0f) * two.scale;
+    };
+"""
+"""The exponential function without a call or a branch, so that a compiler does several at once.
+
+The polynomial is a minimax fit of e^r = 1 + r + r² q(r) for |r| up to ln(2)/2. Adding and subtracting 1.5 *
+2^23 rounds to a whole number; ln 2 is in two parts, the first of which times n is exact (Cody and Waite,
+"Software manual for the elementary functions", 1980).
+"""
+
+
+@wp.func_native(
+    _POWER
+    + """
+    auto squash = [&](float v) {
+        const float e = power(v < 0.0f ? v : -v);
+        return (v < 0.0f ? e : 1.0f) / (1.0f + e);
+    };
+    auto hyperbolic = [&](float v) {
+        const float z = v * v, a = v < 0.0f ? -v : v, e = power(-2.0f * a);
+        float p = -5.70498872745e-3f;
+        p = p * z + 2.06390887954e-2f;
+        p = p * z - 5.37397155531e-2f;
+        p = p * z + 1.33314422036e-1f;
+        p = p * z - 3.33332819422e-1f;
+        const float far = (1.0f - e) / (1.0f + e);
+        return a < 0.625f ? p * z * v + v : (v < 0.0f ? -far : far);
+    };
+    wp::vec_t<16, float> y = x;
+    if (kind == 1)
+        for (int c = 0; c < 16; ++c) y.c[c] = x.c[c] < 0.0f ? 0.0f : x.c[c];
+    else if (kind == 2)
+        for (int c = 0; c < 16; ++c) y.c[c] = x.c[c] > 0.0f ? x.c[c] : power(x.c[c]) - 1.0f;
+    else if (kind == 3)
+        for (int c = 0; c < 16; ++c) y.c[c] = hyperbolic(x.c[c]);
+    else if (kind == 4)
+        for (int c = 0; c < 16; ++c) y.c[c] = squash(x.c[c]);
+    else if (kind == 5)
+        for (int c = 0; c < 16; ++c) y.c[c] = x.c[c] / (1.0f + (x.c[c] < 0.0f ? -x.c[c] : x.c[c]));
+    return y;
+    """,
+    adj_snippet=_POWER
+    + """
+    for (int c = 0; c < 16; ++c) {
+        const float v = x.c[c], a = v < 0.0f ? -v : v;
+        float slope = 1.0f;
+        if (kind == 1) slope = v > 0.0f ? 1.0f : 0.0f;
+        if (kind == 2) slope = v > 0.0f ? 1.0f : power(v);
+        if (kind == 3) {
+            const float e = power(-2.0f * a);
+            slope = 4.0f * e / ((1.0f + e) * (1.0f + e));
+        }
+        if (kind == 4) {
+            const float e = power(-a);
+            slope = e / ((1.0f + e) * (1.0f + e));
+        }
+        if (kind == 5) slope = 1.0f / ((1.0f + a) * (1.0f + a));
+        adj_x.c[c] += slope * adj_ret.c[c];
+    }
+    """,
+)
+def activate(x: vec16, kind: int) -> vec16:
+    """Activation functions of sixteen neurons: RELU, ELU, TANH, SIGMOID, SOFTSIGN, or none."""
+    ...
+
+
+@wp.func_native(
+    _POWER
+    + """
+    wp::vec_t<16, float> y;
+    for (int c = 0; c < 16; ++c) {
+        // tanh(v) = 2 / (1 + exp(-2 v)) - 1
+        const float s = begin + c >= 2 * units && begin + c < 3 * units ? 2.0f : 1.0f;
+        y.c[c] = s / (1.0f + power(-s * x.c[c])) - (s - 1.0f);
+    }
+    return y;
+    """,
+    adj_snippet=_POWER
+    + """
+    for (int c = 0; c < 16; ++c) {
+        const float s = begin + c >= 2 * units && begin + c < 3 * units ? 2.0f : 1.0f;
+        const float v = s * x.c[c], e = power(v < 0.0f ? v : -v);
+        adj_x.c[c] += s * s * e / ((1.0f + e) * (1.0f + e)) * adj_ret.c[c];
+    }
+    """,
+)
+def open_gates(x: vec16, begin: int, units: int) -> vec16:
+    """Sixteen gates of an LSTM cell from number `begin` on: sigmoids, and tanh of the third of the four."""
+    ...
+
+
+@wp.func_native(
+    """
+    const wp::vec_t<16, float>* w = weight.data + j;
+    const float* x = inputs.data + (size_t)i * inputs.shape[1];
+    wp::vec_t<16, float> y = bias.data[j];
+    if (n >= 4) {
+        // four sums at a time, none of which waits for another
+        wp::vec_t<16, float> b, c, d;
+        for (int l = 0; l < 16; ++l) b.c[l] = c.c[l] = d.c[l] = 0.0f;
+        int k = 0;
+        for (; k + 4 <= n; k += 4) {
+            for (int l = 0; l < 16; ++l) y.c[l] += x[k] * w[k * blocks].c[l];
+            for (int l = 0; l < 16; ++l) b.c[l] += x[k + 1] * w[(k + 1) * blocks].c[l];
+            for (int l = 0; l < 16; ++l) c.c[l] += x[k + 2] * w[(k + 2) * blocks].c[l];
+            for (int l = 0; l < 16; ++l) d.c[l] += x[k + 3] * w[(k + 3) * blocks].c[l];
+        }
+        for (; k < n; ++k)
+            for (int l = 0; l < 16; ++l) b.c[l] += x[k] * w[k * blocks].c[l];
+        for (int l = 0; l < 16; ++l) y.c[l] += b.c[l] + (c.c[l] + d.c[l]);
+        return y;
+    }
+    for (int k = 0; k < n; ++k)
+        for (int l = 0; l < 16; ++l) y.c[l] += x[k] * w[k * blocks].c[l];
+    return y;
+    """,
+    adj_snippet="""
+    wp::adj_address(bias, j, adj_bias, adj_j, adj_ret);
+    for (int k = 0; k < n; ++k) {
+        const float x = wp::index(inputs, i, k);
+        const wp::vec_t<16, float> w = weight.data[k * blocks + j];
+        wp::vec_t<16, float> of_weight;
+        float of_input = 0.0f;
+        for (int l = 0; l < 16; ++l) {
+            of_weight.c[l] = x * adj_ret.c[l];
+            of_input += w.c[l] * adj_ret.c[l];
+        }
+        wp::adj_address(weight, k * blocks + j, adj_weight, 0, of_weight);
+        wp::adj_address(inputs, i, k, adj_inputs, 0, 0, of_input);
+    }
+    """,
+)
+def weigh(
+    weight: wp.array(dtype=vec16),
+    bias: wp.array(dtype=vec16),
+    inputs: wp.array2d(dtype=float),
+    i: int,
+    j: int,
+    blocks: int,
+    n: int,
+) -> vec16:
+    """Bias and weighted sums of the n inputs of actuator i for block j of sixteen neurons."""
+    ...
+
+
+@wp.func_native(
+    """
+    float* y = outputs.data + (size_t)i * outputs.shape[1] + 16 * j;
+    for (int c = 0; c < 16; ++c) y[c] = x.c[c];
+    """,
+    adj_snippet="""
+    int none = 0;
+    for (int c = 0; c < 16; ++c)
+        wp::adj_array_store(outputs, i, 16 * j + c, x.c[c], adj_outputs, none, none, adj_x.c[c]);
+    """,
+)
+def keep(x: vec16, outputs: wp.array2d(dtype=float), i: int, j: int):
+    """Write block j of an actuator."""
+    ...
 
 
 @wp.func
 def weigh_inputs(layer: LayerView, i: int, j: int, inputs: wp.array2d(dtype=float)) -> vec16:
-    """Weighted sums of all inputs of actuator i for sixteen neurons of a layer.
-
-    This is a separate function because the backward pass of a kernel does not know the sums of its loops.
-    """
-    total = layer.bias[j]
-    for k in range(layer.inputs):
-        total += inputs[i, k] * layer.weight[k * layer.blocks + j]
-    return total
+    """Weighted sums of all inputs of actuator i for sixteen neurons of a layer."""
+    return weigh(layer.weight, layer.bias, inputs, i, j, layer.blocks, layer.inputs)
 
 
 @wp.kernel
@@ -74,9 +227,53 @@ def apply_layer(
     t = first + wp.tid()
     i = t // layer.blocks
     j = t % layer.blocks
-    total = weigh_inputs(layer, i, j, inputs)
-    for c in range(WIDTH):
-        outputs[i, WIDTH * j + c] = activate(total[c], layer.activation)
+    keep(activate(weigh_inputs(layer, i, j, inputs), layer.activation), outputs, i, j)
+
+
+@wp.func_native(
+    """
+    // along the inputs, which are next to each other like their weights
+    const float* w = reinterpret_cast<const float*>(weight.data);
+    const float* x = inputs.data + (size_t)i * inputs.shape[1];
+    float part[16];
+    for (int l = 0; l < 16; ++l) part[l] = 0.0f;
+    int k = 0;
+    for (; k + 16 <= n; k += 16)
+        for (int l = 0; l < 16; ++l) part[l] += x[k + l] * w[k + l];
+    for (int half = 8; half > 0; half /= 2)
+        for (int l = 0; l < half; ++l) part[l] += part[l + half];
+    for (; k < n; ++k) part[0] += x[k] * w[k];
+    return part[0];
+    """,
+    adj_snippet="""
+    for (int k = 0; k < n; ++k) {
+        wp::vec_t<16, float> of_weight;
+        for (int l = 0; l < 16; ++l) of_weight.c[l] = 0.0f;
+        of_weight.c[k % 16] = wp::index(inputs, i, k) * adj_ret;
+        wp::adj_address(weight, k / 16, adj_weight, 0, of_weight);
+        wp::adj_address(inputs, i, k, adj_inputs, 0, 0, weight.data[k / 16].c[k % 16] * adj_ret);
+    }
+    """,
+)
+def weigh_one(weight: wp.array(dtype=vec16), inputs: wp.array2d(dtype=float), i: int, n: int) -> float:
+    """Weighted sum of the n inputs of actuator i for one neuron."""
+    ...
+
+
+@wp.kernel
+def apply_output(
+    first: int,
+    scale: float,
+    layer: LayerView,
+    inputs: wp.array2d(dtype=float),
+    effort: wp.array(dtype=float),
+):
+    """One thread per actuator: the only neuron of the last layer gives the effort."""
+    i = first + wp.tid()
+    total = layer.bias[0]
+    total[0] = total[0] + weigh_one(layer.weight, inputs, i, layer.inputs)
+    result = activate(total, layer.activation)
+    effort[i] = scale * result[0]
 
 
 @wp.kernel
@@ -88,13 +285,12 @@ def apply_gates(
     hidden: wp.array2d(dtype=float),
     gates: wp.array2d(dtype=float),
 ):
-    """One thread per sixteen gates of an actuator: the sums that enter the gates of an LSTM cell."""
+    """One thread per sixteen gates of an actuator: how far the gates of an LSTM cell are open."""
     t = first + wp.tid()
     i = t // of_input.blocks
     j = t % of_input.blocks
     total = weigh_inputs(of_input, i, j, inputs) + weigh_inputs(of_hidden, i, j, hidden)
-    for c in range(WIDTH):
-        gates[i, WIDTH * j + c] = total[c]
+    keep(open_gates(total, WIDTH * j, of_hidden.inputs), gates, i, j)
 
 
 @wp.kernel
@@ -110,10 +306,6 @@ def update_cells(
     t = first + wp.tid()
     i = t // units
     u = t % units
-    take = activate(gates[i, u], SIGMOID)
-    keep = activate(gates[i, units + u], SIGMOID)
-    new = wp.tanh(gates[i, 2 * units + u])
-    show = activate(gates[i, 3 * units + u], SIGMOID)
-    value = keep * cell[i, u] + take * new
+    value = gates[i, units + u] * cell[i, u] + gates[i, u] * gates[i, 2 * units + u]
     cell_out[i, u] = value
-    hidden_out[i, u] = show * wp.tanh(value)
+    hidden_out[i, u] = gates[i, 3 * units + u] * wp.tanh(value)

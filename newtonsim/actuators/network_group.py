@@ -36,7 +36,8 @@ class NetworkGroup(EffortGroup):
         self._cells: tuple[LstmLayer, ...] = getattr(network, "cells", ())
         heads: tuple[Layer, ...] = getattr(network, "layers", ()) or getattr(network, "head", ())
         zero = np.zeros(1, np.float32)
-        self.layers = [self._layer(a.weight, a.bias, ACTIVATIONS.index(a.activation)) for a in heads]
+        self.layers = [self._layer(a.weight, a.bias, ACTIVATIONS.index(a.activation)) for a in heads[:-1]]
+        self.layers.append(self._output(heads[-1]))
         self.cells = [
             (self._layer(cell.of_input, cell.bias, 0), self._layer(cell.of_hidden, zero, 0))
             for cell in self._cells
@@ -45,7 +46,7 @@ class NetworkGroup(EffortGroup):
         self._first = zeros(self.count, dtype=int, device=self._device)
         # kinds of index beside the actuator: blocks of each layer, and units of cells
         start = self.ranges["actuator"]
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self.layers[:-1]):
             self.ranges[f"layer {number}"] = start * layer.blocks
         for number, (of_input, of_hidden) in enumerate(self.cells):
             self.ranges[f"gates {number}"] = start * of_input.blocks
@@ -59,11 +60,24 @@ class NetworkGroup(EffortGroup):
         padded[:, :neurons] = weight.T
         offsets = np.zeros(blocks * _WIDTH, np.float32)
         offsets[:neurons] = bias
+        return self._view_of(padded, offsets, inputs, activation)
+
+    def _output(self, layer: Layer) -> networks.LayerView:
+        """Return the last layer, of one neuron, with its inputs filled up to whole blocks."""
+        padded = np.zeros(-(-layer.inputs // _WIDTH) * _WIDTH, np.float32)
+        padded[: layer.inputs] = layer.weight[0]
+        offsets = np.zeros(_WIDTH, np.float32)
+        offsets[0] = layer.bias[0]
+        return self._view_of(padded, offsets, layer.inputs, ACTIVATIONS.index(layer.activation))
+
+    def _view_of(
+        self, weight: np.ndarray, bias: np.ndarray, inputs: int, activation: int
+    ) -> networks.LayerView:
         layer = networks.LayerView()
         options = {"dtype": networks.vec16, "device": self._device, "requires_grad": self._requires_grad}
-        layer.weight = put(padded.reshape(-1, _WIDTH), **options)
-        layer.bias = put(offsets.reshape(-1, _WIDTH), **options)
-        layer.inputs, layer.blocks, layer.activation = inputs, blocks, activation
+        layer.weight = put(weight.reshape(-1, _WIDTH), **options)
+        layer.bias = put(bias.reshape(-1, _WIDTH), **options)
+        layer.inputs, layer.blocks, layer.activation = inputs, len(bias) // _WIDTH, activation
         return layer
 
     def memory(self) -> dict[str, int]:
@@ -80,7 +94,7 @@ class NetworkGroup(EffortGroup):
         found = {**super().rooms(), "inputs": self._inputs}
         if self._view.room == 1:
             found["history"] = 2
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self.layers[:-1]):
             found[f"layer {number}"] = _WIDTH * layer.blocks
         for number, (of_input, _) in enumerate(self.cells):
             found[f"gates {number}"] = _WIDTH * of_input.blocks
@@ -110,7 +124,7 @@ class NetworkGroup(EffortGroup):
         values = p.room["inputs"]
         for number in range(len(self.cells)):
             values = self._launch_cells(launch, p, number, values)
-        for number, layer in enumerate(self.layers):
+        for number, layer in enumerate(self.layers[:-1]):
             launch(
                 networks.apply_layer,
                 f"layer {number}",
@@ -119,9 +133,9 @@ class NetworkGroup(EffortGroup):
             )
             values = p.room[f"layer {number}"]
         launch(
-            history.scale_outputs,
+            networks.apply_output,
             "actuator",
-            reads=dict(scale=self._effort_scale, outputs=values),
+            reads=dict(scale=self._effort_scale, layer=self.layers[-1], inputs=values),
             writes=dict(effort=p.room["effort"]),
         )
         return p.room["effort"]

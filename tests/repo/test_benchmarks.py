@@ -25,6 +25,7 @@ SHORTEST = {
     "scaling": ["--robots", "quadruped", "--worlds", "1", "2", "--bodies", "3", "6"],
     "cameras": ["--worlds", "2"],
     "envs": ["--names", "CartPole", "--worlds", "4"],
+    "actuators": ["--actuators", "--worlds", "4"],
     "bullet_world": ["--scenes", "arm", "--candidates", "4"],
     "profile_step": ["quadruped", "--worlds", "2"],
     "gpu_static": ["quadruped", "--arch"],
@@ -33,7 +34,7 @@ SHORTEST = {
 
 def run(name: str, options: list[str], monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", [name, *options])
-    importlib.import_module(name).main()
+    importlib.import_module(importlib.import_module("publish").SCRIPT_OF.get(name, name)).main()
 
 
 @pytest.mark.parametrize("name", SHORTEST)
