@@ -35,11 +35,14 @@ SCRIPTS = {
     "deformables": [],
     "gradients": [],
     "gradient_cost": [],
+    "dynamics": [],
+    "linear_models": ["--ilqr", "--cpu-time"],
     "scaling": ["--plots", str(RESULTS)],
     "bullet_world": [],
     "cameras": [],
     "building": [],
     "startup": [],
+    "envs": ["--cpu-time", "--names", *("CartPole", "Reacher", "Hopper", "HalfCheetah", "Ant", "Humanoid")],
     "actuators": ["--actuators", "--worlds", "256"],
     "profile_ant": ["ant"],
     "profile_humanoid": ["humanoid"],
@@ -54,6 +57,9 @@ DRAWN = {
     "docs/bullet_world.md": ["bullet_world"],
     "docs/contact.md": ["contact_motion", "contacts"],
     "docs/actuators.md": ["actuators"],
+    "docs/dynamics.md": ["dynamics"],
+    "docs/envs.md": ["envs"],
+    "docs/gradients.md": ["linear_models"],
 }
 """Pages of the docs, and the files that their tables are drawn from."""
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 
 def cost_of_gradients(results: Path) -> str:
@@ -19,9 +21,29 @@ def cost_of_gradients(results: Path) -> str:
     return f"{min(costs):.1f} to {max(costs):.1f}"
 
 
-FIGURES: dict[str, Callable[[Path], str]] = {"cost of gradients": cost_of_gradients}
+def cost_of_networks(results: Path) -> str:
+    """Return by how much actuators that are networks slow a step of an environment."""
+    rows = _read(results / "actuators.json")
+    shares = [
+        float(row["more"].rstrip("%")) for row in rows if row["actuators"].startswith(("network", "LSTM"))
+    ]
+    return f"{min(shares):.0f} to {max(shares):.0f} %"
+
+
+def time_of_ilqr(results: Path, robot: str) -> str:
+    """Return how long iLQR takes here and with MuJoCo's linear models."""
+    (row,) = (r for r in _read(results / "linear_models.json")["ilqr"] if r["robot"] == robot)
+    return f"{row['ours_milliseconds']:.1f} ms here and {row['mujoco_milliseconds']:.1f} ms there"
+
+
+FIGURES: dict[str, Callable[[Path], str]] = {
+    "cost of gradients": cost_of_gradients,
+    "networks": cost_of_networks,
+    "iLQR ant": partial(time_of_ilqr, robot="ant"),
+    "iLQR arm7": partial(time_of_ilqr, robot="arm7"),
+}
 """What gives a figure, by its name on the pages."""
 
 
-def _read(path: Path) -> dict:
+def _read(path: Path) -> Any:
     return json.loads(path.read_text(encoding="utf-8"))["results"]

@@ -167,14 +167,22 @@ def accept_velocities(
     accept_tree(team, tree, levels, L, z, z_moving, v_free, world_state, qd, moving_qd, marks)
 
 
+@wp.func
+def bounded(speed: float, limit: float) -> float:
+    """A speed within a limit; one that is not finite stays so, for the world to be found."""
+    if wp.isfinite(speed):
+        return wp.clamp(speed, -limit, limit)
+    return speed
+
+
 @wp.kernel
 def clamp_velocities(
     first: int, limit: wp.array(dtype=float), qd: wp.array(dtype=float), moving_qd: wp.array(dtype=float)
 ):
     """One thread per dof: bound its velocities."""
     d = first + wp.tid()
-    qd[d] = wp.clamp(qd[d], -limit[d], limit[d])
-    moving_qd[d] = wp.clamp(moving_qd[d], -limit[d], limit[d])
+    qd[d] = bounded(qd[d], limit[d])
+    moving_qd[d] = bounded(moving_qd[d], limit[d])
 
 
 @wp.kernel
