@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import warp as wp
 
 from newtonsim.geometry.principal_axes import principal_axes
+from newtonsim.geometry.transforms import quat_from_matrix
 from newtonsim.scene.model import Model
 
 
@@ -29,6 +29,6 @@ def medium_boxes(model: Model) -> tuple[np.ndarray, np.ndarray]:
             moments, frame = principal_axes(per_mass, own)
             # I_x = m (b_y² + b_z²) / 3, and so on
             squares = 1.5 * (moments.sum() - 2.0 * moments)
-            known[key] = np.sqrt(squares.clip(0.0)), np.array(wp.quat_from_matrix(wp.mat33(frame)))
+            known[key] = np.sqrt(squares.clip(0.0)), quat_from_matrix(frame)
         half[body], axes[body] = known[key]
     return half, axes

@@ -19,23 +19,6 @@ from newtonsim.geometry.transforms import (
 )
 
 
-def quat_from_matrix(m: np.ndarray) -> np.ndarray:
-    """Unit quaternion xyzw of a rotation matrix (3, 3), by its largest component (Shepperd 1978)."""
-    trace = m[0, 0] + m[1, 1] + m[2, 2]
-    k = int(np.argmax([m[0, 0], m[1, 1], m[2, 2], trace]))
-    q = np.empty(4)
-    if k == 3:
-        q[3] = 1.0 + trace
-        q[:3] = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
-    else:
-        i, j, l = k, (k + 1) % 3, (k + 2) % 3
-        q[i] = 1.0 + 2.0 * m[i, i] - trace
-        q[j] = m[j, i] + m[i, j]
-        q[l] = m[l, i] + m[i, l]
-        q[3] = m[l, j] - m[j, l]
-    return q / np.linalg.norm(q)
-
-
 def quat_from_axis_angle(axis: np.ndarray, angle: float) -> np.ndarray:
     """Unit quaternion xyzw of a rotation by `angle` [rad] about the unit vector `axis` (3,)."""
     x, y, z = axis

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_between
+from newtonsim.geometry.transforms import quat_between, quat_from_matrix
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.limits import limits
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.tolerant_xml import read_tolerantly
 from newtonsim.importers.files.xml import Node
-from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler, quat_from_matrix
+from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler
 
 MAX_INCLUDES = 256
 ORIENTATIONS = ("quat", "axisangle", "euler", "xyaxes", "zaxis")

@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from newtonsim.geometry.transforms import quat_from_matrix
 from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry import massprops
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.meshes import convex_hull
-from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document, quat_of_z
 from newtonsim.importers.mjcf.records import Geom, Material, MeshAsset, SolverParameters

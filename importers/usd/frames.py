@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_matrix
-from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
+from newtonsim.geometry.transforms import quat_from_matrix, quat_matrix
+from newtonsim.importers.geometry.pose import Pose
 
 _SHEAR = 1.0e-4
 """Cosine between the images of two axes from which on a matrix counts as sheared."""

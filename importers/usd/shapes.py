@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_between, quat_multiply
+from newtonsim.geometry.transforms import quat_between, quat_from_matrix, quat_multiply
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.meshes import check_mesh, convex_hull
-from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import Frame
 from newtonsim.importers.usd.mesh_prims import triangles_of

@@ -164,6 +164,23 @@ def quat_matrix(q: npt.ArrayLike) -> np.ndarray:
     return np.stack([quat_rotate(q, np.broadcast_to(e, (*q.shape[:-1], 3))) for e in np.eye(3)], axis=-1)
 
 
+def quat_from_matrix(m: np.ndarray) -> np.ndarray:
+    """Unit quaternion xyzw of a rotation matrix (3, 3), by its largest component (Shepperd 1978)."""
+    trace = m[0, 0] + m[1, 1] + m[2, 2]
+    k = int(np.argmax([m[0, 0], m[1, 1], m[2, 2], trace]))
+    q = np.empty(4)
+    if k == 3:
+        q[3] = 1.0 + trace
+        q[:3] = m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]
+    else:
+        i, j, l = k, (k + 1) % 3, (k + 2) % 3
+        q[i] = 1.0 + 2.0 * m[i, i] - trace
+        q[j] = m[j, i] + m[i, j]
+        q[l] = m[l, i] + m[i, l]
+        q[3] = m[l, j] - m[j, l]
+    return q / np.linalg.norm(q)
+
+
 def quat_between(a: npt.ArrayLike, b: npt.ArrayLike) -> np.ndarray:
     """Return the shortest rotation that turns the unit vector a (3,) into b (3,)."""
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)

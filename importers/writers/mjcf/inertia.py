@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import numpy as np
 
 from newtonsim.geometry.principal_axes import principal_axes
+from newtonsim.geometry.transforms import quat_from_matrix
 from newtonsim.importers.files.mjcf_names import INERTIA
-from newtonsim.importers.geometry.pose import quat_from_matrix
 from newtonsim.importers.writers.records import BodyRecord, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import element, numbers

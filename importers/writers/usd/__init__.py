@@ -7,9 +7,10 @@ from pxr import Sdf, Tf, Usd, UsdGeom, UsdPhysics
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
+from newtonsim.geometry.transforms import quat_from_matrix
 from newtonsim.importers.files.usd_names import FLOATING_ATTRIBUTES
 from newtonsim.importers.geometry.massprops import MassProps
-from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.names import Names
 from newtonsim.importers.writers.records import BodyRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport

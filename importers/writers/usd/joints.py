@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from pxr import Sdf, Usd, UsdPhysics
 
-from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_between, quat_rotate
+from newtonsim.geometry.transforms import IDENTITY_QUATERNION, quat_between, quat_from_matrix, quat_rotate
 from newtonsim.importers.files.usd_names import (
     DOF_ATTRIBUTES,
     DRIVE_ATTRIBUTES,
@@ -14,7 +14,7 @@ from newtonsim.importers.files.usd_names import (
     PASSIVE_ATTRIBUTES,
     REFERENCE_ATTRIBUTES,
 )
-from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.usd import attributes

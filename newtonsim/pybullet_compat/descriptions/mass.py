@@ -5,8 +5,8 @@ All rules were measured with the real module (see tests/pybullet/test_loading_te
 
 import numpy as np
 
-from newtonsim.geometry.transforms import quat_matrix, quat_multiply
-from newtonsim.importers.geometry.pose import Pose, quat_from_matrix
+from newtonsim.geometry.transforms import quat_from_matrix, quat_matrix, quat_multiply
+from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.descriptions.description import Geometry
 from newtonsim.pybullet_compat.descriptions.frames import coincide
 from newtonsim.pybullet_compat.descriptions.kinds import Geom
