@@ -49,7 +49,7 @@ SCRIPTS = {
 }
 """Files in results/, and the arguments of the scripts that write them."""
 
-SCRIPT_OF = {"actuators": "envs"}
+SCRIPT_OF = {"actuators": "envs", "profile_ant": "profile_step", "profile_humanoid": "profile_step"}
 """Scripts that write a file of another name."""
 
 DRAWN = {
@@ -94,8 +94,7 @@ def run(name: str) -> None:
     if path.exists() and commit() and _read(path)["machine"].get("commit") == commit():
         print(f"{name}: measured at this commit, kept")
         return
-    script = "profile_step" if name.startswith("profile") else SCRIPT_OF.get(name, name)
-    command = [sys.executable, str(HERE / f"{script}.py"), *SCRIPTS[name]]
+    command = [sys.executable, str(HERE / f"{SCRIPT_OF.get(name, name)}.py"), *SCRIPTS[name]]
     subprocess.run([*command, "--json", str(path)], check=True)
 
 

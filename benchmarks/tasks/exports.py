@@ -94,7 +94,7 @@ def _plain(export: export_facts.Export, folder: str) -> dict:
     """An export as what JSON holds, without the folder of this machine."""
     row = asdict(export)
     row["items"] = {
-        name: [float(f"{error:.2e}") if math.isfinite(error) else None, where.removeprefix("/World/")]
+        name: [float(f"{error:.2e}") if math.isfinite(error) else None, where.replace("/World/", "")]
         for name, (error, where) in export.items.items()
     }
     for name in ("error", "refused"):

@@ -23,11 +23,11 @@ def cost_of_gradients(results: Path) -> str:
 
 def cost_of_networks(results: Path) -> str:
     """Return by how much actuators that are networks slow a step of an environment."""
-    rows = _read(results / "actuators.json")
+    times = {row["actuators"]: row["step_microseconds"] for row in _read(results / "actuators.json")}
     shares = [
-        float(row["more"].rstrip("%")) for row in rows if row["actuators"].startswith(("network", "LSTM"))
+        time / times["none"] - 1.0 for name, time in times.items() if name.startswith(("network", "LSTM"))
     ]
-    return f"{min(shares):.0f} to {max(shares):.0f} %"
+    return f"{100.0 * min(shares):.0f} to {100.0 * max(shares):.0f} %"
 
 
 def time_of_ilqr(results: Path, robot: str) -> str:

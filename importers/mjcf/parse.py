@@ -110,8 +110,9 @@ def _parse_options(document: Document, scene: Scene, report: ImportReport) -> No
         for name in MEDIUM:
             values = node.floats(name)
             if values is not None and values.any():
-                known = "unless the solver has a Medium stage or is MuJoCoSolver"
-                report.unsupported(node, f"{name} of the medium, {known}")
+                report.unsupported(
+                    node, f"{name} of the medium, unless the solver has a Medium stage or is MuJoCoSolver"
+                )
                 scene.medium[name] = values
         for flag in node.findall("flag"):
             _parse_flags(flag, scene, report)
