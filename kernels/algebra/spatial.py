@@ -4,9 +4,10 @@ All spatial quantities of a kinematic tree are expressed about the same point, s
 tree needs no transform (Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 2).
 
 Stage: any that moves rigid bodies
-Called by: kernels/constraints/linear/, kernels/constraints/servos.py, kernels/maximal/adjoint/,
-    kernels/maximal/, kernels/optimize/tangent.py, kernels/particles/adjoint/expected_bodies.py,
-    kernels/particles/xpbd/deltas.py, kernels/penalty/joints.py, kernels/steps/, kernels/trees/
+Called by: kernels/constraints/linear/, kernels/constraints/servos.py, kernels/envs/randomise.py,
+    kernels/maximal/adjoint/, kernels/maximal/, kernels/optimize/tangent.py,
+    kernels/particles/adjoint/expected_bodies.py, kernels/particles/xpbd/deltas.py,
+    kernels/penalty/joints.py, kernels/steps/, kernels/trees/
 Reads: q
 Writes: nothing, its functions return what they find
 """
@@ -29,6 +30,26 @@ def rotate_inertia(q: wp.quat, inertia: wp.mat33) -> wp.mat33:
     """R I Rᵀ: rotational inertia in world axes."""
     rot = wp.quat_to_matrix(q)
     return rot * inertia * wp.transpose(rot)
+
+
+@wp.func
+def power_of_two(size: float) -> float:
+    """Largest power of two up to a number; 1 for what is not positive. Division by it rounds nothing."""
+    power = float(1.0)
+    if size > 0.0:
+        power = wp.pow(2.0, wp.floor(wp.log2(size)))
+    return power
+
+
+@wp.func
+def inverse_of(inertia: wp.mat33) -> wp.mat33:
+    """Inverse of an inertia; zero for one that has none.
+
+    Scaled, since determinants, products of three moments, of very small and large bodies leave single
+    precision.
+    """
+    scale = power_of_two(wp.trace(inertia))
+    return wp.inverse(inertia / scale) / scale
 
 
 @wp.func

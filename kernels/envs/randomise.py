@@ -7,6 +7,7 @@ Writes: EnvView, RangeView
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.spatial import inverse_of
 from newtonsim.kernels.envs.views import PUSH, RANDOMISE, EnvView, random_of, uniform
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -71,7 +72,7 @@ def draw_worlds(first: int, env: EnvView, ranges: RangeView, mask: wp.array(dtyp
             ranges.inertia[b] = factor * ranges.nominal_inertia[b]
             if ranges.mass[b] > 0.0:
                 ranges.inv_mass[b] = 1.0 / ranges.mass[b]
-                ranges.inv_inertia[b] = wp.inverse(ranges.inertia[b])
+                ranges.inv_inertia[b] = inverse_of(ranges.inertia[b])
     for k in range(env.axes):
         axis = w * env.axes + k
         stiffness = env.strength[w] * uniform(ranges.gains_low, ranges.gains_high, wp.randf(state))

@@ -12,7 +12,7 @@ Writes: MotionView, SpinView, body_q, body_qd, near, q, qd
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.spatial import quat_exp, rotate_inertia, unit_quat
+from newtonsim.kernels.algebra.spatial import power_of_two, quat_exp, rotate_inertia, unit_quat
 from newtonsim.kernels.maximal.axes import split_near
 from newtonsim.kernels.maximal.moving_bodies import MotionView, moved
 from newtonsim.kernels.maximal.rows import SpinView
@@ -49,7 +49,8 @@ def half_way(momentum: wp.vec3, inv_inertia: wp.mat33, dt: float) -> wp.vec3:
     """Angular velocity in body axes in the middle of a substep, from the momentum in those of its start."""
     start = inv_inertia * momentum
     w = start
-    if dt * wp.length(wp.cross(w, momentum)) > SMALL * wp.length(momentum):
+    heading = momentum / power_of_two(wp.max(wp.abs(momentum)))  # whose square is in single precision
+    if dt * wp.length(wp.cross(w, heading)) > SMALL * wp.length(heading):
         found = bool(False)
         for _k in range(12):
             turned = turn(quat_exp(w * (-0.5 * dt)), momentum)

@@ -14,8 +14,7 @@ Writes: part, q, torque
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
-from newtonsim.kernels.algebra.spatial import rotate_inertia, unit_quat
-from newtonsim.kernels.steps.motion import inverse_of
+from newtonsim.kernels.algebra.spatial import inverse_of, rotate_inertia, unit_quat
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.inverse_kinematics import DEPENDENT, twist_angle
 from newtonsim.kernels.views.model import (

@@ -9,6 +9,7 @@ Writes: inverse, lever, lower, radius, target, upper, values
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.spatial import inverse_of
 from newtonsim.kernels.views.model import JointView
 from newtonsim.kernels.views.shapes import (
     GEO_BOX,
@@ -95,7 +96,7 @@ def invert_inertias(
     """One thread per body: the inverse of its inertia if it has mass; others keep theirs."""
     b = first + wp.tid()
     if is_chosen(world[b], mask) and mass[b] > 0.0:
-        inverse[b] = wp.inverse(inertia[b])
+        inverse[b] = inverse_of(inertia[b])
 
 
 @wp.kernel

@@ -3,15 +3,13 @@
 Inverse masses are computed here, so that gradients reach masses and inertias.
 
 Stage: integration, last of a step
-Called by: solvers/nonfinite.py, solvers/semi_implicit/solver.py, kernels/maximal/adjoint/contact_terms.py,
-    kernels/maximal/adjoint/substep.py, kernels/particles/adjoint/expected_bodies.py,
-    kernels/penalty/joints.py
+Called by: solvers/nonfinite.py, solvers/semi_implicit/solver.py
 Reads: 12 arrays
 Writes: MarksView, body_q_out, body_qd_out, v_out, x_out
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.spatial import quat_exp, rotate_inertia, unit_quat
+from newtonsim.kernels.algebra.spatial import inverse_of, quat_exp, rotate_inertia, unit_quat
 from newtonsim.kernels.steps.integrate import PARTICLE_FLAG_ACTIVE
 from newtonsim.kernels.steps.nonfinite import MarksView, mark
 from newtonsim.kernels.views.gravity import gravity_of
@@ -19,16 +17,6 @@ from newtonsim.kernels.views.gravity import gravity_of
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
-
-
-@wp.func
-def inverse_of(inertia: wp.mat33) -> wp.mat33:
-    """Inverse of an inertia; zero for one that has none. Scaled, so that small bodies do not underflow."""
-    inverse = wp.mat33(0.0)
-    size = wp.trace(inertia)
-    if size > 0.0:
-        inverse = wp.inverse(inertia / size) / size
-    return inverse
 
 
 @wp.kernel

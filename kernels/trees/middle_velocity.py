@@ -14,7 +14,7 @@ Writes: middle
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.spatial import load_vec3, rotate_inertia
+from newtonsim.kernels.algebra.spatial import load_vec3, power_of_two, rotate_inertia
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView
 
@@ -36,8 +36,10 @@ def newton_step(mid: wp.vec3, start: wp.vec3, inertia: wp.mat33, impulse: wp.vec
 def middle_spin(start: wp.vec3, predicted: wp.vec3, inertia: wp.mat33, dt: float) -> wp.vec3:
     """Angular velocity of the implicit midpoint rule [rad/s].
 
-    The prediction contains the impulse of all torques, with the gyroscopic one evaluated at the start.
+    The prediction contains the impulse of all torques, with the gyroscopic one evaluated at the start. Its
+    determinants would leave single precision for very small and large bodies: the equation is scaled.
     """
+    inertia = inertia / power_of_two(wp.trace(inertia))
     impulse = inertia * (predicted - start) + dt * wp.cross(start, inertia * start)
     mid = newton_step(start, start, inertia, impulse, dt)
     mid = newton_step(mid, start, inertia, impulse, dt)

@@ -5,8 +5,10 @@ import pytest
 import warp as wp
 from physics.scenes import GRAVITY, Run, diagonal_inertia, rotation_matrices, z_up
 
+import newtonsim
 from newtonsim import dynamics
 from newtonsim.scene.enums import JointType
+from newtonsim.solvers import FeatherstoneSolver, SemiImplicitSolver, VBDSolver, XPBDSolver
 from newtonsim.testing import random_coordinates, random_model
 
 ENERGY_DRIFT_PER_SECOND = 2.0e-5
@@ -108,6 +110,29 @@ def test_rotation_without_torque_solves_eulers_equations(device: str):
             lambda _, w: np.cross(MOMENTS * w, w) / MOMENTS, (0.0, seconds), start, rtol=1e-10, atol=1e-12
         )
         np.testing.assert_allclose(end, truth.y[:, -1], rtol=0.0, atol=5.0e-4)
+
+
+@pytest.mark.parametrize("solver", [FeatherstoneSolver, XPBDSolver, VBDSolver, SemiImplicitSolver])
+def test_the_size_of_a_body_does_not_change_how_it_tumbles(device: str, solver: type):
+    """Euler's equations are linear in the inertia; products of very small or large ones leave float32."""
+
+    def spins(scale: float) -> np.ndarray:
+        builder = z_up(gravity=0.0)
+        for _ in SPINS:
+            mass = np.clip(scale, 1.0e-18, 1.0e20)
+            builder.add_body(mass=mass, I_m=diagonal_inertia(*(scale * MOMENTS)))
+        model = builder.finalize(device)
+        stepper, state, after = solver(model), model.state(), model.state()
+        state.joint_qd.assign(np.hstack([SPINS, np.zeros((3, 3))]).astype(np.float32).ravel())
+        newtonsim.eval_fk(model, state.joint_q, state.joint_qd, None, state)
+        for _ in range(120):
+            stepper.step(model, state, after, None, None, 1.0 / 60.0)
+            state, after = after, state
+        return state.body_qd.numpy()[:, :3]
+
+    expected = spins(1.0)
+    for exponent in (-92, -46, 62, 94):
+        np.testing.assert_allclose(spins(2.0**exponent), expected, rtol=1.0e-4, atol=1.0e-4)
 
 
 def energy_error(model, rate: int) -> float:

@@ -15,7 +15,7 @@ Writes: columns
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.spatial import load_vec3
+from newtonsim.kernels.algebra.spatial import load_vec3, power_of_two
 from newtonsim.kernels.constraints.linear.balance import ColumnsView
 from newtonsim.kernels.trees.middle_velocity import is_single_rotating, pivot_inertia
 from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView
@@ -55,6 +55,7 @@ def turn_columns(
     columns: wp.array(dtype=float),
 ):
     """Replace the change of ω' - ω by δω̄ - δω; d is the first dof of the spin, in these axes."""
+    inertia = inertia / power_of_two(wp.trace(inertia))
     slope = wp.inverse(2.0 * inertia + dt * gyroscopic_slope(inertia, mid))
     by_spin = slope * (2.0 * inertia + dt * gyroscopic_slope(inertia, old)) - wp.identity(n=3, dtype=float)
     by_predicted = slope * inertia

@@ -24,7 +24,7 @@ Writes: foreseen, motion_before_impact, term, velocity
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.spatial import rotate_inertia
+from newtonsim.kernels.algebra.spatial import inverse_of, rotate_inertia
 from newtonsim.kernels.collision.contact_features import FeatureView, body_pose, contact_geometry
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.maximal.adjoint.substep import BODY_MOVES
@@ -38,7 +38,6 @@ from newtonsim.kernels.maximal.contacts import (
     point_off,
     rebound,
 )
-from newtonsim.kernels.steps.motion import inverse_of
 from newtonsim.kernels.views.shapes import ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
 

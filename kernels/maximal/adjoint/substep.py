@@ -11,12 +11,18 @@ Writes: 12 arrays
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.spatial import load_vec3, quat_exp, rotate_inertia, unit_quat, world_axis
+from newtonsim.kernels.algebra.spatial import (
+    inverse_of,
+    load_vec3,
+    quat_exp,
+    rotate_inertia,
+    unit_quat,
+    world_axis,
+)
 from newtonsim.kernels.maximal.axes import split_near
 from newtonsim.kernels.maximal.joints import resisted
 from newtonsim.kernels.maximal.motion import turn
 from newtonsim.kernels.maximal.moving_bodies import moved
-from newtonsim.kernels.steps.motion import inverse_of
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.inverse_kinematics import axis_of, read_offsets, relative_motion, write_angles
 from newtonsim.kernels.views.gravity import gravity_of

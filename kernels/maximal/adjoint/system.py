@@ -26,7 +26,13 @@ from newtonsim.kernels.algebra.block_lu import (
     lay_out_blocks,
     solve_blocks,
 )
-from newtonsim.kernels.algebra.spatial import left_jacobian_factors, quat_exp, rotate_inertia, world_axis
+from newtonsim.kernels.algebra.spatial import (
+    left_jacobian_factors,
+    power_of_two,
+    quat_exp,
+    rotate_inertia,
+    world_axis,
+)
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING
 from newtonsim.kernels.maximal.adjoint.contact_system import (
@@ -105,7 +111,9 @@ def find_half_way(
         half[b] = w
         phi = w * (-0.5 * dt)
         turned = turn(quat_exp(phi), momentum)
-        half_slope[b] = wp.inverse(system.inertia[b] - 0.5 * dt * (wp.skew(turned) * left_slope(phi)))
+        slope = system.inertia[b] - 0.5 * dt * (wp.skew(turned) * left_slope(phi))
+        scale = power_of_two(wp.trace(system.inertia[b]))
+        half_slope[b] = wp.inverse(slope / scale) / scale
 
 
 @wp.kernel

@@ -10,10 +10,9 @@ Writes: centre, expected, facing, origin, term
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.spatial import rotate_inertia
+from newtonsim.kernels.algebra.spatial import inverse_of, rotate_inertia
 from newtonsim.kernels.maximal.adjoint.substep import BODY_MOVES
 from newtonsim.kernels.maximal.moving_bodies import moved
-from newtonsim.kernels.steps.motion import inverse_of
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
