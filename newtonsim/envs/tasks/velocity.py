@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from newtonsim.envs.sensors import HeightScan, Sensor
+from newtonsim.envs.sensors import ContactSensor, HeightScan, Sensor
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Ending, Event, Observation, Reward
@@ -124,8 +124,8 @@ class VelocityRough(Velocity):
     The ground is that of `QuadrupedTerrain`, with its curriculum. The commanded turning brings the robot to a
     heading, which is drawn for each episode. In addition to those on flat ground,
     observations have "heights": of the ground on a grid of 9 x 5 points about the base, in its heading,
-    relative to where it would stand, clipped to ±1 m. "leaning" costs nothing, and the end "low" is
-    "near_ground".
+    relative to where it would stand, clipped to ±1 m. "leaning" costs nothing, feet touch the ground where
+    the forces of contacts say so, and the end "low" is "near_ground".
     """
 
     name = "VelocityRough"
@@ -150,7 +150,11 @@ class VelocityRough(Velocity):
     def sensors(self) -> Mapping[str, Sensor]:
         """See `Task.sensors`."""
         base = self.built.base
-        return {"heights": HeightScan(base, _SCAN_X, _SCAN_Y), "below": HeightScan(base, [0.0], [0.0])}
+        return {
+            "heights": HeightScan(base, _SCAN_X, _SCAN_Y),
+            "below": HeightScan(base, [0.0], [0.0]),
+            "soles": ContactSensor(self.built.feet),
+        }
 
     def observation_terms(self) -> dict[str, Observation]:
         """See `TermTask.observation_terms`."""
@@ -163,10 +167,13 @@ class VelocityRough(Velocity):
     def reward_terms(self) -> dict[str, Reward]:
         """See `TermTask.reward_terms`."""
         terms = super().reward_terms()
-        # these tell by the height of a foot whether it touches level ground
-        return {
-            name: t for name, t in terms.items() if name not in ("leaning", "step_in_the_air", "slip_feet")
+        # feet at the height of level ground need not touch this one
+        felt = {
+            name: {"weight": terms[name].weight, "sensor": "soles"}
+            for name in ("step_in_the_air", "slip_feet")
         }
+        del terms["leaning"]
+        return {**terms, **library.rewards_of(felt)}
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""
