@@ -100,6 +100,15 @@ def same_links(both, real: int, ours: int, count: int) -> None:
                 compare(a, b, 2.0e-6, f"getDynamicsInfo {link}[{item}]")
 
 
+def turned_alike(shapes: tuple) -> list:
+    """Visual shapes without their body, with quaternions (x, y, z, w) whose largest number is positive."""
+    rows = []
+    for _, *before, turn, color in shapes:
+        sign = 1.0 if max(turn, key=abs) > 0.0 else -1.0
+        rows.append((*before, [sign * x for x in turn], color))
+    return rows
+
+
 def same_shapes(both, real: int, ours: int, count: int) -> None:
     """Compare collision and visual shapes; the real module leaves rubbish in their first two entries."""
     mine, other = both.modules
@@ -233,3 +242,5 @@ def test_mjcf(pair, name):
         for joint in range(count):
             want, got = other.getLinkState(a, joint), mine.getLinkState(b, joint)
             compare(want[:6], got[:6], 1.0e-5, f"getLinkState {joint}")
+        want, got = other.getVisualShapeData(a), mine.getVisualShapeData(b)
+        compare(turned_alike(want), turned_alike(got), 1.0e-5, "getVisualShapeData")

@@ -216,6 +216,7 @@ def getVisualShapeData(client: Client, objectUniqueId: int, flags: int = 0) -> t
     Returns:
         A tuple for each shape: body, link, type of geometry, dimensions, mesh file as bytes, position and
         orientation in the link frame, RGBA (num_worlds, 4) where worlds differ, and the texture unique id.
+        Those that an MJCF file gives by their ends are reported in the link frame itself, as in PyBullet.
     """
     pictures = client.part(Pictures)
     with_textures = flags & VISUAL_SHAPE_DATA_TEXTURE_UNIQUE_IDS
@@ -235,8 +236,8 @@ def getVisualShapeData(client: Client, objectUniqueId: int, flags: int = 0) -> t
             int(geometry.kind),
             tuple(float(value) for value in dimensions),
             geometry.file.encode(),
-            tuple(geometry.pose.p.tolist()),
-            tuple(geometry.pose.q.tolist()),
+            tuple(geometry.shown_pose.p.tolist()),
+            tuple(geometry.shown_pose.q.tolist()),
             _color_row(pictures.reported_rgba(objectUniqueId, link, visual.rgba)),
         )
         rows.append((*row, pictures.texture_of(objectUniqueId, visual)) if with_textures else row)

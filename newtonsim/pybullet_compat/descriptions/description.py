@@ -14,6 +14,7 @@ import numpy as np
 
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.pybullet_compat.surface.constants import GEOM_CAPSULE
 
 NO_LIMITS = (0.0, -1.0)
 """Lower and upper limit of joints without limits, as the API reports them."""
@@ -37,7 +38,7 @@ class Geometry:
         heightfield: Of GEOM_HEIGHTFIELD.
         variants: The same geometry in each world, where sizes differ; the fields above are those of
             the first one. Empty where all are alike.
-        by_ends: Whether a file names the ends of a capsule: in PyBullet it is the hull of two spheres then.
+        by_ends: Whether a file names the ends of a capsule or cylinder.
     """
 
     kind: int
@@ -54,6 +55,16 @@ class Geometry:
     variants: tuple[Geometry, ...] = ()
     by_ends: bool = False
     _seen: tuple[Pose, Pose, Pose] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def joins_spheres(self) -> bool:
+        """Whether it is the hull of two spheres in PyBullet, as capsules are whose ends are named."""
+        return self.by_ends and self.kind == GEOM_CAPSULE
+
+    @property
+    def shown_pose(self) -> Pose:
+        """The pose that getVisualShapeData tells: that of the link where ends are named, as in PyBullet."""
+        return Pose.identity() if self.by_ends else self.pose
 
     def pose_in(self, frame: Pose) -> Pose:
         """The pose in a frame that is itself given in the link frame, such as the inertial one.

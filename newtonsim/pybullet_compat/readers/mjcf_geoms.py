@@ -164,8 +164,7 @@ class GeomReader:
             if ends is not None:
                 pose = _along(ends)
             code = Kind.CAPSULE if kind == "capsule" else Kind.CYLINDER
-            by_ends = ends is not None and kind == "capsule"
-            shape = Geometry(code, pose, radius=r, height=length, by_ends=by_ends)
+            shape = Geometry(code, pose, radius=r, height=length, by_ends=ends is not None)
             caps = 4.0 / 3.0 * pi * r**3 if kind == "capsule" else 0.0
             return shape, shape, DENSITY * (pi * r * r * length + caps)
         if kind == "mesh":

@@ -77,7 +77,7 @@ class LocalBox:
 
 def is_single(link: Link) -> bool:
     """Whether a link collides as one shape and not as a compound."""
-    if len(link.collisions) == 1 and link.collisions[0].by_ends:
+    if len(link.collisions) == 1 and link.collisions[0].joins_spheres:
         return coincide(link.inertial_pose, Pose.identity())
     return is_plain(link.collisions, link.inertial_pose) and not is_compound(link.collisions[0])
 
@@ -95,7 +95,7 @@ def local_box(link: Link) -> LocalBox | None:
 def _box_of(geometries: Sequence[Geometry], link: Link) -> LocalBox:
     if is_single(link):
         geometry = geometries[0]
-        if geometry.by_ends:
+        if geometry.joins_spheres:
             return LocalBox(CONVEX, _triple(geometry.pose.p), _triple(_half_by_ends(geometry)), margins=1)
         return _single(geometry)
     lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
@@ -108,7 +108,7 @@ def _box_of(geometries: Sequence[Geometry], link: Link) -> LocalBox:
 def _in_link(geometry: Geometry, link: Link) -> tuple[np.ndarray, np.ndarray]:
     """Middle and half extents of the box about a part of a compound, along the axes of the inertial frame."""
     pose = geometry.pose_in(link.inertial_pose)
-    if geometry.by_ends:
+    if geometry.joins_spheres:
         return pose.p, np.abs(quat_matrix(link.inertial_pose.q)).T @ (
             _half_by_ends(geometry) + SPHERES_MARGIN
         )
@@ -149,7 +149,7 @@ def _single(geometry: Geometry) -> LocalBox:
         return LocalBox(CONVEX, zero, zero, radius=r)
     if kind == GEOM_BOX:
         return LocalBox(CONVEX, zero, _triple(geometry.half_extents))
-    if geometry.by_ends:
+    if geometry.joins_spheres:
         half = np.array([r, r, 0.5 * geometry.height + r]) + SPHERES_MARGIN
         return LocalBox(CONVEX, zero, _triple(half))
     if kind in (GEOM_CYLINDER, GEOM_CAPSULE):
