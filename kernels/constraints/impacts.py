@@ -6,17 +6,23 @@ impact", 2012, treat all contacts that approach as one inelastic impact, reflect
 and repeat this with the contacts that approach afterwards: the last ball flies off, and a box that lands flat
 rises without turning.
 
+Newton's law and Coulomb's together may add energy to an impact of linked bodies, whose friction presses the
+contact together: without bound where it jams (Kane, Levinson, "Dynamics: theory and applications", 1985,
+section 5.10; Stronge, "Impact mechanics", 2000, chapter 5). Their rebounds are weakened until it is kept.
+
 Stage: constraint solve, before its sweeps, propagated impacts
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impacts.py,
     kernels/constraints/solve.py
-Reads: ContactRowView, ContactView, ImpulseView, TreeView, WorldDofsView, z
+Reads: ContactRowView, ContactView, ImpulseView, IslandView, TreeView, WorldDofsView, z
 Writes: ContactRowView, ImpulseView
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import push_triple, triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView
+from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.rebounds import after_impact
 from newtonsim.kernels.constraints.rows import ImpulseView, WorldDofsView
 from newtonsim.kernels.views.model import TreeView
@@ -26,6 +32,8 @@ ROUNDS = wp.constant(64)
 SWEEPS = wp.constant(20)
 # least approach velocity within a chain of impacts, as a share of the fastest
 SLOWEST = wp.constant(1.0e-3)
+# share of a rebound below which one that adds energy is taken away
+LEAST_REBOUND = wp.constant(0.2)
 
 
 @wp.func
@@ -158,9 +166,64 @@ def want_outcome(
                 moving = motion[1] + more
             target = rows.target[c]
             goal = wp.max(impact[1], goal)
-            rows.moving[c] = wp.vec2(moving, share)
+            rows.moving[c] = wp.vec3(moving, share, 1.0)
             rows.target[c] = wp.vec3(target[0] - impact[2] + goal, target[1], target[2])
             rows.impact[c] = wp.vec3(impact[0], impact[1], goal)
+
+
+@wp.func
+def wanted(rows: wp.ref[ContactRowView], c: int, timed: bool) -> float:
+    """Normal velocity to which a contact is solved, for the positions or for the end of the step [m/s]."""
+    speed = rows.impact[c][2]
+    if timed and rows.first_impact[c][0] > 0.0:
+        speed = rows.moving[c][0]
+    return speed
+
+
+@wp.func
+def work_of_rebounds(
+    team: Team, rows: wp.ref[ContactRowView], islands: wp.ref[IslandView], k: int, timed: bool
+) -> float:
+    """Work of the impulses of an island at the speeds of rebounds [J]."""
+    work = float(0.0)
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        impact = rows.impact[c]
+        if impact[2] > impact[1]:
+            work += rows.impulse[c][0] * (wanted(rows, c, timed) - wp.max(0.0, impact[1]))
+    return sum_lanes(team, work)
+
+
+@wp.func
+def weaken_rebounds(
+    team: Team, rows: wp.ref[ContactRowView], islands: wp.ref[IslandView], k: int, timed: bool
+) -> bool:
+    """Halve the speeds of the rebounds of an island, and in the end take them away; False if none is left."""
+    found = float(0.0)
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        impact = rows.impact[c]
+        if impact[2] > impact[1]:
+            found = 1.0
+            before = wanted(rows, c, timed)
+            moving = rows.moving[c]
+            factor = float(0.5)
+            if moving[2] <= LEAST_REBOUND:
+                factor = 0.0
+            reached = impact[1] + factor * (moving[0] - impact[1])
+            rows.moving[c] = wp.vec3(reached, moving[1], factor * moving[2])
+            rows.impact[c] = wp.vec3(impact[0], impact[1], impact[1] + factor * (impact[2] - impact[1]))
+            change = wp.vec3(wanted(rows, c, timed) - before, 0.0, 0.0)
+            if factor == 0.0 and rows.first_impact[c][0] > 0.0:
+                # nothing happens within the step any more
+                if timed:
+                    slip = rows.slip_before_impact[c]
+                    change = change - wp.vec3(0.0, slip[0], slip[1])
+                rows.first_impact[c] = wp.vec3(0.0, 0.0, 0.0)
+            rows.target[c] = rows.target[c] + change
+    return max_lanes(team, found) > 0.0
 
 
 @wp.func(inline=False)

@@ -41,6 +41,7 @@ class IslandView:
     contact: wp.array(dtype=int)  # (C)
     dof_start: wp.array(dtype=int)  # (T + 1) by tree: its entries in `dof`
     dof: wp.array(dtype=int)  # (D) dofs tree by tree
+    energy: wp.array(dtype=float)  # (T) by island: kinetic, without impulses [J]; if something rebounds
 
 
 @wp.func_native(

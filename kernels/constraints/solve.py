@@ -15,7 +15,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
-from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
@@ -28,7 +28,12 @@ from newtonsim.kernels.constraints.apart import (
     sweep_apart,
 )
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED, PUSHED, TIMED
-from newtonsim.kernels.constraints.impacts import any_rebound, propagate_impacts
+from newtonsim.kernels.constraints.impacts import (
+    any_rebound,
+    propagate_impacts,
+    weaken_rebounds,
+    work_of_rebounds,
+)
 from newtonsim.kernels.constraints.islands import IslandView, copy_island, find_islands
 from newtonsim.kernels.constraints.laws import (
     UNREST,
@@ -42,7 +47,14 @@ from newtonsim.kernels.constraints.laws import (
 from newtonsim.kernels.constraints.load_sharing import even_out
 from newtonsim.kernels.constraints.newton import NewtonView, fastest_row, find_reach, lay_out_rows, minimize
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
-from newtonsim.kernels.constraints.sweeps import apply_impulses, start_anew, sweep_island
+from newtonsim.kernels.constraints.sweeps import (
+    apply_impulses,
+    drop_impulses,
+    island_energy,
+    start_anew,
+    sweep_island,
+    work_of,
+)
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -91,6 +103,8 @@ CALM = wp.constant(4)
 SHORT = wp.constant(8)
 ENOUGH = wp.constant(12)
 TOO_MANY = wp.constant(14)
+# energy that rebounds may add to an island, as a share: rounding, and the gravity of a step
+SPARE = wp.constant(1.0e-2)
 
 
 @wp.struct
@@ -121,7 +135,7 @@ class SolveReport:
     cost: float  # of its matrix
     thorough: int  # 1 if the number of rounds is not limited
     factorized: int  # 1 if its matrix is factorized for the current laws
-    hopeless: int  # 1 if Newton's method has to continue
+    hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds have to be weakened
     change: float  # of a velocity in the last sweep [m/s or rad/s]
 
 
@@ -341,31 +355,6 @@ def go_on_by_newton(
     return solve_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
 
 
-@wp.func(inline=False)
-def solve_island(
-    team: Team,
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    contacts: wp.ref[ContactView],
-    islands: wp.ref[IslandView],
-    k: int,
-    w: int,
-    depth: int,
-    s: wp.ref[SolveOptions],
-    warm: bool,
-    z_free: wp.array(dtype=float),
-    laws: wp.ref[LawView],
-    n: wp.ref[NewtonView],
-    sys: wp.ref[BlockSystemView],
-    z: wp.array(dtype=float),
-) -> SolveReport:
-    """Solve the rows of an island from the current impulses; `warm` if these are those of the last step."""
-    report = solve_by_sweeps(team, tree, rows, contacts, islands, k, w, depth, s, warm, z_free, laws, sys, z)
-    if report.hopeless == 1:
-        report = go_on_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
-    return report
-
-
 @wp.func
 def has_rows(islands: wp.ref[IslandView], k: int) -> bool:
     """True if an island has rows."""
@@ -373,6 +362,15 @@ def has_rows(islands: wp.ref[IslandView], k: int) -> bool:
     pairs = islands.pairs[k]
     touches = islands.contacts[k]
     return dofs[1] > dofs[0] or pairs[1] > pairs[0] or touches[1] > touches[0]
+
+
+@wp.func
+def note_energy(team: Team, islands: wp.ref[IslandView], k: int, z_free: wp.array(dtype=float)):
+    """Note the kinetic energy of an island without impulses."""
+    energy = island_energy(team, islands, k, z_free)
+    if team.lane == 0:
+        islands.energy[k] = energy
+    sync(team)
 
 
 @wp.func
@@ -450,13 +448,56 @@ def begin_island(
     # without impulses; it also moves the positions where no row acts
     copy_island(team, islands, k, z, z_moving)
     if has_rows(islands, k):
-        apply_impulses(team, tree, rows, islands, k, depth, z)
+        apply_impulses(team, tree, rows, islands, k, depth, 1.0, z)
         report = solve_by_sweeps(
             team, tree, rows, contacts, islands, k, team.index, depth, s, True, z_moving, laws, sys, z
         )
     else:
         copy_island(team, islands, k, z, moving.z)
     return report
+
+
+@wp.func(inline=False)
+def gains_energy(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    timed: bool,
+    z: wp.array(dtype=float),
+) -> bool:
+    """True if the rebounds of a solved island have added energy, beside the work at other targets."""
+    work = work_of(team, rows, islands, k) - work_of_rebounds(team, rows.contact, islands, k, timed)
+    allowed = (1.0 + SPARE) * islands.energy[k] + wp.max(0.0, work)
+    return island_energy(team, islands, k, z) > allowed
+
+
+@wp.func(inline=False)
+def limit_rebounds(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    timed: bool,
+    z_free: wp.array(dtype=float),
+    z: wp.array(dtype=float),
+) -> bool:
+    """Weaken the rebounds of a solved island if they add energy; True if it has to be solved again.
+
+    Its impulses are withdrawn then. `z_free` is z without impulses for the positions, and not used later.
+    """
+    if timed:
+        note_energy(team, islands, k, z_free)
+    again = gains_energy(team, rows, islands, k, timed, z)
+    if again:
+        again = weaken_rebounds(team, rows.contact, islands, k, timed)
+    if again:
+        apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
+        drop_impulses(team, rows, islands, k)
+        sync(team)
+    return again
 
 
 @wp.func(inline=False)
@@ -607,7 +648,7 @@ def solve_rows(
         todo = has_rows(islands[0], k)
         if begun == 1:
             report = reports[k]
-            todo = report.hopeless == 1
+            todo = report.hopeless > 0
         else:
             report = begin_island(
                 team,
@@ -624,13 +665,35 @@ def solve_rows(
                 z,
                 z_moving,
             )
-        if report.hopeless == 1:
-            if begun == 1:
-                # its world has room for one layout, which may now be that of another island
-                lay_out_rows(team, tree[0], rows[0], islands[0], k, w, sys[0])
-            report = go_on_by_newton(
-                team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0], z
+        if report.hopeless == 1 and begun == 1:
+            # its world has room for one layout, which may now be that of another island
+            lay_out_rows(team, tree[0], rows[0], islands[0], k, w, sys[0])
+        again = todo
+        while again:
+            if report.hopeless == 1:
+                report = go_on_by_newton(
+                    team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0], z
+                )
+            again = has_impact and limit_rebounds(
+                team, tree[0], rows[0], islands[0], k, depth, True, z_moving, z
             )
+            if again:
+                report = solve_by_sweeps(
+                    team,
+                    tree[0],
+                    rows[0],
+                    contacts[0],
+                    islands[0],
+                    k,
+                    w,
+                    depth,
+                    s,
+                    False,
+                    z_moving,
+                    laws[0],
+                    sys[0],
+                    z,
+                )
         if todo:
             factorized = report.factorized == 1
             own = end_island(
@@ -660,24 +723,43 @@ def solve_rows(
         shift_timed(team, rows[0], contacts[0], w, -1.0)
         for k in range(begin, end):
             if has_rows(islands[0], k):
-                after = solve_island(
-                    team,
-                    tree[0],
-                    rows[0],
-                    contacts[0],
-                    islands[0],
-                    k,
-                    w,
-                    depth,
-                    s,
-                    False,
-                    z_moving,
-                    laws[0],
-                    newton[0],
-                    sys[0],
-                    z,
-                )
-                total = add_report(total, after)
+                report = SolveReport()
+                again = bool(True)
+                while again:
+                    report = solve_by_sweeps(
+                        team,
+                        tree[0],
+                        rows[0],
+                        contacts[0],
+                        islands[0],
+                        k,
+                        w,
+                        depth,
+                        s,
+                        False,
+                        z_moving,
+                        laws[0],
+                        sys[0],
+                        z,
+                    )
+                    if report.hopeless == 1:
+                        report = go_on_by_newton(
+                            team,
+                            tree[0],
+                            rows[0],
+                            islands[0],
+                            k,
+                            w,
+                            depth,
+                            s,
+                            report,
+                            laws[0],
+                            newton[0],
+                            sys[0],
+                            z,
+                        )
+                    again = limit_rebounds(team, tree[0], rows[0], islands[0], k, depth, False, z_moving, z)
+                total = add_report(total, report)
     if team.lane == 0:
         world_state[w] = state
         write_report(w, total, iterations, factorizations, residual, passed, unsolved[0])

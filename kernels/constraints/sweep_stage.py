@@ -27,7 +27,9 @@ from newtonsim.kernels.constraints.solve import (
     begin_island,
     begin_world,
     end_island,
+    gains_energy,
     has_rows,
+    note_energy,
     state_at_start,
     write_report,
 )
@@ -91,7 +93,11 @@ def sweep_rows(
             z,
             z_moving,
         )
-        if report.hopeless == 1:
+        if has_impact and has_rows(islands[0], k):
+            note_energy(team, islands[0], k, z_moving)
+            if report.hopeless == 0 and gains_energy(team, rows[0], islands[0], k, True, z):
+                report.hopeless = 2
+        if report.hopeless > 0:
             left = 1
         elif has_rows(islands[0], k):
             own = end_island(

@@ -33,27 +33,28 @@ def apply_impulses(
     islands: wp.ref[IslandView],
     k: int,
     depth: int,
+    sign: float,
     z: wp.array(dtype=float),
 ):
-    """z += B p for all rows of an island."""
+    """z += sign B p for all rows of an island."""
     pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
-        team_push_row(team, tree, rows.pair.leaf[p], p, depth, rows.pair.impulse[p], rows.pair.B, z)
+        team_push_row(team, tree, rows.pair.leaf[p], p, depth, sign * rows.pair.impulse[p], rows.pair.B, z)
     dofs = islands.dofs[k]
     for i in range(dofs[0], dofs[1]):
         r = islands.dof_row[i]
-        push_dof(team, tree, rows.dof, r, rows.dof.impulse[r], z)
+        push_dof(team, tree, rows.dof, r, sign * rows.dof.impulse[r], z)
     touches = islands.contacts[k]
     for i in range(touches[0], touches[1]):
         c = islands.contact[i]
         team_push_triple(
-            team, tree, rows.contact.leaf[c], c, depth, rows.contact.impulse[c], rows.contact.B, z
+            team, tree, rows.contact.leaf[c], c, depth, sign * rows.contact.impulse[c], rows.contact.B, z
         )
         if rows.spins == 1:
             if wp.length_sq(rows.spin.impulse[c]) > 0.0:
                 team_push_triple(
-                    team, tree, rows.contact.leaf[c], c, depth, rows.spin.impulse[c], rows.spin.B, z
+                    team, tree, rows.contact.leaf[c], c, depth, sign * rows.spin.impulse[c], rows.spin.B, z
                 )
 
 

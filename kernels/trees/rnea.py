@@ -6,8 +6,7 @@ M(q) a + c(q, v) = 0 whose derivative gives the gradient of the implicit step.
 Functions are inlined to speed up that derivative, see `forward_kinematics`.
 
 Stage: smooth dynamics, bias forces
-Called by: newtonsim/runtime/launcher.py, solvers/featherstone/reactions.py, solvers/featherstone/smooth.py,
-    kernels/trees/masked_dynamics.py, kernels/trees/rnea_derivatives.py, kernels/trees/tree_advance.py
+Called by: newtonsim/runtime/launcher.py, solvers/featherstone/, kernels/trees/
 Reads: BodyView, JointView, KinematicsView, TreeView, body_f, gravity, qd, qdd, source
 Writes: body_A, body_F, dof_A, target, tau
 """

@@ -26,6 +26,7 @@ from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
 from newtonsim.kernels.steps import reset
 from newtonsim.kernels.steps.nonfinite import MarksView
+from newtonsim.kernels.trees import energy_limit
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
@@ -327,6 +328,26 @@ class ConstraintStage:
                 body_qd=out.body_qd,
             ),
         )
+        if smooth.watches_energy:
+            launch(
+                energy_limit.limit_energy,
+                "tree",
+                reads=dict(
+                    tree=v.tree,
+                    joint=v.joint,
+                    body=v.body,
+                    gravity=launch.model.gravity_vec,
+                    L=smooth.L,
+                    diagonal=smooth.diagonal,
+                    start=step.state_in.joint_qd,
+                    free=smooth.v_free,
+                    mid=smooth.mid.kin,
+                    mid_A=smooth.mid.forces.body_A,
+                    body_q=out.body_q,
+                    dt=step.dt,
+                ),
+                writes=dict(kin=motion.kin, qd=out.joint_qd, body_qd=out.body_qd),
+            )
 
     def _outcome(self, smooth: SmoothStage) -> dict[str, object]:
         """Results of the solve from which joint velocities follow."""

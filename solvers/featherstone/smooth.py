@@ -40,6 +40,7 @@ class SmoothStage:
         L: Its factors.
         v_predicted: Joint velocities with the bias force at the start of the step.
         v_free: Joint velocities without constraints.
+        watches_energy: Whether the end of a step removes the energy that its length adds to fast linkages.
     """
 
     def __init__(self, model: Model, from_start: bool = False):
@@ -62,6 +63,9 @@ class SmoothStage:
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
         self.v_free = zeros(dofs, dtype=float, device=device)
+        joint_start = topology_of(model).view.joint_start.numpy()
+        linked = bool((np.diff(joint_start) > 1).any())
+        self.watches_energy = linked and not from_start and isinstance(self.factors, EliminatedInertia)
 
     def bodies(self, model: Model) -> BodyStateView:
         """Poses and velocities at the start of the step as a view for kernels."""

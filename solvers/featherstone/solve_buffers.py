@@ -79,6 +79,7 @@ def _islands(model: Model, rows: RowsView) -> IslandView:
     view.contact = zeros(len(rows.contact.impulse), dtype=int, device=device)
     view.dof_start = topology.view.dof_start
     view.dof = topology.view.dof
+    view.energy = zeros(len(tree), dtype=float, device=device)
     return view
 
 

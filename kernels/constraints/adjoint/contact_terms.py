@@ -252,6 +252,7 @@ def contact_lagrangian(
         if rounds[w] > 0:
             after = relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.outcome)
             outcome = wp.max(0.0, wp.dot(g.normal, after))
+        closing = target
         share = rows.moving[c][1]
         if share < 0.0:
             target = outcome
@@ -271,6 +272,7 @@ def contact_lagrangian(
             target = end_of_bounces(hit, gap, restitution, bounces, s.dt)[positions] + more
             if positions == 1:
                 slip_before = (hit[1] / s.dt) * free
+        target = closing + rows.moving[c][2] * (target - closing)
     under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)
     end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end) + bend
     total = m[0] * (end[0] + softness * p[0] - target) - wp.dot(p, under)

@@ -1,0 +1,137 @@
+"""Linkages gain no energy: neither by impacts with friction, nor by turning far within a step."""
+
+import numpy as np
+import pytest
+import warp as wp
+from physics.scenes import Run, diagonal_inertia, z_up
+
+from newtonsim import dynamics
+
+
+def energy(run: Run) -> float:
+    """Kinetic and potential energy [J]."""
+    kinetic = dynamics.kinetic_energy(run.model, run.state).numpy().sum()
+    return float(kinetic + dynamics.potential_energy(run.model, run.state).numpy().sum())
+
+
+def striking_rods(device: str, restitution: float, friction: float) -> Run:
+    """Two rods of 1 m and 1 kg, hinged to each other and to a point above, strike the ground with their end.
+
+    The example in which Newton's and Coulomb's laws together create energy: Kane, Levinson, "Dynamics: theory
+    and applications", 1985, section 5.10.
+    """
+    tilts, rates, radius, gap = np.radians([20.0, 30.0]), np.array([-0.2, -0.4]), 1.0e-3, 2.0e-5
+    builder = z_up(gravity=0.0)
+    inertia = diagonal_inertia(1.0 / 12.0, 1.0 / 12.0, 1.0e-3)
+    rods = [builder.add_body(mass=1.0, I_m=inertia) for _ in range(2)]
+    top = (0.0, 0.0, float(np.cos(tilts).sum()) + radius + gap)
+    ends = wp.vec3(0.0, 0.0, 0.5), wp.vec3(0.0, 0.0, -0.5)
+    for parent, child, place in ((-1, rods[0], wp.vec3(*top)), (rods[0], rods[1], ends[1])):
+        anchors = (wp.transform(p, wp.quat_identity()) for p in (place, ends[0]))
+        builder.add_joint_revolute(parent, child, *anchors, axis=wp.vec3(0.0, 1.0, 0.0))
+    builder.add_shape_sphere(
+        rods[1], pos=ends[1], radius=radius, density=0.0, mu=friction, restitution=restitution
+    )
+    builder.set_ground_plane(mu=friction, restitution=restitution)
+    builder.joint_damping, builder.joint_armature = [0.0] * 2, [0.0] * 2
+    run = Run(builder.finalize(device), 1.0e-3)
+    return run.start(-np.array([tilts[0], tilts[1] - tilts[0]]), -np.array([rates[0], rates[1] - rates[0]]))
+
+
+@pytest.mark.parametrize("friction", [0.3, 0.5, 1.0])
+@pytest.mark.parametrize("restitution", [0.3, 0.5, 0.8, 1.0])
+def test_impacts_of_linkages_add_no_energy(device: str, restitution: float, friction: float):
+    run = striking_rods(device, restitution, friction)
+    before, seen = energy(run), []
+    for _ in range(20):
+        run.run_for(run.dt)
+        seen.append(energy(run))
+    assert max(seen) < 1.015 * before
+    assert run.state.joint_qd.numpy()[1] < 0.0, "the rods have not struck the ground"
+
+
+def test_impacts_without_friction_keep_the_energy(device: str):
+    run = striking_rods(device, 1.0, 0.0)
+    before = energy(run)
+    run.run_for(20 * run.dt)
+    assert energy(run) == pytest.approx(before, rel=2.0e-3)
+    assert run.state.joint_qd.numpy()[1] < 0.0, "the rods have not rebounded"
+
+
+def random_turn(rng: np.random.Generator) -> wp.quat:
+    q = rng.normal(size=4)
+    return wp.quat(*(q / np.linalg.norm(q)).tolist())
+
+
+def falling_linkages(seed: int, device: str):
+    """Three linkages of up to five links, of very different sizes, above a ground; some parts are elastic."""
+    rng = np.random.default_rng(seed)
+    builder = z_up()
+    builder.set_ground_plane(mu=float(rng.uniform(0.2, 1.0)))
+    for k in range(3):
+        size, bodies = 10.0 ** rng.uniform(-1.7, 0.2), []
+        for _ in range(int(rng.integers(2, 6))):
+            place = wp.transform(wp.vec3(0.3 * k, 0.0, 3.0 + 6.0 * k), random_turn(rng))
+            bodies.append(builder.add_body(origin=place))
+            a, b, c = (size * rng.uniform(0.2, 0.7, 3)).tolist()
+            look = dict(pos=wp.vec3(*rng.uniform(-0.3 * size, 0.3 * size, 3)), density=rng.uniform(200, 4000))
+            look |= dict(mu=rng.uniform(0.0, 1.2), restitution=float(rng.choice([0.0, 0.3, 0.8])))
+            if rng.random() < 0.4:
+                builder.add_shape_sphere(bodies[-1], radius=a, **look)
+            elif rng.random() < 0.5:
+                builder.add_shape_box(bodies[-1], rot=random_turn(rng), hx=a, hy=b, hz=c, **look)
+            else:
+                builder.add_shape_capsule(bodies[-1], radius=a, half_height=b, **look)
+        for n, child in enumerate(bodies[1:]):
+            parent = bodies[int(rng.integers(0, n + 1))]
+            anchors = [
+                wp.transform(wp.vec3(*rng.uniform(-size, size, 3)), random_turn(rng)) for _ in range(2)
+            ]
+            if rng.random() < 0.5:
+                builder.add_joint_ball(parent, child, *anchors)
+            else:
+                builder.add_joint_revolute(
+                    parent, child, *anchors, axis=wp.vec3(0.0, 0.0, 1.0), limit_lower=-1.0, limit_upper=1.0
+                )
+    return builder.finalize(device)
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.OverlapWarning")
+@pytest.mark.parametrize("rate", [60, 240])
+@pytest.mark.parametrize("seed", range(6))
+def test_linkages_that_fall_stay_finite_and_gain_nothing(device: str, seed: int, rate: int):
+    run = Run(falling_linkages(seed, device), 1.0 / rate)
+    most = energy(run)
+    for _ in range(10):
+        run.run_for(0.25)
+        assert np.isfinite(run.state.body_q.numpy()).all()
+        assert energy(run) < 1.01 * most
+
+
+def spinning_chain(device: str, dt: float, rate: float, seed: int) -> Run:
+    """A free body of 10 kg with a chain of ever lighter links, all of which turn about at a rate [rad/s]."""
+    rng = np.random.default_rng(seed)
+    builder = z_up(gravity=0.0)
+    bodies = [builder.add_body(mass=10.0, I_m=diagonal_inertia(1.0, 2.0, 1.5))]
+    for k in range(3):
+        bodies.append(builder.add_body(mass=2.5 / 4**k, I_m=diagonal_inertia(0.02, 0.03, 0.025) * (0.25**k)))
+        axis = rng.normal(size=3)
+        builder.add_joint_revolute(
+            *bodies[-2:],
+            *(wp.transform(wp.vec3(*rng.uniform(-0.3, 0.3, 3)), random_turn(rng)) for _ in range(2)),
+            axis=wp.vec3(*(axis / np.linalg.norm(axis))),
+        )
+    qd = 0.3 * rate * rng.normal(size=9)
+    qd[3:6], qd[6:] = (0.1, 0.2, 0.3), rate * rng.choice([-1.0, 1.0], 3)
+    return Run(builder.finalize(device), dt).start(joint_qd=qd)
+
+
+@pytest.mark.parametrize(("dt", "rate"), [(1 / 60, 30), (1 / 60, 100), (1 / 60, 300), (1 / 240, 300)])
+@pytest.mark.parametrize("seed", range(3))
+def test_links_that_turn_far_in_a_step_gain_no_energy(device: str, seed: int, dt: float, rate: float):
+    """By the step's velocity-dependent forces alone, the energy becomes infinite in a few steps."""
+    run = spinning_chain(device, dt, rate, seed)
+    before = energy(run)
+    for _ in range(20):
+        run.run_for(0.1)
+        assert energy(run) < 1.1 * before
