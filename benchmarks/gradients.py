@@ -1,6 +1,7 @@
 """Gradients of rollouts side by side: newtonsim, Newton and MuJoCo; error, and cost over that of the rollout.
 
     python benchmarks/gradients.py [--tasks "free body" ...] [--blocks 7] [--json OUT]
+    python benchmarks/gradients.py --settings [--short] [--json OUT]
 
 Every gradient is held against central differences of the same engine: a scan of steps, extrapolated by
 Richardson's rule, the two estimates that agree best. The error is the length of the difference of both
@@ -13,6 +14,9 @@ error is that of their fixed step.
 Cost is the time of value and gradient over that of a rollout forward, one world, one thread of the CPU.
 Newton gets a state and contacts of its own for every step, the best case for wp.Tape, and its rollout is
 replayed from one graph, as is its backward pass.
+
+With --settings newtonsim is compared with itself (`tasks.gradient_settings`): iterations that stop early
+with converged steps, softened and rigid contact with differences, and bounces with continuous time.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ import warp as wp
 from engines.gradients import Choice, Engine, OurEngine
 from engines.gradients_mujoco import MujocoEngine
 from engines.gradients_newton import NewtonEngine
+from tasks import gradient_settings
 from tasks.gradients import TASKS, Task, bounce_slope
 from tasks.harness import arguments, finish, interleave, missing, table, timing
 
@@ -177,10 +182,24 @@ def measure(task: Task, options: argparse.Namespace, notes: list[str]) -> list[d
     return figures
 
 
+def compare_settings(options: argparse.Namespace) -> None:
+    """Print and write what options of newtonsim do to gradients."""
+    wp.config.log_level = wp.LOG_ERROR
+    parts = (gradient_settings.sweeps, gradient_settings.smoothing, gradient_settings.bounces)
+    results = {part.__name__: part(options.short) for part in parts}
+    for rows in results.values():
+        print(table(list(rows[0]), [list(row.values()) for row in rows]) + "\n")
+    finish(options, results, [])
+
+
 def main() -> None:
     parser = arguments(__doc__, device=False, blocks=7)
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
+    parser.add_argument("--settings", action="store_true", help="what our own options do instead")
     options = parser.parse_args()
+    if options.settings:
+        compare_settings(options)
+        return
     wp.config.log_level = wp.LOG_ERROR
     notes: list[str] = []
     figures = []

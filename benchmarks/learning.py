@@ -2,21 +2,27 @@
 
     python benchmarks/learning.py [--names CartPole Ant] [--seeds 0 1 2] [--samples N] [--folder OUT]
         [--threads N] [--device cpu] [--short] [--plot OUT.png] [--json OUT]
+    python benchmarks/learning.py --transfer [--policies velocity hover] [--short] [--alone] [--json OUT]
 
 Every run learns with the settings of its environment. The return of a curve is the mean of the last 100 whole
 episodes, with the noise of exploration. At the end the best policy plays 128 episodes without noise, from
 other seeds. A run that is in the folder already is not repeated, one that was stopped goes on.
+
+With --transfer nothing is learned: the policies that ship play in other engines what they play here, by the
+code of `newtonsim transfer`, and where they were pushed in training or walk on terrain, also that here.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 import math
 from pathlib import Path
 
 import numpy as np
-from tasks.harness import arguments, cores, machine, missing, table, write_json
+from tasks import policies
+from tasks.harness import arguments, cores, finish, installed, machine, missing, table, write_json
 
 from newtonsim import envs
 
@@ -35,7 +41,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("runs"), help="where runs go (default: runs)")
     parser.add_argument("--threads", type=int, default=cores(), help="threads of physics and networks")
     parser.add_argument("--plot", metavar="OUT.png", help="draw the curves")
+    parser.add_argument("--transfer", action="store_true", help="the policies that ship, in other engines")
+    shipped = [policy.name for policy in policies.SHIPPED]
+    parser.add_argument("--policies", nargs="+", choices=shipped, default=shipped, help="of --transfer")
     options = parser.parse_args()
+    if options.transfer:
+        play_elsewhere(options)
+        return
     absent = missing("rsl_rl")
     if absent:
         raise SystemExit("learning needs rsl-rl: pip install 'newtonsim[learn]'")
@@ -46,6 +58,23 @@ def main() -> None:
     if options.plot:
         plot(rows, options.plot)
     write_json(options.json, rows, options.device)
+
+
+def play_elsewhere(options: argparse.Namespace) -> None:
+    """Play policies that ship, print their rows and write them."""
+    notes: list[str] = []
+    engines = [] if options.alone else installed({"mujoco": "mujoco", "pybullet": "pybullet"}, notes)
+    chosen = [policy for policy in policies.SHIPPED if policy.name in options.policies]
+    seeds = policies.SEEDS
+    if options.short:
+        chosen, seeds = [dataclasses.replace(policy, episodes=1) for policy in chosen], seeds[:1]
+    results = {
+        "transfer": [row for policy in chosen for row in policies.transfers(policy, engines, seeds)],
+        "played": [row for policy in chosen for row in policies.played(policy, seeds)],
+    }
+    for rows in filter(None, results.values()):
+        print(table(list(rows[0]), [list(row.values()) for row in rows]))
+    finish(options, results, notes)
 
 
 def shown(value: object) -> object:

@@ -30,11 +30,13 @@ SCRIPTS = {
     "robots": ["--self-collision"],
     "python_calls": [],
     "pybullet_compat": [],
+    "pybullet_programs": ["--programs", "300"],
     "contacts": [],
     "contact_motion": ["--scenes", *contact_motion_table.SCENES],
     "deformables": [],
     "gradients": [],
     "gradient_cost": [],
+    "gradient_settings": ["--settings"],
     "dynamics": [],
     "linear_models": ["--ilqr", "--cpu-time"],
     "scaling": ["--plots", str(RESULTS)],
@@ -44,22 +46,32 @@ SCRIPTS = {
     "startup": [],
     "envs": ["--cpu-time", "--names", *("CartPole", "Reacher", "Hopper", "HalfCheetah", "Ant", "Humanoid")],
     "actuators": ["--actuators", "--worlds", "256"],
+    "vision": ["--cpu-time", "--alone", "--worlds", "64", "--names", "CartPoleVision", "ReacherVision"],
+    "transfer": ["--transfer"],
     "profile_ant": ["ant"],
     "profile_humanoid": ["humanoid"],
 }
 """Files in results/, and the arguments of the scripts that write them."""
 
-SCRIPT_OF = {"actuators": "envs", "profile_ant": "profile_step", "profile_humanoid": "profile_step"}
+SCRIPT_OF = {
+    **{"actuators": "envs", "vision": "envs", "transfer": "learning"},
+    **{"pybullet_programs": "pybullet_compat", "gradient_settings": "gradients"},
+    **{"profile_ant": "profile_step", "profile_humanoid": "profile_step"},
+}
 """Scripts that write a file of another name."""
 
+KEPT = ("learning", "learning_gpu", "pybullet_packages")
+"""Files that --run leaves as they are: they took hours, a GPU, or packages that no extra installs."""
+
 DRAWN = {
-    "docs/pybullet.md": ["pybullet_compat"],
+    "docs/pybullet.md": ["pybullet_compat", "pybullet_programs", "pybullet_packages"],
     "docs/bullet_world.md": ["bullet_world"],
     "docs/contact.md": ["contact_motion", "contacts"],
     "docs/actuators.md": ["actuators"],
     "docs/dynamics.md": ["dynamics"],
-    "docs/envs.md": ["envs"],
-    "docs/gradients.md": ["linear_models"],
+    "docs/envs.md": ["envs", "vision"],
+    "docs/learning.md": ["transfer", "learning", "learning_gpu"],
+    "docs/gradients.md": ["gradient_settings", "linear_models"],
 }
 """Pages of the docs, and the files that their tables are drawn from."""
 
@@ -70,13 +82,17 @@ NOT_RUN = "Not run.\n"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run", action="store_true", help="run the benchmarks first")
-    parser.add_argument("--only", nargs="+", choices=[*SCRIPTS, "gpu"], default=[*SCRIPTS, "gpu"])
+    parser.add_argument(
+        "--only", nargs="+", choices=[*SCRIPTS, *KEPT, "gpu"], default=[*SCRIPTS, *KEPT, "gpu"]
+    )
     options = parser.parse_args()
     if options.run:
         for name in (name for name in SCRIPTS if name in options.only):
             run(name)
     pages = {
-        "benchmarks/results/README.md": lambda text: results_page(text, options.only),
+        "benchmarks/results/README.md": lambda text: results_page(
+            text, [name for name in options.only if name not in KEPT]
+        ),
         "README.md": front,
     }
     for page, names in DRAWN.items():
@@ -84,7 +100,7 @@ def main() -> None:
     for page, update in pages.items():
         path = HERE.parent / page
         path.write_text(update(path.read_text(encoding="utf-8")), encoding="utf-8")
-    for path in [HERE.parent / "README.md", *HERE.parent.glob("docs/*.md")]:
+    for path in pages_with_prose():
         path.write_text(prose(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
@@ -113,6 +129,12 @@ def front(text: str) -> str:
     """Return the README of the repository with its tables drawn from the files of results/."""
     text = replace(text, "speed", "\n" + markdown(front_page.speed(RESULTS), str))
     return replace(text, "accuracy", "\n" + markdown(front_page.accuracy(RESULTS), str))
+
+
+def pages_with_prose() -> list[Path]:
+    """Return the pages whose sentences may contain figures."""
+    root = HERE.parent
+    return [root / "README.md", root / "CHANGELOG.md", *sorted(root.glob("docs/*.md"))]
 
 
 def prose(text: str) -> str:
@@ -155,13 +177,15 @@ def tables(name: str, document: dict) -> str:
     elif name == "contact_motion":
         lists, results = {"scenes": contact_motion_table.rows(results["figures"])}, {}
     elif isinstance(results, list):
-        # the points of a curve are no table
-        lists = {"": [{key: value for key, value in row.items() if key != "curve"} for row in results]}
-        results = {}
+        lists, results = {"": results}, {}
     else:
         lists = {key: value for key, value in results.items() if key != "notes" and value}
     parts = [measured(machine)]
-    parts += [markdown(rows) for rows in lists.values()]
+    # the points of a curve are no table
+    parts += [
+        markdown([{key: value for key, value in row.items() if key != "curve"} for row in rows])
+        for rows in lists.values()
+    ]
     notes = results.get("notes", [])
     if notes:
         parts.append("\n".join(f"- {note}" for note in dict.fromkeys(notes)) + "\n")

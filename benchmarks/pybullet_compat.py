@@ -1,11 +1,15 @@
 """Scripts for PyBullet under newtonsim.pybullet_compat and under PyBullet itself, calls included.
 
     python benchmarks/pybullet_compat.py [--cases kuka ant ...] [--worlds 1024] [--short] [--json OUT]
+    python benchmarks/pybullet_compat.py --programs 300 [--short] [--json OUT]
 
 Both modules run the same scripts (`tasks/pybullet_scripts.py`) with the same models: those of pybullet_data
 where it is installed. A unit of work is one step of the script's loop with all its calls, or one call.
 `ratio` is PyBullet's time over that of newtonsim: above 1 newtonsim is faster. `worlds` compares one script
 for many arms in one client (`num_worlds`) with the script for one arm, made once for each.
+
+With --programs nothing is timed: random programs of 50 calls, those of `tests/pybullet/random_programs.py`,
+run under both modules in lockstep, and those whose answers differ are counted.
 
 PyBullet runs as it comes, with at most 50 sweeps of its solver. The file is not called pybullet.py because it
 would be found instead of the module of that name.
@@ -19,6 +23,7 @@ from pathlib import Path
 from types import ModuleType
 
 import warp as wp
+from tasks import pybullet_programs
 from tasks.harness import DT, Timing, arguments, finish, installed, interleave, missing, table, timing
 from tasks.pybullet_scripts import SCENES, Work, kuka
 
@@ -31,7 +36,13 @@ def main() -> None:
     parser = arguments(__doc__, device=False, blocks=15)
     parser.add_argument("--cases", nargs="+", choices=[*SCENES, "worlds"], default=[*SCENES, "worlds"])
     parser.add_argument("--worlds", type=int, default=1024, help="copies of the arm (default: 1024)")
+    parser.add_argument("--programs", type=int, metavar="N", help="compare so many random programs instead")
     options = parser.parse_args()
+    if options.programs:
+        results = pybullet_programs.compare(8 if options.short else options.programs)
+        print(table(list(results["programs"][0]), [list(row.values()) for row in results["programs"]]))
+        finish(options, results, [])
+        return
     wp.config.log_level = wp.LOG_ERROR
     notes: list[str] = []
     names = [OURS] if options.alone else [OURS, *installed({PEER: PEER}, notes)]

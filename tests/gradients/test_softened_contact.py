@@ -5,10 +5,10 @@ import math
 import warnings
 
 import numpy as np
-import pushing_scenes as scenes
 import pytest
 import warp as wp
 from scipy.optimize import brentq
+from tasks import pushing_scenes as scenes
 
 import newtonsim
 from newtonsim import diff

@@ -1,6 +1,8 @@
-"""Environments of other people's packages, under the real module, under ours and in lockstep, as a table.
+"""Environments of other people's packages, under the real module, under ours and in lockstep.
 
-    python tests/pybullet/packages.py TABLE.md [--only TEXT]
+    PYTHONPATH=benchmarks python tests/pybullet/packages.py OUT.json [--only TEXT]
+
+benchmarks/results/pybullet_packages.json is such a file, from which benchmarks/publish.py draws a table.
 
 The packages (panda-gym, pybullet-envs-gymnasium) are no requirement of the tests: pip install --no-deps them.
 Actions are random, the same under both; each run is a process of its own.
@@ -20,6 +22,14 @@ LEFT_OUT = ("Dense", "Joints", "DeepMimic")
 """Variants of the same scenes, and what needs files of other packages."""
 STEPS, SEEDS = 100, 10
 TOLERANCES = (1.0e-3, 1.0e-2)
+HEADS = (
+    "return, PyBullet",
+    "return, here",
+    "difference in structure",
+    "first difference",
+    "step, here / PyBullet",
+)
+"""What is told of an environment."""
 
 
 def environments(package: str) -> list[str]:
@@ -92,35 +102,35 @@ def reported(engine: str, package: str, name: str) -> dict:
     return json.loads(lines[-1][1:]) if lines else {"failed": done.stderr.strip().splitlines()[-1:]}
 
 
-def row(package: str, name: str) -> str:
-    """The line of an environment."""
+def row(package: str, name: str) -> dict[str, object]:
+    """The figures of an environment."""
     real, ours, both = (reported(engine, package, name) for engine in ("real", "ours", "both"))
     if failed := [r["failed"] for r in (real, ours, both) if "failed" in r]:
-        return f"| {name} | {failed[0]} | | | | |"
+        return {"environment": name} | dict.fromkeys(HEADS, None) | {HEADS[0]: str(failed[0])}
     cells = [f"{np.mean(r['returns']):.4g} ± {np.std(r['returns']):.2g}" for r in (real, ours)]
-    cells += [both["structural"], both["first"]]
-    return f"| {name} | {' | '.join(cells)} | {both['ratio']:.2g} |"
+    values = (*cells, both["structural"], both["first"], both["ratio"])
+    return {"environment": name} | dict(zip(HEADS, values, strict=True))
 
 
 def main() -> None:
-    """Write the table, or run what `--run` names."""
+    """Write the figures, or run what `--run` names."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("table", type=Path, nargs="?")
+    parser.add_argument("out", type=Path, nargs="?")
     parser.add_argument("--only", default="")
     parser.add_argument("--run", nargs=3)
     options = parser.parse_args()
     if options.run:
         print("\n@" + json.dumps(run(*options.run)), flush=True)
         return
-    heads = ("environment", "return, PyBullet", "return, here", "difference in structure")
-    heads += ("first difference", "step, here / PyBullet")
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    from tasks.harness import write_json
+
+    rows = []
     for package in PACKAGES:
         for name in environments(package):
             if options.only in name:
-                lines.append(row(package, name))
-                print(lines[-1], flush=True)
-    options.table.write_text("\n".join(lines) + "\n")
+                rows.append(row(package, name))
+                print(rows[-1], flush=True)
+    write_json(str(options.out), rows)
 
 
 if __name__ == "__main__":

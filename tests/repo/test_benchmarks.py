@@ -51,6 +51,69 @@ def test_figures_are_numbers(name: str, monkeypatch, tmp_path, capsys):
     assert "unstable" not in capsys.readouterr().out
 
 
+def rows_of(name: str, options: list[str], monkeypatch, tmp_path) -> dict[str, list[dict]]:
+    """Return what a benchmark writes in its short form."""
+    path = tmp_path / "figures.json"
+    run(name, [*options, "--short", "--json", str(path)], monkeypatch)
+    return json.loads(path.read_text())["results"]
+
+
+@pytest.mark.slow
+def test_policies_that_ship_play_in_another_engine(monkeypatch, tmp_path):
+    pytest.importorskip("mujoco")
+    results = rows_of("transfer", ["--transfer", "--policies", "reach"], monkeypatch, tmp_path)
+    row = results["transfer"][0]
+    assert row["engine"] == "MuJoCo"
+    assert row["share"] == f"{100.0 * row['return_there'] / row['return_here']:.0f} %"
+    assert 6.0 < row["return_there"] < 8.0  # 8 is the most
+
+
+@pytest.mark.slow
+def test_falls_are_counted_by_level():
+    """On two levels of four patches; the robot counts as fallen where it must stand twice as high."""
+    policies = importlib.import_module("tasks.policies")
+    options = {"levels": 2, "kinds": ("rough", "hill"), "patch_size": 4.0, "min_height": 2.0}
+    shipped = policies.Shipped("velocity", "", 6, (), rough=True)
+    rows = policies.by_level(
+        lambda obs: np.zeros((len(obs), 12), np.float32), shipped, "VelocityRough", options, (0,)
+    )
+    assert [row["how"] for row in rows] == ["level 1 of 2", "level 2 of 2"]
+    assert sum(row["episodes"] for row in rows) == 6
+    assert [row["falls"] for row in rows] == [row["episodes"] for row in rows]
+    assert {row["most_steps"] for row in rows} == {1000}
+
+
+def test_random_programs_that_differ_are_counted():
+    programs = importlib.import_module("tasks.pybullet_programs")
+    lines = [
+        *("0: seed 0", "1: seed 1"),
+        "1: first getJointStates | 67 2 | 1, [0] | [11][3]: PyBullet 0, here 1: 1 apart, 0.005 allowed",
+        "1: worst getJointStates | 67 2 | 1, [0] | [11][3]: PyBullet 0, here 1: 1 apart, 0.005 allowed",
+        *(
+            "2: seed 2",
+            "2: first getNumBodies | 3 0 |  | PyBullet 2, here 3",
+            "3: the process ended with -11",
+        ),
+    ]
+    results = programs.outcome(lines, 4)
+    assert results["programs"] == [
+        {"programs": 4, "end_the_process": 1, "differ_in_structure": 1, "differ_in_a_number": 1}
+    ]
+    assert [(row["seed"], row["call"]) for row in results["differing"]] == [
+        (1, "getJointStates"),
+        (2, "getNumBodies"),
+    ]
+
+
+@pytest.mark.slow
+def test_gradients_of_bounces_converge_to_continuous_time():
+    settings = importlib.import_module("tasks.gradient_settings")
+    for row in settings.bounces(short=True):
+        coarse, fine = (float(row[key].split()[0]) for key in ("dt = 1/240 s", "dt = 1/960 s"))
+        assert coarse < 10.0
+        assert fine < 0.35 * coarse
+
+
 @pytest.mark.parametrize("name", [*SHORTEST, "building", "startup", "learning"])
 def test_help(name: str, monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
