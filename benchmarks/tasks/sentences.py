@@ -66,7 +66,7 @@ def slopes_of_a_bounce(results: Path) -> str:
         for row in _read(results / "gradients.json")["gradients"]
         if row["task"] == "sphere bounce" and row["note"].startswith("slope")
     }
-    return f"{slopes['MuJoCo differences']:.2f} for {slopes['newtonsim Featherstone']:.2f}"
+    return f"{slopes['MuJoCo differences']:.2f} instead of {slopes['newtonsim Featherstone']:.2f}"
 
 
 def robots_at_rest(results: Path) -> str:
