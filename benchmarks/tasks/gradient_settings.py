@@ -80,13 +80,13 @@ def _row(scene: str, count: int, warned: str, found: np.ndarray, exact: np.ndarr
 
 
 def percent(*shares: float) -> str:
-    """Return shares in per cent with two digits, 0 below a thousandth of a per cent."""
+    """Return shares in per cent with two digits, or that they are below a thousandth of a per cent."""
     return " / ".join(_two_digits(100.0 * share) for share in shares) + " %"
 
 
 def _two_digits(value: float) -> str:
     if value < 1.0e-3:
-        return "0"
+        return "below 0.001"
     return f"{value:.0f}" if value >= 10.0 else f"{value:.2g}"
 
 
