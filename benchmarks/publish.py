@@ -60,8 +60,11 @@ SCRIPT_OF = {
 }
 """Scripts that write a file of another name."""
 
-KEPT = ("learning", "learning_gpu", "pybullet_packages")
+KEPT = ("learning", "learning_gpu", "gpu_kernels", "gpu_blocks", "pybullet_packages")
 """Files that --run leaves as they are: they took hours, a GPU, or packages that no extra installs."""
+
+ON_RESULTS_PAGE = [*SCRIPTS, "gpu_kernels", "gpu_blocks", "gpu"]
+"""Tables of results/README.md."""
 
 DRAWN = {
     "docs/pybullet.md": ["pybullet_compat", "pybullet_programs", "pybullet_packages"],
@@ -91,7 +94,7 @@ def main() -> None:
             run(name)
     pages = {
         "benchmarks/results/README.md": lambda text: results_page(
-            text, [name for name in options.only if name not in KEPT]
+            text, [name for name in options.only if name in ON_RESULTS_PAGE]
         ),
         "README.md": front,
     }
@@ -114,7 +117,7 @@ def run(name: str) -> None:
     subprocess.run([*command, "--json", str(path)], check=True)
 
 
-def results_page(text: str, names: Sequence[str] = (*SCRIPTS, "gpu")) -> str:
+def results_page(text: str, names: Sequence[str] = tuple(ON_RESULTS_PAGE)) -> str:
     """Return a page, such as results/README.md, with the named tables drawn from their files."""
     for name in names:
         path = RESULTS / f"{name}.json"

@@ -125,7 +125,7 @@ def test_help(name: str, monkeypatch, capsys):
 def test_results_page_has_a_place_for_every_table():
     publish = importlib.import_module("publish")
     page = (ROOT / "benchmarks" / "results" / "README.md").read_text()
-    for name in publish.SCRIPTS:
+    for name in publish.ON_RESULTS_PAGE:
         assert "new figures" in publish.replace(page, name, "new figures\n")
 
 
