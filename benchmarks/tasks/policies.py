@@ -27,7 +27,7 @@ class Shipped:
         engines: Other engines in which it plays, and the time constant of MuJoCo's contacts [s], None for
             the engine's default.
         pushed: Whether it also plays with the randomisation of its training.
-        rough: Whether its task is on terrain: it plays on all levels.
+        rough: Whether its task is on terrain: it plays on all levels, which share the episodes of a seed.
     """
 
     name: str
@@ -97,7 +97,7 @@ def played(shipped: Shipped, seeds: Sequence[int]) -> list[dict[str, object]]:
     if shipped.pushed:
         env = envs.make(name, shipped.episodes, "cpu", **options)
         found = _all([evaluate(policy, env, shipped.episodes, seed) for seed in seeds])
-        rows.append(_row(shipped, "as in its training", found.returns, found.lengths, env))
+        rows.append(_row(shipped, name, "as in its training", found.returns, found.lengths, env))
         env.close()
     if shipped.rough:
         nominal = {key: value for key, value in options.items() if key != "randomise"}
@@ -131,16 +131,17 @@ def by_level(
     for level in np.unique(each[2]):
         there = each[2] == level
         how = f"level {level + 1} of {levels}"
-        rows.append(_row(shipped, how, each[0][there], each[1][there], env))
+        rows.append(_row(shipped, name, how, each[0][there], each[1][there], env))
     env.close()
     return rows
 
 
 def _row(
-    shipped: Shipped, how: str, returns: np.ndarray, lengths: np.ndarray, env: BatchedEnv
+    shipped: Shipped, name: str, how: str, returns: np.ndarray, lengths: np.ndarray, env: BatchedEnv
 ) -> dict[str, object]:
     return {
         "policy": f"`policies/{shipped.name}.onnx`",
+        "task": f"`{name}`, {shipped.robot}",
         "how": how,
         "episodes": len(returns),
         "return": float(returns.mean()),
