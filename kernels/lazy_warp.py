@@ -33,7 +33,9 @@ TRIED = _warp.config.version.startswith("1.19.")
 """Whether this version of Warp supports deferred declarations."""
 
 _INLINE = {None: None, True: "forceinline", False: "noinline"}
-_lock = threading.RLock()
+# that of Warp, which registers functions while it generates code: with another one, two threads could wait
+# for each other
+_lock = _warp._src.codegen._codegen_lock if TRIED else threading.RLock()  # pyright: ignore
 
 
 def __getattr__(name: str) -> Any:

@@ -420,10 +420,14 @@ class Simulator:
         """Compile and load what stepping and resetting launches, on all cores."""
         if self.solver.divides_worlds:
             worlds, state, dt = Shard(self.model), self.state, self.dt / self.substeps
-            step = partial(self.solver.step_worlds, worlds, state, state, self.control, None, dt)
             device = self.model.device
             extra = [reset_kernels.restore_worlds, *([repeat_launches] if device.is_cpu else [])]
-            load_once(self.solver, step, device, extra)
+
+            def launches() -> None:
+                self.solver.step_worlds(worlds, state, state, self.control, None, dt)
+                eval_fk(self.model, state.joint_q, state.joint_qd, None, state)
+
+            load_once(self.solver, launches, device, extra)
 
     def _load_hooks(self) -> None:
         """Compile and load what `before` and `after` launch."""

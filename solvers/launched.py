@@ -9,7 +9,8 @@ from typing import ClassVar
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.runtime.compilation import load_once
+from newtonsim.kernels.steps.replay import repeat_launches
+from newtonsim.runtime.compilation import begin, load_once
 from newtonsim.runtime.launcher import active_tape
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
@@ -34,6 +35,11 @@ class LaunchedSolver(SolverBase):
 
     differentiated_controls: ClassVar[tuple[str, ...]] = ()
     """Arrays of `Control`; a step is recorded if one of them has a gradient."""
+
+    def __init__(self, model: Model | None):
+        super().__init__(model)
+        if model is not None:
+            begin(repeat_launches, model.device)
 
     @abstractmethod
     def _prepare(self, model: Model) -> Control:

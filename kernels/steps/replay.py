@@ -4,7 +4,7 @@ For the CPU, where a kernel is a function with an address; see `newtonsim.runtim
 
 Stage: all, in place of their launches
 Called by: newtonsim/kernel_warmup.py, newtonsim/runtime/capture.py, newtonsim/runtime/copies.py,
-    newtonsim/simulator.py
+    newtonsim/simulator.py, solvers/launched.py
 Reads: source, table
 Writes: target
 """

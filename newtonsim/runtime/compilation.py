@@ -16,14 +16,14 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
 import warp as wp
 
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels import lazy_warp
-from newtonsim.runtime import kernels_wheel, remembered
+from newtonsim.runtime import headers, kernels_wheel, remembered
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.indexing import index_plainly
 from newtonsim.runtime.progress import Progress
@@ -33,6 +33,7 @@ BLOCK_DIM = 32
 with Warp's 256, a few thousand worlds would share the caches of few multiprocessors and leave others idle."""
 
 _loaded: set[tuple[wp.Module, str]] = set()
+_begun: dict[tuple[wp.Module, str], Future[None]] = {}
 _owners: weakref.WeakSet = weakref.WeakSet()
 _kinds: set[tuple[object, str]] = set()
 
@@ -57,13 +58,14 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
         Names of the modules that were not in the kernel cache and were compiled.
     """
     device = wp.get_device(device)
-    modules = list(modules)
+    modules = list(dict.fromkeys(modules))
     for module in modules:
-        lazy_warp.declare(module.name)
-        index_plainly(module)
-    unloaded = [m for m in dict.fromkeys(modules) if (m, str(device)) not in _loaded]
+        _declare(module)
+    begun = [m for m in modules if (m, str(device)) in _begun]
+    unloaded = [m for m in modules if m in begun or (m, str(device)) not in _loaded]
     unknown = [m for m in unloaded if not remembered.recall(m, block_dim(device))]
     missing = [m for m in unloaded if not is_cached(m, device) and not _load_from_wheel(m, device)]
+    missing = list(dict.fromkeys(begun + missing))
     for module in unloaded:
         if module not in missing:
             _load_one(module, device)
@@ -74,6 +76,27 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
             _load_side_by_side(missing, device, progress)
     remembered.keep(unknown, block_dim(device))
     return [short_name(m) for m in missing]
+
+
+def begin(kernel: Kernel, device: wp.Device) -> None:
+    """On a machine that has compiled nothing, begin with the file of a kernel for the CPU, in the background.
+
+    This reads Warp's headers (`newtonsim.runtime.headers`), which all kernels need, while a solver is made.
+    """
+    module = kernel.module
+    entry = (module, str(device))
+    if (
+        entry in _loaded
+        or entry in _begun
+        or not device.is_cpu
+        or not headers.are_missing()
+        or kernels_wheel.records()
+    ):
+        return
+    _declare(module)
+    if not is_cached(module, device):
+        headers.share()
+        _begun[entry] = _workers().submit(_load_one, module, device)
 
 
 def load_once(
@@ -217,14 +240,24 @@ def core_count() -> int:
     return os.cpu_count() or 1
 
 
+def _declare(module: wp.Module) -> None:
+    lazy_warp.declare(module.name)
+    index_plainly(module)
+
+
 def _load_side_by_side(modules: list[wp.Module], device: wp.Device, progress: Progress) -> None:
     """Load modules on all cores."""
 
     def work(module: wp.Module) -> None:
         progress.begin(short_name(module))
-        _load_one(module, device)
+        begun = _begun.pop((module, str(device)), None)
+        if begun is None:
+            _load_one(module, device)
+        else:
+            begun.result()
         progress.end(short_name(module))
 
+    headers.share()
     futures = [_workers().submit(work, module) for module in modules]
     try:
         for future in as_completed(futures):
