@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TypedDict
 
 import numpy as np
@@ -23,6 +24,7 @@ from newtonsim.kernels.maximal.contacts import BodyContactView
 from newtonsim.kernels.maximal.moving_bodies import MotionView
 from newtonsim.kernels.maximal.rows import RowView, SpinView
 from newtonsim.kernels.maximal.sweeps import BlockView
+from newtonsim.runtime.compilation import load_once
 from newtonsim.runtime.copies import copy, fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
@@ -260,6 +262,15 @@ class BodyAdjoint:
             step: The step, with the gradients of `state_out`.
             substeps: Substeps that it was made of.
         """
+        device = self.model.device
+        load_once(self, partial(self._reverse, step, substeps), device)
+        self._reverse(step, substeps)
+        self._after = step.state_in
+        if not device.is_capturing:
+            self.check_gradient()
+
+    def _reverse(self, step: Step, substeps: int) -> None:
+        """Everything that `run` launches."""
         launch = Launcher(self.model, record_tape=False, shard=self._shard)
         self._replay(launch, step, substeps)
         launch(
@@ -290,15 +301,12 @@ class BodyAdjoint:
             writes=dict(total=self.x0.grad),
         )
         self._reverse_start(step)
-        self._after = step.state_in
         launch(
             system_adjoint.keep_reasons,
             "world",
             reads=dict(system=self._system),
             writes=dict(kept_reason=self._reasons),
         )
-        if not self.model.device.is_capturing:
-            self.check_gradient()
 
     def _replay(self, launch: Launcher, step: Step, substeps: int) -> None:
         """Solve the step again, up to the end of its last substep, and keep where substeps start."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Protocol
 
@@ -185,6 +186,11 @@ class ParticleAdjoint(ABC):
 
     def run(self, step: Step) -> None:
         """Add the step's contribution to the gradients of its inputs."""
+        compilation.load_once(self, partial(self._reverse, step), self.model.device)
+        self._reverse(step)
+
+    def _reverse(self, step: Step) -> None:
+        """Everything that `run` launches."""
         launch = self.launcher()
         substeps = self.particles.substeps
         self._replay(launch, step)
