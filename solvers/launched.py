@@ -39,7 +39,7 @@ class LaunchedSolver(SolverBase):
     def __init__(self, model: Model | None):
         super().__init__(model)
         if model is not None:
-            begin(repeat_launches, model.device)
+            begin(repeat_launches.module, model.device)
 
     @abstractmethod
     def _prepare(self, model: Model) -> Control:

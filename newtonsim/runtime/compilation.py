@@ -78,12 +78,11 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
     return [short_name(m) for m in missing]
 
 
-def begin(kernel: Kernel, device: wp.Device) -> None:
-    """On a machine that has compiled nothing, begin with the file of a kernel for the CPU, in the background.
+def begin(module: wp.Module, device: wp.Device) -> None:
+    """On a machine that has compiled nothing, begin with a kernel file for the CPU, in the background.
 
     This reads Warp's headers (`newtonsim.runtime.headers`), which all kernels need, while a solver is made.
     """
-    module = kernel.module
     entry = (module, str(device))
     if (
         entry in _loaded
