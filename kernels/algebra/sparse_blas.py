@@ -198,7 +198,11 @@ def row_doti(
         }
         return wp::vec3(total0, total1, total2);
     };
-    return dot(n, x.data + (size_t)c * x.shape[1] + first, index.data + i, y.data);
+    const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
+#if !defined(__CUDA_ARCH__)
+    if (n == 6) return dot(6, from, index.data + i, y.data);  // a free body
+#endif
+    return dot(n, from, index.data + i, y.data);
     """
 )
 def row_doti3(
@@ -271,17 +275,23 @@ def lane_row_axpyi(
     """
     const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
-    float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f;
+    auto dot = [&](int begin, int end) {
+        float total0 = 0.0f, total1 = 0.0f, total2 = 0.0f;
 #if defined(__CUDA_ARCH__)
-    #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
+        #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
 #endif
-    for (int k = lane; k < n; k += lanes) {
-        const float b = y.data[at[k]];
-        total0 += from[k][0] * b;
-        total1 += from[k][1] * b;
-        total2 += from[k][2] * b;
-    }
-    return wp::vec3(total0, total1, total2);
+        for (int k = begin; k < end; k += lanes) {
+            const float b = y.data[at[k]];
+            total0 += from[k][0] * b;
+            total1 += from[k][1] * b;
+            total2 += from[k][2] * b;
+        }
+        return wp::vec3(total0, total1, total2);
+    };
+#if !defined(__CUDA_ARCH__)
+    if (n == 6 && lanes == 1) return dot(0, 6);  // a free body
+#endif
+    return dot(lane, n);
     """
 )
 def lane_row_doti3(
@@ -304,11 +314,17 @@ def lane_row_doti3(
     const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
     const int* at = index.data + i;
     const float a0 = a[0], a1 = a[1], a2 = a[2];
+    auto push = [&](int begin, int end) {
 #if defined(__CUDA_ARCH__)
-    #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
+        #pragma unroll 1  // a lane has few entries, and code that does not fit a cache costs more
 #endif
-    for (int k = lane; k < n; k += lanes)
-        y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
+        for (int k = begin; k < end; k += lanes)
+            y.data[at[k]] += a0 * from[k][0] + a1 * from[k][1] + a2 * from[k][2];
+    };
+#if !defined(__CUDA_ARCH__)
+    if (n == 6 && lanes == 1) return push(0, 6);  // a free body
+#endif
+    push(lane, n);
     """
 )
 def lane_row_axpyi3(

@@ -32,6 +32,12 @@ from newtonsim.kernels.views.model import TreeView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
+@wp.func_native("return b > a ? b : a;")
+def larger(a: float, b: float) -> float:
+    """The larger of two numbers, in one instruction: unlike `wp.max`, it is a if either is not a number."""
+    ...
+
+
 @wp.func
 def dof_velocity(
     team: Team, tree: wp.ref[TreeView], rows: wp.ref[DofRowView], r: int, z: wp.array(dtype=float)
@@ -173,7 +179,7 @@ def relax_contact(
             R[1] = 0.0
         away = old - centre[c]
         error = error - wp.vec3(R[0] * away[0], R[1] * away[1], R[1] * away[2])
-    elif error[0] <= 0.0 and wp.max(wp.abs(old)) == 0.0:
+    elif error[0] <= 0.0 and old[0] == 0.0 and old[1] == 0.0 and old[2] == 0.0:
         # the contact separates and exerts no impulse
         return 0.0
     normal = wp.max(0.0, old[0] + (error[0] - softness * old[0]) / (delassus[0] + softness + R[0]))
@@ -192,11 +198,12 @@ def relax_contact(
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:
         rows.impulse[c] = new
         team_push_triple(team, tree, rows.leaf[c], c, depth, step, rows.B, z)
-    tangential = wp.max(wp.abs(step[1]), wp.abs(step[2])) * (delassus[1] + R[1])
-    most = wp.max(wp.abs(change) * (delassus[0] + R[0]), tangential)
+    tangential = larger(wp.abs(step[1]), wp.abs(step[2])) * (delassus[1] + R[1])
+    most = larger(wp.abs(change) * (delassus[0] + R[0]), tangential)
     if share > 0.0:
         left = new - centre[c]
-        most = wp.max(most, wp.max(R[0] * wp.abs(left[0]), R[1] * wp.max(wp.abs(left[1]), wp.abs(left[2]))))
+        most = larger(most, R[0] * wp.abs(left[0]))
+        most = larger(most, R[1] * larger(wp.abs(left[1]), wp.abs(left[2])))
     return most
 
 

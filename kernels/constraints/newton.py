@@ -158,13 +158,15 @@ def push_changes(
         if n.pair_v[p][1] != 0.0:
             team_push_row(team, tree, rows.pair.leaf[p], p, depth, n.pair_v[p][1], rows.pair.B, z)
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    i = int(touches[0])
+    while i < touches[1]:
         c = islands.contact[i]
         change = n.contact_dv[c]
         if wp.length_sq(change) > 0.0:
             team_push_triple(team, tree, rows.contact.leaf[c], c, depth, change, rows.contact.B, z)
         if has_spin(rows, c):
             team_push_triple(team, tree, rows.contact.leaf[c], c, depth, n.spin_dv[c], rows.spin.B, z)
+        i += 1
 
 
 @wp.func(inline=False)
@@ -209,7 +211,8 @@ def apply_laws(
         rows.pair.impulse[p] = law.impulse
         switched += int(law.branch != laws.pair_branch[p])
     touches = islands.contacts[k]
-    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+    i = int(touches[0] + team.lane)
+    while i < touches[1]:
         c = islands.contact[i]
         x = laws.contact_v[c] + alpha * n.contact_dv[c]
         if alpha == 0.0:
@@ -230,6 +233,7 @@ def apply_laws(
             switched += int(turn.branch != laws.spin_branch[c])
             n.spin_dv[c] = turn.impulse - rows.spin.impulse[c]
             rows.spin.impulse[c] = turn.impulse
+        i += lanes(team)
     sync(team)
     push_changes(team, tree, rows, islands, k, depth, n, z)
     return int(sum_lanes(team, float(switched)))
@@ -256,13 +260,15 @@ def fastest_row(
         p = islands.pair[i]
         most = wp.max(most, wp.abs(row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, x)))
     touches = islands.contacts[k]
-    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+    i = int(touches[0] + team.lane)
+    while i < touches[1]:
         c = islands.contact[i]
         v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, x)
         most = wp.max(most, wp.max(wp.abs(v)))
         if has_spin(rows, c):
             s = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, x)
             most = wp.max(most, wp.max(wp.abs(s)))
+        i += lanes(team)
     return max_lanes(team, most)
 
 
@@ -361,7 +367,8 @@ def assemble(
         if law.slope > 0.0:
             add_row(team.lane, lanes(team), tree, sys, w, rows.pair.leaf[p], depth, p, law.slope, rows.pair.B)
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    i = int(touches[0])
+    while i < touches[1]:
         c = islands.contact[i]
         triple = contact_law(rows, laws, c, laws.contact_v[c], pyramidal)
         G = triple.slope
@@ -381,6 +388,7 @@ def assemble(
                 add_triple(
                     team.lane, lanes(team), tree, sys, w, rows.contact.leaf[c], depth, c, S, rows.spin.B
                 )
+        i += 1
     sync(team)
 
 
@@ -406,11 +414,13 @@ def project_step(
         u = row_velocity(tree, rows.pair.leaf[p], p, depth, rows.pair.B, n.step)
         n.pair_v[p] = wp.vec2(n.pair_v[p][0], u)
     touches = islands.contacts[k]
-    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+    i = int(touches[0] + team.lane)
+    while i < touches[1]:
         c = islands.contact[i]
         n.contact_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
         if has_spin(rows, c):
             n.spin_dv[c] = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.spin.B, n.step)
+        i += lanes(team)
 
 
 @wp.func(inline=False)
@@ -442,7 +452,8 @@ def slope_along(
         slope -= (law.impulse - rows.pair.impulse[p]) * u[1]
         curvature += law.slope * u[1] * u[1]
     touches = islands.contacts[k]
-    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+    i = int(touches[0] + team.lane)
+    while i < touches[1]:
         c = islands.contact[i]
         d = n.contact_dv[c]
         triple = contact_law(rows, laws, c, laws.contact_v[c] + alpha * d, pyramidal)
@@ -453,6 +464,7 @@ def slope_along(
             turn = spin_law(rows, laws, c, n.spin_v[c] + alpha * e, pyramidal)
             slope -= wp.dot(turn.impulse - rows.spin.impulse[c], e)
             curvature += wp.dot(e, turn.slope * e)
+        i += lanes(team)
     return wp.vec2(sum_lanes(team, slope), sum_lanes(team, curvature))
 
 

@@ -10,6 +10,7 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sum_lanes, sync
 from newtonsim.kernels.constraints.chains import team_push_row, team_push_triple
 from newtonsim.kernels.constraints.gauss_seidel import (
+    larger,
     push_dof,
     relax_contact,
     relax_dof,
@@ -167,14 +168,14 @@ def sweep_island(
     for i in range(dofs[0], dofs[1]):
         change = wp.max(change, relax_dof(team, tree, rows.dof, islands.dof_row[i], z))
     touches = islands.contacts[k]
-    for i in range(touches[0], touches[1]):
+    i = int(touches[0])
+    while i < touches[1]:
         c = islands.contact[i]
-        change = wp.max(
-            change,
-            relax_contact(team, tree, rows.contact, c, depth, pyramidal, share, laws.centre.contact, z),
-        )
+        moved = relax_contact(team, tree, rows.contact, c, depth, pyramidal, share, laws.centre.contact, z)
+        change = larger(change, moved)
         if rows.spins == 1:
             change = wp.max(change, relax_spin(team, tree, rows.contact, rows.spin, c, depth, pyramidal, z))
+        i += 1
     sync(team)
     return change
 

@@ -118,14 +118,18 @@ def fill_inertia(
 
     `floor` receives the smallest pivots that the factorization may encounter.
     """
-    for i in range(tree.dof_start[team.index] + team.lane, tree.dof_start[team.index + 1], lanes(team)):
+    i = int(tree.dof_start[team.index] + team.lane)
+    end = tree.dof_start[team.index + 1]
+    while i < end:
         d = tree.dof[i]
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
         f = composite_momentum(composite, tree.dof_body[d], kin.S[d])
         motion_products(depth + 1, kin.S, tree.row_dof, row, f, H)
-        H[row + depth] = H[row + depth] + diagonal[d]
-        floor[d] = PIVOT_FLOOR * H[row + depth]
+        pivot = H[row + depth] + diagonal[d]
+        H[row + depth] = pivot
+        floor[d] = PIVOT_FLOOR * pivot
+        i += lanes(team)
     sync(team)
 
 
@@ -137,9 +141,10 @@ def eliminate(team: Team, tree: TreeView, floor: wp.array(dtype=float), H: wp.ar
     the ancestors of a dof, each of which has its own row.
     """
     start = tree.dof_start[team.index]
-    end = tree.dof_start[team.index + 1]
-    for i in range(start, end):
-        d = tree.dof[start + end - 1 - i]
+    i = int(tree.dof_start[team.index + 1])
+    while i > start:
+        i -= 1
+        d = tree.dof[i]
         row = tree.dof_row[d]
         depth = tree.dof_depth[d]
         inv_pivot = 1.0 / wp.max(H[row + depth], floor[d])
@@ -199,19 +204,22 @@ def solve_tree(
 ):
     """x = H⁻¹ x of one tree; begins and ends with a `sync`."""
     start = tree.dof_start[team.index]
-    end = tree.dof_start[team.index + 1]
+    i = int(tree.dof_start[team.index + 1])
     sync(team)
-    for i in range(start, end):
-        d = tree.dof[start + end - 1 - i]
+    while i > start:
+        i -= 1
+        d = tree.dof[i]
         row = tree.dof_row[d]
         lane_axpyi(team.lane, lanes(team), tree.dof_depth[d], -x[d], L, tree.row_dof, row, x)
         sync(team)
     for level in range(levels.dof_first[team.index], levels.dof_first[team.index + 1]):
-        for i in range(levels.dof_start[level] + team.lane, levels.dof_start[level + 1], lanes(team)):
-            d = levels.dof[i]
+        k = int(levels.dof_start[level] + team.lane)
+        while k < levels.dof_start[level + 1]:
+            d = levels.dof[k]
             row = tree.dof_row[d]
             depth = tree.dof_depth[d]
             x[d] = x[d] * L[row + depth] * L[row + depth] - doti(depth, L, tree.row_dof, row, x)
+            k += lanes(team)
         sync(team)
 
 

@@ -65,8 +65,10 @@ def balance_forces(
             for i in range(start, last + 1):
                 j = levels.joint[start + last - i]
                 wrench = forces.body_F[joint.child[j]]
-                for d in range(joint.qd_start[j], joint.qd_start[j + 1]):
+                d = int(joint.qd_start[j])
+                while d < joint.qd_start[j + 1]:
                     forces.tau[d] = wp.dot(kin.S[d], wrench)
+                    d += 1
                 parent = joint.parent[j]
                 if parent >= 0:
                     # not +=, which is atomic: the lane has all children to itself
@@ -94,13 +96,17 @@ def advance_tree(
     """qd_end = qd + h (q̈ - H⁻¹ r) of one tree, with the force balance r at the acceleration q̈."""
     start = tree.dof_start[team.index] + team.lane
     end = tree.dof_start[team.index + 1]
-    for i in range(start, end, lanes(team)):
+    i = int(start)
+    while i < end:
         d = tree.dof[i]
         qd_end[d] = -dt * force_residual(d, tree, drive, implicit, q, qd, qdd, act, joint_f, tau, dt)
+        i += lanes(team)
     solve_tree(team, tree, levels, L, qd_end)
-    for i in range(start, end, lanes(team)):
+    i = int(start)
+    while i < end:
         d = tree.dof[i]
         qd_end[d] = qd_end[d] + qd[d] + dt * qdd[d]
+        i += lanes(team)
 
 
 @wp.kernel

@@ -68,8 +68,11 @@ def begin_trees(
     for i in range(tree.joint_start[t] + team.lane, tree.joint_start[t + 1], lanes(team)):
         b = joint.child[tree.joint[i]]
         body_f[b] = given[b]
-    for i in range(tree.dof_start[t] + team.lane, tree.dof_start[t + 1], lanes(team)):
+    i = int(tree.dof_start[t] + team.lane)
+    end = tree.dof_start[t + 1]
+    while i < end:
         select_drive(tree.dof[i], tree, drive, q, qd, act, dt, implicit, diagonal)
+        i += lanes(team)
     sum_composites(team, levels, joint, body, kin, composite)
     fill_inertia(team, tree, kin, composite, diagonal, L, floor)
     eliminate(team, tree, floor, L)
