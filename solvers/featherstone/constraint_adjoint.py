@@ -54,7 +54,8 @@ _REASONS = {
         "contradict each other"
     ),
     int(worlds_adjoint.NOT_SOLVED): (
-        "the constraints were not solved well enough (raise iterations, or shorten the step)"
+        "the constraints were not solved well enough (raise iterations), or links that turned far in the "
+        "step were slowed down (shorten it)"
     ),
     int(worlds_adjoint.UNSUPPORTED_CONTACT): "a contact acts whose shapes have no gradient",
     int(worlds_adjoint.PROPAGATED_IMPACT): (

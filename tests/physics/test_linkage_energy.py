@@ -1,11 +1,15 @@
 """Linkages gain no energy: neither by impacts with friction, nor by turning far within a step."""
 
+import itertools
+
 import numpy as np
 import pytest
 import warp as wp
 from physics.scenes import Run, diagonal_inertia, z_up
 
-from newtonsim import dynamics
+from newtonsim import Model, dynamics
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.solvers import FeatherstoneSolver
 
 
 def energy(run: Run) -> float:
@@ -108,7 +112,7 @@ def test_linkages_that_fall_stay_finite_and_gain_nothing(device: str, seed: int,
         assert energy(run) < 1.01 * most
 
 
-def spinning_chain(device: str, dt: float, rate: float, seed: int) -> Run:
+def spinning_chain(device: str, rate: float, seed: int, requires_grad: bool = False) -> Model:
     """A free body of 10 kg with a chain of ever lighter links, all of which turn about at a rate [rad/s]."""
     rng = np.random.default_rng(seed)
     builder = z_up(gravity=0.0)
@@ -123,15 +127,31 @@ def spinning_chain(device: str, dt: float, rate: float, seed: int) -> Run:
         )
     qd = 0.3 * rate * rng.normal(size=9)
     qd[3:6], qd[6:] = (0.1, 0.2, 0.3), rate * rng.choice([-1.0, 1.0], 3)
-    return Run(builder.finalize(device), dt).start(joint_qd=qd)
+    model = builder.finalize(device, requires_grad=requires_grad)
+    model.joint_qd.assign(qd.astype(np.float32))
+    return model
 
 
 @pytest.mark.parametrize(("dt", "rate"), [(1 / 60, 30), (1 / 60, 100), (1 / 60, 300), (1 / 240, 300)])
 @pytest.mark.parametrize("seed", range(3))
 def test_links_that_turn_far_in_a_step_gain_no_energy(device: str, seed: int, dt: float, rate: float):
     """By the step's velocity-dependent forces alone, the energy becomes infinite in a few steps."""
-    run = spinning_chain(device, dt, rate, seed)
+    model = spinning_chain(device, rate, seed)
+    run = Run(model, dt).start(joint_qd=model.joint_qd.numpy())
     before = energy(run)
     for _ in range(20):
         run.run_for(0.1)
         assert energy(run) < 1.1 * before
+
+
+def test_a_step_that_slows_links_down_has_no_gradient(device: str):
+    """Its end is not what the equations of the step say."""
+    model = spinning_chain(device, 100.0, 0, requires_grad=True)
+    states = [model.state() for _ in range(9)]
+    solver, tape = FeatherstoneSolver(model), wp.Tape()
+    with tape:
+        for before, after in itertools.pairwise(states):
+            solver.step(model, before, after, None, None, 1.0 / 60.0)
+    states[-1].joint_qd.grad.fill_(1.0)
+    with pytest.raises(NotDifferentiableError, match="links that turned far in the step were slowed down"):
+        tape.backward()
