@@ -1,4 +1,4 @@
-"""Make the picture of a policy that ships: its learning curve, and what it does in MuJoCo.
+"""Make the picture of a policy that ships: its curve of learning, and how it plays in MuJoCo or on terrain.
 
     python docs/make_policy_picture.py RUN NAME [--every SECONDS] [--folder FOLDER]
 
@@ -12,6 +12,7 @@ import pathlib
 import numpy as np
 from PIL import Image
 
+from newtonsim import envs
 from newtonsim.learn import PolicyFile
 from newtonsim.learn.transfer import env_of, solver_of
 
@@ -38,10 +39,13 @@ def curve_of(run: pathlib.Path, width: int) -> np.ndarray:
 
 
 def strip_of(policy: PolicyFile, every: float) -> np.ndarray:
-    """Return pictures of a policy that plays in MuJoCo, side by side."""
+    """Return pictures of a policy side by side; it plays in MuJoCo, or here if its task is on terrain."""
     options = {name: value for name, value in policy.about["options"].items() if name != "randomise"}
     draw = {"render_mode": "rgb_array", "render_size": SIZE}
-    env = env_of(policy.about["name"], 1, options, solver_of("mujoco"), 0.005, **draw)
+    if envs.find(policy.about["name"]).has_terrain:
+        env = envs.make(policy.about["name"], 1, "cpu", **options, **draw)
+    else:
+        env = env_of(policy.about["name"], 1, options, solver_of("mujoco"), 0.005, **draw)
     obs, _ = env.reset(seed=4)
     steps, frames = round(every * env.metadata["render_fps"]), []
     for step in range(FRAMES * steps):

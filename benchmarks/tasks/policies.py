@@ -46,6 +46,7 @@ SHIPPED = (
         (("mujoco", None), ("mujoco", 0.005), ("pybullet", None)),
         pushed=True,
     ),
+    Shipped("velocity_rough", "the quadruped `go2_like`", 100, (), rough=True),
     Shipped("hover", "the quadrotor `crazyflie_like`", 16),
     Shipped("reach", "the arm `fr3_like`", 16),
 )
