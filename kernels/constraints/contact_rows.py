@@ -92,7 +92,9 @@ class ContactRowView:
     impact: wp.array(dtype=wp.vec3)  # (C) restitution, target along the normal without and with it [m/s]
     first_impact: wp.array(dtype=wp.vec3)  # (C) in the step, see `rebounds.time_of_impact`
     slip_before_impact: wp.array(dtype=wp.vec2)  # (C) over the whole step [m/s]
-    moving: wp.array(dtype=wp.vec3)  # (C) target velocity of positions [m/s], shares of the rebound left
+    # (C) target velocity of positions [m/s]; shares of the rebound left by propagation and by the energy;
+    # what the pull of a step may add to the rebound [m/s]
+    moving: wp.array(dtype=wp.vec4)
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
@@ -549,7 +551,7 @@ def aim_contact(
     rows.impact[c] = wp.vec3(restitution, target.closing, target.rebound)
     rows.first_impact[c] = target.impact
     rows.slip_before_impact[c] = target.impact[1] / s.dt * wp.vec2(free[1], free[2])
-    rows.moving[c] = wp.vec3(target.moving, 1.0, 1.0)
+    rows.moving[c] = wp.vec4(target.moving, 1.0, 1.0, wp.abs(target.impact[2]) * s.dt)
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if contacts.match[c] >= 0:
         rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]

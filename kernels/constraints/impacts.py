@@ -166,7 +166,7 @@ def want_outcome(
                 moving = motion[1] + more
             target = rows.target[c]
             goal = wp.max(impact[1], goal)
-            rows.moving[c] = wp.vec3(moving, share, 1.0)
+            rows.moving[c] = wp.vec4(moving, share, 1.0, rows.moving[c][3])
             rows.target[c] = wp.vec3(target[0] - impact[2] + goal, target[1], target[2])
             rows.impact[c] = wp.vec3(impact[0], impact[1], goal)
 
@@ -184,14 +184,15 @@ def wanted(rows: wp.ref[ContactRowView], c: int, timed: bool) -> float:
 def work_of_rebounds(
     team: Team, rows: wp.ref[ContactRowView], islands: wp.ref[IslandView], k: int, timed: bool
 ) -> float:
-    """Work of the impulses of an island at the speeds of rebounds [J]."""
+    """Work of the impulses of an island at the speeds of rebounds, less what the pull of a step adds [J]."""
     work = float(0.0)
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         impact = rows.impact[c]
         if impact[2] > impact[1]:
-            work += rows.impulse[c][0] * (wanted(rows, c, timed) - wp.max(0.0, impact[1]))
+            speed = wanted(rows, c, timed) - wp.max(0.0, impact[1]) - rows.moving[c][3]
+            work += rows.impulse[c][0] * speed
     return sum_lanes(team, work)
 
 
@@ -213,7 +214,7 @@ def weaken_rebounds(
             if moving[2] <= LEAST_REBOUND:
                 factor = 0.0
             reached = impact[1] + factor * (moving[0] - impact[1])
-            rows.moving[c] = wp.vec3(reached, moving[1], factor * moving[2])
+            rows.moving[c] = wp.vec4(reached, moving[1], factor * moving[2], moving[3])
             rows.impact[c] = wp.vec3(impact[0], impact[1], impact[1] + factor * (impact[2] - impact[1]))
             change = wp.vec3(wanted(rows, c, timed) - before, 0.0, 0.0)
             if factor == 0.0 and rows.first_impact[c][0] > 0.0:

@@ -15,7 +15,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
-from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
@@ -370,7 +370,6 @@ def note_energy(team: Team, islands: wp.ref[IslandView], k: int, z_free: wp.arra
     energy = island_energy(team, islands, k, z_free)
     if team.lane == 0:
         islands.energy[k] = energy
-    sync(team)
 
 
 @wp.func
@@ -460,13 +459,16 @@ def begin_island(
 @wp.func(inline=False)
 def gains_energy(
     team: Team,
+    tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
     timed: bool,
     z: wp.array(dtype=float),
 ) -> bool:
-    """True if the rebounds of a solved island have added energy, beside the work at other targets."""
+    """True if the rebounds of a solved island of linkages have added energy, beside other targets."""
+    if not is_articulated(tree, islands, k):
+        return False
     work = work_of(team, rows, islands, k) - work_of_rebounds(team, rows.contact, islands, k, timed)
     allowed = (1.0 + SPARE) * islands.energy[k] + wp.max(0.0, work)
     return island_energy(team, islands, k, z) > allowed
@@ -490,13 +492,12 @@ def limit_rebounds(
     """
     if timed:
         note_energy(team, islands, k, z_free)
-    again = gains_energy(team, rows, islands, k, timed, z)
+    again = gains_energy(team, tree, rows, islands, k, timed, z)
     if again:
         again = weaken_rebounds(team, rows.contact, islands, k, timed)
     if again:
         apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
         drop_impulses(team, rows, islands, k)
-        sync(team)
     return again
 
 

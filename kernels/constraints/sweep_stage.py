@@ -95,7 +95,7 @@ def sweep_rows(
         )
         if has_impact and has_rows(islands[0], k):
             note_energy(team, islands[0], k, z_moving)
-            if report.hopeless == 0 and gains_energy(team, rows[0], islands[0], k, True, z):
+            if report.hopeless == 0 and gains_energy(team, tree[0], rows[0], islands[0], k, True, z):
                 report.hopeless = 2
         if report.hopeless > 0:
             left = 1

@@ -328,7 +328,7 @@ class ConstraintStage:
                 body_qd=out.body_qd,
             ),
         )
-        if smooth.watches_energy:
+        if smooth.limits_energy:
             launch(
                 energy_limit.limit_energy,
                 "tree",

@@ -40,10 +40,10 @@ class SmoothStage:
         L: Its factors.
         v_predicted: Joint velocities with the bias force at the start of the step.
         v_free: Joint velocities without constraints.
-        watches_energy: Whether the end of a step removes the energy that its length adds to fast linkages.
+        limits_energy: Whether the end of a step removes the energy that its length adds to fast linkages.
     """
 
-    def __init__(self, model: Model, from_start: bool = False):
+    def __init__(self, model: Model, from_start: bool = False, energy_limit: bool = False):
         self.from_start = from_start
         dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
         self.body_q = zeros(bodies, dtype=wp.transform, device=device)
@@ -65,7 +65,7 @@ class SmoothStage:
         self.v_free = zeros(dofs, dtype=float, device=device)
         joint_start = topology_of(model).view.joint_start.numpy()
         linked = bool((np.diff(joint_start) > 1).any())
-        self.watches_energy = linked and not from_start and isinstance(self.factors, EliminatedInertia)
+        self.limits_energy = energy_limit and linked and isinstance(self.factors, EliminatedInertia)
 
     def bodies(self, model: Model) -> BodyStateView:
         """Poses and velocities at the start of the step as a view for kernels."""

@@ -109,6 +109,9 @@ class FeatherstoneSolver(LaunchedSolver):
             conserves the energy of swinging bodies, or at its "start", as explicit engines do, which costs
             less and adds a little energy; with "start", a robot that rotates by half a radian in a step
             becomes unstable. Not "start" with gradients.
+        energy_limit: Whether linkages that turn by more than 0.3 rad in a step gain no energy by its length:
+            they stay finite at any step, see `kernels.trees.energy_limit`. It costs a launch. Not
+            with `coriolis="start"`, `speed_limit` or deformables.
         deformables: Solver of particles with elements and contact, such as `XPBDSolver(model)`; see the
             property. Not with gradients or sleep. Without it, particles move freely and collide neither with
             the ground nor with bodies.
@@ -154,6 +157,7 @@ class FeatherstoneSolver(LaunchedSolver):
         servos: bool = False,
         speed_limit: float | None = None,
         coriolis: str = "middle",
+        energy_limit: bool = False,
         deformables: SolverBase | ParticleSystem | None = None,
         slip_speed: float = SLIP_SPEED,
         fade_depth: float = FADE_DEPTH,
@@ -174,7 +178,9 @@ class FeatherstoneSolver(LaunchedSolver):
             raise NewtonsimError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
         if coriolis == "start" and model.requires_grad:
             raise NewtonsimError("coriolis: 'start' is only for models without gradients")
-        self.smooth = SmoothStage(model, from_start=coriolis == "start")
+        if energy_limit and (coriolis == "start" or speed_limit is not None or deformables is not None):
+            raise NewtonsimError("energy_limit: not with coriolis='start', speed_limit or deformables")
+        self.smooth = SmoothStage(model, coriolis == "start", energy_limit)
         self.servos = self._make_servos(servos, sleep)
         self.constraints = ConstraintStage(model, self.options, self.servos, not self.smooth.from_start)
         self.speed_limit = self._make_speed_limit(speed_limit)

@@ -8,7 +8,7 @@ import warp as wp
 from physics.scenes import Run, diagonal_inertia, z_up
 
 from newtonsim import Model, dynamics
-from newtonsim.errors import NotDifferentiableError
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.solvers import FeatherstoneSolver
 
 
@@ -104,7 +104,7 @@ def falling_linkages(seed: int, device: str):
 @pytest.mark.parametrize("rate", [60, 240])
 @pytest.mark.parametrize("seed", range(6))
 def test_linkages_that_fall_stay_finite_and_gain_nothing(device: str, seed: int, rate: int):
-    run = Run(falling_linkages(seed, device), 1.0 / rate)
+    run = Run(falling_linkages(seed, device), 1.0 / rate, energy_limit=True)
     most = energy(run)
     for _ in range(10):
         run.run_for(0.25)
@@ -137,7 +137,7 @@ def spinning_chain(device: str, rate: float, seed: int, requires_grad: bool = Fa
 def test_links_that_turn_far_in_a_step_gain_no_energy(device: str, seed: int, dt: float, rate: float):
     """By the step's velocity-dependent forces alone, the energy becomes infinite in a few steps."""
     model = spinning_chain(device, rate, seed)
-    run = Run(model, dt).start(joint_qd=model.joint_qd.numpy())
+    run = Run(model, dt, energy_limit=True).start(joint_qd=model.joint_qd.numpy())
     before = energy(run)
     for _ in range(20):
         run.run_for(0.1)
@@ -148,10 +148,16 @@ def test_a_step_that_slows_links_down_has_no_gradient(device: str):
     """Its end is not what the equations of the step say."""
     model = spinning_chain(device, 100.0, 0, requires_grad=True)
     states = [model.state() for _ in range(9)]
-    solver, tape = FeatherstoneSolver(model), wp.Tape()
+    solver, tape = FeatherstoneSolver(model, energy_limit=True), wp.Tape()
     with tape:
         for before, after in itertools.pairwise(states):
             solver.step(model, before, after, None, None, 1.0 / 60.0)
     states[-1].joint_qd.grad.fill_(1.0)
     with pytest.raises(NotDifferentiableError, match="links that turned far in the step were slowed down"):
         tape.backward()
+
+
+@pytest.mark.parametrize("others", [{"coriolis": "start"}, {"speed_limit": 10.0}])
+def test_what_the_limit_does_not_go_with_is_refused(device: str, others: dict):
+    with pytest.raises(NewtonsimError, match="energy_limit: not with"):
+        FeatherstoneSolver(spinning_chain(device, 1.0, 0), energy_limit=True, **others)
