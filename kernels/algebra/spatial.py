@@ -48,8 +48,11 @@ def inverse_of(inertia: wp.mat33) -> wp.mat33:
     Scaled, since determinants, products of three moments, of very small and large bodies leave single
     precision.
     """
-    scale = power_of_two(wp.trace(inertia))
-    return wp.inverse(inertia / scale) / scale
+    inverse = wp.mat33(0.0)
+    size = wp.trace(inertia)
+    if size > 0.0:
+        inverse = wp.inverse(inertia / size) / size
+    return inverse
 
 
 @wp.func

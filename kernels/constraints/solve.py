@@ -15,7 +15,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
-from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (
     acts,
@@ -497,7 +497,9 @@ def limit_rebounds(
         again = weaken_rebounds(team, rows.contact, islands, k, timed)
     if again:
         apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
+        sync(team)
         drop_impulses(team, rows, islands, k)
+        sync(team)
     return again
 
 

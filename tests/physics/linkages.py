@@ -1,4 +1,4 @@
-"""A four-bar linkage: as a model whose loop a constraint closes, and as one equation of motion."""
+"""Four-bar linkages, as a model with a loop constraint and as one equation of motion; rods that strike."""
 
 import numpy as np
 import warp as wp
@@ -11,6 +11,31 @@ CRANK, COUPLER, ROCKER, GROUND = 0.2, 0.5, 0.4, 0.5
 MASSES = (1.0, 2.0, 1.5)
 # turns the x axis towards z
 AXIS = (0.0, -1.0, 0.0)
+
+
+def striking_rods(restitution: float, friction: float) -> newtonsim.ModelBuilder:
+    """Two rods of 1 m and 1 kg, hinged to each other and to a point above, strike the ground with their end.
+
+    The example in which Newton's and Coulomb's laws together create energy: Kane, Levinson, "Dynamics: theory
+    and applications", 1985, section 5.10.
+    """
+    tilts, rates, radius, gap = np.radians([20.0, 30.0]), np.array([-0.2, -0.4]), 1.0e-3, 2.0e-5
+    builder = z_up(gravity=0.0)
+    inertia = diagonal_inertia(1.0 / 12.0, 1.0 / 12.0, 1.0e-3)
+    rods = [builder.add_body(mass=1.0, I_m=inertia) for _ in range(2)]
+    top = (0.0, 0.0, float(np.cos(tilts).sum()) + radius + gap)
+    ends = wp.vec3(0.0, 0.0, 0.5), wp.vec3(0.0, 0.0, -0.5)
+    for parent, child, place in ((-1, rods[0], wp.vec3(*top)), (rods[0], rods[1], ends[1])):
+        anchors = (wp.transform(p, wp.quat_identity()) for p in (place, ends[0]))
+        builder.add_joint_revolute(parent, child, *anchors, axis=wp.vec3(0.0, 1.0, 0.0))
+    builder.add_shape_sphere(
+        rods[1], pos=ends[1], radius=radius, density=0.0, mu=friction, restitution=restitution
+    )
+    builder.set_ground_plane(mu=friction, restitution=restitution)
+    builder.joint_damping, builder.joint_armature = [0.0] * 2, [0.0] * 2
+    builder.joint_q = [-float(tilts[0]), -float(tilts[1] - tilts[0])]
+    builder.joint_qd = [-float(rates[0]), -float(rates[1] - rates[0])]
+    return builder
 
 
 def configuration(crank):

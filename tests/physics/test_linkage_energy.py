@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import warp as wp
+from physics.linkages import striking_rods
 from physics.scenes import Run, diagonal_inertia, z_up
 
 from newtonsim import Model, dynamics
@@ -18,34 +19,15 @@ def energy(run: Run) -> float:
     return float(kinetic + dynamics.potential_energy(run.model, run.state).numpy().sum())
 
 
-def striking_rods(device: str, restitution: float, friction: float) -> Run:
-    """Two rods of 1 m and 1 kg, hinged to each other and to a point above, strike the ground with their end.
-
-    The example in which Newton's and Coulomb's laws together create energy: Kane, Levinson, "Dynamics: theory
-    and applications", 1985, section 5.10.
-    """
-    tilts, rates, radius, gap = np.radians([20.0, 30.0]), np.array([-0.2, -0.4]), 1.0e-3, 2.0e-5
-    builder = z_up(gravity=0.0)
-    inertia = diagonal_inertia(1.0 / 12.0, 1.0 / 12.0, 1.0e-3)
-    rods = [builder.add_body(mass=1.0, I_m=inertia) for _ in range(2)]
-    top = (0.0, 0.0, float(np.cos(tilts).sum()) + radius + gap)
-    ends = wp.vec3(0.0, 0.0, 0.5), wp.vec3(0.0, 0.0, -0.5)
-    for parent, child, place in ((-1, rods[0], wp.vec3(*top)), (rods[0], rods[1], ends[1])):
-        anchors = (wp.transform(p, wp.quat_identity()) for p in (place, ends[0]))
-        builder.add_joint_revolute(parent, child, *anchors, axis=wp.vec3(0.0, 1.0, 0.0))
-    builder.add_shape_sphere(
-        rods[1], pos=ends[1], radius=radius, density=0.0, mu=friction, restitution=restitution
-    )
-    builder.set_ground_plane(mu=friction, restitution=restitution)
-    builder.joint_damping, builder.joint_armature = [0.0] * 2, [0.0] * 2
-    run = Run(builder.finalize(device), 1.0e-3)
-    return run.start(-np.array([tilts[0], tilts[1] - tilts[0]]), -np.array([rates[0], rates[1] - rates[0]]))
+def struck(device: str, restitution: float, friction: float) -> Run:
+    model = striking_rods(restitution, friction).finalize(device)
+    return Run(model, 1.0e-3).start(model.joint_q.numpy(), model.joint_qd.numpy())
 
 
 @pytest.mark.parametrize("friction", [0.3, 0.5, 1.0])
 @pytest.mark.parametrize("restitution", [0.3, 0.5, 0.8, 1.0])
 def test_impacts_of_linkages_add_no_energy(device: str, restitution: float, friction: float):
-    run = striking_rods(device, restitution, friction)
+    run = struck(device, restitution, friction)
     before, seen = energy(run), []
     for _ in range(20):
         run.run_for(run.dt)
@@ -55,7 +37,7 @@ def test_impacts_of_linkages_add_no_energy(device: str, restitution: float, fric
 
 
 def test_impacts_without_friction_keep_the_energy(device: str):
-    run = striking_rods(device, 1.0, 0.0)
+    run = struck(device, 1.0, 0.0)
     before = energy(run)
     run.run_for(20 * run.dt)
     assert energy(run) == pytest.approx(before, rel=2.0e-3)
