@@ -10,7 +10,7 @@ Newton's law and Coulomb's together may add energy to an impact of linked bodies
 contact together: without bound where it jams (Kane, Levinson, "Dynamics: theory and applications", 1985,
 section 5.10; Stronge, "Impact mechanics", 2000, chapter 5). Their rebounds are weakened until it is kept.
 
-Stage: constraint solve, before its sweeps, propagated impacts
+Stage: constraint solve, impacts: propagated before its sweeps, weakened after them
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impacts.py,
     kernels/constraints/solve.py
 Reads: ContactRowView, ContactView, ImpulseView, IslandView, TreeView, WorldDofsView, z

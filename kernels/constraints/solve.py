@@ -103,7 +103,7 @@ CALM = wp.constant(4)
 SHORT = wp.constant(8)
 ENOUGH = wp.constant(12)
 TOO_MANY = wp.constant(14)
-# energy that rebounds may add to an island, as a share: rounding, and the gravity of a step
+# energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
 
 
@@ -672,6 +672,7 @@ def solve_rows(
             # its world has room for one layout, which may now be that of another island
             lay_out_rows(team, tree[0], rows[0], islands[0], k, w, sys[0])
         again = todo
+        # the loop at the end of the kernel is alike: a function for both would take more stack on a GPU
         while again:
             if report.hopeless == 1:
                 report = go_on_by_newton(

@@ -5,10 +5,16 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.trees import joint_forces, rnea, tree_advance, tree_smooth
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.kernels.views.model import DriveView
-from newtonsim.runtime.inertia_factors import ArticulatedInertia, EliminatedInertia, inertia_factors
+from newtonsim.runtime.inertia_factors import (
+    MOST_ELIMINATED,
+    ArticulatedInertia,
+    EliminatedInertia,
+    inertia_factors,
+)
 from newtonsim.runtime.launcher import Launcher, ModelViews, Motion
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
@@ -63,9 +69,10 @@ class SmoothStage:
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
         self.v_free = zeros(dofs, dtype=float, device=device)
+        if energy_limit and not isinstance(self.factors, EliminatedInertia):
+            raise NewtonsimError(f"energy_limit: not with chains of more than {MOST_ELIMINATED} joint axes")
         joint_start = topology_of(model).view.joint_start.numpy()
-        linked = bool((np.diff(joint_start) > 1).any())
-        self.limits_energy = energy_limit and linked and isinstance(self.factors, EliminatedInertia)
+        self.limits_energy = energy_limit and bool((np.diff(joint_start) > 1).any())
 
     def bodies(self, model: Model) -> BodyStateView:
         """Poses and velocities at the start of the step as a view for kernels."""

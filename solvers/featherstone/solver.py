@@ -109,9 +109,10 @@ class FeatherstoneSolver(LaunchedSolver):
             conserves the energy of swinging bodies, or at its "start", as explicit engines do, which costs
             less and adds a little energy; with "start", a robot that rotates by half a radian in a step
             becomes unstable. Not "start" with gradients.
-        energy_limit: Whether linkages that turn by more than 0.3 rad in a step gain no energy by its length:
-            they stay finite at any step, see `kernels.trees.energy_limit`. It costs a launch. Not
-            with `coriolis="start"`, `speed_limit` or deformables.
+        energy_limit: Whether linkages that turn by more than 0.3 rad in a step are kept from gaining energy
+            by its length, which ends in infinite velocities, see `kernels.trees.energy_limit`. It costs a
+            launch. Not with `coriolis="start"`, `speed_limit`, deformables, or chains of more than 32 joint
+            axes.
         deformables: Solver of particles with elements and contact, such as `XPBDSolver(model)`; see the
             property. Not with gradients or sleep. Without it, particles move freely and collide neither with
             the ground nor with bodies.

@@ -82,11 +82,8 @@ def test_reward_is_the_sum_of_its_terms():
     np.testing.assert_allclose(plain.buffers.view.obs.numpy(), env.buffers.view.obs.numpy())
 
 
-def test_slipping_feet_cost_their_speed():
-    """Speeds of the feet by differences of their places, of a robot that slides without friction."""
-    only = {name: None for name in envs.make("Velocity", 1, "cpu").task.term_names()["rewards"]}
-    foot = {"term": "slip_feet", "weight": -1.0, "point": (0.0, 0.0, -0.213), "height": 0.03}
-    env = envs.make("Velocity", 1, "cpu", threads=1, rewards={**only, "slip": foot}, reset_noise_scale=0.0)
+def slide(env: envs.BatchedEnv) -> tuple[float, np.ndarray, np.ndarray]:
+    """Push a robot without friction: the reward, and the places [m] and speeds [m/s] of its feet."""
     env.reset(seed=0)
     env.model.shape_materials.mu.zero_()
     zeros = np.zeros((1, 12), np.float32)
@@ -103,9 +100,28 @@ def test_slipping_feet_cost_their_speed():
     env.step(zeros)
     before = feet()
     _, reward, *_ = env.step(zeros)
-    speed = (feet() - before)[:, :2] / DT
+    return float(reward[0]), before, (feet() - before)[:, :2] / DT
+
+
+def test_slipping_feet_cost_their_speed():
+    only = {name: None for name in envs.make("Velocity", 1, "cpu").task.term_names()["rewards"]}
+    foot = {"term": "slip_feet", "weight": -1.0, "point": (0.0, 0.0, -0.213), "height": 0.03}
+    env = envs.make("Velocity", 1, "cpu", threads=1, rewards={**only, "slip": foot}, reset_noise_scale=0.0)
+    reward, _, speed = slide(env)
     assert np.linalg.norm(speed, axis=1).min() > 0.2
-    np.testing.assert_allclose(reward, -DT * (speed**2).sum(), rtol=0.05)
+    assert reward == pytest.approx(-DT * (speed**2).sum(), rel=0.05)
+
+
+def test_feet_slip_on_ground_that_is_higher_than_level():
+    """On top of stairs, the forces of contacts tell that feet touch; their height does not."""
+    names = envs.make("VelocityRough", 1, "cpu").task.term_names()["rewards"]
+    others = {name: None for name in names if name != "slip_feet"}
+    ground = {"kinds": ["stairs_down"], "levels": 1}
+    env = envs.make("VelocityRough", 1, "cpu", threads=1, rewards=others, reset_noise_scale=0.0, **ground)
+    reward, places, speed = slide(env)
+    assert places[:, 2].min() > 0.1
+    assert np.linalg.norm(speed, axis=1).min() > 0.2
+    assert reward == pytest.approx(-0.02 * DT * (speed**2).sum(), rel=0.05)
 
 
 def test_time_in_the_air_counts_when_a_foot_lands():

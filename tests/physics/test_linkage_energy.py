@@ -143,3 +143,14 @@ def test_a_step_that_slows_links_down_has_no_gradient(device: str):
 def test_what_the_limit_does_not_go_with_is_refused(device: str, others: dict):
     with pytest.raises(NewtonsimError, match="energy_limit: not with"):
         FeatherstoneSolver(spinning_chain(device, 1.0, 0), energy_limit=True, **others)
+
+
+def test_chains_that_are_too_long_for_the_limit_are_refused(device: str):
+    builder, parent = z_up(), -1
+    for _ in range(40):
+        body = builder.add_body(mass=1.0, I_m=diagonal_inertia(0.1, 0.1, 0.1))
+        builder.add_joint_revolute(parent, body, axis=wp.vec3(0.0, 1.0, 0.0))
+        parent = body
+    chain = builder.finalize(device)
+    with pytest.raises(NewtonsimError, match="energy_limit: not with chains of more than 32 joint axes"):
+        FeatherstoneSolver(chain, energy_limit=True)
