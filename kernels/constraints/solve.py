@@ -468,6 +468,7 @@ def gains_energy(
 ) -> bool:
     """True if the rebounds of a solved island of linkages have added energy, beside other targets."""
     if not is_articulated(tree, islands, k):
+        # impacts that are propagated through loose bodies would be taken for gains
         return False
     work = work_of(team, rows, islands, k) - work_of_rebounds(team, rows.contact, islands, k, timed)
     allowed = (1.0 + SPARE) * islands.energy[k] + wp.max(0.0, work)
