@@ -10,38 +10,42 @@ methods of arbitrary order", 1976; Hairer, Lubich, Wanner, "Geometric Numerical 
 Single bodies follow the midpoint rule, which needs none of this.
 
 Stage: last of a step, velocities in the new pose
-Called by: solvers/featherstone/constraints.py
-Reads: BodyView, JointView, KinematicsView, L, TreeView, body_q, diagonal, free, gravity, mid_A, start
-Writes: KinematicsView, body_qd, qd
+Called by: kernels/constraints/step_end.py
+Reads: BodyView, JointView, KinematicsView, L, S, TreeView, 9 arrays
+Writes: KinematicsView, body_qd, far, qd
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import doti
+from newtonsim.kernels.algebra.teams import Team, lanes
 from newtonsim.kernels.trees.forward_kinematics import is_floating, move_joint, world_velocity
 from newtonsim.kernels.trees.rnea import body_wrench
 from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# rotation of a joint in a step [rad] below which nothing is checked
+# rotation of a body in a step [rad] below which nothing is checked
 FAR = wp.constant(0.3)
 # share of the energy that a step may add unnoticed
 UNNOTICED = wp.constant(0.1)
 
 
 @wp.func
-def turns_far(
-    t: int, tree: TreeView, S: wp.array(dtype=wp.spatial_vector), qd: wp.array(dtype=float), dt: float
-) -> bool:
-    """True if a joint of a tree with several joints rotates far in a step."""
-    far = bool(False)
+def note_far_turns(
+    team: Team,
+    tree: TreeView,
+    joint: JointView,
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+    far: wp.array(dtype=int),
+):
+    """far[t] = 1 if a body of a tree with several joints rotates far in a step; no `sync` at either end."""
+    t = team.index
     if tree.joint_start[t + 1] - tree.joint_start[t] > 1:
-        for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
-            d = tree.dof[i]
-            turn = wp.abs(qd[d]) * dt
-            if turn > FAR and turn * wp.length(wp.spatial_top(S[d])) > FAR:
-                far = True
-    return far
+        for i in range(tree.joint_start[t] + team.lane, tree.joint_start[t + 1], lanes(team)):
+            spin = wp.spatial_top(body_qd[joint.child[tree.joint[i]]])
+            if wp.dot(spin, spin) * dt * dt > FAR * FAR:
+                far[t] = 1
 
 
 @wp.func
@@ -71,7 +75,7 @@ class TreeMotion:
     energy: float  # kinetic, with that of the addition to the diagonal of its inertia [J]
 
 
-@wp.func(inline=False)
+@wp.func
 def expected_motion(
     t: int,
     tree: wp.ref[TreeView],
@@ -123,7 +127,7 @@ def expected_motion(
     return expected
 
 
-@wp.func(inline=False)
+@wp.func
 def actual_motion(
     t: int,
     tree: wp.ref[TreeView],
@@ -180,36 +184,46 @@ def slow_down(
             qd[d] = factor * qd[d]
 
 
-@wp.kernel
+@wp.func
 def limit_energy(
-    first: int,
-    tree: TreeView,
-    joint: JointView,
-    body: BodyView,
-    gravity: wp.array(dtype=wp.vec3),
+    t: int,
+    tree: wp.ref[TreeView],
+    joint: wp.ref[JointView],
+    body: wp.ref[BodyView],
+    gravity: wp.vec3,
     L: wp.array(dtype=float),
     diagonal: wp.array(dtype=float),
     start: wp.array(dtype=float),
     free: wp.array(dtype=float),
-    mid: KinematicsView,
+    mid: wp.ref[KinematicsView],
     mid_A: wp.array(dtype=wp.spatial_vector),
     body_q: wp.array(dtype=wp.transform),
     dt: float,
-    kin: KinematicsView,
+    kin: wp.ref[KinematicsView],
     qd: wp.array(dtype=float),
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
-    """One thread per tree: the velocities at the end of a step, without energy that is due to its length.
+    """Take from the velocities of a tree at the end of a step the energy that is due to its length.
 
-    Few trees turn far enough to be looked at. `mid` and `mid_A` are the velocities and accelerations at which
-    velocity-dependent forces were evaluated, in the pose at the start; `kin` and `body_q` are at the end.
+    Args:
+        t: The tree.
+        tree: Topology.
+        joint: Joints.
+        body: Inertial parameters.
+        gravity: Gravity [m/s²].
+        L: Factors of the joint-space inertia.
+        diagonal: Additions to its diagonal.
+        start: Joint velocities at the start of the step.
+        free: Those without constraints.
+        mid: Velocities at which velocity-dependent forces were evaluated, in the pose at the start.
+        mid_A: Accelerations there, less gravity.
+        body_q: Poses at the end.
+        dt: Time step [s].
+        kin: The same, and velocities there.
+        qd: Joint velocities there.
+        body_qd: Velocities of the bodies there.
     """
-    t = first + wp.tid()
-    if not turns_far(t, tree, mid.S, qd, dt):
-        return
-    expected = expected_motion(
-        t, tree, joint, body, mid, mid_A, gravity[tree.world[t]], L, start, free, qd, dt
-    )
+    expected = expected_motion(t, tree, joint, body, mid, mid_A, gravity, L, start, free, qd, dt)
     found = actual_motion(t, tree, joint, body, diagonal, body_q, qd, body_qd)
     if not found.energy > (1.0 + UNNOTICED) * wp.max(expected.energy, 0.0):
         return

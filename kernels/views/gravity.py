@@ -1,8 +1,8 @@
 """Gravity of a world.
 
 Stage: all
-Called by: kernels/maximal/adjoint/substep.py, kernels/maximal/moving_bodies.py,
-    kernels/particles/adjoint/steps.py, kernels/particles/vbd/particles.py,
+Called by: kernels/constraints/step_end.py, kernels/maximal/adjoint/substep.py,
+    kernels/maximal/moving_bodies.py, kernels/particles/adjoint/steps.py, kernels/particles/vbd/particles.py,
     kernels/particles/xpbd/particles.py, kernels/steps/, kernels/trees/
 Reads: gravity
 Writes: nothing, its functions return what they find

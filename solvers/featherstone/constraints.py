@@ -26,7 +26,6 @@ from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
 from newtonsim.kernels.steps import reset
 from newtonsim.kernels.steps.nonfinite import MarksView
-from newtonsim.kernels.trees import energy_limit
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
@@ -77,6 +76,8 @@ class ConstraintStage:
         predicts: Whether they also hold in the predicted velocity, see `predict`.
         moving_qd: Velocity with which the coordinates move: `joint_qd`, plus the velocity that removes
             penetrations and corrections for impacts within the step.
+        far: 1 for trees that have turned far in a step, until `kernels.trees.energy_limit` has seen them,
+            shape (tree_count,).
         rows: All rows, see `kernels.constraints.rows.RowsView`.
         starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
         last_contacts: Contacts of the last step, None before the first.
@@ -109,6 +110,7 @@ class ConstraintStage:
         self.z = zeros(model.joint_dof_count, dtype=float, device=device)
         self.z_moving = zeros(model.joint_dof_count, dtype=float, device=device)
         self.moving_qd = zeros(model.joint_dof_count, dtype=float, device=device)
+        self.far = zeros(topology_of(model).tree_count, dtype=int, device=device)
         self.rows = RowsView()
         self.rows.dof = featherstone_row_layout.dof_rows(model, servos is not None)
         self.rows.pair = featherstone_row_layout.pair_rows_of(model)
@@ -226,7 +228,7 @@ class ConstraintStage:
     def solve(
         self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float, joint_qd: wp.array
     ) -> None:
-        """Write the velocity that satisfies all constraints: `find_impulses`, and `accept`.
+        """Write the velocity that satisfies all constraints: `find_impulses`, `accept`, and `remember`.
 
         Args:
             launch: Launcher of the model.
@@ -237,9 +239,10 @@ class ConstraintStage:
         """
         self.find_impulses(launch, contacts, dt)
         self.accept(launch, smooth, joint_qd)
+        self.remember(launch, contacts, dt)
 
     def find_impulses(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
-        """Solve the rows of `build`, and store their impulses for the next step.
+        """Solve the rows of `build`.
 
         Args:
             launch: Launcher of the model.
@@ -279,11 +282,14 @@ class ConstraintStage:
             launch(sweep_stage.sweep_rows, "world team", reads=reads, writes=dict(**writes, **found))
         begun = int(buffers.sweeps_first)
         launch(solve.solve_rows, "world team", reads=dict(begun=begun, **reads, **found), writes=writes)
+
+    def remember(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
+        """Store the impulses of `find_impulses` for the next step."""
         launch(
             step_end.remember_impulses,
             "world team",
             reads=dict(contacts=contacts.view, start=self.start),
-            writes=dict(servo=self._servos(dt), rows=rows),
+            writes=dict(servo=self._servos(dt), rows=self.rows),
         )
 
     def accept(self, launch: Launcher, smooth: SmoothStage, joint_qd: wp.array) -> None:
@@ -296,12 +302,15 @@ class ConstraintStage:
             writes=dict(qd=joint_qd, moving_qd=self.moving_qd, marks=self._marks()),
         )
 
-    def advance(self, launch: Launcher, smooth: SmoothStage, step: Step, motion: Motion) -> None:
-        """Write the state at the end of a step in one launch: `accept`, integrate coordinates, place trees.
+    def advance(
+        self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, step: Step, motion: Motion
+    ) -> None:
+        """Write the state at the end of a step: `accept`, integrate coordinates, place trees, and `remember`.
 
         Args:
             launch: Launcher of the model.
             smooth: Result of the smooth stage.
+            contacts: Contacts at the start of the step.
             step: The step.
             motion: Receives poses and velocities at its end.
         """
@@ -326,28 +335,49 @@ class ConstraintStage:
                 q_end=out.joint_q,
                 body_q=out.body_q,
                 body_qd=out.body_qd,
+                far=self.far,
             ),
         )
         if smooth.limits_energy:
-            launch(
-                energy_limit.limit_energy,
-                "tree",
-                reads=dict(
-                    tree=v.tree,
-                    joint=v.joint,
-                    body=v.body,
-                    gravity=launch.model.gravity_vec,
-                    L=smooth.L,
-                    diagonal=smooth.diagonal,
-                    start=step.state_in.joint_qd,
-                    free=smooth.v_free,
-                    mid=smooth.mid.kin,
-                    mid_A=smooth.mid.forces.body_A,
-                    body_q=out.body_q,
-                    dt=step.dt,
-                ),
-                writes=dict(kin=motion.kin, qd=out.joint_qd, body_qd=out.body_qd),
-            )
+            self._end_worlds(launch, smooth, contacts, step, motion)
+        else:
+            self.remember(launch, contacts, step.dt)
+
+    def _end_worlds(
+        self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, step: Step, motion: Motion
+    ) -> None:
+        """`remember`, and take energy that is due to the length of the step; arguments as of `advance`."""
+        v, out = launch.views, step.state_out
+        launch(
+            step_end.end_worlds,
+            "world team",
+            reads=dict(
+                contacts=contacts.view,
+                start_impulse=self.start,
+                tree_start=self.buffers.islands.tree_start,
+                world_tree=self.buffers.islands.world_tree,
+                tree=v.tree,
+                joint=v.joint,
+                body=v.body,
+                gravity=launch.model.gravity_vec,
+                L=smooth.L,
+                diagonal=smooth.diagonal,
+                start=step.state_in.joint_qd,
+                free=smooth.v_free,
+                mid=smooth.mid.kin,
+                mid_A=smooth.mid.forces.body_A,
+                body_q=out.body_q,
+                dt=step.dt,
+            ),
+            writes=dict(
+                servo=self._servos(step.dt),
+                rows=self.rows,
+                far=self.far,
+                kin=motion.kin,
+                qd=out.joint_qd,
+                body_qd=out.body_qd,
+            ),
+        )
 
     def _outcome(self, smooth: SmoothStage) -> dict[str, object]:
         """Results of the solve from which joint velocities follow."""

@@ -49,7 +49,7 @@ class SmoothStage:
         limits_energy: Whether the end of a step removes the energy that its length adds to fast linkages.
     """
 
-    def __init__(self, model: Model, from_start: bool = False, energy_limit: bool = False):
+    def __init__(self, model: Model, from_start: bool = False, energy_limit: bool | None = False):
         self.from_start = from_start
         dofs, bodies, device = model.joint_dof_count, model.body_count, model.device
         self.body_q = zeros(bodies, dtype=wp.transform, device=device)
@@ -69,10 +69,12 @@ class SmoothStage:
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
         self.v_free = zeros(dofs, dtype=float, device=device)
-        if energy_limit and not isinstance(self.factors, EliminatedInertia):
+        is_long = not isinstance(self.factors, EliminatedInertia)
+        if energy_limit and is_long:
             raise NewtonsimError(f"energy_limit: not with chains of more than {MOST_ELIMINATED} joint axes")
+        limited = not is_long if energy_limit is None else energy_limit
         joint_start = topology_of(model).view.joint_start.numpy()
-        self.limits_energy = energy_limit and bool((np.diff(joint_start) > 1).any())
+        self.limits_energy = limited and bool((np.diff(joint_start) > 1).any())
 
     def bodies(self, model: Model) -> BodyStateView:
         """Poses and velocities at the start of the step as a view for kernels."""

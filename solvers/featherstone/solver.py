@@ -110,9 +110,9 @@ class FeatherstoneSolver(LaunchedSolver):
             less and adds a little energy; with "start", a robot that rotates by half a radian in a step
             becomes unstable. Not "start" with gradients.
         energy_limit: Whether linkages that turn by more than 0.3 rad in a step are kept from gaining energy
-            by its length, which ends in infinite velocities, see `kernels.trees.energy_limit`. It costs a
-            launch. Not with `coriolis="start"`, `speed_limit`, deformables, or chains of more than 32 joint
-            axes.
+            by its length, which ends in infinite velocities, see `kernels.trees.energy_limit`. Not with
+            `coriolis="start"`, `speed_limit`, deformables, or chains of more than 32 joint axes; None for
+            True where none of them excludes it.
         deformables: Solver of particles with elements and contact, such as `XPBDSolver(model)`; see the
             property. Not with gradients or sleep. Without it, particles move freely and collide neither with
             the ground nor with bodies.
@@ -158,7 +158,7 @@ class FeatherstoneSolver(LaunchedSolver):
         servos: bool = False,
         speed_limit: float | None = None,
         coriolis: str = "middle",
-        energy_limit: bool = False,
+        energy_limit: bool | None = None,
         deformables: SolverBase | ParticleSystem | None = None,
         slip_speed: float = SLIP_SPEED,
         fade_depth: float = FADE_DEPTH,
@@ -179,9 +179,10 @@ class FeatherstoneSolver(LaunchedSolver):
             raise NewtonsimError(f"coriolis: expected 'middle' or 'start', got {coriolis!r}")
         if coriolis == "start" and model.requires_grad:
             raise NewtonsimError("coriolis: 'start' is only for models without gradients")
-        if energy_limit and (coriolis == "start" or speed_limit is not None or deformables is not None):
+        apart = coriolis == "start" or speed_limit is not None or deformables is not None
+        if energy_limit and apart:
             raise NewtonsimError("energy_limit: not with coriolis='start', speed_limit or deformables")
-        self.smooth = SmoothStage(model, coriolis == "start", energy_limit)
+        self.smooth = SmoothStage(model, coriolis == "start", False if apart else energy_limit)
         self.servos = self._make_servos(servos, sleep)
         self.constraints = ConstraintStage(model, self.options, self.servos, not self.smooth.from_start)
         self.speed_limit = self._make_speed_limit(speed_limit)
@@ -269,7 +270,7 @@ class FeatherstoneSolver(LaunchedSolver):
         step.keep_starts(launch, constraints)
         constraints.find_impulses(launch, constrained, dt)
         # integrate
-        self._advance_trees(launch, step)
+        self._advance_trees(launch, constrained, step)
         velocities = absent.moving if absent else state.body_qd
         move_kinematic_bodies(launch, state.body_q, velocities, dt, out.body_q, out.body_qd)
         rest.end(launch, out, contacts, dt)
@@ -294,13 +295,14 @@ class FeatherstoneSolver(LaunchedSolver):
         self._particles.apply(launch, step, joint_f)
         return joint_f
 
-    def _advance_trees(self, launch: Launcher, step: FeatherstoneStep) -> None:
+    def _advance_trees(self, launch: Launcher, contacts: Contacts, step: FeatherstoneStep) -> None:
         """Velocities, coordinates and bodies at the end of the step."""
         smooth, constraints, out, dt = self.smooth, self.constraints, step.state_out, step.dt
         if self.speed_limit is None and self.deformables is None:
-            constraints.advance(launch, smooth, step, self.end_motion)  # pyright: ignore[reportArgumentType]
+            constraints.advance(launch, smooth, contacts, step, self.end_motion)  # pyright: ignore[reportArgumentType]
             return
         constraints.accept(launch, smooth, out.joint_qd)
+        constraints.remember(launch, contacts, dt)
         self._particles.remember(launch, out.joint_qd, dt)
         self._limit_speeds(launch, out.joint_qd, constraints.moving_qd)
         smooth.integrate(launch, step.state_in.joint_q, constraints.moving_qd, dt, out.joint_q)

@@ -9,7 +9,7 @@ import pytest
 import teams_by_turns
 import warp as wp
 from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten, run_lanes, takes_teams
-from physics.linkages import striking_rods
+from physics.linkages import spinning_chain, striking_rods
 
 import newtonsim
 from newtonsim import dynamics
@@ -230,6 +230,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "boxes that fall": lambda: contact_scene(boxes(-1.0e-3), 6),
     "boxes that bounce": lambda: contact_scene(boxes(-1.0e-3, 0.5), 3),
     "rods that strike": lambda: contact_scene(striking_rods(1.0, 1.0), 0),
+    "links that turn far": lambda: contact_scene(spinning_chain(300.0, 0), 0),
     "sweeps first, then strike": lambda: contact_scene(striking_rods(1.0, 1.0), 0, sweeps_first=True),
     "sweeps first": lambda: contact_scene(crawler(), 0, sweeps_first=True),
     "sweeps first, then bounce": lambda: contact_scene(boxes(-1.0e-3, 0.5), 3, sweeps_first=True),

@@ -1,4 +1,4 @@
-"""Four-bar linkages, as a model with a loop constraint and as one equation of motion; rods that strike."""
+"""Four-bar linkages, as a model with a loop constraint and as one equation of motion; rods that strike; chains that spin."""
 
 import numpy as np
 import warp as wp
@@ -35,6 +35,31 @@ def striking_rods(restitution: float, friction: float) -> newtonsim.ModelBuilder
     builder.joint_damping, builder.joint_armature = [0.0] * 2, [0.0] * 2
     builder.joint_q = [-float(tilts[0]), -float(tilts[1] - tilts[0])]
     builder.joint_qd = [-float(rates[0]), -float(rates[1] - rates[0])]
+    return builder
+
+
+def random_turn(rng: np.random.Generator) -> wp.quat:
+    """A random rotation."""
+    q = rng.normal(size=4)
+    return wp.quat(*(q / np.linalg.norm(q)).tolist())
+
+
+def spinning_chain(rate: float, seed: int) -> newtonsim.ModelBuilder:
+    """A free body of 10 kg with a chain of ever lighter links, all of which turn about at a rate [rad/s]."""
+    rng = np.random.default_rng(seed)
+    builder = z_up(gravity=0.0)
+    bodies = [builder.add_body(mass=10.0, I_m=diagonal_inertia(1.0, 2.0, 1.5))]
+    builder.add_joint_free(child=bodies[0])
+    for k in range(3):
+        bodies.append(builder.add_body(mass=2.5 / 4**k, I_m=diagonal_inertia(0.02, 0.03, 0.025) * (0.25**k)))
+        axis = rng.normal(size=3)
+        builder.add_joint_revolute(
+            *bodies[-2:],
+            *(wp.transform(wp.vec3(*rng.uniform(-0.3, 0.3, 3)), random_turn(rng)) for _ in range(2)),
+            axis=wp.vec3(*(axis / np.linalg.norm(axis))),
+        )
+    turning = 0.3 * rate * rng.normal(size=9)
+    builder.joint_qd = [*turning[:3], 0.1, 0.2, 0.3, *(rate * rng.choice([-1.0, 1.0], 3))]
     return builder
 
 

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 import warp as wp
-from physics.linkages import striking_rods
+from physics.linkages import random_turn, spinning_chain, striking_rods
 from physics.scenes import Run, diagonal_inertia, z_up
 
-from newtonsim import Model, dynamics
+from newtonsim import dynamics
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.solvers import FeatherstoneSolver
 
@@ -42,11 +42,6 @@ def test_impacts_without_friction_keep_the_energy(device: str):
     run.run_for(20 * run.dt)
     assert energy(run) == pytest.approx(before, rel=2.0e-3)
     assert run.state.joint_qd.numpy()[1] < 0.0, "the rods have not rebounded"
-
-
-def random_turn(rng: np.random.Generator) -> wp.quat:
-    q = rng.normal(size=4)
-    return wp.quat(*(q / np.linalg.norm(q)).tolist())
 
 
 def falling_linkages(seed: int, device: str):
@@ -86,7 +81,7 @@ def falling_linkages(seed: int, device: str):
 @pytest.mark.parametrize("rate", [60, 240])
 @pytest.mark.parametrize("seed", range(6))
 def test_linkages_that_fall_stay_finite_and_gain_nothing(device: str, seed: int, rate: int):
-    run = Run(falling_linkages(seed, device), 1.0 / rate, energy_limit=True)
+    run = Run(falling_linkages(seed, device), 1.0 / rate)
     most = energy(run)
     for _ in range(10):
         run.run_for(0.25)
@@ -94,32 +89,12 @@ def test_linkages_that_fall_stay_finite_and_gain_nothing(device: str, seed: int,
         assert energy(run) < 1.01 * most
 
 
-def spinning_chain(device: str, rate: float, seed: int, requires_grad: bool = False) -> Model:
-    """A free body of 10 kg with a chain of ever lighter links, all of which turn about at a rate [rad/s]."""
-    rng = np.random.default_rng(seed)
-    builder = z_up(gravity=0.0)
-    bodies = [builder.add_body(mass=10.0, I_m=diagonal_inertia(1.0, 2.0, 1.5))]
-    for k in range(3):
-        bodies.append(builder.add_body(mass=2.5 / 4**k, I_m=diagonal_inertia(0.02, 0.03, 0.025) * (0.25**k)))
-        axis = rng.normal(size=3)
-        builder.add_joint_revolute(
-            *bodies[-2:],
-            *(wp.transform(wp.vec3(*rng.uniform(-0.3, 0.3, 3)), random_turn(rng)) for _ in range(2)),
-            axis=wp.vec3(*(axis / np.linalg.norm(axis))),
-        )
-    qd = 0.3 * rate * rng.normal(size=9)
-    qd[3:6], qd[6:] = (0.1, 0.2, 0.3), rate * rng.choice([-1.0, 1.0], 3)
-    model = builder.finalize(device, requires_grad=requires_grad)
-    model.joint_qd.assign(qd.astype(np.float32))
-    return model
-
-
 @pytest.mark.parametrize(("dt", "rate"), [(1 / 60, 30), (1 / 60, 100), (1 / 60, 300), (1 / 240, 300)])
 @pytest.mark.parametrize("seed", range(3))
 def test_links_that_turn_far_in_a_step_gain_no_energy(device: str, seed: int, dt: float, rate: float):
     """By the step's velocity-dependent forces alone, the energy becomes infinite in a few steps."""
-    model = spinning_chain(device, rate, seed)
-    run = Run(model, dt, energy_limit=True).start(joint_qd=model.joint_qd.numpy())
+    model = spinning_chain(rate, seed).finalize(device)
+    run = Run(model, dt).start(joint_qd=model.joint_qd.numpy())
     before = energy(run)
     for _ in range(20):
         run.run_for(0.1)
@@ -128,9 +103,9 @@ def test_links_that_turn_far_in_a_step_gain_no_energy(device: str, seed: int, dt
 
 def test_a_step_that_slows_links_down_has_no_gradient(device: str):
     """Its end is not what the equations of the step say."""
-    model = spinning_chain(device, 100.0, 0, requires_grad=True)
+    model = spinning_chain(100.0, 0).finalize(device, requires_grad=True)
     states = [model.state() for _ in range(9)]
-    solver, tape = FeatherstoneSolver(model, energy_limit=True), wp.Tape()
+    solver, tape = FeatherstoneSolver(model), wp.Tape()
     with tape:
         for before, after in itertools.pairwise(states):
             solver.step(model, before, after, None, None, 1.0 / 60.0)
@@ -142,7 +117,7 @@ def test_a_step_that_slows_links_down_has_no_gradient(device: str):
 @pytest.mark.parametrize("others", [{"coriolis": "start"}, {"speed_limit": 10.0}])
 def test_what_the_limit_does_not_go_with_is_refused(device: str, others: dict):
     with pytest.raises(NewtonsimError, match="energy_limit: not with"):
-        FeatherstoneSolver(spinning_chain(device, 1.0, 0), energy_limit=True, **others)
+        FeatherstoneSolver(spinning_chain(1.0, 0).finalize(device), energy_limit=True, **others)
 
 
 def test_chains_that_are_too_long_for_the_limit_are_refused(device: str):

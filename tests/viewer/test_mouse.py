@@ -87,9 +87,14 @@ def test_a_robot_can_be_lifted_by_a_light_link_at_any_step(step, sag):
     shank, target = model.body_key.index("fl_shank"), np.array([0.5, 0.5, 1.5])
     mouse._grab = Grab(shank, np.array([0.0, 0.0, -0.1]), target, 0)
     mouse.strength = 10.0
-    run(simulator, mouse, 4.0)
-    point = transform_point(simulator.state.body_q.numpy()[shank].astype(float), mouse._grab.local)
-    assert np.linalg.norm(point - target) < sag
+    run(simulator, mouse, 2.0)
+    points = []
+    for _ in range(20):
+        run(simulator, mouse, 0.1)
+        pose = simulator.state.body_q.numpy()[shank].astype(float)
+        points.append(transform_point(pose, mouse._grab.local))
+    # it still swings: its mean place shows the weight
+    assert np.linalg.norm(np.mean(points, axis=0) - target) < sag
     # it swings like a pendulum that fell by its length, about 0.4 m: ω² l = 2 g, twice that is too much
     assert np.abs(simulator.state.body_qd.numpy()[:, :3]).max() < 2.0 * np.sqrt(2.0 * 9.81 / 0.4)
 
