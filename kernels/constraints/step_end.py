@@ -97,21 +97,25 @@ def end_worlds(
     tree_start: wp.array(dtype=int),
     world_tree: wp.array(dtype=int),
     tree: TreeView,
+    levels: LevelView,
     joint: JointView,
     body: BodyView,
     gravity: wp.array(dtype=wp.vec3),
     L: wp.array(dtype=float),
     diagonal: wp.array(dtype=float),
-    start: wp.array(dtype=float),
+    middle: wp.array(dtype=float),
+    predicted: wp.array(dtype=float),
     free: wp.array(dtype=float),
     mid: KinematicsView,
     mid_A: wp.array(dtype=wp.spatial_vector),
-    body_q: wp.array(dtype=wp.transform),
     dt: float,
     rows: RowsView,
     far: wp.array(dtype=int),
     kin: KinematicsView,
+    moving_qd: wp.array(dtype=float),
     qd: wp.array(dtype=float),
+    q_end: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
 ):
     """One team per world: `remember`, and `limit_energy` of the trees that turned far; arguments as there.
@@ -125,7 +129,25 @@ def end_worlds(
         t = world_tree[k]
         if far[t] == 1:
             far[t] = 0
-            down = gravity_of(gravity, tree.world[t])
             limit_energy(
-                t, tree, joint, body, down, L, diagonal, start, free, mid, mid_A, body_q, dt, kin, qd, body_qd
+                t,
+                tree,
+                levels,
+                joint,
+                body,
+                gravity_of(gravity, tree.world[t]),
+                L,
+                diagonal,
+                middle,
+                predicted,
+                free,
+                mid,
+                mid_A,
+                dt,
+                kin,
+                moving_qd,
+                qd,
+                q_end,
+                body_q,
+                body_qd,
             )
