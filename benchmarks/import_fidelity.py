@@ -396,10 +396,10 @@ Why files differ or are refused:
   and fixed and spatial tendons with limits, springs, actuators and equalities are modelled, see
   [contact.md](contact.md), and so are the softness of equalities and of dry friction of joints. The armature
   of tendons, softness of their dry friction and of the limits of ball joints are not.
-- **Free joints.** Armature, damping and dry friction of a free joint act on the velocity of the body's origin
-  in MuJoCo, and on that of its centre of mass here. Classes that give all joints some, as many quadrupeds
-  have, therefore move apart by up to a centimetre in a second (b2), by 1 mm (hyqreal2), and by less than
-  0.03 mm if the free joint is given none.
+- **Free joints.** Armature and damping of a free joint act on the velocity of the body's origin, as in
+  MuJoCo. Its dry friction acts on that of the centre of mass here, and about the axes of the world instead of
+  the body: hyqreal2, whose class gives all joints some, moves apart by 1 mm in a second, and by 0.01 mm if
+  the free joint is given none.
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
   in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with
   a warning that names the element. The rest of such files agrees.

@@ -22,7 +22,6 @@ NAMED = {
     "M(q)": (
         "no distribution of mass has this inertia",
         "differ by direction are averaged",
-        "armature act on MuJoCo's coordinates of the free joint",
     ),
     "limits": ("limits of swing and twist",),
     "refused": ("a spherical joint",),

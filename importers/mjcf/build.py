@@ -28,13 +28,10 @@ from newtonsim.scene.enums import JointMode, JointType
 LINK_MASS_RATIO = 1.0e-6
 """Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""
 
-PASSIVE_AT_COM = (
-    "armature, damping and dry friction of a free joint act on the velocity of the centre of mass; MuJoCo, "
-    "also in MuJoCoSolver, takes that of the origin"
+FRICTION_AT_COM = (
+    "dry friction of a free joint acts on the velocity of the centre of mass, and about the axes of the "
+    "world; MuJoCo, also in MuJoCoSolver, takes the origin and the axes of the body"
 )
-_AT_ORIGIN = 1.0e-6
-"""Distance of a centre of mass from the origin [m] up to which these are the same."""
-
 _Y_TO_Z = Pose(np.zeros(3), np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
 
 
@@ -253,9 +250,8 @@ class SceneBuilder:
             if floating:
                 self._passive(free, dof)
                 builder.joint_armature[dof:] = [self._armature(free)] * 6
-                passive = free.damping or free.friction or self._armature(free)
-                if passive and np.abs(np.asarray(builder.body_com[index])).max() > _AT_ORIGIN:
-                    self.report.approximated(free.node, PASSIVE_AT_COM)
+                if free.friction:
+                    self.report.approximated(free.node, FRICTION_AT_COM)
                 self._register(number, free, joint, coord, dof, None)
             else:
                 self.report.approximated(

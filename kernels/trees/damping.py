@@ -1,7 +1,7 @@
 """Explicit damping forces on bodies and joints in a step.
 
 Stage: forces at the start of a step
-Called by: solvers/featherstone/stages.py
+Called by: newtonsim/runtime/floating_terms.py, solvers/featherstone/stages.py
 Reads: 9 arrays
 Writes: body_f, joint_f, target
 """

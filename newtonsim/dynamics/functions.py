@@ -9,7 +9,9 @@ import warp as wp
 from newtonsim.dynamics.quantities import Dynamics
 from newtonsim.kernels.trees import energy
 from newtonsim.kinematics import check_length
+from newtonsim.runtime.floating_terms import FloatingTerms
 from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.scene.allocation import zeros
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -61,6 +63,9 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
             reads=dict(a=model.joint_armature, b=joint_qdd),
             writes=dict(total=motion.tau),
         )
+        velocities = (state.joint_qd, state.joint_qd)
+        none = zeros(model.joint_dof_count, dtype=float, device=model.device)
+        FloatingTerms(model).add_forces(launch, motion.kin, velocities, joint_qdd, none, 1.0, motion.tau)
     return motion.tau
 
 

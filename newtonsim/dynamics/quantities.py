@@ -124,7 +124,9 @@ class Dynamics:
             NewtonsimError: `out` has the wrong shape or type.
         """
         tau = self._array("bias", (self.model.joint_dof_count,), wp.float32, out)
-        return self.inverse_dynamics(state, self._stages.no_dofs, armature=False, out=tau)
+        # the armature of a floating joint takes part in the acceleration of the origin
+        armature = self._stages.floating.present
+        return self.inverse_dynamics(state, self._stages.no_dofs, armature=armature, out=tau)
 
     def forward_dynamics(
         self, state: State, joint_f: wp.array | None = None, *, out: wp.array | None = None

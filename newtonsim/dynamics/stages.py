@@ -9,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.trees import centroidal, crba, energy, jacobians, rnea_derivatives
+from newtonsim.runtime.floating_terms import FloatingTerms
 from newtonsim.runtime.inertia_factors import EliminatedInertia, InertiaFactors, inertia_factors
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import put, zeros
@@ -27,6 +28,7 @@ class Stages:
 
     Attributes:
         max_dofs: Largest number of degrees of freedom of an articulation, n.
+        floating: What armature of floating joints adds to inertia and forces besides the diagonal.
     """
 
     def __init__(self, model: Model):
@@ -40,6 +42,7 @@ class Stages:
         body_articulation = np.full(model.body_count, -1)
         child: np.ndarray = model.joint_child.numpy()
         body_articulation[child] = joint_articulation
+        self.floating = FloatingTerms(model)
         self.max_dofs = int(np.diff(dof_start).max(initial=0))
         self._max_depth = topology.max_depth
         self._dof_start = put(dof_start, dtype=int, device=model.device)
@@ -153,6 +156,9 @@ class Stages:
                 reads=dict(a=self.model.joint_armature, b=joint_qdd),
                 writes=dict(total=self.motion.tau),
             )
+            velocities = (state.joint_qd, state.joint_qd)
+            kin, tau = self.motion.kin, self.motion.tau
+            self.floating.add_forces(launch, kin, velocities, joint_qdd, self.no_dofs, 1.0, tau)
 
     def write_force(self, launch: Launcher, tau: wp.array) -> None:
         """Copy motion.tau to an array."""
@@ -218,6 +224,8 @@ class Stages:
             ),
             writes=dict(by_q=by_q, by_qd=by_qd),
         )
+        blocks = (self._dof_articulation, self._dof_local)
+        self.floating.add_derivatives(launch, kin, state.joint_qd, joint_qdd, blocks, by_q, by_qd)
 
     def invert(self, launch: Launcher, inverse: wp.array) -> None:
         """Write M⁻¹; needs the factors."""

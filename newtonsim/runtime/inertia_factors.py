@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import warp as wp
 
 from newtonsim.kernels.trees import articulated_factors, crba
+from newtonsim.runtime.floating_terms import FloatingTerms
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.topology import topology_of
@@ -30,10 +31,12 @@ class InertiaFactors(Protocol):
     Attributes:
         L: L below the diagonal and D^(-1/2) on it, by rows of ancestors, shape (entry_count,).
         mass: Mass of each body with all that hangs on it [kg], shape (body_count,).
+        floating: What floating joints add to H besides the diagonal.
     """
 
     L: wp.array
     mass: wp.array
+    floating: FloatingTerms
 
     def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
         """Write the factors, and the inertias of bodies in world axes to `kin`.
@@ -63,6 +66,7 @@ class EliminatedInertia:
         self.composite.mass = self.mass
         self.composite.com = zeros(bodies, dtype=wp.vec3, device=device)
         self.composite.inertia = zeros(bodies, dtype=wp.mat33, device=device)
+        self.floating = FloatingTerms(model)
 
     def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
         """See `InertiaFactors.factorize`."""
@@ -73,6 +77,7 @@ class EliminatedInertia:
             reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
             writes=dict(kin=kin, composite=self.composite, L=self.L, floor=self.floor),
         )
+        self.floating.add_to_factors(launch, kin, diagonal, self.L)
 
     def expand(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
         """Write H itself to `L`."""
@@ -83,6 +88,7 @@ class EliminatedInertia:
             reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
             writes=dict(kin=kin, composite=self.composite, H=self.L, floor=self.floor),
         )
+        self.floating.add_inertia(launch, kin, diagonal, self.L)
 
 
 class ArticulatedInertia:
@@ -97,6 +103,7 @@ class ArticulatedInertia:
         self._articulated.rotational = zeros(bodies, dtype=wp.mat33, device=device)
         self._articulated.coupling = zeros(bodies, dtype=wp.mat33, device=device)
         self._articulated.translational = zeros(bodies, dtype=wp.mat33, device=device)
+        self.floating = FloatingTerms(model)
 
     def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
         """See `InertiaFactors.factorize`."""
@@ -107,6 +114,7 @@ class ArticulatedInertia:
             reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
             writes=dict(kin=kin, articulated=self._articulated, L=self.L),
         )
+        self.floating.add_to_factors(launch, kin, diagonal, self.L)
 
 
 def inertia_factors(model: Model) -> InertiaFactors:

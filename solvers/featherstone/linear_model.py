@@ -23,6 +23,7 @@ from newtonsim.kernels.constraints.linear import (
     contacts,
     middle_spin,
     models,
+    origin_terms,
     selection,
     system,
 )
@@ -181,6 +182,7 @@ class LinearModel:
             reads=self._forces(launch, step),
             writes=dict(columns=self._predicted),
         )
+        self._add_origin_terms(launch, step, smooth.v_predicted, self._predicted)
         launch(
             balance.solve_prediction,
             "tree team",
@@ -325,6 +327,7 @@ class LinearModel:
             reads=dict(middle=self._predicted, **self._forces(launch, step)),
             writes=dict(columns=self._columns),
         )
+        self._add_origin_terms(launch, step, qd, self._columns)
         if collision_plan_of(self.model).contact_count:
             launch(
                 system.add_contact_forces,
@@ -433,6 +436,30 @@ class LinearModel:
             ),
             writes=dict(by_q=self._by_q, by_qd=self._by_qd),
         )
+
+    def _add_origin_terms(
+        self, launch: Launcher, step: FeatherstoneStep, end_qd: wp.array, columns: wp.array
+    ) -> None:
+        """Add armature and damping of floating joints; needs `_differentiate` with the same `end_qd`."""
+        floating, v = self.smooth.factors.floating, launch.views
+        if floating.present:
+            launch(
+                origin_terms.linearize_forces,
+                "tree",
+                reads=dict(
+                    floating=floating.joint,
+                    view=self._sizes,
+                    joint=v.joint,
+                    body=v.body,
+                    drive=v.drive,
+                    kin=self.smooth.motion.kin,
+                    qd=step.state_in.joint_qd,
+                    qd_end=end_qd,
+                    qdd=self._qdd,
+                    dt=step.dt,
+                ),
+                writes=dict(columns=columns),
+            )
 
     def _forces(self, launch: Launcher, step: FeatherstoneStep) -> dict[str, Any]:
         """What right-hand sides of balances are made of."""

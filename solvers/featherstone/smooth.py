@@ -101,7 +101,7 @@ class SmoothStage:
             dt: Time step [s].
         """
         factors, v = self.factors, launch.views
-        if not isinstance(factors, EliminatedInertia):
+        if not isinstance(factors, EliminatedInertia) or factors.floating.present:
             self.place(launch, state)
             self.begin_forces(launch, state)
             self.factorize(launch, state, control, dt)
@@ -164,6 +164,7 @@ class SmoothStage:
                 ),
                 writes=dict(qdd=self.qdd),
             )
+        joint_f = self._less_floating(launch, state, joint_f)
         launch(
             tree_advance.predict_trees,
             "tree team",
@@ -192,6 +193,7 @@ class SmoothStage:
                 writes=dict(used=self.v_mid, end=self.v_free),
             )
             return
+        joint_f = self._less_floating(launch, state, joint_f)
         # leapfrog: the velocities are those between the positions, so velocity-dependent forces belong
         # to the middle between the old and the new one; without this, spinning bodies gain energy
         launch(
@@ -235,6 +237,11 @@ class SmoothStage:
             writes=dict(implicit=self.implicit, diagonal=self.diagonal),
         )
         self.factors.factorize(launch, self.motion.kin, self.diagonal)
+
+    def _less_floating(self, launch: Launcher, state: State, joint_f: wp.array) -> wp.array:
+        """Generalised forces less those of armature and damping of floating joints that `DriveView` omits."""
+        terms, damping = self.factors.floating, self._drive(launch).damping
+        return terms.less_forces(launch, self.motion.kin, state.joint_qd, self.qdd, damping, joint_f)
 
     def _drive(self, launch: Launcher) -> DriveView:
         """Drives, springs and damping, evaluated at the end of the step."""

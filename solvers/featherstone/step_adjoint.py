@@ -26,7 +26,14 @@ from newtonsim.kernels.constraints.adjoint import worlds as worlds_adjoint
 from newtonsim.kernels.penalty import feature_contacts
 from newtonsim.kernels.tendons import forces as tendon_forces
 from newtonsim.kernels.tendons import paths, row_terms
-from newtonsim.kernels.trees import forward_kinematics, joint_forces, masked_dynamics, middle_velocity, rnea
+from newtonsim.kernels.trees import (
+    floating_terms,
+    forward_kinematics,
+    joint_forces,
+    masked_dynamics,
+    middle_velocity,
+    rnea,
+)
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime import compilation
 from newtonsim.runtime.copies import copy, fill
@@ -74,11 +81,13 @@ class FeatherstoneAdjoint:
             impact_terms,
             masked_dynamics,
         )
+        self.smooth = SmoothStage(model)
         if model.tendon_count:
             modules += (paths, tendon_forces, row_terms)
+        if self.smooth.factors.floating.present:
+            modules += (floating_terms,)
         # now, since in the backward pass they would be compiled for the second time
         compilation.enable_backward(*(wp.get_module(kernels.__name__) for kernels in modules))
-        self.smooth = SmoothStage(model)
         self.contacts = Contacts(model)
         self.constraints = ConstraintAdjoint(model)
         self.tendons = self.constraints.stage.tendons
@@ -479,6 +488,7 @@ class FeatherstoneAdjoint:
             if mask is None:
                 record.velocities(self.motion, v_bias)
                 record.inverse_dynamics(self.motion, v_bias, self.qdd, self.body_f)
+                self._record_floating(record, state)
                 record.backward_only(
                     joint_forces.joint_force_residual,
                     "dof",
@@ -498,6 +508,7 @@ class FeatherstoneAdjoint:
                 )
             else:
                 self._record_masked(record, v_bias, mask)
+                self._record_floating(record, state)
                 record.backward_only(
                     masked_dynamics.masked_force_residual,
                     "tree",
@@ -542,6 +553,18 @@ class FeatherstoneAdjoint:
         if mask is not None:
             # nothing was stored in the worlds outside the mask
             self.motion.zero_grad()
+
+    def _record_floating(self, record: Launcher, state: State) -> None:
+        """Record what armature and damping of floating joints add to the inverse dynamics."""
+        self.smooth.factors.floating.add_forces(
+            record,
+            self.poses.kin,
+            (state.joint_qd, self.v_end),
+            self.qdd,
+            self.model.joint_damping,
+            1.0,
+            self.motion.tau,
+        )
 
     def _record_pairs(
         self, record: Launcher, step: FeatherstoneStep, v_bias: wp.array, impulse: wp.array | None

@@ -9,7 +9,7 @@ from newtonsim.cli.main import main
 from newtonsim.errors import NewtonsimError, OracleError
 from newtonsim.examples import asset_path
 from newtonsim.fidelity import Comparison, compare_with_oracle, comparison, ours
-from newtonsim.importers.mjcf.build import PASSIVE_AT_COM
+from newtonsim.importers.mjcf.build import FRICTION_AT_COM
 
 TREE = """<mujoco><compiler angle="radian"/><option timestep=".002"/><worldbody>
   <body name="base" pos="0 0 1" quat="1 .2 .1 0"><freejoint/><geom size=".1" pos=".05 0 0"/>
@@ -133,26 +133,33 @@ def test_files_that_stand_still_and_mocap_bodies_are_compared(tmp_path):
 
 
 BLOCK = """<mujoco><option timestep=".002"/><worldbody><body pos="{place}">
-  <joint type="free" damping="{damping}" armature=".05"/>{own}</body></worldbody></mujoco>"""
+  <joint type="free" {passive}/>{own}</body></worldbody></mujoco>"""
+ARM = """<geom type="box" size=".1 .2 .3" mass="1" pos=".1 -.2 .05"/><body pos=".4 0 0">
+  <joint axis="0 1 0" damping=".1" armature=".01"/>
+  <geom type="box" size=".1 .02 .05" mass=".5" pos=".2 .1 0"/></body>"""
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.1])
-def test_passive_forces_of_a_free_joint_are_named_where_they_act_elsewhere(shift, tmp_path):
-    """At the origin in MuJoCo, and at the centre of mass here: the same where these coincide."""
+def test_armature_and_damping_of_a_free_joint_act_on_the_origin_as_in_mujoco(tmp_path):
+    """Half a kilogram at the origin, 0.2 m from the centre of mass: it would be seen in all three."""
     path = tmp_path / "block.xml"
-    own = f'<geom type="box" size=".1 .2 .3" mass="1" pos="{shift} 0 0"/>'
-    path.write_text(BLOCK.format(place="0 0 1", damping=0.5, own=own))
+    path.write_text(BLOCK.format(place="0 0 1", passive='damping=".4" armature=".5"', own=ARM))
     found = compare_with_oracle(path)
-    motion = next(item for item in found.items if item.name == "motion")
-    assert motion.agrees == (shift == 0.0)
-    assert found.remarks == ([PASSIVE_AT_COM] if shift else [])
+    assert found.agrees, found.lines()
+    assert {"M(q)", "bias forces", "motion"} <= {item.name for item in found.items}
+    assert not found.remarks
+
+
+def test_dry_friction_of_a_free_joint_is_named(tmp_path):
+    path = tmp_path / "block.xml"
+    path.write_text(BLOCK.format(place="0 0 1", passive='frictionloss=".4"', own=ARM))
+    assert compare_with_oracle(path, states=1, seconds=0.0).remarks == [FRICTION_AT_COM]
 
 
 def test_a_light_body_on_a_floating_one_without_mass_falls_as_in_mujoco(tmp_path):
     """Far from the world's origin, where MuJoCo has the inertial frame of a body without mass."""
     path = tmp_path / "peg.xml"
     peg = '<body><geom type="box" size=".015 .015 .12" mass=".1" euler="0 90 0"/></body>'
-    text = BLOCK.format(place="0 .8 0", damping=0, own=peg)
+    text = BLOCK.format(place="0 .8 0", passive='damping="0"', own=peg)
     path.write_text(text.replace(' armature=".05"', ""))
     found = compare_with_oracle(path)
     assert found.agrees, found.lines()
