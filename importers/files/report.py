@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers.files.faults import refuse_what_is_too_large
@@ -71,6 +71,9 @@ class ImportReport:
         joint_coords: First entry in `joint_q` by joint name, for joints with degrees of freedom.
         gravcomp: Non-zero MJCF `gravcomp` by body index, with its point of application in the body frame (3,)
             [m], for the stage `GravityCompensation` of a solver.
+        mujoco: What only MuJoCo models, for `MuJoCoSolver(model, element_args=report.mujoco)`: attributes of
+            MjSpec by index of the "joint" (that of its first entry in `joint_qd`), "tendon" or "geom" (the
+            shape), in a dict for each of the three that has some.
         joint_refs: Non-zero MJCF `ref` by joint name [rad or m]: file's coordinate = ours + ref.
         actuators: One dict per MJCF actuator, see `newtonsim.importers.mjcf.actuators`.
         constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
@@ -89,6 +92,7 @@ class ImportReport:
     joint_dofs: dict[str, int] = field(default_factory=dict)
     joint_coords: dict[str, int] = field(default_factory=dict)
     gravcomp: dict[int, tuple[float, tuple[float, ...]]] = field(default_factory=dict)
+    mujoco: dict[str, dict[int, dict[str, Any]]] = field(default_factory=dict)
     joint_refs: dict[str, float] = field(default_factory=dict)
     actuators: list[dict] = field(default_factory=list)
     constraints: dict[str, int] = field(default_factory=dict)
@@ -108,6 +112,11 @@ class ImportReport:
                 node.line if node is not None else None,
             )
         )
+
+    def leave_to_mujoco(self, element: str, index: int, arguments: dict[str, Any]) -> None:
+        """Record attributes of a "joint", "tendon" or "geom", see `mujoco`; none are no entry."""
+        if arguments:
+            self.mujoco.setdefault(element, {})[index] = arguments
 
     def unsupported(self, node: Told, message: str = "is not modelled") -> None:
         """Record physics that the file requires and the model does not have."""

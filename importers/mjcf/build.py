@@ -216,6 +216,8 @@ class SceneBuilder:
         name = self._joint_name(number, joint)
         self.report.joints[name] = index
         self.report.joint_coords[name], self.report.joint_dofs[name] = coord, dof
+        if dof is not None:
+            self.report.leave_to_mujoco("joint", dof, joint.mujoco)
         if joint.ref != 0.0:
             self.report.joint_refs[name] = joint.ref
 
@@ -467,6 +469,7 @@ class SceneBuilder:
             builder.shape_mu_torsion[index] = float(friction[1]) if friction is not None else 0.005
         if geom.condim == 6:
             builder.shape_mu_rolling[index] = float(friction[2]) if friction is not None else 0.0001
+        self.report.leave_to_mujoco("geom", index, geom.mujoco)
         builder.shape_color[index] = geom.material.rgba
         builder.shape_texture[index] = geom.material.texture
         return index

@@ -12,7 +12,14 @@ from newtonsim.importers.geometry.meshes import convex_hull
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document, quat_of_z
-from newtonsim.importers.mjcf.records import Geom, Material, MeshAsset, SolverParameters
+from newtonsim.importers.mjcf.records import (
+    FLUID_COEFFICIENTS,
+    LEFT_TO_MUJOCO,
+    Geom,
+    Material,
+    MeshAsset,
+    SolverParameters,
+)
 from newtonsim.scene.arrays import SOLIMP, SOLREF
 
 KINDS = ("plane", "hfield", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh", "sdf")
@@ -67,7 +74,10 @@ def parse_geom(
     geom.group = node.int("group", 0)
     geom.material = _material(node, assets)
     if node.text_of("fluidshape", "none") != "none":
-        report.unsupported(node, "fluid forces on geoms")
+        report.unsupported(node, f"fluid forces on geoms, {LEFT_TO_MUJOCO}")
+        geom.mujoco["fluid_ellipsoid"] = 1.0
+        given = node.floats("fluidcoef", default=())
+        geom.mujoco["fluid_coefs"] = [*map(float, given), *FLUID_COEFFICIENTS[len(given) :]]
     return geom
 
 

@@ -31,7 +31,7 @@ def compile_masses(
     masses = [MassProps.zero()]
     for body in scene.bodies[1:]:
         props = _body_mass(body, compiler, colliders, density, ignore_inertial, report)
-        masses.append(_bounded(props, compiler))
+        masses.append(_bounded(props, compiler, body))
     if compiler.total_mass > 0.0:
         total = sum(props.mass for props in masses)
         if total > 0.0:
@@ -72,8 +72,14 @@ def _preferred(geoms: list[Geom], colliders: set[int]) -> list[Geom]:
     return chosen or geoms
 
 
-def _bounded(props: MassProps, compiler: Compiler) -> MassProps:
-    """Apply boundmass, boundinertia and balanceinertia, which act on the principal moments."""
+def _bounded(props: MassProps, compiler: Compiler, body: Body) -> MassProps:
+    """Apply boundmass, boundinertia and balanceinertia, which act on the principal moments.
+
+    The mass that boundmass gives to a body without mass and <inertial> lies at the body's own `pos` in the
+    body's frame, as compiling files shows.
+    """
+    if props.mass <= 0.0 < compiler.bound_mass and body.inertial is None:
+        props = MassProps(0.0, body.node.floats("pos", 3, (0.0, 0.0, 0.0)), props.inertia)
     mass = max(props.mass, compiler.bound_mass)
     if mass <= 0.0 or not (compiler.bound_mass or compiler.bound_inertia or compiler.balance_inertia):
         return props

@@ -19,7 +19,15 @@ from newtonsim.importers.mjcf.assets import Assets
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import parse_equalities
 from newtonsim.importers.mjcf.geoms import parse_geom, solver_parameters
-from newtonsim.importers.mjcf.records import Body, Joint, Keyframe, Scene, Site
+from newtonsim.importers.mjcf.records import (
+    LEFT_TO_MUJOCO,
+    Body,
+    Joint,
+    Keyframe,
+    Scene,
+    Site,
+    SolverParameters,
+)
 from newtonsim.importers.mjcf.tendons import parse_tendons
 from newtonsim.scene.model import MEDIUM
 
@@ -294,7 +302,8 @@ def _parse_joint(
             raise node.error(f"attribute '{attribute}' is empty")
         setattr(joint, field, _not_negative(node, attribute, float(values[0]), document))
         if len(values) > 1 and values[1:].any():
-            report.unsupported(node, f"{attribute} that is not linear")
+            report.unsupported(node, f"{attribute} that is not linear, {LEFT_TO_MUJOCO}")
+            joint.mujoco[attribute] = [*map(float, values), 0.0, 0.0][:3]
     if joint.armature is not None:
         joint.armature = _not_negative(node, "armature", joint.armature, document)
     _read_range(node, joint, document, report)
@@ -339,11 +348,19 @@ def _largest(values: np.ndarray) -> float:
 
 def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None:
     if joint.kind in ("ball", "free") and joint.stiffness > 0.0:
-        report.unsupported(node, f"stiffness of {joint.kind} joints")
+        report.unsupported(node, f"stiffness of {joint.kind} joints, {LEFT_TO_MUJOCO}")
+        joint.mujoco["stiffness"] = [joint.stiffness, 0.0, 0.0]
     if joint.kind == "ball" and (joint.limit is not None or joint.margin != 0.0):
-        report.unsupported(node, "solreflimit, solimplimit and margin of ball joints, whose limits are rigid")
+        what = "solreflimit, solimplimit and margin of ball joints, whose limits are rigid"
+        report.unsupported(node, f"{what}, {LEFT_TO_MUJOCO}")
+        limit = joint.limit or SolverParameters()
+        joint.mujoco |= {"solref_limit": limit.solref, "solimp_limit": limit.solimp, "margin": joint.margin}
     if node.bool("actuatorgravcomp", False):
-        report.unsupported(node, "actuatorgravcomp")
+        report.unsupported(node, f"actuatorgravcomp, {LEFT_TO_MUJOCO}")
+        joint.mujoco["actgravcomp"] = True
+        if joint.effort_limit < np.inf:  # which bounds both together
+            bounds = node.floats("actuatorfrcrange", 2)
+            joint.mujoco |= {"actfrclimited": True, "actfrcrange": bounds.tolist()}
 
 
 def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:

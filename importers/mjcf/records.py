@@ -14,6 +14,12 @@ from newtonsim.scene.arrays import SOLIMP, SOLREF
 
 DEFAULT_FRICTION = (1.0, 0.005, 0.0001)
 
+FLUID_COEFFICIENTS = (0.5, 0.25, 1.5, 1.0, 1.0)
+"""Of MuJoCo's fluid forces on geoms, where the file gives none."""
+
+LEFT_TO_MUJOCO = "unless MuJoCoSolver steps the model with element_args=report.mujoco"
+"""End of remarks on what is in `ImportReport.mujoco`."""
+
 
 @dataclass(slots=True)
 class SolverParameters:
@@ -91,6 +97,7 @@ class Geom:
     solmix: float = 1.0
     priority: int = 0
     material: Material = field(default_factory=Material)
+    mujoco: dict = field(default_factory=dict)  # see `ImportReport.mujoco`
 
 
 @dataclass(slots=True, eq=False)
@@ -115,6 +122,7 @@ class Joint:
     margin: float = 0.0
     dry: SolverParameters | None = None  # of its friction
     spring_damper: tuple[float, float] | None = None  # time constant [s] and damping ratio
+    mujoco: dict = field(default_factory=dict)  # see `ImportReport.mujoco`
 
 
 @dataclass(slots=True, eq=False)
@@ -227,6 +235,7 @@ class Tendon:
         joints: Names of joints and their coefficients, of a fixed tendon.
         stops: Names of sites, divisors of pulleys and what is wrapped around, of a spatial one.
         options: Arguments of `ModelBuilder.add_tendon_fixed` and `add_tendon_spatial`.
+        mujoco: See `ImportReport.mujoco`.
     """
 
     name: str
@@ -234,6 +243,7 @@ class Tendon:
     joints: list[tuple[str, float]] = field(default_factory=list)
     stops: list[str | float | Wrap] = field(default_factory=list)
     options: dict = field(default_factory=dict)
+    mujoco: dict = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)

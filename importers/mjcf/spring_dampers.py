@@ -8,6 +8,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.dynamics import Dynamics
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.mjcf.plan import JointPlace
+from newtonsim.importers.mjcf.records import LEFT_TO_MUJOCO
 from newtonsim.kinematics import reference_state
 
 
@@ -37,7 +38,9 @@ def set_spring_dampers(places: list[JointPlace], builder: ModelBuilder, report: 
         if place.axis is not None:
             builder.joint_stiffness[place.axis] = m / (time * ratio) ** 2
         else:
-            report.unsupported(place.record.node, f"stiffness of {place.record.kind} joints")
+            record, stiffness = place.record, [m / (time * ratio) ** 2, 0.0, 0.0]
+            report.unsupported(record.node, f"stiffness of {record.kind} joints, {LEFT_TO_MUJOCO}")
+            report.leave_to_mujoco("joint", first, {**record.mujoco, "stiffness": stiffness})
 
 
 _DOFS = {"hinge": 1, "slide": 1, "ball": 3}

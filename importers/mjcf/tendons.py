@@ -18,6 +18,7 @@ from newtonsim.importers.mjcf.geoms import differs, solver_parameters
 from newtonsim.importers.mjcf.muscles import set_forces
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
 from newtonsim.importers.mjcf.records import (
+    LEFT_TO_MUJOCO,
     Geom,
     Scene,
     SolverParameters,
@@ -86,7 +87,8 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         if options[ours] < 0.0:
             raise node.error(f"attribute '{name}' must not be negative, got {options[ours]:g}")
         if values[1:].any():
-            report.unsupported(node, f"{name} that is not linear")
+            report.unsupported(node, f"{name} that is not linear, {LEFT_TO_MUJOCO}")
+            tendon.mujoco[name] = [*map(float, values), 0.0, 0.0][:3]
     rest = node.floats("springlength", 2, (-1.0,), at_least=1)
     if rest[0] > rest[-1]:
         raise node.error(f"attribute 'springlength' is reversed: {node.text_of('springlength')!r}")
@@ -104,9 +106,15 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         options["limit_margin"] = node.float("margin", 0.0)
     for name in ("solreffriction", "solimpfriction"):
         if differs(node, name):
-            report.unsupported(node, f"{name}; dry friction of tendons is rigid")
-    if node.float("armature", 0.0) != 0.0:
-        report.unsupported(node, "armature of tendons")
+            report.unsupported(node, f"{name}; dry friction of tendons is rigid, {LEFT_TO_MUJOCO}")
+    armature = node.float("armature", 0.0)
+    if armature != 0.0:
+        report.unsupported(node, f"armature of tendons, {LEFT_TO_MUJOCO}")
+        tendon.mujoco["armature"] = armature
+    if options["friction"] != 0.0:
+        dry = solver_parameters(node, "solreffriction", "solimpfriction", document.faults)
+        dry = dry or SolverParameters()
+        tendon.mujoco |= {"solref_friction": dry.solref, "solimp_friction": dry.solimp}
     return tendon
 
 
@@ -225,6 +233,8 @@ def add_tendons(
                 low, high = np.broadcast_to(given, 2)
                 builder.tendon_spring_lower[index] = float(low)
                 builder.tendon_spring_upper[index] = float(high)
+    for name, tendon in scene.tendons.items():
+        report.leave_to_mujoco("tendon", report.tendons[name], tendon.mujoco)
     muscles = {report.tendons[n]: one.muscle for n, one in drives.items() if one.muscle is not None}
     if any(kind in (JointType.BALL, JointType.FREE) for kind in builder.joint_type):
         for name, one in drives.items():

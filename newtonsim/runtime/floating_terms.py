@@ -58,17 +58,27 @@ class FloatingTerms:
         """
         if self.present:
             v = launch.views
-            reads = dict(floating=self.joint, tree=v.tree, joint=v.joint, body=v.body, kin=kin)
-            reads["diagonal"] = diagonal
-            launch(floating_terms.add_inertia, "tree", reads=reads, writes=dict(H=H))
+            launch(
+                floating_terms.add_inertia,
+                "tree",
+                reads=dict(
+                    floating=self.joint, tree=v.tree, joint=v.joint, body=v.body, kin=kin, diagonal=diagonal
+                ),
+                writes=dict(H=H),
+            )
 
     def add_to_factors(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array, L: wp.array) -> None:
         """Do the same to the factors `L` of the joint-space inertia; arguments as before."""
         if self.present:
             v = launch.views
-            reads = dict(floating=self.joint, tree=v.tree, joint=v.joint, body=v.body, kin=kin)
-            reads["diagonal"] = diagonal
-            launch(floating_terms.add_to_factors, "tree", reads=reads, writes=dict(L=L))
+            launch(
+                floating_terms.add_to_factors,
+                "tree",
+                reads=dict(
+                    floating=self.joint, tree=v.tree, joint=v.joint, body=v.body, kin=kin, diagonal=diagonal
+                ),
+                writes=dict(L=L),
+            )
 
     def add_forces(
         self,

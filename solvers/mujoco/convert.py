@@ -18,11 +18,12 @@ from newtonsim.solvers.gravity_shares import Shares, gravity_shares
 from newtonsim.solvers.mujoco.actuators import ActuatorWriter
 from newtonsim.solvers.mujoco.constraints import ConstraintWriter
 from newtonsim.solvers.mujoco.filters import ContactBits, find_filters
-from newtonsim.solvers.mujoco.options import MujocoOptions
+from newtonsim.solvers.mujoco.options import ElementArgs, MujocoOptions
 from newtonsim.solvers.mujoco.shapes import GeomWriter, SurfaceOptions
 from newtonsim.solvers.mujoco.source import HostModel, Selection, select
 from newtonsim.solvers.mujoco.spec import BodyWriter, DriveOptions, Names
 from newtonsim.solvers.mujoco.tendons import TendonWriter
+from newtonsim.solvers.tendons import tendon_worlds
 
 if TYPE_CHECKING:
     import mujoco
@@ -103,6 +104,7 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
                 f"MuJoCoSolver does not move elements of kind '{kind}', but the model has {count}"
             )
     host = HostModel(model)
+    element_args = _in_all_worlds(model, options.element_args or {})
     chosen = select(host, options.separate_envs_to_worlds)
     spec = mujoco.MjSpec()
     _set_options(spec, model, options)
@@ -118,13 +120,15 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
     )
     trees.write()
     _relieve(trees, host, chosen, options.gravcomp or {})
-    geoms = _write_shapes(host, chosen, spec, names, trees, options)
+    kept = element_args.get("geom", ())
+    geoms = _write_shapes(host, chosen, spec, names, trees, options, kept)
     constraints = ConstraintWriter(host, chosen, spec, names, trees)
     constraints.write()
     tendons = TendonWriter(host, chosen, spec, names, trees)
     tendons.write()
     actuators = ActuatorWriter(host, chosen, spec, names, trees, tendons)
     actuators.write()
+    _complete(host, trees, tendons, geoms, element_args)
     if options.add_axes:
         _add_axes(spec, names)
     try:
@@ -156,6 +160,53 @@ def _relieve(trees: BodyWriter, host: HostModel, chosen: Selection, shares: Shar
                 f"at {point[body].tolist()}, as of bodies that were merged"
             )
         trees.bodies[body].gravcomp = share[body]
+
+
+def _in_all_worlds(model: Model, given: ElementArgs) -> ElementArgs:
+    """Further attributes of all elements, see `MujocoOptions.element_args`.
+
+    Where worlds are equal, those of the first world's elements are those of every world.
+
+    Raises:
+        ModelError: There is no such kind of element, or no such element.
+    """
+    counts = {"joint": model.joint_dof_count, "tendon": model.tendon_count, "geom": model.shape_count}
+    sizes = {"joint": np.diff(model.world_dof_start), "geom": np.diff(model.world_shape_start)}
+    if model.tendon_count:
+        sizes["tendon"] = np.bincount(tendon_worlds(model))
+    found: dict[str, dict[int, Mapping[str, Any]]] = {}
+    for kind, arguments in given.items():
+        if kind not in counts:
+            raise ModelError(f"element_args: expected one of {list(counts)}, got {kind!r}")
+        of_world = sizes.get(kind, ())
+        alike = model.world_count > 1 and len(set(map(int, of_world))) == 1
+        for index, attributes in arguments.items():
+            if index not in range(counts[kind]):
+                raise ModelError(f"element_args: the model has {counts[kind]} of {kind!r}, got {index!r}")
+            copies = range(index, counts[kind], int(of_world[0]) if alike else counts[kind])
+            found.setdefault(kind, {}).update(dict.fromkeys(copies, attributes))
+    return found
+
+
+def _complete(
+    host: HostModel, trees: BodyWriter, tendons: TendonWriter, geoms: GeomWriter, given: ElementArgs
+) -> None:
+    """Set further attributes of the elements that were written.
+
+    Raises:
+        ModelError: MjSpec has no such attribute.
+    """
+    start = host.model.joint_qd_start.numpy()
+    joints = {
+        int(start[joint]) + k: element for joint, of in trees.joints.items() for k, element in enumerate(of)
+    }
+    elements = {"joint": joints, "tendon": tendons.tendons, "geom": geoms.geoms}
+    for kind, arguments in given.items():
+        for index in arguments.keys() & elements[kind].keys():
+            for name, value in arguments[index].items():
+                if not hasattr(elements[kind][index], name):
+                    raise ModelError(f"element_args: a {kind} of MjSpec has no attribute {name!r}")
+                setattr(elements[kind][index], name, value)
 
 
 def _known_gears(host: HostModel, gears: Mapping[str, float]) -> Mapping[str, float]:
@@ -211,6 +262,7 @@ def _write_shapes(
     names: Names,
     trees: BodyWriter,
     options: MujocoOptions,
+    kept: Collection[int],
 ) -> GeomWriter:
     import mujoco
 
@@ -221,6 +273,7 @@ def _write_shapes(
         tuple(options.geom_solref),
         tuple(options.geom_solimp),
         options.skip_visual_only_geoms,
+        kept,
     )
     geoms = GeomWriter(host, chosen, spec, names, trees.bodies, bits, surface)
     geoms.write()

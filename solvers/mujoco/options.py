@@ -23,6 +23,10 @@ _TRUTHS = ("separate_envs_to_worlds", "register_collision_groups", "skip_visual_
 _CONDIMS = (1, 3, 4, 6)
 
 
+ElementArgs = Mapping[str, Mapping[int, Mapping[str, Any]]]
+"""By kind of element and its index the attributes, by their names in MjSpec."""
+
+
 @dataclass
 class MujocoOptions:
     """Options of a conversion, see `MuJoCoSolver.convert_to_mjc`.
@@ -59,6 +63,9 @@ class MujocoOptions:
         actuated_axes: Joint axes that become actuators; None for all.
         gravcomp: Shares of their weight that bodies are relieved of, by body, each with the point of
             application in the body frame [m], which has to be the centre of mass: `ImportReport.gravcomp`.
+        element_args: Attributes that elements of the model have in MjSpec besides those that it gives them:
+            for "joint" by its first degree of freedom or, if it has axes, by that of the axis, for "tendon"
+            by tendon and for "geom" by shape: `ImportReport.mujoco`.
         skip_visual_only_geoms: Whether shapes that collide with nothing are left out.
         add_axes: Whether the world's axes are drawn, as sites.
     """
@@ -89,6 +96,7 @@ class MujocoOptions:
     actuator_gears: Mapping[str, float] | None = None
     actuated_axes: Collection[int] | None = None
     gravcomp: Shares | None = None
+    element_args: ElementArgs | None = None
     skip_visual_only_geoms: bool = True
     add_axes: bool = True
 

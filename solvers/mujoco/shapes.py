@@ -6,6 +6,7 @@ Sources: MuJoCo's documentation, "XML reference", elements geom, mesh and hfield
 from __future__ import annotations
 
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,7 @@ class SurfaceOptions:
         solref: Time constant [s] and damping ratio of contacts of shapes without `shape_solref`.
         solimp: Impedance of contacts, likewise.
         skip_visual: Whether shapes that meet nothing are left out.
+        kept: Shapes that are not, since the medium pushes them.
     """
 
     friction: tuple[float, float, float]
@@ -50,6 +52,7 @@ class SurfaceOptions:
     solref: tuple[float, ...]
     solimp: tuple[float, ...]
     skip_visual: bool
+    kept: Collection[int] = ()
 
 
 class GeomWriter:
@@ -89,7 +92,8 @@ class GeomWriter:
         ground = self.host.model.ground_shape
         for shape in self.chosen.shapes.tolist():
             meets = bool(rules.collides[shape] or rules.meets_ground[shape] or shape == ground)
-            if self.host.shape_geo_type[shape] == GeoType.NONE or not (meets or not self.options.skip_visual):
+            wanted = meets or not self.options.skip_visual or shape in self.options.kept
+            if self.host.shape_geo_type[shape] == GeoType.NONE or not wanted:
                 continue
             if shape == ground and not self.host.model.ground:
                 continue

@@ -29,7 +29,7 @@ from newtonsim.solvers.mujoco.checks import warn_of_stiff_drives, warn_of_unstab
 from newtonsim.solvers.mujoco.contacts import GivenContacts
 from newtonsim.solvers.mujoco.contacts import supported as takes_contacts
 from newtonsim.solvers.mujoco.convert import Conversion, conversion_of, convert, remember
-from newtonsim.solvers.mujoco.options import MujocoOptions
+from newtonsim.solvers.mujoco.options import ElementArgs, MujocoOptions
 from newtonsim.solvers.mujoco.transfer import ExactStates, HostArrays, Replays, Transfer
 from newtonsim.solvers.option_ranges import check_counts
 
@@ -548,6 +548,7 @@ class MuJoCoSolver(SolverBase):
         actuator_gears: Mapping[str, float] | None = None,
         actuated_axes: Collection[int] | None = None,
         gravcomp: Shares | None = None,
+        element_args: ElementArgs | None = None,
         skip_visual_only_geoms: bool = True,
         add_axes: bool = True,
     ) -> tuple[mujoco_warp.Model, mujoco_warp.Data, mujoco.MjModel, mujoco.MjData]:
@@ -587,6 +588,7 @@ class MuJoCoSolver(SolverBase):
             actuator_gears: Transmission ratios by name of the joint.
             actuated_axes: Joint axes that become actuators; None for all.
             gravcomp: Shares of their weight that bodies are relieved of, see `MujocoOptions`.
+            element_args: Further attributes of elements, likewise.
             skip_visual_only_geoms: Whether shapes that meet nothing are left out.
             add_axes: Whether the world's axes are drawn, as sites.
 

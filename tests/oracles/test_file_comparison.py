@@ -164,3 +164,19 @@ def test_a_light_body_on_a_floating_one_without_mass_falls_as_in_mujoco(tmp_path
     found = compare_with_oracle(path)
     assert found.agrees, found.lines()
     assert next(item for item in found.items if item.name == "motion").error < 5.0e-5
+
+
+LIGHT = """<mujoco><compiler boundmass="0.1" boundinertia="0.01"/><worldbody>
+  <body name="a" pos=".1 .2 .3" quat="1 .2 0 .1"><joint axis="0 1 0"/>
+    <body name="b" pos="0 .4 .1"><joint axis="1 0 0"/><geom size=".1" pos=".1 0 0"/></body>
+    <body name="c" pos=".1 .1 .1"><joint axis="1 0 0"/><geom size=".1" pos=".2 0 0" mass="0"/></body>
+    <frame pos="0 0 .5"><body name="d" pos=".1 0 0"><joint axis="1 0 0"/></body></frame>
+    <body name="e" pos=".3 .1 0"><joint axis="1 0 0" pos=".1 0 0"/>
+      <inertial pos="0 0 .1" mass="0" diaginertia="0 0 0"/></body></body></worldbody></mujoco>"""
+
+
+def test_the_mass_that_boundmass_gives_lies_where_mujoco_has_it(tmp_path):
+    path = tmp_path / "light.xml"
+    path.write_text(LIGHT)
+    found = compare_with_oracle(path, states=2, seconds=0.0)
+    assert found.agrees, found.lines()
