@@ -45,7 +45,7 @@ HEAD = """# Fidelity of imports
 Every URDF and MJCF file of {packages} packages, imported by newtonsim and read by the engines that such files
 are written for: MJCF by MuJoCo's own compiler, URDF by pinocchio and by PyBullet. The comparison covers
 
-- the total mass;
+- the total mass, but for that of mocap bodies, which moves nothing;
 - the centre of mass in the default pose, `qpos0` (not with PyBullet, which does not report it);
 - the numbers of degrees of freedom, and for MJCF of coordinates and actuators;
 - the limits of all named joints;

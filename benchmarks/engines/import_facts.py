@@ -125,7 +125,7 @@ def _our_joints(builder: ModelBuilder, report: ImportReport) -> tuple[dict, dict
 
 
 def read_mujoco(path: Path) -> Facts:
-    """Compile a file with MuJoCo."""
+    """Compile a file with MuJoCo; the mass that mocap bodies have there moves nothing and does not count."""
     import mujoco
 
     model = mujoco.MjModel.from_xml_path(str(path))
@@ -138,7 +138,7 @@ def read_mujoco(path: Path) -> Facts:
         name = model.joint(joint).name
         if name and int(model.jnt_type[joint]) in single:
             ranges[name] = tuple(model.jnt_range[joint]) if model.jnt_limited[joint] else None
-    mass = model.body_mass[1:]
+    mass = np.where(model.body_mocapid < 0, model.body_mass, 0.0)[1:]
     return Facts(
         mass=float(mass.sum()),
         com=mass @ data.xipos[1:] / mass.sum() if mass.sum() > 0.0 else None,
@@ -149,7 +149,7 @@ def read_mujoco(path: Path) -> Facts:
         inertias={
             model.body(body).name: np.sort(model.body_inertia[body])
             for body in range(1, model.nbody)
-            if model.body(body).name
+            if model.body(body).name and model.body_mocapid[body] < 0
         },
     )
 
