@@ -49,7 +49,10 @@ class ContactPairs(Sensor):
         site.check_noise(self.noise)
         if not hasattr(site.solver, "pair_forces"):
             solver = type(site.solver).__name__
-            raise NewtonsimError(f"sensor {site.name!r}: expected FeatherstoneSolver, got {solver}")
+            raise NewtonsimError(
+                f"sensor {site.name!r}: it reads contact forces of pairs, which {solver} does not report; "
+                "FeatherstoneSolver does"
+            )
         if not self.pairs or any(len(pair) != 2 for pair in self.pairs):
             raise NewtonsimError(f"sensor {site.name!r}: expected pairs of patterns, got {self.pairs}")
         try:

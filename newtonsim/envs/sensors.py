@@ -185,7 +185,10 @@ class ContactSensor(Sensor):
         site.check_noise(self.noise)
         if not hasattr(site.solver, "external_wrenches"):
             solver = type(site.solver).__name__
-            raise NewtonsimError(f"sensor {site.name!r}: expected FeatherstoneSolver, got {solver}")
+            raise NewtonsimError(
+                f"sensor {site.name!r}: it reads contact forces, which {solver} does not report; "
+                "FeatherstoneSolver does"
+            )
         if not 0.0 <= self.threshold < math.inf:
             raise NewtonsimError(
                 f"sensor {site.name!r}: threshold: expected a force of at least 0, got {self.threshold}"

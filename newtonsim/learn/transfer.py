@@ -81,9 +81,11 @@ def transfer(
         NewtonsimError: There is no such engine, or it cannot do what the task needs.
     """
     given = {name: value for name, value in (options or {}).items() if name != "randomise"}
+    solvers, longest = (None, solver_of(engine, contact_time)), 0.25 * (contact_time or _CONTACT_TIME)
+    # both first, so that what the other engine cannot do is refused before anything plays
+    both = [env_of(name, episodes, given, make_solver, longest) for make_solver in solvers]
     sides = []
-    for make_solver in (None, solver_of(engine, contact_time)):
-        env = env_of(name, episodes, given, make_solver, 0.25 * (contact_time or _CONTACT_TIME))
+    for env in both:
         sides.append(tuple(evaluate(policy, env, episodes, seed, track=True) for seed in seeds))
         env.close()
     return Transfer(engine, tuple(seeds), *sides)

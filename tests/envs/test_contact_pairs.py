@@ -81,5 +81,5 @@ def test_wrong_pairs_are_refused():
         pushed(a=envs.ContactPairs([]))
     task = Swept()
     task.mounted = {"a": envs.ContactPairs([("box", "arm")])}
-    with pytest.raises(NewtonsimError, match="expected FeatherstoneSolver, got XPBDSolver"):
+    with pytest.raises(NewtonsimError, match="it reads contact forces of pairs, which XPBDSolver does not"):
         envs.BatchedEnv(task, 1, "cpu")

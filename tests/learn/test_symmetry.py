@@ -49,12 +49,16 @@ def converged(model: Model) -> FeatherstoneSolver:
     return FeatherstoneSolver(model, iterations=1000, tolerance=1e-7)
 
 
-def two_worlds(robot: str | None, **options: Any) -> tuple[envs.BatchedEnv, list[str], tuple[str, ...]]:
+def two_worlds(
+    robot: str | None, name: str = "Velocity", **options: Any
+) -> tuple[envs.BatchedEnv, list[str], tuple[str, ...]]:
     """An environment whose second world starts as the mirror image of the first."""
     more = {} if robot is None else {"robot": robot}
     once = {"command": {"low": (-1.0, -0.5, -1.0), "high": (1.0, 0.5, 1.0)}}
-    env = envs.make("Velocity", 2, "cpu", threads=1, events=once, make_solver=converged, **more, **options)
+    env = envs.make(name, 2, "cpu", threads=1, events=once, make_solver=converged, **more, **options)
     env.reset(seed=4)
+    # a clock starts with the other foot in the next episode
+    env.reset(options={"reset_mask": np.array([False, name == "VelocityBiped"])})
     names = [name for name in env.model.joint_key[: len(env.model.joint_key) // 2] if name != "root"]
     back = TURNS_BACK[robot or "Velocity"]
     q = env.sim.state.joint_q.numpy().reshape(2, -1).copy()
@@ -104,6 +108,21 @@ def test_mirrored_rollouts_are_mirror_images(
     image, _ = mirror_state(q[0], qd[0], names, back)
     assert np.abs(q[0, 7:]).max() > 0.1
     np.testing.assert_allclose(q[1], image, atol=1e-3)
+
+
+def test_a_walk_by_a_clock_and_its_mirror_image_are_half_a_period_apart():
+    env, _, _ = two_worlds("g1_like", "VelocityBiped", height=3.0)
+    maps, moved = env.symmetry(), 0.0
+    rng = np.random.default_rng(2)
+    for _ in range(15):
+        action = rng.uniform(-0.6, 0.6, env.action_space.shape).astype(np.float32)
+        action[1] = maps.actions(action[0])
+        obs, reward, *_ = env.step(action)
+        np.testing.assert_allclose(obs[1], maps.observations(obs[0]), atol=1e-4)
+        np.testing.assert_allclose(obs[1, -2:], -obs[0, -2:], atol=1e-6)
+        assert reward[1] == pytest.approx(reward[0], abs=1e-5)
+        moved = max(moved, np.abs(obs[0, 12:24]).max())
+    assert moved > 0.3
 
 
 def test_a_drone_and_its_mirror_image_fly_alike():

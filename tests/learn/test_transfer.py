@@ -71,6 +71,8 @@ def test_what_cannot_be_transferred_is_refused():
         transfer(nothing, "Hover", engine="bullet")
     with pytest.raises(NewtonsimError, match="Ant: it observes contact forces, which MuJoCoSolver"):
         transfer(nothing, "Ant", seeds=(0,), episodes=1)
+    with pytest.raises(NewtonsimError, match="'soles': it reads contact forces, which MuJoCoSolver does not"):
+        transfer(nothing, "VelocityRough", {"levels": 1, "kinds": ["rough"]}, seeds=(0,), episodes=1)
 
 
 @pytest.mark.parametrize("contact_time", [0.02, 0.01])

@@ -44,6 +44,15 @@ def start_at_home(first: int, env: EnvView, term: TermView, mask: wp.array(dtype
 
 
 @wp.kernel
+def hold_at_home(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: the targets of drives that actions do not move are those of home."""
+    w = first + wp.tid()
+    if mask[w]:
+        for k in range(term.axes.shape[0]):
+            env.joint_act[w * env.axes + term.axes[k]] = term.home[k]
+
+
+@wp.kernel
 def start_anyhow(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: in any orientation above the ground, the joints about home.
 

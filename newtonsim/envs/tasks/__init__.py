@@ -2,6 +2,7 @@
 
 from newtonsim.envs.task import Task
 from newtonsim.envs.tasks.arms import InvertedDoublePendulum, Reacher
+from newtonsim.envs.tasks.biped import VelocityBiped
 from newtonsim.envs.tasks.cartpole import CartPole, CartPoleSwingUp
 from newtonsim.envs.tasks.free import Ant, Humanoid
 from newtonsim.envs.tasks.hover import Hover
@@ -33,6 +34,7 @@ ALL: tuple[type[Task], ...] = (
     Racecar,
     Velocity,
     VelocityRough,
+    VelocityBiped,
     GetUp,
     Reach,
     Lift,

@@ -18,7 +18,7 @@ from newtonsim.envs.terms.term import (
     changed,
 )
 from newtonsim.kernels.envs.terms import actions as act
-from newtonsim.kernels.envs.terms import ends, events, goals, observations, rewards
+from newtonsim.kernels.envs.terms import ends, events, gait, goals, observations, rewards
 
 Point = Sequence[float]
 _ORIGIN = (0.0, 0.0, 0.0)
@@ -48,6 +48,13 @@ OBSERVATIONS: dict[str, Callable[..., Observation]] = {
         kernel=observations.observe_rates, size=PER_JOINT, joints=joints, mirror=PER_JOINT
     ),
     "actions": lambda: Observation(kernel=observations.observe_actions, size=PER_ACTION, mirror=PER_ACTION),
+    "gait": lambda period=0.8: Observation(
+        # the mirror image is half a period ahead
+        kernel=gait.observe_gait,
+        size=2,
+        numbers=(period,),
+        mirror=(-1, -2),
+    ),
     "height": lambda: Observation(kernel=observations.observe_height, size=1, mirror="same"),
     "axes": lambda: Observation(kernel=observations.observe_axes, size=9, mirror="matrix"),
     "target": lambda point=_ORIGIN: Observation(
@@ -93,6 +100,9 @@ REWARDS: dict[str, Callable[..., Reward]] = {
     "slip_feet": lambda point=_ORIGIN, height=0.03, sensor=None: Reward(
         kernel=rewards.slip_feet, numbers=(*point, height), sensor=sensor, readings=4
     ),
+    "lift_feet": lambda point=_ORIGIN, height=0.03, lift=0.08, width=0.003, period=0.8, air=0.4: Reward(
+        kernel=gait.lift_feet, numbers=(*point, height, lift, width, period, air)
+    ),
     "touch_otherwise": lambda bodies, sensor: Reward(
         kernel=rewards.touch_otherwise, bodies=bodies, sensor=sensor, readings=4
     ),
@@ -127,6 +137,7 @@ EVENTS: dict[str, Callable[..., Event]] = {
         numbers=(noise, speed, float(turned)),
         floats=bool(turned or speed > 0.0),
     ),
+    "hold": lambda joints: Event(kernel=events.hold_at_home, joints=joints),
     "anyhow": lambda noise=0.3, height=0.4: Event(
         kernel=events.start_anyhow, numbers=(noise, height), floats=True
     ),
@@ -162,6 +173,21 @@ def aim(scales: Sequence[float]) -> Action:
     return Action(kernel=act.aim_joints, numbers=tuple(scales), mirror=PER_JOINT)
 
 
+def step(
+    scales: Sequence[float], shifts: Sequence[float], feet: Sequence[int], period: float, air: float
+) -> Action:
+    """Return an action that shifts targets of drives from those of a gait, in which two feet rise in turn.
+
+    Args:
+        scales: Shift at action 1 [rad or m].
+        shifts: Shift from home when the gait lifts a joint's foot highest [rad or m].
+        feet: The foot of each joint, 0 or 1.
+        period: Time of two steps [s].
+        air: Share of the period for which a foot is in the air.
+    """
+    return Action(kernel=gait.step_joints, numbers=(*scales, *shifts, *feet, period, air), mirror=PER_JOINT)
+
+
 def shift(scales: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> Action:
     """Return an action that moves targets of drives by up to `scales` per step [rad or m], within limits."""
     return Action(kernel=act.shift_joints, numbers=(*scales, *lower, *upper), mirror=PER_JOINT)
@@ -182,4 +208,15 @@ def _images(places: Sequence[Point], drags: Sequence[float]) -> tuple[int, ...] 
     return tuple(rotors.index(image) + 1 for image in images) if set(images) == set(rotors) else None
 
 
-__all__ = ["ENDS", "EVENTS", "OBSERVATIONS", "REWARDS", "aim", "place_body", "rewards_of", "shift", "thrust"]
+__all__ = [
+    "ENDS",
+    "EVENTS",
+    "OBSERVATIONS",
+    "REWARDS",
+    "aim",
+    "place_body",
+    "rewards_of",
+    "shift",
+    "step",
+    "thrust",
+]

@@ -41,7 +41,8 @@ class Robot:
         feet: Bodies that walk, by patterns.
         foot_point: Contact point of a foot, in the frame of its body [m].
         foot_height: Height of that point when it touches level ground [m].
-        joints: Joints that actions drive, by patterns; they have one axis.
+        joints: Joints that actions drive, by patterns; they have one axis. Other drives hold theirs at home.
+        legs: Those of them that walk; None for all.
         home: Coordinates of the home pose by patterns of joints [rad or m]; others are as in the file.
         keyframe: Keyframe of an MJCF file that is the home pose.
         height: Height of the origin of a free base in the home pose [m]; None for that of the file.
@@ -49,6 +50,7 @@ class Robot:
         stiffness: Stiffness of the drives [N m/rad or N/m]; None for that of the file.
         damping: Damping of the drives [N m s/rad or N s/m]; None for that of the file.
         action_scale: Shift of a drive's target from home at action 1 [rad or m], one for all or by patterns.
+        swing: Shift of a leg's joints from home when a step lifts its foot highest [rad or m], by patterns.
         rotors: Rotors of a drone, instead of joints.
         most_thrust: Largest thrust of each rotor [N].
     """
@@ -59,6 +61,7 @@ class Robot:
     foot_point: tuple[float, float, float] = (0.0, 0.0, 0.0)
     foot_height: float = 0.03
     joints: Patterns = "*"
+    legs: Patterns | None = None
     home: Mapping[str, float] = field(default_factory=dict)
     keyframe: str | None = None
     height: float | None = None
@@ -66,6 +69,7 @@ class Robot:
     stiffness: float | None = None
     damping: float | None = None
     action_scale: float | Mapping[str, float] = 0.25
+    swing: Mapping[str, float] = field(default_factory=dict)
     rotors: tuple[Rotor, ...] = ()
     most_thrust: float = 0.0
 
@@ -92,6 +96,7 @@ class BuiltRobot:
         scale: Action scale of each [rad or m].
         lower: Lower limit of each [rad or m].
         upper: Upper limit of each [rad or m].
+        held: Names of the joints with position drives that actions do not move.
 
     Raises:
         NewtonsimError: A pattern matches nothing, or the kind of file is unknown.
@@ -125,6 +130,32 @@ class BuiltRobot:
             per_joint |= {name: v for pattern, v in scale.items() for name in self._matching(pattern)}
         self.scale = [float(per_joint[name]) for name in names]
         self._set_drives()
+        driven = set(self.axes)
+        mode = builder.joint_axis_mode
+        others = {name: axis for name, (axis, *_) in self._places.items() if axis not in driven}
+        self.held = tuple(name for name, axis in others.items() if mode[axis] == JointMode.TARGET_POSITION)
+
+    def leg_of(self, names: list[str]) -> list[int]:
+        """Return for each joint the number of the foot that it moves, -1 for none or several."""
+        builder = self._builder
+        joint_of = dict(zip(builder.joint_child, range(builder.joint_count)))
+        legs: list[set[int]] = []
+        for foot in self.feet:
+            above, body = set(), foot
+            while body in joint_of:
+                above.add(joint_of[body])
+                body = builder.joint_parent[joint_of[body]]
+            legs.append(above)
+        numbers = dict(zip(builder.joint_key, range(builder.joint_count)))
+        found = [[k for k, leg in enumerate(legs) if numbers[name] in leg] for name in names]
+        return [of_joint[0] if len(of_joint) == 1 else -1 for of_joint in found]
+
+    def swing_of(self, names: list[str]) -> list[float]:
+        """Return the shifts of joints at the top of a step [rad or m]."""
+        shifts = dict.fromkeys(names, 0.0)
+        for pattern, value in self.robot.swing.items():
+            shifts |= {name: float(value) for name in self._matching(pattern) if name in shifts}
+        return [shifts[name] for name in names]
 
     def bodies(self, patterns: Patterns) -> list[int]:
         """Return the indices of the bodies that patterns name."""
@@ -227,8 +258,10 @@ ZOO: dict[str, Robot] = {
         feet=("left_foot", "right_foot"),
         foot_point=(0.03, 0.0, -0.035),
         foot_height=0.015,
+        legs=("*_hip_*", "*_knee", "*_ankle_*"),
         keyframe="home",
         action_scale=0.25,
+        swing={"*_hip_pitch": -0.35, "*_knee": 0.7, "*_ankle_pitch": -0.35},
     ),
     "fr3_like": Robot(
         _zoo("fr3_like"), "hand", joints="joint?", keyframe="home", floating=False, action_scale=0.05

@@ -172,10 +172,16 @@ class TermTask(Task):
         self.privileged_size = self._line_up(self._privileged)
         self._rewards = self._placed(changed(Reward, self.reward_terms(), o["rewards"], library.REWARDS))
         self._ends = self._placed(changed(Ending, self.end_terms(), o["ends"], library.ENDS))
-        self._events = self._placed(changed(Event, self.event_terms(), o["events"], library.EVENTS))
+        events = {**self.event_terms(), **self._holding()}
+        self._events = self._placed(changed(Event, events, o["events"], library.EVENTS))
         low, high = [-1.0] * self._actions, [1.0] * self._actions
         axes = self.built.axes if action.size == PER_JOINT else []
         return Motors(axes, [1.0] * len(axes), low, high)
+
+    def _holding(self) -> dict[str, Event]:
+        """Return the event that gives other drives their targets, if the robot has any."""
+        held = self.built.held
+        return {"hold": library.EVENTS["hold"](held)} if held else {}
 
     def finish_scene(self, scene: ModelBuilder) -> None:
         """See `Task.finish_scene`."""
