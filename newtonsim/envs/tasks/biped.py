@@ -92,8 +92,8 @@ class VelocityBiped(Velocity):
         steady = tuple(name for name, shift in zip(built.joints, built.swing_of(built.joints)) if not shift)
         weights = {
             "stay_alive": 0.5,
-            "track_velocity": 1.5,
-            "track_turning": 0.75,
+            "track_velocity": 2.0,
+            "track_turning": 1.0,
             "lift_feet": 1.0,
             "vertical_speed": -1.0,
             "rolling": -0.05,
