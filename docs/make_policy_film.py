@@ -85,7 +85,8 @@ def frames_of(env: BatchedEnv, policy: PolicyFile, seed: int) -> list[np.ndarray
     frames = []
     for step in range(STEPS):
         if step % EVERY == 0:
-            frames.append(env.render()[0])
+            drawn: Any = env.render()
+            frames.append(drawn[0])
         obs, *_ = env.step(policy(obs))
     return frames
 
