@@ -3,7 +3,7 @@
 Stage: last of a step, after the constraints
 Called by: solvers/featherstone/constraints.py
 Reads: BodyView, ContactView, JointView, KinematicsView, L, LevelView, RowsView, ServoView, Teams, TreeView,
-    14 arrays
+    15 arrays
 Writes: KinematicsView, MarksView, RowsView, ServoView, body_q, body_qd, far, moving_qd, q_end, qd
 """
 

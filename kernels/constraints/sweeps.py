@@ -2,7 +2,7 @@
 
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/apart.py, kernels/constraints/solve.py
-Reads: Teams, TreeView
+Reads: Teams, TreeView, WorldDofsView
 Writes: PairRowView, acted, z, z_free
 """
 

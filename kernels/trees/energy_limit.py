@@ -12,7 +12,7 @@ Single bodies follow the midpoint rule, which needs none of this.
 
 Stage: last of a step, velocities in the new pose
 Called by: kernels/constraints/step_end.py
-Reads: BodyView, JointView, KinematicsView, L, S, TreeView, 9 arrays
+Reads: BodyView, JointView, KinematicsView, L, LevelView, S, TreeView, 12 arrays
 Writes: KinematicsView, body_q, body_qd, far, moving_qd, q_end, qd
 """
 

@@ -4,7 +4,7 @@ It uses the functions of `forward_kinematics`, whose kernels compute one quantit
 
 Stage: forward kinematics, first and last of a step, without gradient
 Called by: newtonsim/runtime/launcher.py, newtonsim/simulator.py, kernels/constraints/step_end.py,
-    kernels/trees/tree_smooth.py
+    kernels/trees/energy_limit.py, kernels/trees/tree_smooth.py
 Reads: BodyView, JointView, LevelView, Teams, TreeView, mask, q, qd
 Writes: KinematicsView, body_q, body_qd
 """
