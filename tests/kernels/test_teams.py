@@ -236,7 +236,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "sweeps first, then bounce": lambda: contact_scene(boxes(-1.0e-3, 0.5), 3, sweeps_first=True),
 }
 
-SUMMED = {name: ("z", "z_moving", "start") for name in ("solve_rows", "sweep_rows")} | {"solve_pairs": ("z", "z_free")}
+SUMMED = {name: ("z", "z_moving", "start") for name in ("solve_rows", "sweep_rows")} | {"solve_pairs": ("z",)}
 """What kernels find in which lanes add up, in another order than one lane does."""
 
 

@@ -1,4 +1,4 @@
-"""Four-bar linkages, as a model with a loop constraint and as one equation of motion; rods that strike; chains that spin."""
+"""Four-bar linkages, as a model with a loop constraint and as one equation of motion; rods that strike or spin."""
 
 import numpy as np
 import warp as wp

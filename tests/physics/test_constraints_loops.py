@@ -286,5 +286,5 @@ def test_joints_that_contradict_each_other_pull_with_bounded_energy(device: str,
     run = Run(torn_chain(seed).finalize(device), 1.0 / rate)
     for _ in range(20):
         run.run_for(0.1)
-        # each joint pulls at up to 5 m/s; the chain weighs 1.3 kg, and the last links move ten times as fast
-        assert float(kinetic_energy(run.model, run.state).numpy().sum()) < 100.0
+        # each joint pulls the last link at up to 5 m/s; four times as fast, all of the chain has 260 J
+        assert float(kinetic_energy(run.model, run.state).numpy().sum()) < 0.5 * 1.31 * 20.0**2
