@@ -121,7 +121,7 @@ def missing(module: str) -> str | None:
     """Return a line that says how to get a module that is not installed, None if it is."""
     if importlib.util.find_spec(module) is not None:
         return None
-    return f"{module} is not installed: pip install newtonsim[bench]"
+    return f"{module} is not installed: pip install 'newtonsim[bench]'"
 
 
 def installed(modules: Mapping[str, str], notes: list[str]) -> list[str]:

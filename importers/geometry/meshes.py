@@ -131,7 +131,7 @@ def _read_mesh(path: Path, node: Node) -> Surface:
     if path.stat().st_size > limits.mesh_bytes:
         raise node.limit_error(f"mesh file {path} is larger than the limit of {limits.mesh_bytes} bytes")
     if path.suffix.lower() == ".dae" and not _has_module("collada"):
-        raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install newtonsim[mesh])")
+        raise node.error(f"mesh file {path}: COLLADA files need pycollada (pip install 'newtonsim[mesh]')")
     try:
         surface = _join(read_parts(str(path)))
     except Exception as error:  # the loaders raise whatever their parsers raise

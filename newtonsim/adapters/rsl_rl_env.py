@@ -15,7 +15,7 @@ try:
     from rsl_rl.env import VecEnv
     from tensordict import TensorDict
 except ImportError as error:
-    raise ImportError(f"{error.name} is not installed: pip install newtonsim[learn]") from error
+    raise ImportError(f"{error.name} is not installed: pip install 'newtonsim[learn]'") from error
 
 
 class RslRlEnv(VecEnv):

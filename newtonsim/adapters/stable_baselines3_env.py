@@ -18,7 +18,7 @@ try:
     from stable_baselines3.common.monitor import Monitor
     from stable_baselines3.common.vec_env import VecEnv
 except ImportError as error:
-    raise ImportError(f"{error.name} is not installed: pip install newtonsim[stable-baselines3]") from error
+    raise ImportError(f"{error.name} is not installed: pip install 'newtonsim[stable-baselines3]'") from error
 
 Indices = int | Iterable[int] | None
 

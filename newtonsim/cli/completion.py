@@ -12,7 +12,7 @@ def completion(arguments: argparse.Namespace) -> int:
     try:
         import shtab
     except ImportError as error:
-        raise NewtonsimError("completion needs shtab: pip install newtonsim[completion]") from error
+        raise NewtonsimError("completion needs shtab: pip install 'newtonsim[completion]'") from error
     from newtonsim.cli.arguments import build_parser
 
     print(shtab.complete(build_parser(), arguments.shell))

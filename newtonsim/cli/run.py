@@ -66,7 +66,7 @@ def _check_outputs(arguments: argparse.Namespace) -> None:
     """Raise before the simulation, not after it, if an output cannot be written."""
     if arguments.plot:
         if importlib.util.find_spec("matplotlib") is None:
-            raise NewtonsimError("--plot needs matplotlib: pip install newtonsim[plot]")
+            raise NewtonsimError("--plot needs matplotlib: pip install 'newtonsim[plot]'")
         from matplotlib.backend_bases import FigureCanvasBase
 
         _check_ending("plot", arguments.plot, FigureCanvasBase.get_supported_filetypes())

@@ -125,7 +125,7 @@ def _import_jax() -> Any:
     try:
         import jax
     except ImportError as error:
-        raise ImportError("jax is not installed: pip install newtonsim[jax]") from error
+        raise ImportError("jax is not installed: pip install 'newtonsim[jax]'") from error
     return jax
 
 

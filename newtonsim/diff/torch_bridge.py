@@ -70,7 +70,7 @@ def _import_torch() -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError("torch is not installed: pip install newtonsim[torch]") from error
+        raise ImportError("torch is not installed: pip install 'newtonsim[torch]'") from error
     return torch
 
 

@@ -7,7 +7,7 @@ gymnasium, as "newtonsim/CartPole-v0" and so on.
 import importlib.util
 
 if importlib.util.find_spec("gymnasium") is None:
-    raise ImportError("gymnasium is not installed: pip install newtonsim[envs]")
+    raise ImportError("gymnasium is not installed: pip install 'newtonsim[envs]'")
 
 from newtonsim.envs.batched import BatchedEnv as BatchedEnv
 from newtonsim.envs.contact_pairs import ContactPairs as ContactPairs

@@ -200,7 +200,7 @@ class TorchExchange(Exchange):
         try:
             import torch
         except ImportError as error:
-            raise ImportError("torch is not installed: pip install newtonsim[torch]") from error
+            raise ImportError("torch is not installed: pip install 'newtonsim[torch]'") from error
         self._torch = torch
         view, episodes = self.buffers.view, self.buffers.episodes
         self._actions, self._asked = wp.to_torch(view.actions), wp.to_torch(self.buffers.asked)

@@ -155,7 +155,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise NewtonsimError("plots need matplotlib: pip install newtonsim[plot]") from error
+        raise NewtonsimError("plots need matplotlib: pip install 'newtonsim[plot]'") from error
     return Figure(figsize=size, layout="constrained")
 
 

@@ -33,7 +33,7 @@ def start_server(host: str, port: int, label: str, effects: bool) -> viser.Viser
     try:
         import viser
     except ImportError as error:
-        raise NewtonsimError("the viewer needs viser: pip install newtonsim[view]") from error
+        raise NewtonsimError("the viewer needs viser: pip install 'newtonsim[view]'") from error
     free = find_port(host, port)
     with quiet():
         server = viser.ViserServer(host=host, port=free, label=label, verbose=False)

@@ -143,5 +143,5 @@ def test_wrong_environments_are_named(monkeypatch: pytest.MonkeyPatch):
         wrapped("CartPole", 2, autoreset_mode="NextStep")
     monkeypatch.setitem(sys.modules, "rsl_rl.env", None)
     monkeypatch.delitem(sys.modules, "newtonsim.adapters.rsl_rl_env")
-    with pytest.raises(ImportError, match=r"is not installed: pip install newtonsim\[learn\]"):
+    with pytest.raises(ImportError, match=r"is not installed: pip install 'newtonsim\[learn\]'"):
         importlib.import_module("newtonsim.adapters.rsl_rl_env")

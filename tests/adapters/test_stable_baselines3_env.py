@@ -169,5 +169,5 @@ def test_wrong_environments_are_named(monkeypatch: pytest.MonkeyPatch):
         env.step(np.array([0, 2, 0, 0]))
     monkeypatch.setitem(sys.modules, "stable_baselines3.common.vec_env", None)
     monkeypatch.delitem(sys.modules, "newtonsim.adapters.stable_baselines3_env")
-    with pytest.raises(ImportError, match=r"pip install newtonsim\[stable-baselines3\]"):
+    with pytest.raises(ImportError, match=r"pip install 'newtonsim\[stable-baselines3\]'"):
         importlib.import_module("newtonsim.adapters.stable_baselines3_env")

@@ -90,7 +90,7 @@ def test_robot_that_cannot_move(capsys, tmp_path):
 def test_missing_matplotlib_is_said_before_the_simulation(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(run.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(run, "load_robot", lambda *_: pytest.fail("the run was started"))
-    assert "pip install newtonsim[plot]" in failing(capsys, "run", "--plot", str(tmp_path / "out.png"))
+    assert "pip install 'newtonsim[plot]'" in failing(capsys, "run", "--plot", str(tmp_path / "out.png"))
 
 
 @pytest.mark.parametrize("option", ["--record", "--usd", "--video", "--plot", "--snapshot", "--json"])

@@ -150,5 +150,5 @@ def test_without_gymnasium_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "gymnasium" else find(name))
     monkeypatch.delitem(sys.modules, "newtonsim.envs")
-    with pytest.raises(ImportError, match=r"pip install newtonsim\[envs\]"):
+    with pytest.raises(ImportError, match=r"pip install 'newtonsim\[envs\]'"):
         importlib.import_module("newtonsim.envs")

@@ -364,7 +364,7 @@ class TestJax:
 @pytest.mark.parametrize("package", ["torch", "jax"])
 def test_a_missing_package_is_named_with_its_extra(rollout, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"pip install newtonsim\[{package}\]"):
+    with pytest.raises(ImportError, match=rf"pip install 'newtonsim\[{package}\]'"):
         getattr(diff, f"{package}_function")(rollout)
 
 

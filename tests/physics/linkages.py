@@ -1,4 +1,4 @@
-"""Four-bar linkages, as a model with a loop constraint and as one equation of motion; rods that strike or spin."""
+"""Four-bar linkages, with a loop constraint and as one equation of motion; rods that strike; spinning chains."""
 
 import numpy as np
 import warp as wp
