@@ -12,6 +12,8 @@ ROOMS = {
     "render": "newtonsim.render",
     "examples": "newtonsim.examples",
 }
+BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE", "tools/build_backend.py")
+"""What else a build of the package reads."""
 
 
 def source_files() -> list[pathlib.Path]:

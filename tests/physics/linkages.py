@@ -1,4 +1,4 @@
-"""Four-bar linkages, with a loop constraint and as one equation of motion; rods that strike; spinning chains."""
+"""Four-bar linkages, by a loop constraint and by an equation of motion; rods that strike; spinning chains."""
 
 import numpy as np
 import warp as wp

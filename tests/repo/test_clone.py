@@ -5,9 +5,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import zipfile
 
 import pytest
-from rooms import ROOMS, ROOT, module_name, source_files
+from rooms import BUILT_FROM, ROOMS, ROOT, module_name, source_files
 
 PACKAGES = [module_name(path) for path in source_files() if path.name == "__init__.py"]
 # The stand-ins take the names of other people's modules, once `newtonsim pybullet` has put them in the path.
@@ -44,8 +45,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("clone")
     for room in ROOMS:
         shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder)
+    for name in BUILT_FROM:
+        (folder / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
     return folder
 
 
@@ -90,6 +92,24 @@ def room_files(root: pathlib.Path, names: list[str]) -> list[str]:
     return [str(root.joinpath(*(p[1:] if p[1:2] and p[1] in beside else p), "__init__.py")) for p in parts]
 
 
+@pytest.fixture(scope="module")
+def editable(clone: pathlib.Path, tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A folder with the contents of the wheel of `pip install --editable .`, as in site-packages."""
+    folder = tmp_path_factory.mktemp("editable")
+    build = "import sys, build_backend as backend; print(backend.build_editable(sys.argv[1]))"
+    result = subprocess.run(
+        [sys.executable, "-c", build, str(folder)],
+        cwd=clone,
+        env={**os.environ, "PYTHONPATH": "tools"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    zipfile.ZipFile(folder / result.stdout.split()[-1]).extractall(folder)
+    return folder
+
+
 def test_every_room_comes_from_the_clone(clone: pathlib.Path):
     assert python(clone, IMPORT_ALL, *IMPORTED)[-len(IMPORTED) :] == room_files(clone, IMPORTED)
 
@@ -113,3 +133,20 @@ def test_elsewhere_the_installed_rooms_are_found_and_no_bare_names(installed: pa
     find = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
     bare = sorted(set(ROOMS) - {"newtonsim"})
     assert python(tmp_path, find, *bare, first=installed) == ["[]"]
+
+
+ENTER = "import sys, site; site.addsitedir(sys.argv[1]); import newtonsim; print(newtonsim.__file__)"
+
+
+def test_the_folder_of_a_clone_does_not_hide_its_editable_install(editable, clone, tmp_path):
+    (
+        tmp_path / "newtonsim"
+    ).mkdir()  # what a Python started beside the clone sees: a folder without __init__.py
+    assert python(tmp_path, ENTER, str(editable), first=editable) == room_files(clone, ["newtonsim"])
+
+
+def test_another_clone_in_the_path_goes_before_an_editable_install(editable, tmp_path):
+    other = tmp_path / "newtonsim" / "__init__.py"
+    other.parent.mkdir()
+    other.touch()
+    assert python(tmp_path, ENTER, str(editable), first=editable) == [str(other)]

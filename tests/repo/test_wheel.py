@@ -1,5 +1,6 @@
 """The wheel holds every file of the rooms: a forgotten subpackage works in editable checkouts, only there."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import zipfile
 
 import pytest
-from rooms import ROOMS, ROOT, source_files
+from rooms import BUILT_FROM, ROOMS, ROOT, source_files
 
 
 @pytest.fixture(scope="module")
@@ -16,12 +17,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     copy = tmp_path_factory.mktemp("source")
     for room in ROOMS:
         shutil.copytree(ROOT / room, copy / room, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-    build = "import sys, setuptools.build_meta as backend; print(backend.build_wheel(sys.argv[1]))"
+    for name in BUILT_FROM:
+        (copy / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, copy / name)
+    build = "import sys, build_backend as backend; print(backend.build_wheel(sys.argv[1]))"
     target = copy / "dist"
     result = subprocess.run(
-        [sys.executable, "-c", build, str(target)], cwd=copy, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", build, str(target)],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": "tools"},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert result.returncode == 0, result.stderr
     return zipfile.ZipFile(target / result.stdout.split()[-1])
