@@ -9,14 +9,23 @@ import argparse
 import ast
 import contextlib
 import pathlib
+import re
 import runpy
 import sys
+
+from newtonsim.cli.doctor import missing_packages
 
 
 def examples() -> dict[str, str]:
     """Return what each example shows, by its name."""
     paths = sorted(pathlib.Path(__file__).parent.glob("[!_]*.py"))
     return {path.stem: ast.get_docstring(ast.parse(path.read_text())).splitlines()[0] for path in paths}
+
+
+def needed_extras(name: str) -> list[str]:
+    """Return the extras that an example needs, by its docstring."""
+    source = pathlib.Path(__file__).with_name(f"{name}.py").read_text()
+    return re.findall(r"`newtonsim\[([\w-]+)\]`", ast.get_docstring(ast.parse(source)))
 
 
 def main() -> None:
@@ -35,6 +44,10 @@ def main() -> None:
         for name, line in known.items():
             print(f"{name:26} {line}")
         return
+    for extra in needed_extras(arguments.name):
+        if missing := missing_packages(extra):
+            what = f"{arguments.name} needs {', '.join(missing)}: pip install 'newtonsim[{extra}]'"
+            parser.exit(2, f"{parser.prog}: error: {what}\n")
     with contextlib.ExitStack() as stack:
         paths = []
         if arguments.record is not None:

@@ -1,6 +1,6 @@
 """Iterative LQR swings a seven-joint arm to a pose and brings it to rest there.
 
-Writes a plot. Run it with ``python -m newtonsim.examples.arm_ilqr [FOLDER]``; it needs ``newtonsim[plot]``.
+Writes a plot. Run it with ``python -m newtonsim.examples arm_ilqr [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""A seven-joint arm follows a target that circles, by model predictive path integral control in real time.
+"""A seven-joint arm follows a circling target by model predictive path integral control in real time.
 
 Each control is the best of 48 motions over half a second. Writes a plot. Run it with
-``python -m newtonsim.examples.arm_mpc [FOLDER]``; it needs ``newtonsim[plot]``.
+``python -m newtonsim.examples arm_mpc [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import pathlib

@@ -1,9 +1,9 @@
-"""Seven-joint arms reach for eight places at once, through torques that gradients found.
+"""Seven-joint arms reach for eight targets at once, by torques that gradients find.
 
 Every world has a target of its own. Levenberg-Marquardt steps improve the torques of all arms, 1120 numbers,
 from torques that would hold the arms still. A residual of all worlds costs one backward pass, and each world
 takes the step that suits it. Writes a plot. Run it with
-``python -m newtonsim.examples.arm_reaches [FOLDER]``; it needs ``newtonsim[plot]``.
+``python -m newtonsim.examples arm_reaches [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import math

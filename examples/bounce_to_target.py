@@ -1,9 +1,9 @@
 """Throw a ball so that it hits a target after a bounce, by gradients through the impact.
 
-The ball bounces off the ground, which rubs and spins it, and is to be at the target one second after it was
-thrown. L-BFGS finds the velocity of the throw. What the simulation says, and its Jacobian, are compared with
+The ball bounces off the ground, where friction spins it, and should be at the target one second after the
+throw. L-BFGS finds the velocity of the throw. The simulated landing point and its Jacobian are compared with
 the closed form of a ball that slides as it bounces. Writes a plot. Run it with
-``python -m newtonsim.examples.bounce_to_target [FOLDER]``; it needs ``newtonsim[plot]``.
+``python -m newtonsim.examples bounce_to_target [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import pathlib

@@ -1,6 +1,6 @@
-"""A box on a slope of 20 degrees sticks or slides, as Coulomb says.
+"""A box on a slope of 20 degrees sticks or slides as Coulomb's law predicts.
 
-Run it with ``python -m newtonsim.examples.box_on_slope``.
+Run it with ``python -m newtonsim.examples box_on_slope``.
 """
 
 import math

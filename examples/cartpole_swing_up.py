@@ -1,8 +1,8 @@
-"""A cart swings a hanging pole up by a force that gradients found; then linear feedback keeps it upright.
+"""A cart swings a hanging pole up by a force that gradients find; linear feedback then keeps it upright.
 
-Shooting improves the force over 2.5 s, 50 numbers. The feedback is the linear-quadratic regulator for what
-`newtonsim.diff.linearize` finds. Writes a plot. Run it with
-``python -m newtonsim.examples.cartpole_swing_up [FOLDER]``; it needs ``newtonsim[plot]``.
+Shooting optimises the force over 2.5 s, 50 numbers. The feedback is the linear-quadratic regulator for the
+model that `newtonsim.diff.linearize` returns. Writes a plot. Run it with
+``python -m newtonsim.examples cartpole_swing_up [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import math

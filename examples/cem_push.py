@@ -1,6 +1,6 @@
-"""A finger pushes a box to a place beside it, by contacts that the cross-entropy method finds by trying.
+"""A finger pushes a box to a target beside it, through contacts found by the cross-entropy method.
 
-Writes a plot. Run it with ``python -m newtonsim.examples.cem_push [FOLDER]``; it needs ``newtonsim[plot]``.
+Writes a plot. Run it with ``python -m newtonsim.examples cem_push [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import pathlib

@@ -2,7 +2,7 @@
 
 The throw is a field of velocities over the cloth, quadratic in its coordinates: 18 numbers, which L-BFGS
 improves by gradients through the stretching, shearing and bending cloth in the air. Writes a plot. Run it
-with ``python -m newtonsim.examples.cloth_to_target [FOLDER]``; it needs ``newtonsim[plot]``.
+with ``python -m newtonsim.examples cloth_to_target [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import pathlib

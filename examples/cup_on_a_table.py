@@ -1,8 +1,8 @@
 """Find a good place for a cup on a cluttered table: 1024 candidates, tried at once in shadows of the world.
 
-A place is good if nothing else is touched there, the cup stays, and the arm gets to it. Of the good places
-that a camera sees, the one with the most room around it is taken, and the cup is put there. Writes a picture.
-Run it with ``python -m newtonsim.examples.cup_on_a_table [FOLDER]``; it needs ``newtonsim[plot]``.
+A place is good if the cup touches nothing else there and stays, and if the arm can reach it. Of the good
+places that a camera sees, the cup is put at the one with the most room around it. Writes a picture.
+Run it with ``python -m newtonsim.examples cup_on_a_table [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import pathlib

@@ -2,7 +2,7 @@
 
 One decision, the two initial joint velocities, is improved by Gauss-Newton steps: the Jacobian of the tip
 after 0.24 s is two backward passes through the rollout. Run it with
-``python -m newtonsim.examples.double_pendulum_gradient``.
+``python -m newtonsim.examples double_pendulum_gradient``.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """A gripper lifts a folded cloth and holds it for five seconds, with either solver of deformables.
 
-Run it with ``python -m newtonsim.examples.gripper_lifts_cloth``.
+Run it with ``python -m newtonsim.examples gripper_lifts_cloth``.
 """
 
 import newtonsim

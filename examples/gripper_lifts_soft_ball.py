@@ -1,6 +1,6 @@
-"""A gripper lifts a soft ball, holds it for five seconds, and tells how far it has slipped.
+"""A gripper lifts a soft ball, holds it for five seconds, and reports how far it has slipped.
 
-Run it with ``python -m newtonsim.examples.gripper_lifts_soft_ball``.
+Run it with ``python -m newtonsim.examples gripper_lifts_soft_ball``.
 """
 
 import newtonsim

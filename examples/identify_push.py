@@ -1,6 +1,6 @@
 """Find the mass and the friction of a box and the gain of a motor from a noisy log of an arm that pushes it.
 
-Run it with ``python -m newtonsim.examples.identify_push``.
+Run it with ``python -m newtonsim.examples identify_push``.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""A script as one writes them for PyBullet: an arm sweeps its hand along an arc and knocks a tower over.
+"""A typical PyBullet script: an arm sweeps its hand along an arc and knocks a tower over.
 
-Only the imports tell that it is not PyBullet that runs; ``newtonsim pybullet`` runs scripts with their own
-imports. Run it with ``python -m newtonsim.examples.pybullet_script``.
+Only the imports differ from those for PyBullet; ``newtonsim pybullet`` runs scripts with their own imports.
+Run it with ``python -m newtonsim.examples pybullet_script``.
 """
 
 import math

@@ -1,9 +1,9 @@
-"""Learn a trot by the gradient of the way run, through feet that touch, stick, slide and lift off.
+"""Learn a trot from the gradient of the distance, through feet that touch, stick, slide and lift off.
 
 The drives' targets are a trot with free numbers: a few Fourier coefficients for hip and knee, shared by the
 legs, diagonal pairs half a period apart. Adam follows the mean gradient of worlds that start a little
 differently, which smooths what contacts make rough. Run it with
-``python -m newtonsim.examples.quadruped_gait_gradient`` (needs the extra plot).
+``python -m newtonsim.examples quadruped_gait_gradient`` ; it needs ``newtonsim[plot]``.
 
 Source of the smoothing: Suh et al., "Do differentiable simulators give better policy gradients?", ICML 2022.
 """

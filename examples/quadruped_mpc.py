@@ -1,7 +1,7 @@
-"""A quadruped walks because a sampling controller tries 32 motions over a third of a second, again and again.
+"""A quadruped walks by model predictive control that samples 32 motions, each of a third of a second.
 
-Nothing tells it how to step: the cost is how far the trunk is from a place that moves on at 0.3 m/s. Writes a
-plot. Run it with ``python -m newtonsim.examples.quadruped_mpc [FOLDER]``; it needs ``newtonsim[plot]``.
+No gait is given: the cost is the distance of the trunk from a target that moves at 0.3 m/s. Writes a
+plot. Run it with ``python -m newtonsim.examples quadruped_mpc [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import pathlib

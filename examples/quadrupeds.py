@@ -1,6 +1,6 @@
-"""Let 64 quadrupeds stand on the ground, then ask all of them to crouch.
+"""64 quadrupeds stand on the ground, then crouch.
 
-Run it with ``python -m newtonsim.examples.quadrupeds``.
+Run it with ``python -m newtonsim.examples quadrupeds``.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
-"""A policy learns in a minute or two to swing up the pole of a cart and to keep it upright.
+"""A policy learns in a minute or two to swing up the pole of a cart and keep it upright.
 
 It follows the gradient of the simulation, a short-horizon actor-critic. Run it with
-``python -m newtonsim.examples.shac_cartpole``; it needs ``newtonsim[torch]``.
+``python -m newtonsim.examples shac_cartpole``; it needs ``newtonsim[torch]``.
 """
 
 import math

@@ -2,7 +2,8 @@
 
 The actor of SHAC follows the gradient of the discounted reward of a short rollout plus the critic's value at
 its end, through physics and contact; PPO sees rewards alone. Both get the same networks, environment and
-number of samples. Run it with ``python -m newtonsim.examples.shac_hopper`` (needs the extras torch and plot).
+number of samples. Run it with ``python -m newtonsim.examples shac_hopper``; it needs
+``newtonsim[torch]`` and ``newtonsim[plot]``.
 
 Sources: Xu et al., "Accelerated policy learning with parallel differentiable simulation", ICLR 2022; Schulman
 et al., "Proximal policy optimization algorithms", 2017.

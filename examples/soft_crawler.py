@@ -2,7 +2,7 @@
 
 A block of soft material swells and shrinks where it is activated. Each of its five segments has an amplitude
 and a phase at one frequency; gradients find those that carry it farthest within a second, over the
-friction of the ground. Writes a plot. Run it with ``python -m newtonsim.examples.soft_crawler [FOLDER]``; it
+friction of the ground. Writes a plot. Run it with ``python -m newtonsim.examples soft_crawler [FOLDER]``; it
 needs ``newtonsim[plot]``.
 """
 

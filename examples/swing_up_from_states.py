@@ -1,6 +1,6 @@
-"""A pole swings up by FDDP and by multiple shooting, which begin with states that no motion leads through.
+"""A pole swings up by FDDP and by multiple shooting, which start from states that no motion visits.
 
-Run it with ``python -m newtonsim.examples.swing_up_from_states [FOLDER]``; it needs ``newtonsim[plot]``.
+Run it with ``python -m newtonsim.examples swing_up_from_states [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import math

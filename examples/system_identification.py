@@ -1,9 +1,9 @@
 """Find friction, mass and gains from a recorded motion, by gradients through contact.
 
-A box lies on a tray that a position drive shakes; it sticks, slips and pulls at the tray. Recorded are the
-places of tray and box, with noise. From them L-BFGS finds the friction between the two, the mass of the box,
-and stiffness and damping of the drive. Only the mass of the tray is known. Writes a plot. Run it with
-``python -m newtonsim.examples.system_identification [FOLDER]``; it needs ``newtonsim[plot]``.
+A box lies on a tray that a position drive shakes; it sticks, slips and pulls at the tray. The recording
+holds noisy positions of tray and box. From them L-BFGS finds the friction between the two, the mass of the
+box, and stiffness and damping of the drive. Only the mass of the tray is known. Writes a plot. Run it with
+``python -m newtonsim.examples system_identification [FOLDER]``; it needs ``newtonsim[plot]``.
 """
 
 import pathlib

@@ -1,6 +1,6 @@
 """A cloth falls on a sphere, is picked up at its ends and twisted, without passing through itself.
 
-Run it with ``python -m newtonsim.examples.twisted_cloth``.
+Run it with ``python -m newtonsim.examples twisted_cloth``.
 """
 
 import numpy as np

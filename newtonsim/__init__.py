@@ -244,5 +244,7 @@ _LAZY = {
 }
 _LAZY_MODULES = ("diff", "dynamics", "importers", "optimize", "render", "solvers", "utils")
 _LAZY_ROOMS = ("builder", "collision", "fields", "geometry", "kernels", "runtime", "scene")
+# Not listed, because not everything in them can be imported without extras.
+_LAZY_DOORS = ("bullet_world", "envs", "learn", "pybullet_compat")
 
-__getattr__, __dir__ = _lazy_names(globals(), _LAZY, _LAZY_MODULES, _LAZY_ROOMS)
+__getattr__, __dir__ = _lazy_names(globals(), _LAZY, _LAZY_MODULES, _LAZY_ROOMS + _LAZY_DOORS)

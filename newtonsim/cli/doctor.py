@@ -68,11 +68,15 @@ def _kernels() -> Iterator[tuple[str, str]]:
 
 def _extras() -> Iterator[tuple[str, str]]:
     for extra, purpose in _EXTRAS.items():
-        missing = [name for name in _packages(extra) if not _installed(name)]
-        if missing:
+        if missing := missing_packages(extra):
             yield extra, f"{purpose}: missing {', '.join(missing)}, pip install 'newtonsim[{extra}]'"
         else:
             yield extra, f"{purpose}: installed"
+
+
+def missing_packages(extra: str) -> list[str]:
+    """Return the packages of an extra that are not installed."""
+    return [name for name in _packages(extra) if not _installed(name)]
 
 
 def _packages(extra: str) -> list[str]:

@@ -168,9 +168,10 @@ def open_world(method: int, num_worlds: int = 1, device: str | None = None) -> i
 
     from newtonsim.errors import DeviceError
     from newtonsim.pybullet_compat.clients.local_client import LocalClient
-    from newtonsim.runtime.devices import find_device
+    from newtonsim.runtime.devices import find_device, initialise_warp
 
     wp.config.log_level = max(wp.config.log_level, wp.LOG_ERROR)  # what a script prints is its own
+    initialise_warp()
     if device is not None:
         try:
             find_device(device)

@@ -14,6 +14,13 @@ FIRST_USES = {
         p.createMultiBody(1, p.createCollisionShape(p.GEOM_SPHERE, radius=0.1))
         p.stepSimulation()
     """,
+    "kinematics": """
+        import newtonsim.pybullet_compat as p
+        from newtonsim.pybullet_compat.stand_ins import pybullet_data
+        p.connect(p.DIRECT)
+        arm = p.loadURDF(f"{pybullet_data.getDataPath()}/kuka_iiwa/model.urdf", useFixedBase=True)
+        p.calculateInverseKinematics(arm, 6, [0.5, 0.0, 0.5])
+    """,
     "query": """
         import newtonsim.pybullet_compat as p
         p.connect(p.DIRECT)

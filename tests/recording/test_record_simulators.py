@@ -78,3 +78,22 @@ def test_examples_are_listed(capsys, monkeypatch):
     __main__.main()
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert listed == sorted(path.stem for path in (ROOT / "examples").glob("[!_]*.py"))
+
+
+def test_an_example_without_its_extra_says_so_before_it_begins(capsys, monkeypatch):
+    from newtonsim.examples import __main__
+
+    monkeypatch.setattr("sys.argv", ["newtonsim.examples", "arm_mpc"])
+    monkeypatch.setattr(__main__, "missing_packages", lambda extra: ["matplotlib"])
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("error: arm_mpc needs matplotlib: pip install 'newtonsim[plot]'")
+
+
+def test_the_extras_of_examples_are_those_that_their_docstrings_name():
+    from newtonsim.examples.__main__ import needed_extras
+
+    assert needed_extras("shac_hopper") == ["torch", "plot"]
+    assert needed_extras("quadrupeds") == []
