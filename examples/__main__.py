@@ -13,7 +13,7 @@ import re
 import runpy
 import sys
 
-from newtonsim.cli.doctor import missing_packages
+from newtonsim.runtime.extras import missing_packages
 
 
 def examples() -> dict[str, str]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import platform
-import re
 from collections.abc import Iterator
 from importlib import metadata
 
 from newtonsim.cli.warmup import folder_size
+from newtonsim.runtime.extras import missing_packages
 
 _EXTRAS = {
     "view": "viewer in the browser",
@@ -72,31 +72,3 @@ def _extras() -> Iterator[tuple[str, str]]:
             yield extra, f"{purpose}: missing {', '.join(missing)}, pip install 'newtonsim[{extra}]'"
         else:
             yield extra, f"{purpose}: installed"
-
-
-def missing_packages(extra: str) -> list[str]:
-    """Return the packages of an extra that are not installed."""
-    return [name for name in _packages(extra) if not _installed(name)]
-
-
-def _packages(extra: str) -> list[str]:
-    """Return the packages that an extra requires, also by way of other extras."""
-    found: list[str] = []
-    for line in metadata.requires("newtonsim") or ():
-        requirement, _, condition = line.partition(";")
-        if not re.search(rf"extra == ['\"]{extra}['\"]", condition):
-            continue
-        name, *inner = re.findall(r"[\w-]+", re.split(r"[<>=!~ ]", requirement)[0])
-        if name == "newtonsim":
-            found += [package for part in inner for package in _packages(part)]
-        else:
-            found.append(name)
-    return found
-
-
-def _installed(package: str) -> bool:
-    try:
-        metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return False
-    return True

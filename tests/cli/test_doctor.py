@@ -8,6 +8,7 @@ import pytest
 
 from newtonsim.cli import doctor
 from newtonsim.cli.main import main
+from newtonsim.runtime import extras as extras_module
 
 
 def test_every_extra_of_a_user_is_told():
@@ -16,11 +17,11 @@ def test_every_extra_of_a_user_is_told():
 
 
 def test_an_extra_that_names_others_asks_for_their_packages():
-    assert {"rsl-rl-lib", "gymnasium", "torch", "imageio"} <= set(doctor._packages("learn"))
+    assert {"rsl-rl-lib", "gymnasium", "torch", "imageio"} <= set(extras_module._packages("learn"))
 
 
 def test_what_is_missing_is_told_with_what_installs_it(capsys, monkeypatch):
-    monkeypatch.setattr(doctor, "_installed", lambda package: package != "viser")
+    monkeypatch.setattr(extras_module, "_installed", lambda package: package != "viser")
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "missing" in line] == [
