@@ -8,6 +8,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
+_IN_OTHER_WORDS = {
+    "compile": "warmup",
+    "eval": "play",
+    "evaluate": "play",
+    "render": "run --snapshot OUT.png",
+    "show": "view",
+    "simulate": "run",
+}
+"""Commands by names that other programs have for them."""
+
 
 class Parser(argparse.ArgumentParser):
     """Parser of a command line with subcommands, each of which has a parser of this kind."""
@@ -33,8 +43,11 @@ class Parser(argparse.ArgumentParser):
         """Print a message on one line, and exit with status 2."""
         if wrong := re.search(r"argument (\S+): invalid choice: '(.*?)' \(choose from (.*)\)", message):
             choices = re.findall(r"[\w-]+", wrong[3])
-            what = "no command" if wrong[1] == "COMMAND" else f"{wrong[1]}: no choice"
-            message = f"{what} {wrong[2]!r}{_meant(wrong[2], choices)}; there are {', '.join(choices)}"
+            what, others = f"{wrong[1]}: no choice", None
+            if wrong[1] == "COMMAND":
+                what, others = "no command", _IN_OTHER_WORDS
+            meant = _meant(wrong[2], choices, others)
+            message = f"{what} {wrong[2]!r}{meant}; there are {', '.join(choices)}"
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())}; see {self.prog} --help\n")
 
     def _refuse(self, argument: str) -> NoReturn:
@@ -43,7 +56,8 @@ class Parser(argparse.ArgumentParser):
         self.error(f"no argument {name}{_meant(name, re.findall(r'--[a-z-]+', self.format_help()))}")
 
 
-def _meant(word: str, choices: Iterable[str]) -> str:
+def _meant(word: str, choices: Iterable[str], others: Mapping[str, str] | None = None) -> str:
     """Return a question that suggests the choice most similar to a word, or ""."""
-    alike = difflib.get_close_matches(word, list(choices), n=1)
+    known = others or {}
+    alike = [known[word]] if word in known else difflib.get_close_matches(word, list(choices), n=1)
     return f" (did you mean {alike[0]}?)" if alike else ""

@@ -62,7 +62,7 @@ def policy_path(path: str) -> str:
     """Return the file of a policy, given it or the folder of its run, where it is written if need be."""
     if not os.path.isdir(path):
         if not os.path.exists(path):
-            raise NewtonsimError(f"{path}: no such file or folder")
+            raise NewtonsimError(f"{path}: no such file")
         return path
     file = os.path.join(path, "policy.onnx")
     if not os.path.exists(file) and not os.path.exists(os.path.join(path, "checkpoint.pt")):

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from newtonsim.scene.model import Model
     from newtonsim.simulator import Simulator
 
+_COMMON_ENDINGS = ("png", "jpg", "webp", "pdf", "svg", "mp4", "gif", "usd", "usda", "usdc")
+
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate as the arguments say, print a table and write the requested files."""
@@ -93,8 +95,8 @@ def _check_ending(option: str, path: str, known: Iterable[str]) -> None:
     """Raise if a file of this name cannot be written."""
     suffix = os.path.splitext(path)[1].removeprefix(".").lower()
     if suffix not in known:
-        names = ", ".join(f".{ending}" for ending in sorted(known))
-        raise NewtonsimError(f"--{option}: the name must end in one of {names}, got {path!r}")
+        names = ", ".join(f".{ending}" for ending in _COMMON_ENDINGS if ending in known)
+        raise NewtonsimError(f"--{option}: unknown file extension in {path!r}; use one such as {names}")
 
 
 def _plan(robot: Robot, model: Model, arguments: argparse.Namespace) -> Figures:

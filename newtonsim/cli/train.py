@@ -116,7 +116,7 @@ def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
 def _progress(training: Training, samples_per_second: float) -> str:
     """Return the progress of a training on one line."""
     p, settings = training.progress, training.run.settings
-    rest = max(0.0, (settings.samples - p.samples) / samples_per_second)
+    rest = max(0.0, p.seconds * (settings.samples / p.samples - 1.0))
     return (
         f"{training.run.name}: {_of(p.samples, settings.samples)} samples, "
         f"{samples_per_second:,.0f}/s, {_episodes(p.mean_return, p.mean_length)}, "

@@ -23,6 +23,7 @@ class DescriptionMethods:
     """The part of Model that describes it."""
 
     world_count: int
+    device: wp.Device
 
     def describe(self, world: int = 0) -> str:
         """Return tables of the bodies, joints, shapes and constraints of one world, for people to read.
@@ -45,8 +46,13 @@ class DescriptionMethods:
             table("shape", ("key", "type", "on", "size [m]", "collides", "friction"), _shapes(host, world)),
             table("constraint", ("key", "type", "between", "on"), _constraints(host, world)),
         ]
-        title = "the global world" if world < 0 else f"world {world} of 0..{self.world_count - 1}"
+        title = "the global world" if world < 0 else f"world {world}"
+        if world >= 0 and self.world_count > 1:
+            title += f" of 0..{self.world_count - 1}"
         return "\n\n".join([_summary(host), f"{title}:", *filter(None, parts)])
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} on {self.device}: {counts(self)}>"
 
 
 class HostView:
@@ -132,15 +138,29 @@ def joint_parts(model: HostView, joint: int) -> tuple[str, str]:
     return where, "; ".join(axes)
 
 
-def _summary(model: HostView) -> str:
-    counts = [
-        f"{getattr(model, f'{kind}_count')} {kind}s" for kind in ("body", "joint", "shape", "constraint")
+def counts(model: Any) -> str:
+    """Return how many worlds, bodies, joints and so on a model or a view of it has."""
+    parts = [
+        counted(model.world_count, "world"),
+        counted(model.body_count, "body", "bodies"),
+        counted(model.joint_count, "joint"),
+        counted(model.joint_coord_count, "coordinate"),
+        counted(model.joint_dof_count, "degree of freedom", "degrees of freedom"),
+        counted(model.shape_count, "shape"),
+        counted(model.constraint_count, "constraint"),
     ]
-    counts[0] = f"{model.body_count} bodies"
-    counts[2:2] = [f"{model.joint_coord_count} coordinates", f"{model.joint_dof_count} degrees of freedom"]
-    counts += [f"{n} {kind}s" for kind in _ELEMENTS if (n := getattr(model, f"{kind}_count"))]
+    parts += [counted(n, kind) for kind in _ELEMENTS if (n := getattr(model, f"{kind}_count"))]
+    return ", ".join(parts)
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, such as "1 body" or "3 bodies"; the plural has an s by default."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _summary(model: HostView) -> str:
     return (
-        f"model on {model.device}: {model.world_count} worlds, {', '.join(counts)}\n"
+        f"model on {model.device}: {counts(model)}\n"
         f"up {numbers(model.up_vector)}, gravity {_gravity(model)} m/s^2, "
         f"{'ground plane' if model.ground else 'no ground plane'}"
     )

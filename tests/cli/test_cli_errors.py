@@ -102,6 +102,12 @@ def test_output_in_a_missing_folder_is_said_before_the_simulation(capsys, monkey
     )
 
 
+def test_a_picture_of_an_unknown_kind_is_refused_before_the_run(capsys):
+    said = failing(capsys, "run", "--snapshot", "out.xyz")
+    assert "--snapshot: unknown file extension in 'out.xyz'; use one such as .png, .jpg" in said
+    assert len(said) < 150
+
+
 def test_module_and_version():
     result = subprocess.run(
         [sys.executable, "-m", "newtonsim", "--version"], capture_output=True, text=True, timeout=60
@@ -122,6 +128,7 @@ def test_time_steps_may_be_fractions(text, value):
     [
         (["rn"], "run"),
         (["pybullet-serv"], "pybullet-server"),
+        (["render", "robot.urdf"], "run --snapshot OUT.png"),
         (["run", "--snapshots", "out.png"], "--snapshot"),
         (["train", "Ant", "--num-env=3", "--sample-count=7"], "--samples"),
         (["run", "--solver", "fetherstone"], "featherstone"),

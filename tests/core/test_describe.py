@@ -67,6 +67,18 @@ def test_every_element_of_a_world_is_a_row(device):
     assert "plane" not in text.replace("ground plane", "")
 
 
+def test_numbers_and_nouns_agree(device):
+    builder = newtonsim.ModelBuilder()
+    builder.add_joint_revolute(-1, builder.add_body(mass=1.0, I_m=ROUND), axis=(1.0, 0.0, 0.0))
+    model = builder.finalize(device)
+    counts = "1 world, 1 body, 1 joint, 1 coordinate, 1 degree of freedom, 0 shapes, 0 constraints"
+    assert repr(model) == f"<Model on {device}: {counts}>"
+    assert model.describe().startswith(f"model on {device}: {counts}\n")
+    assert "\nworld 0:\n" in model.describe()
+    assert "2 worlds" in repr(two_worlds(device))
+    assert "\nworld 1 of 0..1:\n" in two_worlds(device).describe(1)
+
+
 def test_the_global_world_has_the_ground(device):
     text = two_worlds(device).describe(-1)
     assert "plane" in line(text, "ground_plane", "world")
