@@ -72,7 +72,10 @@ class SmoothStage:
         is_long = not isinstance(self.factors, EliminatedInertia)
         if energy_limit and is_long:
             raise NewtonsimError(f"energy_limit: not with chains of more than {MOST_ELIMINATED} joint axes")
-        limited = not is_long if energy_limit is None else energy_limit
+        resisted = self.factors.floating.present  # whose energy is that of the origin of the body
+        if energy_limit and resisted:
+            raise NewtonsimError("energy_limit: not with armature or damping of floating joints")
+        limited = not (is_long or resisted) if energy_limit is None else energy_limit
         joint_start = topology_of(model).view.joint_start.numpy()
         self.limits_energy = limited and bool((np.diff(joint_start) > 1).any())
 

@@ -129,3 +129,21 @@ def test_chains_that_are_too_long_for_the_limit_are_refused(device: str):
     chain = builder.finalize(device)
     with pytest.raises(NewtonsimError, match="energy_limit: not with chains of more than 32 joint axes"):
         FeatherstoneSolver(chain, energy_limit=True)
+
+
+def test_floating_linkages_with_armature_are_without_the_limit(device: str):
+    """Its energy is that of the origin of the body, which the limit does not know."""
+    builder, parent = z_up(), -1
+    for _ in range(2):
+        body = builder.add_body(mass=1.0, com=(0.1, 0.0, 0.0), I_m=diagonal_inertia(0.1, 0.1, 0.1))
+        if parent < 0:
+            builder.add_joint_free(body)
+        else:
+            builder.add_joint_revolute(parent, body, axis=wp.vec3(0.0, 1.0, 0.0))
+        parent = body
+    assert FeatherstoneSolver(builder.finalize(device)).smooth.limits_energy
+    builder.joint_armature[:6] = [0.1] * 6
+    model = builder.finalize(device)
+    assert not FeatherstoneSolver(model).smooth.limits_energy
+    with pytest.raises(NewtonsimError, match="energy_limit: not with armature or damping of floating joints"):
+        FeatherstoneSolver(model, energy_limit=True)
