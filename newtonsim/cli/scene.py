@@ -142,11 +142,12 @@ def _why_empty(path: str) -> str:
 def _read(path: str, builder: ModelBuilder, base: str, hold: bool, self_collision: bool) -> ImportReport:
     """Let the importer of the file's format fill a builder."""
     from newtonsim.importers import parse_mjcf, parse_sdf, parse_urdf, parse_usd
-    from newtonsim.importers.files.xml import read_document
+    from newtonsim.importers.files.report import ImportReport, Mend
+    from newtonsim.importers.files.tolerant_xml import read_tolerantly
 
     if path.lower().endswith(USD_ENDINGS):
         return parse_usd(path, builder)["report"]
-    root = read_document(path)[0]
+    root = read_tolerantly(path, Mend(ImportReport()))[0]
     gains: dict[str, Any] = {} if hold else {"stiffness": 0.0, "damping": 0.0}
     if root.tag == "robot":
         floating = base == "free" or (base == "auto" and not _is_fixed(root))

@@ -11,12 +11,12 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
-from newtonsim.importers import parse_mjcf, parse_urdf
-from newtonsim.importers.files.xml import read_document
+from newtonsim.importers import ImportReport, parse_mjcf, parse_urdf
+from newtonsim.importers.files.report import Mend
+from newtonsim.importers.files.tolerant_xml import read_tolerantly
 from newtonsim.scene.enums import ShapeFlags
 
 if TYPE_CHECKING:
-    from newtonsim.importers import ImportReport
     from newtonsim.scene.model import Model
 
 _TOUCHES = int(ShapeFlags.COLLIDE_SHAPES) | int(ShapeFlags.COLLIDE_GROUND)
@@ -58,7 +58,7 @@ def kind_of(path: str) -> str:
     Raises:
         NewtonsimError: The file is neither.
     """
-    root = read_document(path)[0]
+    root = read_tolerantly(path, Mend(ImportReport()))[0]
     kind = {"mujoco": "mjcf", "robot": "urdf"}.get(root.tag)
     if kind is None:
         raise NewtonsimError(f"{path}: there is an oracle for MJCF and URDF, and its root is <{root.tag}>")

@@ -180,3 +180,16 @@ def test_the_mass_that_boundmass_gives_lies_where_mujoco_has_it(tmp_path):
     path.write_text(LIGHT)
     found = compare_with_oracle(path, states=2, seconds=0.0)
     assert found.agrees, found.lines()
+
+
+def test_a_file_that_is_not_well_formed_is_compared(tmp_path):
+    """As two of myo_sim's, in which a blank between attributes is missing; MuJoCo reads it."""
+    path = tmp_path / "blank.xml"
+    text = (
+        '<mujoco><worldbody><body><joint name="a"type="hinge"/><geom size=".1"/></body></worldbody></mujoco>'
+    )
+    path.write_text(text)
+    found = compare_with_oracle(path, states=1, seconds=0.0)
+    assert found.agrees, found.lines()
+    assert any("not well-formed" in remark for remark in found.remarks)
+    assert main(["info", str(path)]) == 0
