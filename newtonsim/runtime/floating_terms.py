@@ -170,9 +170,7 @@ class FloatingTerms:
         damping: wp.array,
         joint_f: wp.array,
     ) -> wp.array:
-        """Return generalised forces less these, at the velocity `qd`; the same array if there are none."""
-        if not self.present:
-            return joint_f
+        """Return generalised forces less these, at the velocity `qd`; only where there are any."""
         launch(trees_damping.copy_forces, "dof", reads=dict(source=joint_f), writes=dict(target=self._forces))
         self.add_forces(launch, kin, (qd, qd), qdd, damping, -1.0, self._forces)
         return self._forces

@@ -243,7 +243,10 @@ class SmoothStage:
 
     def _less_floating(self, launch: Launcher, state: State, joint_f: wp.array) -> wp.array:
         """Generalised forces less those of armature and damping of floating joints that `DriveView` omits."""
-        terms, damping = self.factors.floating, self._drive(launch).damping
+        terms = self.factors.floating
+        if not terms.present:
+            return joint_f
+        damping = self._drive(launch).damping
         return terms.less_forces(launch, self.motion.kin, state.joint_qd, self.qdd, damping, joint_f)
 
     def _drive(self, launch: Launcher) -> DriveView:
