@@ -365,3 +365,23 @@ def test_sensors_are_read_before_the_first_step(run):
         p.getJointStateMultiDof(arm, 0)
         p.stepSimulation()
         arm = p.loadURDF("kuka_iiwa/model.urdf", [5, 0, 0], useFixedBase=True)
+
+
+def test_sensors_measure_in_axes_of_the_start_of_a_step(run):
+    """A chain whose motors turn it by 2 degrees in a step."""
+    p = run.module
+    solved(p)
+    shape = p.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1, 0.2, 0.3])
+    places = {"linkPositions": [[0, -0.1, -0.3], [0.2, 0.1, 0.2]], "linkOrientations": [Q, Q]}
+    frames = {"linkInertialFramePositions": [[0, 0.1, 0], ZERO], "linkInertialFrameOrientations": [Q, Q]}
+    joints = {"linkParentIndices": [0, 1], "linkJointTypes": [0, 0], "linkJointAxis": [[1, 0, 0], [0, 1, 0]]}
+    shapes = {"linkCollisionShapeIndices": [shape, shape], "linkVisualShapeIndices": [-1, -1]}
+    chain = p.createMultiBody(
+        0.0, shape, -1, [0, 0, 1], linkMasses=[1.5, 0.7], **shapes, **places, **frames, **joints
+    )
+    for joint, speed in enumerate((8.0, -5.0)):
+        p.enableJointForceTorqueSensor(chain, joint)
+        p.setJointMotorControl2(chain, joint, p.VELOCITY_CONTROL, targetVelocity=speed, force=1e5)
+    p.stepSimulation()
+    p.resetBasePositionAndOrientation(chain, [0, 0, 2], [1, 0, 0, 0])
+    p.getJointStates(chain, [0, 1])

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def joint_reactions(engine: Engine, bodies: Iterable[Body]) -> np.ndarray:
     """Return what the parent exerts on the child at every joint, without motors.
 
-    PyBullet gives force and moment about the centre of mass of the child, in the axes of its inertial frame,
-    and leaves out what acts along the axis of a motor.
+    PyBullet gives force and moment about the centre of mass of the child, in the axes of its inertial frame at
+    the start of the step, and leaves out what acts along the axis of a motor.
 
     Args:
         engine: The engine.
@@ -32,14 +32,12 @@ def joint_reactions(engine: Engine, bodies: Iterable[Body]) -> np.ndarray:
     wrench = HostArray(engine.solver.joint_reactions(engine.simulator.state), engine.worlds).host
     wrench = np.asarray(wrench, np.float64)
     moment, force = wrench[..., :3], wrench[..., 3:]
-    if engine.unread_poses:
-        engine.read_poses()
     result = np.zeros(engine.twist.shape)
     for body in bodies:
-        applied = engine.applied(body)
+        applied, poses = engine.applied(body), np.asarray(engine.start_poses(body), np.float64)
         for place, link in enumerate([] if body.driven else body.links):
             row, joint = body.first_row + place, body.first_joint + place
-            pose = engine.pose[:, row]
+            pose = poses[:, place]
             _, at_joint = body.joint_frames(place)
             arm = quat_rotate(pose[:, 3:], at_joint[:3])
             turning, pushing = moment[:, joint], force[:, joint]
