@@ -30,7 +30,7 @@ SCRIPTS = {
     "robots": ["--self-collision"],
     "python_calls": [],
     "pybullet_compat": [],
-    "pybullet_programs": ["--programs", "300"],
+    "pybullet_programs": ["--programs", "1000"],
     "contacts": [],
     "contact_motion": ["--scenes", *contact_motion_table.SCENES],
     "deformables": [],

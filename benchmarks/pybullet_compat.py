@@ -1,7 +1,7 @@
 """Scripts for PyBullet under newtonsim.pybullet_compat and under PyBullet itself, calls included.
 
     python benchmarks/pybullet_compat.py [--cases kuka ant ...] [--worlds 1024] [--short] [--json OUT]
-    python benchmarks/pybullet_compat.py --programs 300 [--short] [--json OUT]
+    python benchmarks/pybullet_compat.py --programs 1000 [--short] [--json OUT]
 
 Both modules run the same scripts (`tasks/pybullet_scripts.py`) with the same models: those of pybullet_data
 where it is installed. A unit of work is one step of the script's loop with all its calls, or one call.

@@ -166,7 +166,6 @@ class Simulator:
         self._replay: Callable[[int], None] | None = None
         self._captured: tuple | None = None
         self._seen: tuple | None = None
-        self._asks_always = True
         self._on_cpu = model.device.is_cpu
         self._has_shapes = model.shape_count > 0
 
@@ -206,7 +205,7 @@ class Simulator:
             n = check_count("n", n, 0)
             if n == 0:
                 return
-        if _watchers or config.checked:
+        if _watchers or config.checks_steps:
             self._step_watched(n)
         elif n > _PIECE:
             for done in range(0, n, _PIECE):
@@ -218,14 +217,14 @@ class Simulator:
         """Advance by n times dt."""
         replays = n
         latest = revisions.latest[0]
-        if self._seen != (latest, self.state, self.control, self.dt, self.substeps) or self._asks_always:
+        seen = (latest, self.state, self.control, self.dt, self.substeps)
+        if self._seen != seen:
             self.model.check_state(self.state)
             self.model.check_control(self.control)
             if self._captured != self._baked():
                 with capturing:
                     replays -= self._capture()
-            self._seen = (latest, self.state, self.control, self.dt, self.substeps)
-            self._asks_always = not self._counts_changes()
+            self._seen = seen if self._counts_changes() else None
         if self._replay is not None:
             self._replay(replays)
         else:

@@ -168,11 +168,10 @@ def accept_velocities(
 
 
 @wp.func
-def bounded(speed: float, limit: float) -> float:
-    """A speed within a limit; one that is not finite stays so, for the world to be found."""
-    if wp.isfinite(speed):
-        return wp.clamp(speed, -limit, limit)
-    return speed
+def bound(d: int, limit: float, qd: wp.array(dtype=float)):
+    """Bring a velocity within a limit; one that is not finite stays so, for the world to be found."""
+    if wp.abs(qd[d]) > limit and wp.isfinite(qd[d]):
+        qd[d] = wp.clamp(qd[d], -limit, limit)
 
 
 @wp.kernel
@@ -181,8 +180,8 @@ def clamp_velocities(
 ):
     """One thread per dof: bound its velocities."""
     d = first + wp.tid()
-    qd[d] = bounded(qd[d], limit[d])
-    moving_qd[d] = bounded(moving_qd[d], limit[d])
+    bound(d, limit[d], qd)
+    bound(d, limit[d], moving_qd)
 
 
 @wp.kernel

@@ -155,6 +155,19 @@ def fall_freely(
             qdd[d] = wp.dot(wp.spatial_bottom(kin.S[d]), down)
 
 
+@wp.func
+def keeps_spin(
+    t: int, tree: TreeView, start: wp.array(dtype=float), predicted: wp.array(dtype=float)
+) -> bool:
+    """True if no torque turns a single rotating body, the gyroscopic one included: the spin stays."""
+    first = tree.dof_start[t]
+    same = bool(True)
+    for i in range(first, first + 3):
+        d = tree.dof[i]
+        same = same and predicted[d] == start[d]
+    return same
+
+
 @wp.kernel
 def finish_from_start(
     teams: Teams,
@@ -181,7 +194,12 @@ def finish_from_start(
     if is_single_rotating(t, tree, joint):
         sync(team)
         if team.lane == 0:
-            write_middle_spin(t, tree, joint, body, kin, start, predicted, dt, used)
+            if keeps_spin(t, tree, start, predicted):
+                for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+                    d = tree.dof[i]
+                    used[d] = 0.5 * (start[d] + predicted[d])
+            else:
+                write_middle_spin(t, tree, joint, body, kin, start, predicted, dt, used)
             for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
                 d = tree.dof[i]
                 end[d] = 2.0 * used[d] - start[d]

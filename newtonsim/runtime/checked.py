@@ -24,13 +24,14 @@ class Config:
     Attributes:
         checked: Whether steps and indices are checked. Kernel files keep how they were loaded, so that it is
             to be set before the first launch.
+        checks_steps: The same, to be read: `checked` is a property, which takes a share of a small step.
         checks_indices: Whether kernel files that are loaded now check their indices.
     """
 
-    __slots__ = ("_checked", "checks_indices")
+    __slots__ = ("checks_indices", "checks_steps")
 
     def __init__(self, value: str = ""):
-        self._checked = self.checks_indices = False
+        self.checks_steps = self.checks_indices = False
         self.checked = value not in ("", "0", INDICES)
         if value == INDICES:
             self._check_indices()
@@ -38,11 +39,11 @@ class Config:
     @property
     def checked(self) -> bool:
         """Whether steps and indices are checked."""
-        return self._checked
+        return self.checks_steps
 
     @checked.setter
     def checked(self, value: bool) -> None:
-        self._checked = self.checks_indices = bool(value)
+        self.checks_steps = self.checks_indices = bool(value)
         if value:
             self._check_indices()
 

@@ -200,13 +200,11 @@ class FeatherstoneSolver(LaunchedSolver):
         self.world_nonfinite = self.constraints.nonfinite.worlds
         self.default_control = model.control(clone_variables=False)
         self.adjoint = self._make_adjoint()
-        stage = self.constraints
-        alarms = (self.contacts.alarm, stage.nonfinite.alarm, *stage.unsolved.alarms)
-        self._alarms = [alarm for alarm in alarms if alarm is not None]
         # a list, since graphs are captured again when an attribute is replaced
         self._shared_starts: list[StartingImpulses] = []
         self._chosen_worlds: list[Shard] = []
         self._particles: DeformableStage | FreeParticles = FreeParticles()
+        self._alarms = self._find_alarms()
         if deformables is not None:
             self.deformables = deformables
 
@@ -372,6 +370,15 @@ class FeatherstoneSolver(LaunchedSolver):
         self._stage_changes += 1 + self._particles.baked_revision()
         parts = (self.model, self.smooth, self.constraints)
         self._particles = FreeParticles() if source is None else DeformableStage(source, *parts)
+        self._alarms = self._find_alarms()
+
+    def _find_alarms(self) -> list[memoryview]:
+        """What is not 0 where `report` has something to tell; nothing if it has to ask other parts."""
+        stage = self.constraints
+        alarms = (self.contacts.alarm, stage.nonfinite.alarm, stage.unsolved.alarm)
+        if isinstance(self._particles, DeformableStage):
+            return []
+        return [alarm for alarm in alarms if alarm is not None]
 
     def _sleep_stage(self, enabled: bool, options: SleepOptions) -> SleepStage | None:
         if not enabled:
@@ -387,11 +394,11 @@ class FeatherstoneSolver(LaunchedSolver):
 
         See `SolverBase.report`.
         """
-        self._particles.report()
         alarms = self._alarms
         # called after every step; for a single robot, the calls below would take a tenth of its time
-        if alarms and not (alarms[0][0] or alarms[1][0] or alarms[2][0] or alarms[3][0]):
+        if alarms and not (alarms[0][0] or alarms[1][0] or alarms[2][0]):
             return
+        self._particles.report()
         self.contacts.warn_of_overflow()
         self.constraints.unsolved.report(self.contacts)
         self.constraints.nonfinite.report(lambda origin: explain(origin, self.smooth, self.constraints))

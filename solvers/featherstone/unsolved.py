@@ -26,7 +26,8 @@ class UnsolvedSteps:
 
     Attributes:
         view: Counts and largest residuals by world, and contacts that were wedged in.
-        alarms: 1 if there is a residual to tell of, and if something is wedged in, on the CPU; else empty.
+        alarm: Not 0 if there is a residual to tell of, or something is wedged in, to be read on the CPU; None
+            on others.
     """
 
     def __init__(self, model: Model):
@@ -35,15 +36,14 @@ class UnsolvedSteps:
         self.view = UnsolvedView()
         self.view.steps = zeros(worlds, dtype=int, device=device)
         self.view.worst = zeros(worlds, dtype=float, device=device)
-        self.view.any = zeros(1, dtype=int, device=device)
+        self._flags = zeros(2, dtype=int, device=device)
+        self.view.any, self.view.any_wedged = self._flags[:1], self._flags[1:]
         self.view.wedged = zeros(worlds, dtype=wp.vec2i, device=device)
         self.view.wedged_now = zeros(worlds, dtype=int, device=device)
         self.view.wedged_run = zeros(worlds, dtype=int, device=device)
         self.view.wedged_steps = zeros(worlds, dtype=int, device=device)
-        self.view.any_wedged = zeros(1, dtype=int, device=device)
-        flags = (self.view.any, self.view.any_wedged)
-        # on the CPU the arrays are read without a copy, which is cheap enough for every step
-        self.alarms = [cast("np.ndarray", flag.numpy()).data for flag in flags] if device.is_cpu else []
+        # on the CPU both flags are read at once and without a copy, which is cheap enough for every step
+        self.alarm = cast("np.ndarray", self._flags.numpy()).view(np.int64).data if device.is_cpu else None
         self._warned = [False, False]
 
     def report(self, contacts: Contacts) -> None:
@@ -52,9 +52,9 @@ class UnsolvedSteps:
         Args:
             contacts: Contacts of the last step.
         """
-        flags = self.alarms or [flag.numpy() for flag in (self.view.any, self.view.any_wedged)]
+        flags = self._flags.numpy()
         for kind, warn in enumerate((self._warn_of_residual, self._warn_of_wedges)):
-            if not self._warned[kind] and flags[kind][0]:
+            if not self._warned[kind] and flags[kind]:
                 self._warned[kind] = True
                 warn(contacts)
 

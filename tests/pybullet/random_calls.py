@@ -75,12 +75,15 @@ class MoreCalls:
 
     def load_many(self) -> None:
         """Files with several bodies; what is heavy is placed apart, grounds stay where they are."""
-        if self.rng.random() < 0.5:
+        is_mjcf = self.rng.random() >= 0.5
+        if not is_mjcf:
             made = self.call("loadSDF", self.pick(SDF_FILES))
         else:
             made = self.call("loadMJCF", self.pick(MJCF_FILES))
         for body in made or ():
             self.took_in(body)
+            if is_mjcf:
+                self.fragile.add(body)
             if self.p.getDynamicsInfo(body, -1, self.client)[0] == 0.0:
                 self.grounds.add(body)
                 continue

@@ -62,6 +62,7 @@ class Program(MoreCalls):
         self.notes: list[int] = []
         self.analysed: set[int] = set()
         self.stale: set[int] = set()
+        self.fragile: set[int] = set()  # shapes of a hopper's links end PyBullet's process when asked for
         self.forgot = False  # a body whose dynamics were asked for
 
     def go(self) -> None:
@@ -153,6 +154,7 @@ class Program(MoreCalls):
         """Note a body that was made."""
         if isinstance(body, int) and body >= 0:
             count = self.p.getNumJoints(body, physicsClientId=self.client)
+            self.fragile.discard(body)
             infos = [self.p.getJointInfo(body, joint, physicsClientId=self.client) for joint in range(count)]
             self.bodies[body] = [info[2] for info in infos]
             if self.forgot:
@@ -300,6 +302,8 @@ class Program(MoreCalls):
         }
         name = self.pick(choices)
         self.call("changeDynamics", body, self.link(body), **{name: choices[name]})
+        if name == "mass" and body in self.analysed:
+            self.stale.add(body)
 
     def filter(self) -> None:
         a, b = self.body(), self.body()
@@ -337,7 +341,9 @@ class Program(MoreCalls):
         self.bring_up_to_date()
         body = self.body()
         name = self.pick(("getDynamicsInfo", "getAABB", "getCollisionShapeData"))
-        self.call(name, body, self.link_there(body))
+        link = self.link_there(body)
+        if name != "getCollisionShapeData" or body not in self.fragile:
+            self.call(name, body, link)
 
     def ask_link_state(self) -> None:
         body = self.body()
@@ -420,7 +426,8 @@ class Program(MoreCalls):
     def analyse(self, body: int) -> bool:
         """Whether PyBullet knows the dynamics of a body.
 
-        It finds them by the place of a body in memory, where a body may have been that was removed.
+        It finds them by the place of a body in memory, where a body may have been that was removed, and does
+        not notice other masses.
         """
         self.analysed.add(body)
         return body not in self.stale

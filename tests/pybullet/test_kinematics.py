@@ -193,6 +193,8 @@ def test_errors(pair):
     calls = [
         ("calculateInverseDynamics", (0, short, good, good)),
         ("calculateInverseDynamics", (0, good, short, good)),
+        ("calculateInverseDynamics", (0, [0.0] * 9, short, short)),
+        ("calculateInverseDynamics", (0, good, [0.0] * 8, short)),
         ("calculateInverseDynamics", (9, good, good, good)),
         ("calculateInverseDynamics", (0, ["a"] * 7, good, good)),
         ("calculateInverseDynamics", (0, None, good, good)),

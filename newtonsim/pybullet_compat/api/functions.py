@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import types
 from collections.abc import Callable
 from numbers import Real
@@ -19,7 +20,17 @@ import numpy as np
 
 from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.surface import maths
-from newtonsim.pybullet_compat.surface.arguments import SIZES, as_float, as_int, as_str, has_axes, sized_all
+from newtonsim.pybullet_compat.surface.arguments import (
+    NOT_NUMBERS,
+    SEQUENCES,
+    SIZES,
+    Size,
+    as_float,
+    as_int,
+    as_str,
+    has_axes,
+    sized_all,
+)
 from newtonsim.pybullet_compat.surface.errors import error, not_connected, refused
 from newtonsim.pybullet_compat.surface.implementations import PACKAGE, implementation
 from newtonsim.pybullet_compat.surface.signatures import (
@@ -108,14 +119,24 @@ def signature(name: str) -> inspect.Signature:
 def _check(function: str, parameter: Parameter, position: int) -> list[str]:
     """Return the line that checks the type of an argument."""
     if parameter.kind == "O":
-        name, size = parameter.name, parameter.size
-        return [f"if {name} is not None: {name} = sized_all({name}, {name!r}, {size!r})"] if size else []
+        return _check_numbers(parameter.name, parameter.size) if parameter.size else []
     differs = parameter.name in PER_WORLD.get(function, ())
     largest = SIZES[parameter.size or "number"]
     line = _CHECKS[parameter.kind].format(parameter.name, position, differs, parameter.size, largest)
     if parameter.default == "None":  # which is equal to itself
         line = line.replace("if ", f"if {parameter.name} is not None and ", 1)
     return [line]
+
+
+def _check_numbers(name: str, size: Size) -> list[str]:
+    """Return the lines that check an object of numbers; those of lists do without a call."""
+    thorough = f"{name} = sized_all({name}, {name!r}, {size!r})"
+    return [
+        f"if {name} is not None:",
+        f"    try: is_small = {name}.__class__ in SEQUENCES and hypot(*{name}) <= {SIZES[size]!r}",
+        "    except NOT_NUMBERS: is_small = False",
+        f"    if not is_small: {thorough}",
+    ]
 
 
 def _source(function: Signature) -> str:
@@ -230,6 +251,9 @@ def _build() -> dict[str, Function]:
         "as_float": as_float,
         "as_str": as_str,
         "sized_all": sized_all,
+        "hypot": math.hypot,
+        "SEQUENCES": SEQUENCES,
+        "NOT_NUMBERS": NOT_NUMBERS,
         "not_connected": not_connected,
         "refused": refused,
         "REFUSALS": REFUSALS,

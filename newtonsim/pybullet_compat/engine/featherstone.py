@@ -80,6 +80,7 @@ class FeatherstoneEngine:
         )
         self.solver.push_at_own_anchors()
         self.solver.steps_are_noted = True
+        self._stage = self.solver.constraints
         self._first_options = copy(self.solver.options)
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
@@ -425,7 +426,7 @@ class FeatherstoneEngine:
         if not self.steps and body.last_step is not None:
             return body.last_step.applied
         if self._unread_applied:
-            self._unread_applied = False
+            self._unread_applied, self._unread_sides, self._reactions = False, True, None
             self._applied.pull()
         return self._applied_of[body.uid]
 
@@ -576,12 +577,10 @@ class FeatherstoneEngine:
             for array in self._pd.values():
                 array.push()
         self.simulator.step(count)
-        if self.solver.constraints.last_contacts is None:
+        if self._stage.last_contacts is None:
             self.solver.note_step(client.settings.solver_step)
         self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
-        self._unread_sides = True
-        self._reactions = None
         if self.forces_set:
             self._force.clear()
             self.forces_set = False
@@ -594,7 +593,7 @@ class FeatherstoneEngine:
     def state_replaced(self) -> None:
         """Note that the arrays on the device were written, and that the host knows what they hold."""
         self.unread_coordinates = self.unread_poses = False
-        self._unread_applied, self._unread_start, self._reactions = True, True, None
+        self._unread_applied = self._unread_start = True
 
     def forget(self) -> None:
         """Return to the state of an engine that was just built, with the bodies as they are now."""
@@ -617,6 +616,6 @@ class FeatherstoneEngine:
         if not self.steps:
             known = None if body.last_step is None else body.last_step.reactions
             return None if known is None else known[:, place]
-        if self._reactions is None:
+        if self._unread_applied or self._reactions is None:
             self._reactions = joint_reactions(self, self.client.bodies.values())
         return self._reactions[:, body.first_row + place]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def joint_reactions(engine: Engine, bodies: Iterable[Body]) -> np.ndarray:
     """Return what the parent exerts on the child at every joint, without motors.
 
-    PyBullet gives force and moment about the centre of mass of the child, in the axes of its inertial frame at
-    the start of the step, and leaves out what acts along the axis of a motor.
+    PyBullet gives force and moment about the centre of mass of the child, in the axes that its inertial frame
+    had at the start of the step, and leaves out what acts along the axis of a motor.
 
     Args:
         engine: The engine.

@@ -127,10 +127,6 @@ class BodyChains:
         """Inverse kinematics of the body."""
         return Reach(self.chain)
 
-    def is_current(self, body: Body) -> bool:
-        """Whether the chains are those of this body as it is now."""
-        return self.body is body and self.revision == body.revision and self.floating == body.floating
-
     def coordinates(self, angles: np.ndarray) -> np.ndarray:
         """Coordinates of joints from those with roll, pitch and yaw for spherical joints (..., nv)."""
         chain = self.chain
@@ -175,7 +171,12 @@ class Kinematics:
     def of(self, body: Body) -> BodyChains:
         """Return the chains of a body."""
         chains = self._chains.get(body.uid)
-        if chains is None or not chains.is_current(body):
+        if (
+            chains is None
+            or chains.body is not body
+            or chains.revision != body.revision
+            or chains.floating != body.floating
+        ):
             with capturing:
                 chains = self._chains[body.uid] = BodyChains(body, self._device)
         return chains

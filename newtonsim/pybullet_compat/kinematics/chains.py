@@ -34,6 +34,7 @@ class Shared:
         dtype: Warp type.
         device: Warp device.
         values: What to fill it with, zeros if None.
+        host: Memory for the values on the host, float64; new memory if None.
 
     Attributes:
         host: The values on the host.
@@ -41,8 +42,15 @@ class Shared:
         array: The values on the device.
     """
 
-    def __init__(self, shape: tuple[int, ...], dtype: type, device: str, values: object = None):
-        self.host = np.zeros(shape, np.int32 if dtype is int else np.float64)
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        dtype: type,
+        device: str,
+        values: object = None,
+        host: np.ndarray | None = None,
+    ):
+        self.host = np.zeros(shape, np.int32 if dtype is int else np.float64) if host is None else host
         if values is not None:
             self.host[...] = values
         self.memory = self.host.data
@@ -79,6 +87,7 @@ class Chain:
             freedom of the joints.
         q_start, dof_start: First coordinate and degree of freedom of each link.
         balls: Links with spherical joints.
+        is_upright: Whether the base is known to have no rotation.
     """
 
     def __init__(
@@ -99,7 +108,7 @@ class Chain:
         self.nq, self.nv = sum(c[0] for c in counts), sum(c[1] for c in counts)
         self.balls = [i for i, kind in enumerate(kinds) if i and kind == JOINT_SPHERICAL]
         self._dof_counts = [c[1] for c in counts]
-        self._is_upright = False
+        self.is_upright = False
         self._trace(parents)
         self._view = self._describe(links, parents, inertial, mass, inertia, balls_at_parents)
 
@@ -166,12 +175,23 @@ class Chain:
     def shared(self, shape: tuple[int, ...], dtype: type = wp.float64, values: object = None) -> Shared:
         return Shared(shape, dtype, self.device, values)
 
+    @cached_property
+    def motion_memory(self) -> np.ndarray:
+        """Coordinates (W, nq), velocities and accelerations (W, 6 + nv), one after the other."""
+        return np.zeros(self.worlds * (self.nq + 2 * (BASE_DOFS + self.nv)))
+
+    def _motion_part(self, start: int, width: int) -> Shared:
+        """Some columns of `motion_memory` from one on, as an array (W, columns)."""
+        places = slice(start * self.worlds, (start + width) * self.worlds)
+        host = self.motion_memory[places].reshape(self.worlds, width)
+        return Shared(host.shape, wp.float64, self.device, host=host)
+
     def scratch(self, width: int, dtype: type = wp.float64) -> wp.array:
         return wp.empty((self.worlds, width), dtype=dtype, device=self.device)
 
     @cached_property
     def _configuration(self) -> tuple[Shared, Shared, ChainState]:
-        q = self.shared((self.worlds, self.nq))
+        q = self._motion_part(0, self.nq)
         base = self.shared((self.worlds, 4), wp.quatd, (0.0, 0.0, 0.0, 1.0))
         state = ChainState()
         state.q, state.base = q.array, base.array
@@ -189,17 +209,17 @@ class Chain:
         positions, orientations, _ = self._configuration
         positions.host[...] = q
         orientations.host[...] = base
-        self._is_upright = False
+        self.is_upright = False
         positions.push()
         orientations.push()
 
     def upright(self) -> memoryview:
         """Set the base to no rotation; returns the memory of the coordinates (W, nq), to be written."""
         positions, orientations, _ = self._configuration
-        if not self._is_upright:
+        if not self.is_upright:
             orientations.host[...] = (0.0, 0.0, 0.0, 1.0)
             orientations.push()
-            self._is_upright = True
+            self.is_upright = True
         return positions.memory
 
     @property
@@ -288,8 +308,9 @@ class Chain:
     @cached_property
     def force_buffers(self) -> tuple[Shared, Shared, Shared, Shared, Callable[[], None]]:
         """Velocities, accelerations, gravity (W, 3) and result of `forces`, and what calculates it."""
-        shape = (self.worlds, BASE_DOFS + self.nv)
-        qd, qdd, tau = self.shared(shape), self.shared(shape), self.shared(shape)
+        width = BASE_DOFS + self.nv
+        qd, qdd = self._motion_part(self.nq, width), self._motion_part(self.nq + width, width)
+        tau = self.shared((self.worlds, width))
         gravity = self.shared((self.worlds, 3), wp.vec3d)
         view = ChainMotion()
         view.qd, view.qdd, view.tau, view.gravity = qd.array, qdd.array, tau.array, gravity.array

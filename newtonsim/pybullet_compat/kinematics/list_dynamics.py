@@ -31,6 +31,8 @@ class ListDynamics:
         self._chain, self._count, self._skip, self._turned = chain, count, skip, turned
         self._row = struct.Struct(f"{count}d")
         self._rows = [slice(k * count, (k + 1) * count) for k in range(max(count, BASE_DOFS))]
+        self._memory = chain.motion_memory.data
+        self._motion = struct.Struct(f"{count}d{skip}x{count}d{skip}x{count}d")
         self._six_rows = struct.Struct(f"{skip}x{count}d" * BASE_DOFS)
         self._matrix = struct.Struct(f"{BASE_DOFS * width * _SIZE}x" + f"{skip}x{count}d" * count)
         self._unused = bytearray(count * _SIZE)
@@ -55,12 +57,17 @@ class ListDynamics:
 
     def forces(self, q: Values, qd: Values, qdd: Values, gravity: np.ndarray) -> tuple[float, ...] | None:
         """Return the forces of the joints (n,) for rates and accelerations under gravity (3,) [m/s²]."""
-        velocity, acceleration, pull, tau, run = self._chain.force_buffers
-        if not (
-            self._put(qd, velocity.memory, self._skip) and self._put(qdd, acceleration.memory, self._skip)
-        ):
+        if not (q.__class__ in SEQUENCES and qd.__class__ in SEQUENCES and qdd.__class__ in SEQUENCES):
             return None
-        if not self._configure(q):
+        if not len(q) == len(qd) == len(qdd):
+            return None
+        chain = self._chain
+        _, _, pull, tau, run = chain.force_buffers
+        if not chain.is_upright:
+            chain.upright()
+        try:
+            self._motion.pack_into(self._memory, 0, *q, *qd, *qdd)
+        except (struct.error, TypeError):
             return None
         if gravity is not self._gravity:  # which is replaced as a whole
             pull.host[...] = self._gravity = gravity

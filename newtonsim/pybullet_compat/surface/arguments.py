@@ -29,6 +29,9 @@ SIZES: dict[Size, float] = {"number": LARGEST_NUMBER, "coordinate": LARGEST, "bo
 
 SEQUENCES = (list, tuple)
 
+NOT_NUMBERS = (TypeError, ValueError, OverflowError)
+"""What Python and NumPy raise for sequences of anything else."""
+
 _FEW = 16
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
@@ -150,13 +153,8 @@ def sized_all(value: object, name: str, size: Size) -> object:
         error: See `sized`.
     """
     try:
-        if value.__class__ in SEQUENCES and hypot(*value) <= SIZES[size]:  # pyright: ignore[reportGeneralTypeIssues]
-            return value
-    except (TypeError, ValueError, OverflowError):
-        pass
-    try:
         array = np.asarray(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
+    except NOT_NUMBERS:
         return value
     result = sized(array, name, size)
     return value if result is array else result
