@@ -24,12 +24,10 @@ def build_parser() -> Parser:
     _add_run(commands.add_parser("run", help="let many copies of a robot settle on the ground"))
     _add_view(commands.add_parser("view", help="show a robot or a recording in the web browser"))
     _add_info(commands.add_parser("info", help="print the bodies and joints of a robot file"))
-    _add_warmup(
-        commands.add_parser("warmup", help="compile kernels ahead, so that nothing waits for them later")
-    )
+    _add_warmup(commands.add_parser("warmup", help="compile kernels in advance, so that first runs are fast"))
     _add_train(commands.add_parser("train", help="train a policy that controls the robot of an environment"))
     _add_play(commands.add_parser("play", help="run a trained policy"))
-    _add_transfer(commands.add_parser("transfer", help="play a policy in another physics engine"))
+    _add_transfer(commands.add_parser("transfer", help="run a policy in another physics engine, and compare"))
     _add_pybullet(commands.add_parser("pybullet", help="run a script written for PyBullet, unchanged"))
     _add_pybullet_server(
         commands.add_parser("pybullet-server", help="serve a world to PyBullet scripts in other processes")
@@ -60,19 +58,19 @@ def _add_pybullet(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim pybullet``."""
     parser.description = (
         "Run a script or a module with newtonsim under the names pybullet, pybullet_data and pybullet_utils. "
-        "Scripts that open a window run without one. With --compare, the script runs under PyBullet and "
-        "newtonsim in lockstep: every call is made in both, and the script gets PyBullet's answers. At the "
-        "end it prints the first call whose answers differ, and the time that each kind of call took under "
-        "both."
+        "Instead of a window, connect(GUI) opens a web page (extra 'view'). With --compare, the script runs "
+        "under PyBullet and newtonsim in lockstep: every call is made in both, and the script gets "
+        "PyBullet's answers. At the end it prints the first call whose answers differ, and the time that "
+        "each kind of call took under both."
     )
     parser.add_argument(
         "--data",
         choices=("own", "real"),
-        help="models that pybullet_data provides: our own, or those of the real package if it is installed "
+        help="models that pybullet_data provides: those of newtonsim, or those of the real package "
         "(default: own, or the value of the environment variable NEWTONSIM_PYBULLET_DATA)",
     )
     parser.add_argument(
-        "--compare", action="store_true", help="also run under PyBullet, which must be installed"
+        "--compare", action="store_true", help="also run under PyBullet, which must be installed, and compare"
     )
     parser.add_argument(
         "--tolerance",
@@ -105,7 +103,9 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "actuators, its joints get drives."
     )
     _add_file(parser, "a quadruped that ships with newtonsim")
-    parser.add_argument("--envs", type=positive_int, default=1024, metavar="N", help="copies (default: 1024)")
+    parser.add_argument(
+        "--envs", type=positive_int, default=1024, metavar="N", help="number of copies (default: 1024)"
+    )
     parser.add_argument(
         "--seconds", type=positive_float, default=5.0, metavar="S", help="simulated time (default: 5)"
     )
@@ -119,7 +119,7 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="solver steps per time step (default: 1)",
     )
-    parser.add_argument("--solver", choices=SOLVERS, default="featherstone", help="(default: featherstone)")
+    parser.add_argument("--solver", choices=SOLVERS, default="featherstone", help="default: featherstone")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument(
         "--seed", type=natural_int, default=0, metavar="N", help="seed of the start poses (default: 0)"
@@ -145,7 +145,8 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
         "--quality",
         choices=("plain", "fine"),
         default="plain",
-        help="of picture and video; fine has soft shadows, and takes some 20 times as long (default plain)",
+        help="quality of pictures and videos; fine has soft shadows and takes about 20 times as long "
+        "(default: plain)",
     )
     parser.add_argument("--json", metavar="OUT", help="write all figures as JSON")
     parser.add_argument(
@@ -158,7 +159,7 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim view``."""
     parser.description = (
         "Show a robot on a web page and simulate it in real time; drag bodies with the mouse, and move "
-        "joints with sliders. Or play a recording."
+        "joints with sliders. A recording is played instead."
     )
     parser.add_argument(
         "file",
@@ -167,7 +168,9 @@ def _add_view(parser: argparse.ArgumentParser) -> None:
         help="URDF, MJCF, SDF or USD file, or a recording (default: a quadruped that ships with newtonsim)",
     )
     _add_base(parser)
-    parser.add_argument("--worlds", type=positive_int, default=1, metavar="N", help="copies (default: 1)")
+    parser.add_argument(
+        "--worlds", type=positive_int, default=1, metavar="N", help="number of copies (default: 1)"
+    )
     parser.add_argument(
         "--seed",
         type=natural_int,
@@ -200,7 +203,10 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         help="environment, such as CartPole, Hopper or Ant, or module:NAME for one registered by a module",
     )
     parser.add_argument(
-        "--num-envs", type=positive_int, metavar="N", help="worlds (default: depends on the environment)"
+        "--num-envs",
+        type=positive_int,
+        metavar="N",
+        help="number of worlds (default: depends on the environment)",
     )
     parser.add_argument(
         "--samples",
@@ -209,12 +215,13 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         help="samples to learn from, such as 2e6 (default: depends on the environment)",
     )
     parser.add_argument("--seconds", type=positive_float, metavar="S", help="stop after this training time")
-    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="random seed (default: 0)")
     parser.add_argument("--folder", metavar="DIR", help="folder of the run (default: runs/NAME-seedN)")
     parser.add_argument(
         "--start",
         metavar="POLICY",
-        help="policy to start from, folder of a run or policy.onnx; the environment may observe more",
+        help="policy to start from, the folder of a run or a policy.onnx; the environment may have more "
+        "observations",
     )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument(
@@ -262,23 +269,32 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
 def _add_play(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of ``newtonsim play``."""
     parser.description = (
-        "Run a policy in its environment, without noise, and print returns and lengths; Ctrl-C ends it early."
+        "Run a policy in its environment, without noise, and print returns and lengths of episodes; Ctrl-C "
+        "ends it early."
     )
     parser.add_argument("policy", metavar="POLICY", help="policy.onnx of newtonsim train, or its folder")
     parser.add_argument(
-        "--num-envs", type=positive_int, default=64, metavar="N", help="worlds at most (default: 64)"
+        "--num-envs",
+        type=positive_int,
+        default=64,
+        metavar="N",
+        help="largest number of worlds (default: 64)",
     )
     parser.add_argument(
-        "--episodes", type=positive_int, default=100, metavar="N", help="episodes at least (default: 100)"
+        "--episodes",
+        type=positive_int,
+        default=100,
+        metavar="N",
+        help="smallest number of episodes (default: 100)",
     )
-    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="(default: 0)")
+    parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="random seed (default: 0)")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument("--video", metavar="OUT.mp4", help="write a video of one world (.mp4, .gif)")
     parser.add_argument(
         "--seconds", type=positive_float, default=10.0, metavar="S", help="length of the video (default: 10)"
     )
     parser.add_argument(
-        "--view", action="store_true", help="instead, show it in the web browser until Ctrl-C"
+        "--view", action="store_true", help="show it in the web browser instead, until Ctrl-C"
     )
     _add_page(parser)
 
@@ -298,10 +314,10 @@ def _add_transfer(parser: argparse.ArgumentParser) -> None:
         help="mujoco (default) or pybullet",
     )
     parser.add_argument(
-        "--seeds", type=natural_int, nargs="+", default=[0, 1, 2], metavar="N", help="(default: 0 1 2)"
+        "--seeds", type=natural_int, nargs="+", default=[0, 1, 2], metavar="N", help="seeds (default: 0 1 2)"
     )
     parser.add_argument(
-        "--episodes", type=positive_int, default=16, metavar="N", help="episodes of each seed (default: 16)"
+        "--episodes", type=positive_int, default=16, metavar="N", help="episodes for each seed (default: 16)"
     )
     parser.add_argument(
         "--contact-time",
