@@ -2,8 +2,8 @@
 
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/apart.py, kernels/constraints/solve.py
-Reads: Teams, TreeView, WorldDofsView
-Writes: PairRowView, acted, z, z_free
+Reads: Teams, TreeView
+Writes: PairRowView, acted, z
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -20,7 +20,7 @@ from newtonsim.kernels.constraints.gauss_seidel import (
 from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import LawView, has_spin, set_centres
 from newtonsim.kernels.constraints.pair_rows import PairRowView
-from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
+from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -180,58 +180,22 @@ def sweep_island(
     return change
 
 
-@wp.func
-def pairs_start_anew(
-    team: Team,
-    dofs: wp.ref[WorldDofsView],
-    rows: wp.ref[PairRowView],
-    z_free: wp.array(dtype=float),
-    z: wp.array(dtype=float),
-) -> bool:
-    """`start_anew` for the rows between bodies of a world."""
-    w = team.index
-    gain = float(0.0)
-    for i in range(dofs.world_start[w] + team.lane, dofs.world_start[w + 1], lanes(team)):
-        d = dofs.dof[i]
-        gain += 0.5 * (z[d] * z[d] - z_free[d] * z_free[d])
-    for p in range(rows.world_start[w] + team.lane, rows.world_start[w + 1], lanes(team)):
-        impulse = rows.impulse[p]
-        gain -= wp.max(impulse, 0.0) * rows.target_lower[p] + wp.min(impulse, 0.0) * rows.target_upper[p]
-        gain += 0.5 * rows.softness[p] * impulse * impulse
-    worse = sum_lanes(team, gain) > 0.0
-    if worse:
-        for i in range(dofs.world_start[w] + team.lane, dofs.world_start[w + 1], lanes(team)):
-            z[dofs.dof[i]] = z_free[dofs.dof[i]]
-        for p in range(rows.world_start[w] + team.lane, rows.world_start[w + 1], lanes(team)):
-            rows.impulse[p] = 0.0
-    sync(team)
-    return worse
-
-
 @wp.kernel
 def solve_pairs(
     teams: Teams,
     tree: wp.array(dtype=TreeView),
-    dofs: wp.array(dtype=WorldDofsView),
     rows: wp.array(dtype=PairRowView),
     depth: int,
     max_iterations: int,
     tolerance: float,
     z: wp.array(dtype=float),
-    z_free: wp.array(dtype=float),
     acted: wp.array(dtype=int),
 ):
-    """One team per world: impulses of the rows between bodies or dofs, and z after them.
-
-    `z_free` receives z without them.
-    """
+    """One team per world: impulses of the rows between bodies or dofs, and z after them."""
     team = own_team(teams, wp.tid())
     w = team.index
     begin = rows[0].world_start[w]
     end = rows[0].world_start[w + 1]
-    for i in range(dofs[0].world_start[w] + team.lane, dofs[0].world_start[w + 1], lanes(team)):
-        z_free[dofs[0].dof[i]] = z[dofs[0].dof[i]]
-    sync(team)
     for p in range(begin, end):
         if rows[0].delassus[p] > 0.0:
             team_push_row(team, tree[0], rows[0].leaf[p], p, depth, rows[0].impulse[p], rows[0].B, z)
@@ -242,10 +206,6 @@ def solve_pairs(
         for p in range(begin, end):
             change = wp.max(change, relax_pair(team, tree[0], rows[0], p, depth, z))
         used += 1
-        if used == 1:
-            sync(team)
-            if pairs_start_anew(team, dofs[0], rows[0], z_free, z):
-                change = tolerance + 1.0
     any = int(0)
     for p in range(begin, end):
         if rows[0].impulse[p] != 0.0:

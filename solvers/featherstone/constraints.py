@@ -438,12 +438,11 @@ class ConstraintStage:
             "world team",
             reads=dict(
                 tree=v.tree,
-                dofs=self.dofs,
                 depth=topology_of(model).max_depth,
                 max_iterations=self.options.iterations,
                 tolerance=self.options.tolerance,
             ),
-            writes=dict(rows=rows, z=self.z, z_free=self.z_moving, acted=self.world_state),
+            writes=dict(rows=rows, z=self.z, acted=self.world_state),
         )
         launch(
             energy_coordinates.accept_prediction,
