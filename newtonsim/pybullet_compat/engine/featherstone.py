@@ -85,6 +85,7 @@ class FeatherstoneEngine:
         settings.apply_options(self.solver.options)
         self.damping = BodyDamping(self.model)
         self.pd: PDForces | None = None
+        self.pd_written = False
         self.swept: SweptBounds | None = None
         self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
         self.solver.servos.period = settings.time_step
@@ -572,7 +573,7 @@ class FeatherstoneEngine:
             self.servos_written = False
             for array in self._servos.values():
                 array.push()
-        if self.pd is not None and self.pd_written:
+        if self.pd_written:
             self.pd_written = False
             for array in self._pd.values():
                 array.push()
