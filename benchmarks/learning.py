@@ -9,7 +9,7 @@ episodes, with the noise of exploration. At the end the best policy plays 128 ep
 other seeds. A run that is in the folder already is not repeated, one that was stopped goes on.
 
 With --transfer nothing is learned: the policies that ship play in other engines what they play here, by the
-code of `newtonsim transfer`, and where they were pushed in training or walk on terrain, also that here.
+code of `newtonsim transfer`, and those that walk also play here as in their training, or on terrain.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class Shipped:
         episodes: Episodes of each seed.
         engines: Other engines in which it plays, and the time constant of MuJoCo's contacts [s], None for
             the engine's default.
-        pushed: Whether it also plays with the randomisation of its training.
+        falls: Whether it also plays as in its training, where falls are counted.
         rough: Whether its task is on terrain: it plays on all levels, which share the episodes of a seed.
     """
 
@@ -34,7 +34,7 @@ class Shipped:
     robot: str
     episodes: int
     engines: tuple[tuple[str, float | None], ...] = (("mujoco", None), ("pybullet", None))
-    pushed: bool = False
+    falls: bool = False
     rough: bool = False
 
 
@@ -44,7 +44,14 @@ SHIPPED = (
         "the quadruped `go2_like`",
         8,
         (("mujoco", None), ("mujoco", 0.005), ("pybullet", None)),
-        pushed=True,
+        falls=True,
+    ),
+    Shipped(
+        "velocity_biped",
+        "the humanoid `g1_like`",
+        8,
+        (("mujoco", None), ("mujoco", 0.005), ("pybullet", None)),
+        falls=True,
     ),
     Shipped("velocity_rough", "the quadruped `go2_like`", 100, (), rough=True),
     Shipped("hover", "the quadrotor `crazyflie_like`", 16),
@@ -95,7 +102,7 @@ def played(shipped: Shipped, seeds: Sequence[int]) -> list[dict[str, object]]:
     policy = PolicyFile(asset_path(f"policies/{shipped.name}.onnx"))
     name, options = policy.about["name"], policy.about["options"]
     rows = []
-    if shipped.pushed:
+    if shipped.falls:
         env = envs.make(name, shipped.episodes, "cpu", **options)
         found = _all([evaluate(policy, env, shipped.episodes, seed) for seed in seeds])
         rows.append(_row(shipped, name, "as in its training", found.returns, found.lengths, env))

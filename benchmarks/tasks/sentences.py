@@ -112,6 +112,10 @@ FIGURES: dict[str, Callable[[Path], str]] = {
     "share of velocity in stiff MuJoCo": partial(
         share_of_return, policy="velocity", engine="MuJoCo, contacts of 0.005 s"
     ),
+    "share of velocity_biped in MuJoCo": partial(share_of_return, policy="velocity_biped", engine="MuJoCo"),
+    "share of velocity_biped in stiff MuJoCo": partial(
+        share_of_return, policy="velocity_biped", engine="MuJoCo, contacts of 0.005 s"
+    ),
     "random programs": random_programs,
     "slopes of a bounce": slopes_of_a_bounce,
     "robots at rest": robots_at_rest,

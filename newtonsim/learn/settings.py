@@ -177,7 +177,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "VelocityBiped": {
         **_SMALL,
         **_LEGS,
-        "samples": 10_000_000,
+        "samples": 5_000_000,
         "learning_rate": 5.0e-4,
         "hidden": (128, 64),
         "symmetry": "augment",

@@ -144,7 +144,9 @@ def test_contacts_there_have_no_time_constant():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "least"), [("hover", 0.95), ("velocity", 0.6), ("reach", 0.95)])
+@pytest.mark.parametrize(
+    ("policy", "least"), [("hover", 0.95), ("velocity", 0.6), ("velocity_biped", 0.6), ("reach", 0.95)]
+)
 def test_policies_that_ship_do_there_what_they_do_here(
     policy: str, least: float, capsys: pytest.CaptureFixture[str]
 ):

@@ -87,7 +87,9 @@ def test_steps_there_suit_the_contacts_and_actions_come_as_often(contact_time: f
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("policy", "least"), [("hover", 0.95), ("velocity", 0.6), ("reach", 0.95)])
+@pytest.mark.parametrize(
+    ("policy", "least"), [("hover", 0.95), ("velocity", 0.6), ("velocity_biped", 0.6), ("reach", 0.95)]
+)
 def test_policies_that_ship_do_there_what_they_do_here(
     policy: str, least: float, capsys: pytest.CaptureFixture[str]
 ):

@@ -29,7 +29,7 @@ class VelocityBiped(Velocity):
 
     name = "VelocityBiped"
     zoo = "g1_like"
-    camera_eye = (-1.5, -2.5, 1.2)
+    camera_eye = (-1.1, -1.9, 1.1)
     camera_target = (0.0, 0.0, 0.6)
     defaults: ClassVar[Mapping[str, Any]] = {
         **Velocity.defaults,
