@@ -101,6 +101,28 @@ def test_links_that_turn_far_in_a_step_gain_no_energy(device: str, seed: int, dt
         assert energy(run) < 1.1 * before
 
 
+@pytest.mark.parametrize("rate", [60, 240])
+def test_balanced_rotors_that_turn_many_times_in_a_step_keep_their_spin(device: str, rate: int):
+    """Nothing that they do depends on their angle: four rotors on a body that tumbles, without any torque."""
+    builder = z_up(gravity=0.0)
+    base = builder.add_body(mass=1.0, I_m=diagonal_inertia(0.01, 0.01, 0.02))
+    builder.add_joint_free(base)
+    for x, y in ((0.2, 0.0), (0.0, 0.2), (-0.2, 0.0), (0.0, -0.2)):
+        rotor = builder.add_body(mass=0.01, I_m=diagonal_inertia(6.0e-6, 6.0e-6, 1.2e-5))
+        place = wp.transform(wp.vec3(x, y, 0.05), wp.quat_identity())
+        endless = {"limit_lower": -1.0e9, "limit_upper": 1.0e9, "armature": 0.0}
+        builder.add_joint_revolute(base, rotor, place, axis=wp.vec3(0.0, 0.0, 1.0), **endless)
+    spins = [2000.0, -2000.0, 2000.0, -1500.0]
+    builder.joint_qd = [2.0, 1.0, 3.0, 0.0, 0.0, 0.0, *spins]
+    builder.joint_damping = [0.0] * 10
+    model = builder.finalize(device)
+    run = Run(model, 1.0 / rate).start(joint_qd=model.joint_qd.numpy())
+    before = energy(run)
+    run.run_for(2.0)
+    np.testing.assert_allclose(run.state.joint_qd.numpy()[6:], spins, rtol=1.0e-2)
+    assert energy(run) == pytest.approx(before, rel=1.0e-3)
+
+
 def test_a_step_that_slows_links_down_has_no_gradient(device: str):
     """Its end is not what the equations of the step say."""
     model = spinning_chain(100.0, 0).finalize(device, requires_grad=True)
