@@ -57,7 +57,7 @@ UPRIGHT = wp.constant(1.0e-12)
 SINGULAR_SHARE = wp.constant(2.0e-4)
 SINGULAR_SPEED = wp.constant(1.0)  # [m/s or rad/s]
 # impulses that would alone lead to this speed or more are those of rows that contradict each other
-WEDGED_SPEED = wp.constant(1000.0)  # [m/s or rad/s]
+WEDGED_SPEED = wp.constant(300.0)  # [m/s or rad/s]
 WEDGED_SHARE = wp.constant(0.002)  # by which they yield at most
 LEAST_ARM = wp.constant(1.0)  # of forces in that mobility [m]
 LEAST_TURN = wp.constant(1.0e-4)  # half of the length that weights a rotation, see `loop_reference` [m]
@@ -826,8 +826,9 @@ def build_pair_rows(
             if kind == PAIR_SPAN or kind == PAIR_ANGLES:
                 share = least / (total + least)
                 added *= share * share  # Bullet softens none: only what hardly moves at all
-            # impulses of rows that contradict each other would grow from step to step
-            wedged = wp.clamp(wp.abs(start) * mobility / WEDGED_SPEED - 1.0, 0.0, 1.0)
-            added += WEDGED_SHARE * wedged * demand * demand * mobility
+            else:
+                # impulses of rows that contradict each other would grow from step to step
+                wedged = wp.clamp(wp.abs(start) * total / WEDGED_SPEED - 1.0, 0.0, 1.0)
+                added += WEDGED_SHARE * wedged * demand * demand * total
             rows.softness[r] = rows.softness[r] + added
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])
