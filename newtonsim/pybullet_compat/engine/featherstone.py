@@ -427,7 +427,7 @@ class FeatherstoneEngine:
         if not self.steps and body.last_step is not None:
             return body.last_step.applied
         if self._unread_applied:
-            self._unread_applied, self._unread_sides, self._reactions = False, True, None
+            self._unread_applied, self._reactions = False, None
             self._applied.pull()
         return self._applied_of[body.uid]
 
@@ -582,6 +582,7 @@ class FeatherstoneEngine:
             self.solver.note_step(client.settings.solver_step)
         self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
+        self._unread_sides = True
         if self.forces_set:
             self._force.clear()
             self.forces_set = False
