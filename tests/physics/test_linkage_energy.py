@@ -89,16 +89,32 @@ def test_linkages_that_fall_stay_finite_and_gain_nothing(device: str, seed: int,
         assert energy(run) < 1.01 * most
 
 
-@pytest.mark.parametrize(("dt", "rate"), [(1 / 60, 30), (1 / 60, 100), (1 / 60, 300), (1 / 240, 300)])
+@pytest.mark.parametrize(
+    ("dt", "rate"),
+    [
+        (1 / 60, 30),
+        (1 / 60, 100),
+        (1 / 60, 300),
+        (1 / 240, 300),
+        (1 / 60, 1e3),
+        (1 / 60, 1e4),
+        (1 / 240, 1e5),
+    ],
+)
 @pytest.mark.parametrize("seed", range(3))
 def test_links_that_turn_far_in_a_step_gain_no_energy(device: str, seed: int, dt: float, rate: float):
-    """By the step's velocity-dependent forces alone, the energy becomes infinite in a few steps."""
+    """By the step's velocity-dependent forces alone, the energy becomes infinite in a few steps.
+
+    Nor do they stop, though from a radian a step on these forces say nothing.
+    """
     model = spinning_chain(rate, seed).finalize(device)
     run = Run(model, dt).start(joint_qd=model.joint_qd.numpy())
     before = energy(run)
-    for _ in range(20):
+    for k in range(20):
         run.run_for(0.1)
         assert energy(run) < 1.1 * before
+        if k == 0:
+            assert energy(run) > 0.01 * before
 
 
 @pytest.mark.parametrize("rate", [60, 240])
