@@ -1,17 +1,17 @@
 """Time of one step of one world, called from Python: newtonsim, PyBullet and MuJoCo.
 
-    python benchmarks/python_calls.py [--cases kuka a1 ant humanoid pile] [--short] [--json OUT]
+    python benchmarks/python_calls.py [--cases kuka panda a1 a1_self ant humanoid pile] [--short] [--json OUT]
 
-Every engine reads the same file: the Kuka arm and the A1 of pybullet_data (URDF) and the ant and the humanoid
-of gymnasium (MJCF); the pile is our pyramid of 100 boxes. All is on the ground at 1/240 s and has settled
-before it is measured. `step` is the time of a call that makes one step; `loop` is that of a control loop that
-writes the targets or torques of all joints, makes one step and reads the angles of all joints. Ratios are
-times over those of newtonsim.
+Every engine reads the same file: the Kuka arm, the Panda and the A1 of pybullet_data (URDF), the ant and the
+humanoid of gymnasium (MJCF); the pile is our pyramid of 100 boxes. All is on the ground at 1/240 s and has
+settled before it is measured. `step` is the time of a call that makes one step; `loop` is that of a control
+loop that writes the targets or torques of all joints, makes one step and reads the positions of all joints.
+Ratios are times over those of newtonsim.
 
 What differs: PyBullet's position drives are velocity constraints with the effort limits of the file, those
 of newtonsim and MuJoCo springs and dampers (200 N m/rad, 10 N m s/rad). PyBullet knows no armature, and has
 masses scaled to those of the file, whose densities it ignores. MuJoCo steps with implicitfast. No engine lets
-parts of the arm, the quadruped and the ant touch each other; those of the humanoid do.
+parts of the arms, the quadruped and the ant touch each other; those of the humanoid and of `a1_self` do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tasks.harness import DT, arguments, finish, installed, interleave, table, t
 
 from newtonsim.errors import UnsupportedElementWarning
 
-CASES = ("kuka", "a1", "ant", "humanoid", "pile")
+CASES = ("kuka", "panda", "a1", "a1_self", "ant", "humanoid", "pile")
 SETTLING = 5.0  # [s]
 SHORT = (5, 0.05)  # blocks, and the time of one [s]
 AT_REST = 1.0  # [rad/s or m/s]

@@ -33,6 +33,7 @@ class Robot:
         height: Height of the root link of a URDF robot at the start [m]; None for a fixed root.
         pose: Angles that the drives of a URDF robot hold, by joint in the order of the file [rad].
         task: File and start pose of an MJCF robot, whose motors are idle but for the commands.
+        touches_itself: Whether links of a URDF robot touch each other, but for neighbours.
     """
 
     path: str
@@ -40,6 +41,7 @@ class Robot:
     height: float | None = None
     pose: tuple[float, ...] = ()
     task: Task | None = None
+    touches_itself: bool = False
 
 
 def known_robots(notes: list[str]) -> dict[str, Robot]:
@@ -54,7 +56,12 @@ def known_robots(notes: list[str]) -> dict[str, Robot]:
         folder = Path(pybullet_data.getDataPath())
         kuka, a1 = folder / "kuka_iiwa" / "model.urdf", folder / "a1" / "a1.urdf"
         robots["kuka"] = Robot(os.fspath(kuka), 0.2, None, (0.0, 0.4, 0.0, -1.2, 0.0, 0.8, 0.0))
-        robots["a1"] = Robot(os.fspath(a1), 0.1, 0.32, (0.0, 0.8, -1.6) * 4)
+        panda = folder / "franka_panda" / "panda.urdf"
+        reach = (0.0, -0.4, 0.0, -2.0, 0.0, 1.6, 0.8, 0.02, 0.02)
+        robots["panda"] = Robot(os.fspath(panda), 0.01, None, reach)
+        crouch = (0.0, 0.8, -1.6) * 4
+        robots["a1"] = Robot(os.fspath(a1), 0.1, 0.32, crouch)
+        robots["a1_self"] = Robot(os.fspath(a1), 0.1, 0.32, crouch, touches_itself=True)
     try:
         for name, torque in (("ant", 0.02), ("humanoid", 1.0)):
             task = load_task(name, 1)
@@ -126,7 +133,7 @@ def newtonsim_model(robot: Robot):
         damping=URDF_GAINS[1],
         contact_mu=0.5,
         contact_restitution=0.0,
-        enable_self_collisions=False,
+        enable_self_collisions=robot.touches_itself,
         ignore_inertial_definitions=False,
     )
     first = len(builder.joint_q) - builder.joint_axis_count
@@ -159,9 +166,10 @@ class PybulletCalls:
         plane = pb.createCollisionShape(pb.GEOM_PLANE, planeNormal=[0.0, 0.0, 1.0], **options)
         pb.createMultiBody(0.0, plane, **options)
         start = [0.0, 0.0, robot.height or 0.0]
+        flags = pb.URDF_USE_SELF_COLLISION if robot.touches_itself else 0
         with quiet():
-            self.body = pb.loadURDF(robot.path, start, useFixedBase=self.fixed, **options)
-        self.hinges = self.world.hinges(self.body)
+            self.body = pb.loadURDF(robot.path, start, useFixedBase=self.fixed, flags=flags, **options)
+        self.hinges = self.world.driven(self.body)
         self.limits = [pb.getJointInfo(self.body, j, **options)[10] for j in self.hinges]
         for joint, angle in zip(self.hinges, robot.pose, strict=True):
             pb.resetJointState(self.body, joint, angle, **options)
@@ -203,7 +211,7 @@ class MujocoCalls:
         self.mj_step = mujoco.mj_step
         task = robot.task
         self.model = (
-            mujoco_from_urdf(robot.path, robot.height is not None, URDF_GAINS)
+            mujoco_from_urdf(robot.path, robot.height is not None, URDF_GAINS, robot.touches_itself)
             if task is None
             else mujoco_model(task)
         )

@@ -1,5 +1,7 @@
 """Robots in MuJoCo, as several benchmarks use them."""
 
+import os
+
 import numpy as np
 from tasks.harness import DT
 from tasks.robots import Task
@@ -64,26 +66,30 @@ def mujoco_pose(pose: np.ndarray) -> np.ndarray:
     return np.concatenate([pose[:3], pose[6:7], pose[3:6], pose[7:]])
 
 
-def mujoco_from_urdf(path: str, is_free: bool, gains: tuple[float, float]):
+def mujoco_from_urdf(path: str, is_free: bool, gains: tuple[float, float], touches_itself: bool = False):
     """Compile a URDF robot with MuJoCo's own reader, above a ground.
 
     Args:
         path: The file.
         is_free: Whether the root link gets a free joint.
-        gains: Stiffness and damping [N m/rad, N m s/rad] of a drive of each hinge.
+        gains: Stiffness and damping [N m/rad, N m s/rad] of a drive of each hinge and slide.
+        touches_itself: Whether its links touch each other, but for neighbours.
     """
     import mujoco
 
     spec = mujoco.MjSpec.from_file(path)
     spec.compiler.discardvisual = True
     spec.compiler.fusestatic = False
+    for mesh in spec.meshes:  # MuJoCo knows no packages; here, they are the folder of the file
+        mesh.file = mesh.file.replace("package:/", os.path.dirname(path))
     for geom in spec.geoms:
-        geom.contype, geom.conaffinity = 1, 0  # touches the ground, not itself
+        geom.contype, geom.conaffinity = 1, int(touches_itself)  # else the ground only
     spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1])
     if is_free:
         spec.worldbody.first_body().add_freejoint()
     stiffness, damping = gains
-    for joint in [j for j in spec.joints if j.type == mujoco.mjtJoint.mjJNT_HINGE]:
+    driven = (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE)
+    for joint in [j for j in spec.joints if j.type in driven]:
         actuator = spec.add_actuator(trntype=mujoco.mjtTrn.mjTRN_JOINT, target=joint.name)
         actuator.set_to_position(kp=stiffness, kv=damping)
     return spec.compile()

@@ -47,11 +47,11 @@ class PybulletClient:
         pybullet.setTimeStep(dt, **self.options)
         pybullet.setGravity(*gravity, **self.options)
 
-    def hinges(self, body: int) -> list[int]:
-        """Revolute joints of a body."""
+    def driven(self, body: int) -> list[int]:
+        """Revolute and prismatic joints of a body."""
         joints = range(self.pb.getNumJoints(body, **self.options))
         kinds = [self.pb.getJointInfo(body, j, **self.options)[2] for j in joints]
-        return [j for j in joints if kinds[j] == self.pb.JOINT_REVOLUTE]
+        return [j for j in joints if kinds[j] in (self.pb.JOINT_REVOLUTE, self.pb.JOINT_PRISMATIC)]
 
     def fastest(self, body: int, joints: Sequence[int]) -> float:
         """Largest entry of the velocities of the base [m/s, rad/s] and of some joints [rad/s]."""

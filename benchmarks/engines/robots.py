@@ -233,7 +233,7 @@ class PybulletWorld(PybulletClient):
         with quiet():
             bodies = pb.loadMJCF(task.path, flags=flags if task.name == "humanoid" else 0, **options)
         self.body = max(bodies, key=lambda body: pb.getNumJoints(body, **options))
-        self.joints = self.hinges(self.body)
+        self.joints = self.driven(self.body)
         zeros = [0.0] * len(self.joints)
         velocity = pb.VELOCITY_CONTROL
         pb.setJointMotorControlArray(self.body, self.joints, velocity, forces=zeros, **options)

@@ -63,13 +63,7 @@ The polynomial is a minimax fit of e^r = 1 + r + r² q(r) for |r| up to ln(2)/2.
 """
 
 
-@wp.func_native(
-    _POWER
-    + """
-    auto squash = [&](float v) {
-        const float e = power(v < 0.0f ? v : -v);
-        return (v < 0.0f ? e : 1.0f) / (1.0f + e);
-    };
+_HYPERBOLIC = """
     auto hyperbolic = [&](float v) {
         const float z = v * v, a = v < 0.0f ? -v : v, e = power(-2.0f * a);
         float p = -5.70498872745e-3f;
@@ -79,6 +73,18 @@ The polynomial is a minimax fit of e^r = 1 + r + r² q(r) for |r| up to ln(2)/2.
         p = p * z - 3.33332819422e-1f;
         const float far = (1.0f - e) / (1.0f + e);
         return a < 0.625f ? p * z * v + v : (v < 0.0f ? -far : far);
+    };
+"""
+"""tanh(v), after `_POWER`: a polynomial of v near 0, and the exponential function elsewhere."""
+
+
+@wp.func_native(
+    _POWER
+    + _HYPERBOLIC
+    + """
+    auto squash = [&](float v) {
+        const float e = power(v < 0.0f ? v : -v);
+        return (v < 0.0f ? e : 1.0f) / (1.0f + e);
     };
     wp::vec_t<16, float> y = x;
     if (kind == 1)
@@ -293,6 +299,56 @@ def apply_gates(
     keep(open_gates(total, WIDTH * j, of_hidden.inputs), gates, i, j)
 
 
+@wp.func_native(
+    _POWER
+    + _HYPERBOLIC
+    + """
+    const float* in = gates.data + (size_t)i * gates.shape[1];
+    const float *forget = in + units, *candidate = forget + units, *out = candidate + units;
+    const float* before = cell.data + (size_t)i * units;
+    float* __restrict__ after = cell_out.data + (size_t)i * units;
+    float* __restrict__ shown = hidden_out.data + (size_t)i * units;
+    for (int u = begin; u < end; ++u) {
+        const float value = forget[u] * before[u] + in[u] * candidate[u];
+        after[u] = value;
+        shown[u] = out[u] * hyperbolic(value);
+    }
+    """,
+    adj_snippet=_POWER
+    + _HYPERBOLIC
+    + """
+    int none = 0;
+    for (int u = begin; u < end; ++u) {
+        const float in = wp::index(gates, i, u), forget = wp::index(gates, i, units + u);
+        const float candidate = wp::index(gates, i, 2 * units + u), out = wp::index(gates, i, 3 * units + u);
+        const float before = wp::index(cell, i, u), value = forget * before + in * candidate;
+        const float shape = hyperbolic(value);
+        float adj_value = 0.0f, adj_shown = 0.0f;
+        wp::adj_array_store(hidden_out, i, u, out * shape, adj_hidden_out, none, none, adj_shown);
+        wp::adj_array_store(cell_out, i, u, value, adj_cell_out, none, none, adj_value);
+        adj_value += adj_shown * out * (1.0f - shape * shape);
+        wp::adj_address(gates, i, u, adj_gates, 0, 0, adj_value * candidate);
+        wp::adj_address(gates, i, units + u, adj_gates, 0, 0, adj_value * before);
+        wp::adj_address(gates, i, 2 * units + u, adj_gates, 0, 0, adj_value * in);
+        wp::adj_address(gates, i, 3 * units + u, adj_gates, 0, 0, adj_shown * shape);
+        wp::adj_address(cell, i, u, adj_cell, 0, 0, adj_value * forget);
+    }
+    """,
+)
+def update_units(
+    units: int,
+    gates: wp.array2d(dtype=float),
+    cell: wp.array2d(dtype=float),
+    cell_out: wp.array2d(dtype=float),
+    hidden_out: wp.array2d(dtype=float),
+    i: int,
+    begin: int,
+    end: int,
+):
+    """Units `begin` to `end` of actuator i: c' = f c + i g, h = o tanh(c'); gates in the order i, f, g, o."""
+    ...
+
+
 @wp.kernel
 def update_cells(
     first: int,
@@ -302,10 +358,8 @@ def update_cells(
     cell_out: wp.array2d(dtype=float),
     hidden_out: wp.array2d(dtype=float),
 ):
-    """One thread per unit of an actuator: c' = f c + i g, h = o tanh(c'); gates in the order i, f, g, o."""
+    """One thread per sixteen units of an actuator: what its cells hold and show next."""
     t = first + wp.tid()
-    i = t // units
-    u = t % units
-    value = gates[i, units + u] * cell[i, u] + gates[i, u] * gates[i, 2 * units + u]
-    cell_out[i, u] = value
-    hidden_out[i, u] = gates[i, 3 * units + u] * wp.tanh(value)
+    blocks = (units + WIDTH - 1) // WIDTH
+    begin = WIDTH * (t % blocks)
+    update_units(units, gates, cell, cell_out, hidden_out, t // blocks, begin, wp.min(begin + WIDTH, units))

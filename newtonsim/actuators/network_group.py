@@ -44,13 +44,13 @@ class NetworkGroup(EffortGroup):
         ]
         self._inputs = network.inputs
         self._first = zeros(self.count, dtype=int, device=self._device)
-        # kinds of index beside the actuator: blocks of each layer, and units of cells
+        # kinds of index beside the actuator: blocks of each layer, and of the units of cells
         start = self.ranges["actuator"]
         for number, layer in enumerate(self.layers[:-1]):
             self.ranges[f"layer {number}"] = start * layer.blocks
         for number, (of_input, of_hidden) in enumerate(self.cells):
             self.ranges[f"gates {number}"] = start * of_input.blocks
-            self.ranges[f"units {number}"] = start * of_hidden.inputs
+            self.ranges[f"units {number}"] = start * -(-of_hidden.inputs // _WIDTH)
 
     def _layer(self, weight: np.ndarray, bias: np.ndarray, activation: int) -> networks.LayerView:
         """Return a layer with its neurons filled up to whole blocks."""

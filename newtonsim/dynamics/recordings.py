@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import warp as wp
 
-from newtonsim.runtime.capture import capture_launches, capturing, collected
+from newtonsim.runtime.capture import Recording, capture_launches, capturing, collected
 from newtonsim.runtime.side_by_side import SideBySide
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class _Recording(NamedTuple):
     """Arrays that were seen once, and how to repeat the launches for them if they were seen again."""
 
     arrays: tuple[wp.array | None, ...]
-    replays: tuple[Callable[[int], None], ...]
+    replays: tuple[Recording, ...]
 
 
 class Recordings:
@@ -80,6 +80,6 @@ class Recordings:
                 replays = tuple(capture_launches(launch, model.device) for launch in launches)
             self._kept[key] = _Recording(arrays, replays)
         if len(replays) == 1:
-            replays[0](1)
+            replays[0].once()
         else:
             self._side_by_side(replays, 1)

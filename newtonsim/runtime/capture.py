@@ -14,6 +14,7 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
+from typing import Any, Protocol
 
 import numpy as np
 import warp as wp
@@ -68,39 +69,45 @@ capturing = threading.RLock()
 """Held while something is recorded: Warp captures one graph at a time, of all launches of the process."""
 
 
-def capture_launches(run: Callable[[], None], device: wp.Device) -> Callable[[int], None]:
+class Recording(Protocol):
+    """Recorded work, which a call does a number of times, one after the other.
+
+    Attributes:
+        once: Does it once, sooner than a call would.
+    """
+
+    once: Callable[[], object]
+
+    def __call__(self, n: int) -> None: ...
+
+
+def capture_launches(run: Callable[[], None], device: wp.Device) -> Recording:
     """Capture what a function launches, without doing it.
 
     Args:
         run: Launches kernels; may not allocate, nor read from the device.
         device: Where it launches. Other threads must not launch anything meanwhile, see `capturing`.
-
-    Returns:
-        A function that does the work a number of times, one after the other.
     """
     if device.is_cpu:
         with wp.ScopedCapture(device=device) as others, _collect() as launches:
             run()
             adopted = _collecting.adopted
         if _length(others.graph.apic_state) == adopted:
-            return LaunchList(launches).__call__  # bound here, not at every call
+            return LaunchList(launches)
     with wp.ScopedCapture(device=device) as capture:
         run()
     return _Graph(capture.graph)
 
 
-def collect(run: Callable[[], None]) -> Callable[[int], None]:
+def collect(run: Callable[[], None]) -> Recording:
     """Record the launches of a function on the CPU, without making them or capturing a graph.
 
     Args:
         run: Does all of its work by `Launcher`, and has been called before, so that its kernels are loaded.
-
-    Returns:
-        A function that does the work a number of times, one after the other.
     """
     with _collect() as launches:
         run()
-    return LaunchList(launches).__call__
+    return LaunchList(launches)
 
 
 def collected() -> Launches | None:
@@ -150,11 +157,11 @@ class _Graph:
     """A graph of Warp."""
 
     def __init__(self, graph: wp.Graph):
-        self._graph = graph
+        self.once = partial(wp.capture_launch, graph)
 
     def __call__(self, n: int) -> None:
         for _ in range(n):
-            wp.capture_launch(self._graph)
+            self.once()
 
 
 class LaunchList:
@@ -163,6 +170,9 @@ class LaunchList:
     Args:
         launches: Made by `wp.launch(..., record_cmd=True)`; what is changed in them later has no effect.
             `Launches` may have conditions.
+
+    Attributes:
+        once: Makes them once. All that it needs is bound: to look it up would take a share of a small step.
     """
 
     def __init__(self, launches: Sequence[wp.Launch]):
@@ -174,14 +184,19 @@ class LaunchList:
         self._table = wp.array(np.array(rows, np.uint64).reshape(-1, 4), dtype=wp.uint64, device="cpu")
         reads = dict(table=self._table, count=len(rows), repeats=0)
         self._caller = compilation.launch(repeat_launches, 1, reads=reads, device="cpu", record_cmd=True)
-        self._arguments, self._repeats = _packed(self._caller), 0
-        entry = _entry(self._caller)
-        self._call = partial(_ENTRY(entry), ctypes.byref(self._caller.bounds), ctypes.byref(self._arguments))
+        self._arguments = self._called_with(1), self._called_with(0)
+        entry, bounds = _ENTRY(_entry(self._caller)), ctypes.byref(self._caller.bounds)
+        self.once, self._call = (partial(entry, bounds, ctypes.byref(known)) for known in self._arguments)
 
     def __call__(self, n: int) -> None:
-        if n != self._repeats:  # writing to memory of C takes longer than asking
-            self._arguments.repeats = self._repeats = n
+        self._arguments[1].repeats = n
         self._call()
+
+    def _called_with(self, repeats: int) -> Any:
+        """Arguments of the caller, packed anew."""
+        arguments: Any = _packed(self._caller)
+        arguments.repeats = repeats
+        return arguments
 
 
 _Row = tuple[int, int, int, int]

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.mujoco import state as mujoco_state
-from newtonsim.runtime.capture import collect
+from newtonsim.runtime.capture import Recording, collect
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
@@ -136,7 +136,7 @@ class Replays:
 
     def __init__(self, device: wp.Device):
         self._on_cpu = device.is_cpu
-        self._kept: dict[tuple, Callable[[int], None] | None] = {}
+        self._kept: dict[tuple, Recording | None] = {}
 
     def __call__(self, key: tuple, run: Callable[[], None]) -> None:
         """Make launches.
@@ -147,7 +147,7 @@ class Replays:
         """
         replay = self._kept.get(key)
         if replay is not None:
-            replay(1)
+            replay.once()
             return
         run()
         if self._on_cpu:

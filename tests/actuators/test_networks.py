@@ -81,8 +81,9 @@ def test_perceptrons_are_torchs(device: str, activation: str, position_first: bo
     assert expected.std() > 0.01
 
 
-def test_lstms_are_torchs(device: str):
-    module, worlds = Memory(), 4
+@pytest.mark.parametrize("units", [9, 21])
+def test_lstms_are_torchs(units: int, device: str):
+    module, worlds = Memory(units=units), 4
     entry = Network(network=Lstm.of_state_dict(module.state_dict()))
     sim, actuators = simulate(arm(device, worlds), {"*": entry}, threads=2)
     error, speed, effort = follow(sim, actuators, 25, worlds)
@@ -154,14 +155,15 @@ def weigh_end(q: wp.array(dtype=float), qd: wp.array(dtype=float), loss: wp.arra
     wp.atomic_add(loss, 0, 3.0 * q[i] + 0.5 * qd[i])
 
 
-@pytest.mark.parametrize("kind", ["perceptron", "lstm"])
+@pytest.mark.parametrize("kind", ["perceptron", "lstm", "wide lstm"])
 def test_gradients_through_networks_agree_with_differences(kind: str):
     """With respect to each command of 10 steps, and a weight of each layer."""
     if kind == "perceptron":
         network = Mlp.of_state_dict(perceptron("elu", 4, (8, 5)).state_dict(), "elu")
         entry = Network(network=network, history=(0, 3), effort_scale=20.0)
     else:
-        entry = Network(network=Lstm.of_state_dict(Memory(units=5).state_dict()), effort_scale=20.0)
+        units = 18 if kind == "wide lstm" else 5
+        entry = Network(network=Lstm.of_state_dict(Memory(units=units).state_dict()), effort_scale=20.0)
     steps, rng = 10, np.random.default_rng(0)
     given = rng.uniform(-2.0, 2.0, steps)
 

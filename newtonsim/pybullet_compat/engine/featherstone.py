@@ -6,7 +6,6 @@ bodies hold views of. What is written there goes to the device before the next s
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import fields
 from typing import TYPE_CHECKING
@@ -103,7 +102,7 @@ class FeatherstoneEngine:
         if any(body.pd is not None for body in bodies):
             self.use_pd()
         self._motion: Motion | None = None
-        self._kinematics: Callable[[int], None] | None = None
+        self._kinematics: capture.Recording | None = None
         self._reactions: np.ndarray | None = None
         self.steps = 0
         slots = Slots(self)
@@ -506,7 +505,7 @@ class FeatherstoneEngine:
     def _evaluate_kinematics(self) -> None:
         """Write poses and velocities of all links of the state, by a capture from the second time on."""
         if self._kinematics is not None:
-            self._kinematics(1)
+            self._kinematics.once()
             return
         with capture.capturing:
             if self._motion is None:
@@ -514,7 +513,7 @@ class FeatherstoneEngine:
                 self._launch_kinematics()
                 return
             self._kinematics = capture.capture_launches(self._launch_kinematics, self.model.device)
-        self._kinematics(1)
+        self._kinematics.once()
 
     def _launch_kinematics(self) -> None:
         launch, state = Launcher(self.model, record_tape=False), self.simulator.state

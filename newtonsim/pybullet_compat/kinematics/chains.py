@@ -8,7 +8,7 @@ fill them, launch one recorded kernel, and read the result.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 import warp as wp
@@ -253,7 +253,7 @@ class Chain:
         """A function that makes a recorded launch; on the CPU without what Warp does around it."""
         if not find_device(self.device).is_cpu:
             return launch.launch
-        return partial(capture.LaunchList([launch]).__call__, 1)
+        return capture.LaunchList([launch]).once
 
     # -- Jacobian, inertia, forces
 

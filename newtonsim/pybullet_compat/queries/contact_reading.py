@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from newtonsim.kernels.constraints.records import ContactRecords, ReportView
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
 from newtonsim.runtime import compilation
-from newtonsim.runtime.capture import capture_launches, capturing
+from newtonsim.runtime.capture import Recording, capture_launches, capturing
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ class CollisionPass:
         self.engine = engine
         self.contacts = Contacts(engine.model)
         self.reader = ContactReader(engine, self.contacts, report)
-        self._replay: Callable[[int], None] | None = None
+        self._replay: Recording | None = None
         self._passes = 0
 
     def read(self, step: ContactReader | None) -> list[WorldPoints]:
@@ -213,7 +212,7 @@ class CollisionPass:
     def collide(self) -> None:
         """Run the pass at the present poses, on the CPU by a recording from the second time on."""
         if self._replay is not None:
-            self._replay(1)
+            self._replay.once()
             return
         self._passes += 1
         with capturing:
@@ -221,7 +220,7 @@ class CollisionPass:
                 self._launch()
                 return
             self._replay = capture_launches(self._launch, self.engine.model.device)
-        self._replay(1)
+        self._replay.once()
 
     def _launch(self) -> None:
         state = self.engine.simulator.state

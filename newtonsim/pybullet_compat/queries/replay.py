@@ -22,7 +22,7 @@ class Replay:
     def launch(self) -> None:
         """Launch them."""
         if self._together is not None:
-            self._together(1)
+            self._together.once()
             return
         for launch in self._launches:
             launch.launch()
