@@ -13,12 +13,15 @@ from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
-from newtonsim.importers.geometry.massprops import MassProps, ball_of, principal_moments
+from newtonsim.importers.geometry.massprops import MassProps, ball_of, principal_moments, sphere
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.scene.enums import JointType
 
 _BODY_NUMBERS = ("body_q", "body_com", "body_mass", "body_inertia")
 _SHAPE_NUMBERS = ("shape_transform", "shape_geo_scale")
+POINT_RADIUS = 1.0e-3
+"""Radius [m] of the ball that stands for a mass at a point."""
+
 _LETTERS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 _LINEAR, _ANGULAR = "pl", "ra"
 
@@ -220,21 +223,26 @@ def left_out(defined: float, computed: float) -> str:
 def usable_mass(
     props: MassProps, node: Node, report: ImportReport, ensure_nonstatic: bool, static_mass: float
 ) -> MassProps:
-    """Make mass properties that dynamics can use: no mass without inertia and, if asked for, none of zero."""
+    """Make mass properties that dynamics can use: no mass without inertia and, if asked for, none of zero.
+
+    Where none of zero is asked for, inertia without mass stays, and a point is made a ball that is too small
+    to be seen in the inertia of a robot, yet large enough for single precision.
+    """
     if props.mass <= 0.0:
         if not ensure_nonstatic:
             if props.inertia.any():
-                report.unsupported(node, "inertia without mass is ignored")
-            return MassProps.zero()
+                report.approximated(node, "inertia without mass acts in solvers in joint coordinates alone")
+            return MassProps(0.0, props.com, props.inertia)
         report.approximated(node, f"the body has no mass and receives {static_mass:g} kg")
         ball = ball_of(static_mass)
         return MassProps(ball.mass, props.com, ball.inertia + props.inertia)
     moments = principal_moments(props.inertia)
     if not moments[0] > 1.0e-12 * moments[2]:
-        report.approximated(
-            node, "the body has mass but a singular inertia and receives that of a ball of water"
-        )
-        return MassProps(props.mass, props.com, props.inertia + ball_of(props.mass).inertia)
+        ball, text = ball_of(props.mass), "a ball of water"
+        if not ensure_nonstatic:
+            ball, text = sphere(POINT_RADIUS, 1.0).with_mass(props.mass), "a ball of 2 mm"
+        report.approximated(node, f"the body has mass but a singular inertia and receives that of {text}")
+        return MassProps(props.mass, props.com, props.inertia + ball.inertia)
     if moments[0] + moments[1] < moments[2] * (1.0 - 1.0e-3):
         report.approximated(node, "no distribution of mass has this inertia: A + B < C; it is used as it is")
     return props

@@ -129,7 +129,7 @@ class BodyWriter:
         )
         self.bodies[body] = element
         element.mass = host.body_mass[body]
-        if host.body_mass[body] > 0.0:
+        if host.body_mass[body] > 0.0 or host.body_inertia[body].any():
             moments, frame = self._moments(body)
             element.ipos = host.body_com[body]
             element.inertia, element.iquat = moments, frame

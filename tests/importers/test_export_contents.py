@@ -11,10 +11,12 @@ from export_scenes import POSE, crowd, driven, looped, many_shapes, tetrahedron,
 from export_twins import Twins, robot
 
 import newtonsim
+from newtonsim import dynamics
 from newtonsim.errors import ModelError, UnsupportedElementWarning
 from newtonsim.geometry import SDF, Heightfield
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.scene.enums import JointType
+from newtonsim.solvers import MuJoCoSolver
 from newtonsim.utils import export_mjcf, export_urdf, export_usd
 
 WRITERS = {".xml": export_mjcf, ".urdf": export_urdf, ".usda": export_usd}
@@ -423,3 +425,26 @@ def test_planes_with_bounds_are_approximated(tmp_path):
     mj = mujoco.MjModel.from_xml_path(report.path)
     assert mj.geom("table").type == mujoco.mjtGeom.mjGEOM_PLANE
     np.testing.assert_allclose(mj.geom("table").size, [1.0, 1.5, 1.0])
+
+
+def test_inertia_without_mass_is_written_and_counts(tmp_path):
+    """As URDF files have it of tips and flanges; to USD, a mass of zero is one that is not given."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    rod = builder.add_body(mass=2.0, com=(0.5, 0.0, 0.0), I_m=0.1 * np.eye(3), key="rod")
+    tip = builder.add_body(I_m=np.diag([0.1, 0.2, 0.3]), key="tip")
+    builder.add_articulation()
+    builder.add_joint_revolute(-1, rod, axis=(0.0, 0.0, 1.0), key="hinge")
+    builder.add_joint_fixed(rod, tip, parent_xform=wp.transform((1.0, 0.0, 0.0), wp.quat_identity()))
+    whole = 0.1 + 2.0 * 0.5**2 + 0.3
+    model = builder.finalize("cpu")
+    assert dynamics.mass_matrix(model, model.state(), armature=False).numpy().item() == pytest.approx(whole)
+    robot = pinocchio.buildModelFromUrdf(str(export_urdf(builder, tmp_path / "rod.urdf").path))
+    assert pinocchio.crba(robot, robot.createData(), np.zeros(1)).item() == pytest.approx(whole)
+    compiled = mujoco.MjModel.from_xml_path(str(export_mjcf(builder, tmp_path / "rod.xml").path))
+    for mj in (compiled, MuJoCoSolver(model, use_mujoco=True).mj_model):
+        data, M = mujoco.MjData(mj), np.zeros((1, 1))
+        mujoco.mj_forward(mj, data)
+        mujoco.mj_fullM(mj, data, M)
+        assert M.item() - mj.dof_armature.item() == pytest.approx(whole)
+    with pytest.warns(UnsupportedElementWarning, match="inertia without mass is left out"):
+        export_usd(builder, tmp_path / "rod.usda")

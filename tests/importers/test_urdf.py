@@ -9,6 +9,7 @@ import pytest
 import warp as wp
 
 import newtonsim
+from newtonsim.fidelity import compare_with_oracle
 from newtonsim.geometry.transforms import quat_matrix
 from newtonsim.importers import parse_urdf
 from newtonsim.scene.enums import GeoType, JointMode, JointType, ShapeFlags
@@ -406,6 +407,24 @@ def test_a_stated_mass_of_zero_counts():
     assert builder.body_mass == [0.01]
     ball = np.trace(np.array(builder.body_inertia[0])) - 0.5
     assert 0.0 < ball < 1.0e-4
-    with pytest.warns(newtonsim.UnsupportedElementWarning, match="inertia without mass"):
-        builder, _ = load(text, ignore_inertial_definitions=False, ensure_nonstatic_links=False)
+    builder, _ = load(text, ignore_inertial_definitions=False, ensure_nonstatic_links=False)
     assert builder.body_mass == [0.0]
+    np.testing.assert_allclose(builder.body_inertia[0], np.diag([0.1, 0.2, 0.2]))
+
+
+ROD = """<robot name="r"><link name="base"/><link name="rod"><inertial><origin xyz=".5 .1 0"/>
+  <mass value="2"/>  <inertia ixx="{rod}" iyy="{rod}" izz="{rod}" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="tip"><inertial><origin xyz="0 .2 0" rpy=".3 .4 0"/><mass value="0"/>
+  <inertia ixx="{tip}" iyy=".2" izz=".25" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="a" type="revolute"><parent link="base"/><child link="rod"/><axis xyz="0 .6 .8"/>
+  <limit lower="-1" upper="1" effort="1" velocity="1"/></joint>
+  <joint name="b" type="fixed"><origin xyz="1 0 0" rpy="0 0 1"/><parent link="rod"/><child link="tip"/>
+  </joint></robot>"""
+
+
+@pytest.mark.parametrize(("rod", "tip"), [(0.1, 0.1), (0.0, 0.1), (0.0, 0.3)])
+def test_points_and_inertia_without_mass_are_what_they_are_in_pinocchio(tmp_path, rod, tip):
+    path = tmp_path / "rod.urdf"
+    path.write_text(ROD.format(rod=rod, tip=tip))
+    found = compare_with_oracle(path)
+    assert found.agrees, found.lines()

@@ -40,9 +40,9 @@ class InertiaWriter:
         self.custom: ElementTree.Element | None = None
 
     def write(self, own: ElementTree.Element, body: BodyRecord, shapes: list[ShapeRecord]) -> None:
-        """Write the <inertial> of a body with mass and these shapes."""
+        """Write the <inertial> of a body with mass or inertia and these shapes."""
         props = body.props
-        if props.mass <= 0.0:
+        if props.mass <= 0.0 and not props.inertia.any():
             return
         full = possible_inertia(props.inertia)
         if full is not props.inertia:

@@ -33,8 +33,8 @@ def write_origin(parent: ElementTree.Element, pose: Pose) -> None:
 
 
 def write_inertial(link: ElementTree.Element, props: MassProps) -> None:
-    """Write mass, centre of mass and the full inertia; nothing for a link without mass."""
-    if props.mass <= 0.0:
+    """Write mass, centre of mass and the full inertia; nothing for a link without any."""
+    if props.mass <= 0.0 and not props.inertia.any():
         return
     own = element(link, "inertial")
     write_origin(own, Pose(props.com, Pose.identity().q))

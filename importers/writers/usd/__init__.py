@@ -182,6 +182,8 @@ class _UsdWriter:
         if body.props.mass <= 0.0 and carried:
             # to UsdPhysics, a mass of zero is one that is not given
             attributes.set_flag(prim, "massless", True)
+            if body.props.inertia.any():
+                self.report.unsupported(body.key, "inertia without mass is left out")
         elif body.props.mass <= 0.0:
             schema.CreateKinematicEnabledAttr(True)
         else:
