@@ -36,6 +36,8 @@ _PAIR_ROWS = {
     int(pair_rows.PAIR_SWING): "swing",
     int(pair_rows.PAIR_DISTANCE): "distance",
     int(pair_rows.PAIR_COUPLING): "coupling",
+    int(pair_rows.PAIR_FRICTION_SHIFT): "dry friction",
+    int(pair_rows.PAIR_FRICTION_TURN): "dry friction",
 }
 
 

@@ -149,7 +149,9 @@ def loop_view(model: Model) -> pair_rows.LoopView:
     view.ref, view.imp = model.constraint_solref, model.constraint_solimp
     view.turn = model.constraint_torque_scale
     view.light, view.weight = model.cached("rows without references", _no_weights)
-    view.heavy = view.qd = view.light
+    view.heavy = view.qd = view.dof_weight = view.light
+    view.friction = model.joint_friction
+    view.friction_ref, view.friction_imp = model.joint_friction_solref, model.joint_friction_solimp
     return view
 
 

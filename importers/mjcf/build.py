@@ -28,10 +28,6 @@ from newtonsim.scene.enums import JointMode, JointType
 LINK_MASS_RATIO = 1.0e-6
 """Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""
 
-FRICTION_AT_COM = (
-    "dry friction of a free joint acts on the velocity of the centre of mass, and about the axes of the "
-    "world; MuJoCo, also in MuJoCoSolver, takes the origin and the axes of the body"
-)
 _Y_TO_Z = Pose(np.zeros(3), np.array([np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
 
 
@@ -252,8 +248,6 @@ class SceneBuilder:
             if floating:
                 self._passive(free, dof)
                 builder.joint_armature[dof:] = [self._armature(free)] * 6
-                if free.friction:
-                    self.report.approximated(free.node, FRICTION_AT_COM)
                 self._register(number, free, joint, coord, dof, None)
             else:
                 self.report.approximated(

@@ -1,4 +1,4 @@
-"""Constraint rows between two bodies or dofs: loop joints, distances, swing and twist limits, couplings.
+"""Constraint rows between two bodies or dofs: loops, distances, swing and twist limits, couplings, friction.
 
 A row measures one number c of the motion of body 1 relative to body 0: a coordinate of an anchor, a cosine,
 an angle. Its rate is the power of opposite unit wrenches on both bodies at one point, so that linear and
@@ -14,9 +14,15 @@ Welds, connected points and couplings may be rows by reference instead, see `ker
 by reference between bodies act on each body at its own anchor, and those of welds and connected points
 include c'' in their acceleration.
 
+Dry friction of ball and floating joints acts on other velocities than those of their dofs: on the turning of
+body 1 relative to body 0 about the axes of body 1, and on the velocity of the origin of its frame along the
+axes of the world. It has no position: the velocity at the end of the step, c' + h c'', is kept at zero by a
+bounded impulse.
+
 Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 8 (loop joints and their stabilisation);
-Dobrowolski, "Swing-twist decomposition in Clifford algebra", 2015 (twist angle).
+Dobrowolski, "Swing-twist decomposition in Clifford algebra", 2015 (twist angle); MuJoCo's documentation,
+"Overview: Floating objects" and "XML reference: frictionloss" (velocities of ball and free joints).
 
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
@@ -32,7 +38,13 @@ from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings
 from newtonsim.kernels.trees.dof_inertia import is_moved
 from newtonsim.kernels.trees.point_motion import BodyStateView, base_gravity, point_motion
 from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
-from newtonsim.kernels.views.references import RowReference, impedance, read_parameters, reference_at
+from newtonsim.kernels.views.references import (
+    RowReference,
+    impedance,
+    rate_reference,
+    read_parameters,
+    reference_at,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -47,6 +59,8 @@ PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
 PAIR_TENDON = wp.constant(8)  # built elsewhere, see `kernels.tendons.rows`
 PAIR_SPAN = wp.constant(9)  # anchors coincide along an axis of the world; each body is pushed at its own
 PAIR_ANGLES = wp.constant(10)  # an Euler angle from frame 0 to frame 1 is zero
+PAIR_FRICTION_TURN = wp.constant(11)  # dry friction of turns about an axis of body 1
+PAIR_FRICTION_SHIFT = wp.constant(12)  # dry friction of the origin of body 1 along an axis of the world
 # rows whose mobility is below this share of that without cancellation are rounding
 RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
@@ -67,7 +81,7 @@ NO_DISTANCE_SQUARED = wp.constant(1.0e-24)  # [m²] keeps the derivative finite 
 
 @wp.struct
 class LoopView:
-    """Constraints of a Model, and the limits of its ball and distance joints."""
+    """Constraints of a Model, and limits and dry friction of its ball, distance and free joints."""
 
     parent: wp.array(dtype=int)  # (K) body 0, or -1
     child: wp.array(dtype=int)  # (K) body 1, or -1
@@ -96,6 +110,11 @@ class LoopView:
     light: wp.array(dtype=float)  # (D) see `dof_rows.LimitView`
     heavy: wp.array(dtype=float)  # (D)
     qd: wp.array(dtype=float)  # (D) velocities at the start of the step
+    friction: wp.array(dtype=float)  # (D) [N m or N]
+    friction_by_reference: int  # 1 if a dry friction has the parameters that follow
+    friction_ref: wp.array2d(dtype=float)  # (D, 2)
+    friction_imp: wp.array2d(dtype=float)  # (D, 5)
+    dof_weight: wp.array(dtype=float)  # (D) inverse inertia of each dof in the reference pose
 
 
 @wp.struct
@@ -109,8 +128,8 @@ class PairRowView:
     world: wp.array(dtype=int)  # (R)
     kind: wp.array(dtype=int)  # (R) PAIR_*
     constraint: wp.array(dtype=int)  # (R) or -1
-    joint: wp.array(dtype=int)  # (R) joint that it limits, or -1
-    index: wp.array(dtype=int)  # (R) axis of the constraint's limits
+    joint: wp.array(dtype=int)  # (R) joint that it limits or slows down, or -1
+    index: wp.array(dtype=int)  # (R) axis of the constraint's limits, or dof whose dry friction it is
     dofs: wp.array(dtype=wp.vec2i)  # (R) coupled dofs, -1 for none
     axis0: wp.array(dtype=wp.vec3)  # (R) in frame 0
     axis1: wp.array(dtype=wp.vec3)  # (R) in frame 1
@@ -281,6 +300,12 @@ def measures_offset(kind: int) -> bool:
 
 
 @wp.func
+def is_friction(kind: int) -> bool:
+    """True for rows of dry friction."""
+    return kind == PAIR_FRICTION_TURN or kind == PAIR_FRICTION_SHIFT
+
+
+@wp.func
 def pushed_at(asks: bool, kind: int, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
     """Point at which a row acts on body 0: that on body 1, except for rows by reference and spans."""
     x = m1.x
@@ -365,6 +390,19 @@ def measure_distance(m0: BodyMotion, m1: BodyMotion) -> RowMeasure:
 
 
 @wp.func
+def measure_friction(kind: int, m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """A velocity that dry friction slows down, and its rate as curvature; it has no value."""
+    row = RowMeasure()
+    if kind == PAIR_FRICTION_TURN:
+        row.torque = wp.quat_rotate(m1.q, axis)
+        row.curvature = wp.dot(row.torque, m1.alpha - m0.alpha + wp.cross(m1.w, m0.w))
+    else:
+        row.force = axis
+        row.curvature = wp.dot(axis, m1.a - m0.a)
+    return row
+
+
+@wp.func
 def measure_row(kind: int, m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1: wp.vec3) -> RowMeasure:
     """The measure of a row of the given kind."""
     row = RowMeasure()
@@ -382,6 +420,8 @@ def measure_row(kind: int, m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1
         row = measure_twist(m0, m1, axis0)
     elif kind == PAIR_SWING:
         row = measure_swing(m0, m1, axis0)
+    elif is_friction(kind):
+        row = measure_friction(kind, m0, m1, axis0)
     else:
         row = measure_distance(m0, m1)
     return row
@@ -418,7 +458,10 @@ def pair_frames(r: int, joint: JointView, loop: LoopView, rows: PairRowView) -> 
         f.b0 = joint.parent[j]
         f.b1 = joint.child[j]
         f.X0 = joint.X_p[j]
-        f.X1 = joint.X_c[j]
+        if is_friction(rows.kind[r]):
+            f.X1 = wp.transform_identity()
+        else:
+            f.X1 = joint.X_c[j]
     else:
         c = rows.constraint[r]
         f.b0 = loop.parent[c]
@@ -652,6 +695,62 @@ def fill_wrench(
 
 
 @wp.func
+def yields_by_reference(d: int, loop: LoopView) -> bool:
+    """True if the dry friction of dof d is by reference."""
+    found = bool(False)
+    if loop.friction_by_reference == 1:
+        found = loop.friction_ref[d, 0] != 0.0
+    return found
+
+
+@wp.func
+def rub_reference(d: int, rate: float, share: float, loop: LoopView, s: ConstraintSettings) -> RowReference:
+    """Target and softness of the dry friction of dof d at a rate; for the share see `loop_reference`."""
+    p = read_parameters(d, loop.friction_ref, loop.friction_imp)
+    return rate_reference(rate, share * loop.dof_weight[d], p, s.dt, s.late)
+
+
+@wp.func
+def largest_force(r: int, loop: LoopView, rows: PairRowView) -> float:
+    """Bound of the force of a row that is bounded [N or N m]."""
+    bound = float(0.0)
+    if is_friction(rows.kind[r]):
+        bound = loop.friction[rows.index[r]]
+    else:
+        bound = loop.max_force[rows.constraint[r]]
+    return bound
+
+
+@wp.func
+def want_friction(
+    r: int,
+    f: PairFrames,
+    m1: BodyMotion,
+    row: RowMeasure,
+    rate: float,
+    tree: TreeView,
+    kin: KinematicsView,
+    loop: LoopView,
+    s: ConstraintSettings,
+    rows: PairRowView,
+):
+    """Bounds of a row of dry friction, given its rate at the start of the step."""
+    d = rows.index[r]
+    reference = RowReference()
+    if yields_by_reference(d, loop):
+        share = float(1.0)
+        if s.late == 1:
+            sums = row_sums(f, m1.x, m1.x, row, tree, kin, loop)
+            share = sums[1] / sums[0]
+        reference = rub_reference(d, rate, share, loop, s)
+    rows.target_lower[r] = reference.target - s.dt * row.curvature
+    rows.target_upper[r] = rows.target_lower[r]
+    rows.softness[r] = reference.softness
+    rows.upper[r] = largest_force(r, loop, rows) * s.dt
+    rows.lower[r] = -rows.upper[r]
+
+
+@wp.func
 def place_body_row(
     r: int,
     tree: TreeView,
@@ -684,7 +783,10 @@ def place_body_row(
     rate0 = wp.dot(row.force, m0.v + wp.cross(m0.w, x0 - m0.x)) + wp.dot(row.torque, m0.w)
     rate1 = wp.dot(row.force, m1.v) + wp.dot(row.torque, m1.w)
     bend = 0.5 * s.dt * row.curvature
-    if holds_equality(kind):
+    if is_friction(kind):
+        if loop.friction[rows.index[r]] <= 0.0:
+            return 0.0
+    elif holds_equality(kind):
         compliance = loop.angular_compliance[c]
         if measures_offset(kind):
             compliance = loop.linear_compliance[c]
@@ -717,6 +819,11 @@ def place_body_row(
             share = sums[1] / sums[0]
         reference = loop_reference(kind, c, row, rate, violation, share, loop, s)
         want_reference(r, c, reference, loop, s.dt, rows)
+    if is_friction(kind):
+        rate = prescribed
+        if loop.friction_by_reference == 1:
+            rate += start_rate(r, leaf, depth, tree, loop.qd, rows.B)
+        want_friction(r, f, m1, row, rate, tree, kin, loop, s, rows)
     rows.target_lower[r] = rows.target_lower[r] - prescribed
     rows.target_upper[r] = rows.target_upper[r] - prescribed
     return mobility

@@ -363,7 +363,7 @@ class ConstraintAdjoint:
         v, model, options = launch.views, self.model, self.stage.options
         multiplier, end, start = fields
         loop, settings = self.stage.loops(state.joint_qd), options.settings(dt)
-        if settings.late and self.stage.parameters.loops:
+        if settings.late and self.stage.parameters.pairs:
             launch(
                 row_terms_adjoint.weigh_rows,
                 "pair_row",

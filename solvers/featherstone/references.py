@@ -52,6 +52,7 @@ class References:
     Attributes:
         any: Whether a limit, a dry friction, an equality or a contact of the model has parameters of its own.
         loops: Whether an equality has.
+        pairs: Whether an equality or a dry friction has: rows between bodies may be by reference.
     """
 
     def __init__(self, model: Model):
@@ -59,6 +60,7 @@ class References:
         self._limits = has_limit_references(model)
         self._contacts = has_contact_parameters(model)
         self._frictions, self.loops = has_friction_references(model), has_loop_references(model)
+        self.pairs = self._frictions or self.loops
         self.any = self._limits or self._contacts or self._frictions or self.loops
         by_body, by_turn, by_dof = np.zeros(model.body_count), np.zeros(model.body_count), np.zeros(0)
         if self.any and model.joint_count:
@@ -86,7 +88,7 @@ class References:
             s: Settings of the constraint solve.
             weights: Receives the result.
         """
-        if s.late and (self._limits or self._frictions or self.loops):
+        if s.late and (self._limits or self.pairs):
             v = launch.views
             launch(
                 dof_inertia.add_up_inertias,
@@ -118,7 +120,7 @@ class References:
         view.friction_ref, view.friction_imp = model.joint_friction_solref, model.joint_friction_solimp
 
     def describe_loops(self, view: LoopView, joint_qd: wp.array, weights: DofWeights) -> None:
-        """Fill in what a view of constraints holds of equalities by reference.
+        """Fill in what a view of constraints holds of equalities and dry friction by reference.
 
         Args:
             view: Receives the arrays of the model.
@@ -130,6 +132,7 @@ class References:
         view.qd, view.light, view.heavy = joint_qd, weights.light, weights.heavy
         view.ref, view.imp = model.constraint_solref, model.constraint_solimp
         view.turn, view.weight = model.constraint_torque_scale, self._by_loop
+        view.friction_by_reference, view.dof_weight = int(self._frictions), self._by_dof
 
     def contacts(self) -> ContactParameters:
         """Return the parameters of contacts; those of the model may be replaced."""

@@ -14,6 +14,7 @@ from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.enums import ConstraintType, JointType
+from newtonsim.scene.joint_types import is_floating
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import ZERO, constraint_row_table, pair_table
@@ -30,7 +31,9 @@ def dof_rows(model: Model, servos: bool) -> DofRowView:
     candidates = {
         constraints_dof_rows.ROW_LIMIT: with_axis,
         constraints_dof_rows.ROW_DRIVE: with_axis,
-        constraints_dof_rows.ROW_FRICTION: np.arange(model.joint_dof_count),
+        constraints_dof_rows.ROW_FRICTION: np.setdiff1d(
+            np.arange(model.joint_dof_count), _slowed_as_bodies(model)
+        ),
     }
     if servos:
         candidates[constraints_dof_rows.ROW_SERVO] = _servo_dofs(model)
@@ -85,7 +88,8 @@ def push_at_own_anchors(rows: PairRowView, model: Model) -> None:
 def pair_rows_of(model: Model) -> PairRowView:
     """Lay out the rows of constraints, ball joints and distance joints, grouped by world."""
     tendons = tendon_row_table(model)
-    table = np.concatenate([constraint_row_table(model), *_joint_limit_rows(model), tendons])
+    joints = [*_joint_limit_rows(model), _friction_rows(model)]
+    table = np.concatenate([constraint_row_table(model), *joints, tendons])
     view = topology_of(model).view
     leaf_of, dof_world = np.append(view.body_leaf.numpy(), -1), view.dof_world.numpy()
     leaf = np.maximum(leaf_of[table["parent"]], leaf_of[table["child"]])
@@ -137,6 +141,31 @@ def _joint_limit_rows(model: Model) -> list[np.ndarray]:
         joints = np.flatnonzero(kind == joint_type)
         tables.append(pair_table(rows, joint=joints, parent=parent[joints], child=child[joints]))
     return tables
+
+
+def _slowed_as_bodies(model: Model) -> np.ndarray:
+    """Dofs of ball joints, and of floating ones at roots, that have dry friction when this is called."""
+    kind: np.ndarray = model.joint_type.numpy()[topology_of(model).dof_joint]
+    parent: np.ndarray = model.joint_parent.numpy()[topology_of(model).dof_joint]
+    turns_or_floats = (kind == JointType.BALL) | (is_floating(kind) & (parent < 0))
+    return np.flatnonzero(turns_or_floats & (model.joint_friction.numpy() > 0.0))
+
+
+def _friction_rows(model: Model) -> np.ndarray:
+    """Rows of the dry friction of these dofs, see `kernels.constraints.pair_rows`."""
+    dofs = _slowed_as_bodies(model)
+    joints = topology_of(model).dof_joint[dofs]
+    place = dofs - model.joint_qd_start.numpy()[joints]
+    table = pair_table(
+        [(0, 0, ZERO, ZERO)],
+        joint=joints,
+        index=dofs,
+        parent=model.joint_parent.numpy()[joints],
+        child=model.joint_child.numpy()[joints],
+    )
+    table["kind"] = np.where(place < 3, pair_rows.PAIR_FRICTION_TURN, pair_rows.PAIR_FRICTION_SHIFT)
+    table["axis0"] = np.eye(3)[place % 3]
+    return table
 
 
 def contact_rows_of(model: Model) -> ContactRowView:

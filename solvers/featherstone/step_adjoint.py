@@ -574,7 +574,7 @@ class FeatherstoneAdjoint:
         record.velocities(self.bias, v_bias)
         record.accelerations(self.bias, v_bias, self.zero)
         velocities = [constraints.multiplier, self.v_end]
-        if constraints.stage.parameters.loops:
+        if constraints.stage.parameters.pairs:
             velocities.append(state.joint_qd)
         for field, velocity in zip(self.fields, velocities, strict=False):
             record.velocities(field, velocity)

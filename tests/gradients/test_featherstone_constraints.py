@@ -550,7 +550,10 @@ def test_worlds_are_independent(device):
 def test_memory_of_the_solver_is_left_alone(device):
     builder = two_arms()
     builder.add_constraint_connect(1, 3, *(tuple(frame.p) for frame in tip_frames(builder)))
-    builder.joint_friction[:] = [0.05] * 12
+    builder.add_articulation()
+    builder.add_joint_revolute(-1, add_rod(builder), axis=(1.0, 0.0, 0.0))
+    builder.joint_friction[:] = [0.05] * 13
+    builder.joint_qd[-1] = 1.0
     rollout = Rollout(builder, device, 5)
     with wp.Tape() as tape:
         out = rollout.run()

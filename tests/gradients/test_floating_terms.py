@@ -1,4 +1,4 @@
-"""Armature and damping of floating joints: the equation of motion, and derivatives against differences."""
+"""Armature, damping and dry friction of floating joints: equation of motion, derivatives by differences."""
 
 import itertools
 
@@ -8,6 +8,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim import diff, dynamics
+from newtonsim.kernels.constraints.pair_rows import PAIR_FRICTION_TURN
 from newtonsim.testing import assert_gradients, random_model, random_state
 
 DT = 1.0 / 240.0
@@ -132,3 +133,58 @@ def test_gradients_of_a_rollout():
     ]
     for arrays, steps in groups:
         assert_gradients(run, arrays, rtol=1e-2, samples=4, steps=steps)
+
+
+@pytest.mark.parametrize("references", ["start", "end"])
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_gradients_of_dry_friction_of_floating_and_ball_joints(size, references):
+    """While they slip, and while they creep by their softness; com and pose are in the arm of the rows."""
+    model = floating(bodies=3, kinds=("BALL",))
+    model.joint_friction.assign(np.full(model.joint_dof_count, size, np.float32))
+    if size > 10.0:
+        model.joint_friction_solref.assign(np.full((model.joint_dof_count, 2), (0.1, 1.0), np.float32))
+    solver = newtonsim.FeatherstoneSolver(model, references=references)
+    assert len(solver.constraints.rows.pair.kind) == model.joint_dof_count + 2 * 2
+    states = [model.state() for _ in range(2)]
+    start = random_state(model, 2, angle=0.3, speed=4.0)
+    states[0].joint_q.assign(start.joint_q)
+    states[0].joint_qd.assign(start.joint_qd)
+    out = wp.zeros(model.joint_coord_count, dtype=float, requires_grad=True)
+
+    def run() -> wp.array:
+        solver.reset()
+        for before, after in itertools.pairwise(states):
+            solver.step(model, before, after, None, None, 2.0 * DT)
+        end = states[-1]
+        wp.launch(measure, len(out), [end.joint_q, end.joint_qd], [out])
+        return out
+
+    run()
+    rows = solver.constraints.rows.pair
+    rubs = rows.kind.numpy() >= int(PAIR_FRICTION_TURN)
+    slips = np.abs(rows.impulse.numpy()) >= rows.upper.numpy()
+    assert slips[rubs].any() == (size < 10.0)
+    groups = [
+        ({"joint_q": states[0].joint_q}, (0.004, 0.002)),
+        ({"joint_qd": states[0].joint_qd}, (0.02, 0.01)),
+        ({"friction": model.joint_friction}, (0.4, 0.2)),
+        ({"com": model.body_com}, (0.16, 0.08, 0.04)),
+    ]
+    if size > 10.0:
+        del groups[2]  # where nothing slips, the bound makes no difference
+    for arrays, steps in groups:
+        assert_gradients(run, arrays, rtol=1e-2, samples=4, steps=steps)
+
+
+def test_linear_models_with_dry_friction():
+    """A world in which it acts is left to the adjoint."""
+    model = floating(kinds=("REVOLUTE",))
+    model.joint_friction.assign(
+        np.r_[np.full(6, 0.3), np.zeros(model.joint_dof_count - 6)].astype(np.float32)
+    )
+    state = random_state(model, 2, angle=0.3, speed=1.0)
+    solver = newtonsim.FeatherstoneSolver(model)
+    closed = diff.linearize(model, solver, state, None, DT)
+    difference = diff.linearize(model, solver, state, None, DT, method="difference", span=1e-3)
+    for found, expected in ((closed.A, difference.A), (closed.B, difference.B)):
+        assert np.linalg.norm(found - expected) < 1e-3 * np.linalg.norm(expected)

@@ -111,6 +111,16 @@ def test_inverse_weights_are_those_of_mujoco():
     np.testing.assert_allclose(dofs, mj.dof_invweight0[[0, 1, 2, 3, 7, 8, 9, 4, 5, 6]], rtol=1.0e-4)
 
 
+def test_the_inverse_weight_of_a_free_joint_is_that_of_the_origin_of_the_body():
+    text = """<mujoco><worldbody><body pos="1 2 3" quat=".8 .3 -.4 .2"><freejoint/>
+      <geom type="box" size=".1 .2 .3" mass="1" pos=".1 -.2 .05" euler="20 40 10"/>
+      <body pos=".3 0 .1"><joint axis="0 1 0"/><geom size=".1" mass=".5" pos=".2 .1 0"/></body></body>
+    </worldbody></mujoco>"""
+    dofs = inverse_weights(model_of(text, mujoco_defaults=True))[2]
+    mj = mujoco.MjModel.from_xml_string(text)
+    np.testing.assert_allclose(dofs, mj.dof_invweight0[[3, 4, 5, 0, 1, 2, 6]], rtol=1.0e-4)
+
+
 def test_a_model_without_parameters_is_as_rigid_as_it_was():
     """MJCF without solref has none unless MuJoCo's defaults are asked for."""
     text = SCENE.format(joint=FRICTIONS["friction"], equality='<weld body1="block"/>')

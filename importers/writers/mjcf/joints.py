@@ -111,8 +111,6 @@ def _ball(joint: JointRecord, name: str, report: ExportReport) -> dict[str, str]
 def _floating(joint: JointRecord, names: list[str], report: ExportReport) -> list[Motion]:
     passive = _common_passive(joint, report)
     if joint.parent < 0:
-        if "frictionloss" in passive:
-            report.approximated(joint.key, "dry friction acts on MuJoCo's coordinates of the free joint")
         return [Motion({"name": names[0], "type": "free", **passive})]
     report.approximated(joint.key, "a free joint between bodies becomes three slides and a ball")
     slides = [

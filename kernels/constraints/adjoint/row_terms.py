@@ -48,8 +48,11 @@ from newtonsim.kernels.constraints.pair_rows import (
     equality_speed,
     has_loop_reference,
     holds_equality,
+    is_friction,
+    largest_force,
     loop_reference,
     loop_violation,
+    measure_friction,
     measure_reference,
     measure_row,
     measures_offset,
@@ -58,6 +61,8 @@ from newtonsim.kernels.constraints.pair_rows import (
     recovery_rate,
     row_interval,
     row_sums,
+    rub_reference,
+    yields_by_reference,
 )
 from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose
 from newtonsim.kernels.trees.point_motion import BodyStateView
@@ -265,7 +270,7 @@ def body_row_terms(
     if asks:
         row = measure_reference(kind, m0, m1, rows.axis0[r])
     total = -p * rate_in(f, x0, m1.x, row, V_multiplier, 0.0, tree, kin, bodies)
-    bend = wp.where(asks, 0.0, 0.5 * s.dt * row.curvature)
+    bend = wp.where(asks, 0.0, wp.where(is_friction(kind), 1.0, 0.5) * s.dt * row.curvature)
     if holds:
         total += m * (rate_in(f, x0, m1.x, row, V_end, 1.0, tree, kin, bodies) + bend)
         if asks:
@@ -276,6 +281,15 @@ def body_row_terms(
                 share = sums[r][1] / sums[r][0]
             reference = loop_reference(kind, c, row, rate_start, violation, share, loop, s)
             total += m * (reference.softness * p - reference.target)
+        elif is_friction(kind):
+            d = rows.index[r]
+            if yields_by_reference(d, loop):
+                rate_start = rate_in(f, x0, m1.x, row, V_start, 1.0, tree, kin, bodies)
+                share = float(1.0)
+                if s.late == 1:
+                    share = sums[r][1] / sums[r][0]
+                reference = rub_reference(d, rate_start, share, loop, s)
+                total += m * (reference.softness * p - reference.target)
         elif holds_equality(kind):
             compliance = loop.angular_compliance[c]
             if measures_offset(kind):
@@ -317,6 +331,12 @@ def weigh_rows(
         m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
         row = measure_reference(kind, m0, m1, rows.axis0[r])
         sums[r] = row_sums(f, m0.x, m1.x, row, tree, kin, loop)
+    if is_friction(kind) and yields_by_reference(rows.index[r], loop):
+        f = pair_frames(r, joint, loop, rows)
+        m0 = body_motion(f.b0, f.X0, tree, kin, body_A, gravity, bodies)
+        m1 = body_motion(f.b1, f.X1, tree, kin, body_A, gravity, bodies)
+        row = measure_friction(kind, m0, m1, rows.axis0[r])
+        sums[r] = row_sums(f, m1.x, m1.x, row, tree, kin, loop)
 
 
 @wp.func
@@ -431,5 +451,5 @@ def pair_lagrangian(
             rows,
         )
     if mode[r] == ROW_BOUNDED:
-        total -= m * wp.sign(p) * loop.max_force[rows.constraint[r]] * s.dt
+        total -= m * wp.sign(p) * largest_force(r, loop, rows) * s.dt
     out[r] = total
