@@ -99,8 +99,8 @@ def compare_with_oracle(
     and the frames of all bodies in random states, and for MJCF the motion of origins and centres of mass from
     the reference pose at equal time step and integrator, without contacts: MuJoCo's "discrete" and
     `FeatherstoneSolver(coriolis="start", references="end")`, with actuators as `general_actuators` makes them
-    under a tenth of their largest control. The file is read with `mujoco_defaults`, `floating=None` and its
-    own inertias.
+    under a tenth of their largest control. A motion that diverges in MuJoCo
+    counts as missing. The file is read with `mujoco_defaults`, `floating=None` and its own inertias.
 
     Errors of M(q) are those of entries after scaling each degree of freedom to unit inertia, those of forces
     likewise, relative to the largest force. Mocap bodies have a mass in MuJoCo that moves nothing, and none
@@ -144,7 +144,8 @@ def compare_with_oracle(
         if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.joint_dof_count:
             apart = motion.compare(reading, oracle, seconds, seed, MOTION)
             where = f"{apart.body} after {apart.time:.2g} s"
-            found.items.append(Item("motion", apart.distance, "m", where, MOTION, apart.remark))
+            error = apart.distance if apart.lost is None else np.inf  # there is nothing to agree with
+            found.items.append(Item("motion", error, "m", where, MOTION, apart.remark))
     return found
 
 

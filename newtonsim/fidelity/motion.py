@@ -35,6 +35,9 @@ NEARBY = 1.0e-6
 FINER = 4
 """How much shorter steps are that tell what comes of the length of steps."""
 
+DIVERGES = "MuJoCo itself diverges"
+"""How the remark on a motion begins that MuJoCo cannot follow with the time step of the file."""
+
 
 @dataclass(frozen=True)
 class Apart:
@@ -46,7 +49,10 @@ class Apart:
         time: When [s].
         nearby: How far MuJoCo is from itself [m] when it starts `NEARBY` beside.
         finer: The largest distance [m] with steps of a quarter of the length; None where it is not wanted.
+        own: How far MuJoCo moves [m] when its steps are shortened so; None likewise.
         harder: What gives way in MuJoCo and is rigid here.
+        lost: When MuJoCo warns of a state or an acceleration that is not finite or huge [s], None if it does
+            not; only what is before is compared.
     """
 
     distance: float
@@ -54,14 +60,19 @@ class Apart:
     time: float
     nearby: float
     finer: float | None
+    own: float | None = None
     harder: tuple[str, ...] = ()
+    lost: float | None = None
 
     @property
     def remark(self) -> str:
         """What explains the difference."""
         parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {NEARBY:g} away"]
-        if self.finer is not None:
+        if self.lost is not None:
+            parts = [f"{DIVERGES} after {self.lost:.2g} s, {self.distance:.1e} m until then"]
+        if self.finer is not None and self.own is not None:
             parts.append(f"with a {FINER}th of the time step, {self.finer:.1e} m")
+            parts.append(f"{self.own:.1e} m from itself with the whole")
             if self.harder:
                 parts.append(f"rigid here and soft in MuJoCo: {' and '.join(self.harder)}")
         return ", ".join(parts)
@@ -82,22 +93,27 @@ def compare(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, t
     shift = NEARBY * np.random.default_rng(seed).standard_normal(model.nv)
     dt = float(model.opt.timestep)
     every = max(1, round(seconds / dt / SAMPLES))
-    theirs = _move_theirs(oracle, ctrl, dt, every)
-    nearby = _move_theirs(oracle, ctrl, dt, every, shift)
+    theirs, lost = _move_theirs(oracle, ctrl, dt, every)
+    nearby = _move_theirs(oracle, ctrl, dt, every, shift)[0]
     apart = _distances(_move_ours(reading, oracle, ctrl, dt, every), theirs)
+    if lost is not None:
+        apart[lost:] = 0.0
     sample, body = np.unravel_index(int(apart.argmax()), apart.shape)
-    finer = None
-    if apart.max() > tolerance:
+    finer = own = None
+    if apart.max() > tolerance and lost is None:
         fine, often = dt / FINER, FINER * every
-        mine = _move_ours(reading, oracle, ctrl, fine, often)
-        finer = float(_distances(mine, _move_theirs(oracle, ctrl, fine, often)).max())
+        shorter = _move_theirs(oracle, ctrl, fine, often)[0]
+        finer = float(_distances(_move_ours(reading, oracle, ctrl, fine, often), shorter).max())
+        own = float(_distances(theirs, shorter).max())
     return Apart(
         float(apart[sample, body]),
         oracle.bodies[int(body) % (model.nbody - 1) + 1],
         (int(sample) + 1) * every * dt,
         float(_distances(nearby, theirs).max()),
         finer,
+        own,
         harder(oracle),
+        None if lost is None else (lost + 1) * every * dt,
     )
 
 
@@ -126,23 +142,39 @@ def _controls(oracle: MujocoOracle, rng: np.random.Generator) -> np.ndarray:
 
 def _move_theirs(
     oracle: MujocoOracle, ctrl: np.ndarray, dt: float, every: int, shift: np.ndarray | None = None
-) -> np.ndarray:
-    """Origins of all bodies at each sample, then their centres of mass (samples, 2 bodies, 3)."""
+) -> tuple[np.ndarray, int | None]:
+    """Origins of all bodies at each sample, then their centres of mass (samples, 2 bodies, 3).
+
+    The second result is the first sample that MuJoCo has warned before of a state or an acceleration that is
+    not finite or huge, None if it has not. It does not start anew then, as it would by default.
+    """
     mujoco, model = oracle.mujoco, oracle.model
     kept = int(model.opt.disableflags), int(model.opt.integrator), float(model.opt.timestep)
-    model.opt.disableflags |= int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
+    off = mujoco.mjtDisableBit
+    model.opt.disableflags |= int(off.mjDSBL_CONTACT) | int(off.mjDSBL_AUTORESET)
     model.opt.integrator, model.opt.timestep = int(mujoco.mjtIntegrator.mjINT_DISCRETE), dt
     data: Any = mujoco.MjData(model)
     data.ctrl[:] = ctrl
     if shift is not None:
         mujoco.mj_integratePos(model, data.qpos, shift, 1.0)
-    places = []
-    for _ in range(SAMPLES):
+    places, lost = [], None
+    for sample in range(SAMPLES):
         mujoco.mj_step(model, data, every)
+        if lost is None and _is_lost(oracle, data):
+            lost = sample
         mujoco.mj_kinematics(model, data)
         places.append(np.concatenate([data.xpos[1:], data.xipos[1:]]))
     model.opt.disableflags, model.opt.integrator, model.opt.timestep = kept
-    return np.array(places)
+    return np.array(places), lost
+
+
+def _is_lost(oracle: MujocoOracle, data: Any) -> bool:
+    """Whether MuJoCo has warned that a motion diverges."""
+    kinds = oracle.mujoco.mjtWarning
+    return any(
+        data.warning[int(k)].number
+        for k in (kinds.mjWARN_BADQPOS, kinds.mjWARN_BADQVEL, kinds.mjWARN_BADQACC)
+    )
 
 
 def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: float, every: int) -> np.ndarray:

@@ -209,3 +209,17 @@ def test_a_file_that_is_not_well_formed_is_compared(tmp_path):
     assert found.agrees, found.lines()
     assert any("not well-formed" in remark for remark in found.remarks)
     assert main(["info", str(path)]) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*non-finite")
+def test_a_motion_that_diverges_in_mujoco_is_no_agreement(tmp_path):
+    """A spring that pushes away: MuJoCo warns, and would start anew."""
+    path = tmp_path / "away.xml"
+    path.write_text(
+        '<mujoco><worldbody><body><joint name="a" axis="0 1 0"/><geom size=".1" pos=".3 0 0"/></body>'
+        "</worldbody>"
+        '<actuator><general joint="a" biastype="affine" biasprm="0 1e5 0"/></actuator></mujoco>'
+    )
+    motion = next(item for item in compare_with_oracle(path, states=1).items if item.name == "motion")
+    assert not motion.agrees
+    assert motion.remark.startswith("MuJoCo itself diverges after 0.")
