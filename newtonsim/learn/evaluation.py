@@ -28,6 +28,7 @@ class Episodes:
         failures: Number of them that ended because a world became NaN or infinite.
         errors: Mean tracking error of each, if the task has one and it was requested.
         unit: Its unit.
+        reached: Whether the goal was reached when each ended, if the task has one.
     """
 
     returns: np.ndarray
@@ -35,13 +36,15 @@ class Episodes:
     failures: int = 0
     errors: np.ndarray | None = None
     unit: str = ""
+    reached: np.ndarray | None = None
 
     def __str__(self) -> str:
         failed = f", {self.failures} of them failed (NaN or infinite)" if self.failures else ""
         error = "" if self.errors is None else f"tracking error {np.nanmean(self.errors):.3f} {self.unit}, "
+        goal = "" if self.reached is None else f"goal reached in {100.0 * self.reached.mean():.0f} %, "
         r = self.returns
         return (
-            f"return {r.mean():.1f} ± {r.std():.1f} (minimum {r.min():.1f}), {error}"
+            f"return {r.mean():.1f} ± {r.std():.1f} (minimum {r.min():.1f}), {error}{goal}"
             f"{self.lengths.mean():.0f} steps, {len(self.returns)} episodes{failed}"
         )
 
@@ -75,12 +78,14 @@ def evaluate(
     each = math.ceil(episodes / env.num_envs)
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
+    reached: list[list[bool]] = [[] for _ in range(env.num_envs)]
     failures = 0
     obs, _ = env.reset(seed=seed)
     errors = _Errors(env) if track else None
 
     def found() -> Episodes:
-        return Episodes(_firsts(returns, each), _firsts(lengths, each), failures)
+        goals = _firsts(reached, each) if env.task.has_goal else None
+        return Episodes(_firsts(returns, each), _firsts(lengths, each), failures, reached=goals)
 
     while min(map(len, returns)) < each:
         obs, _, terminated, truncated, infos = env.step(policy(obs))
@@ -90,6 +95,7 @@ def evaluate(
             failures += int(infos["failed"][world] and len(returns[world]) < each)
             returns[world].append(float(infos["episode"]["r"][world]))
             lengths[world].append(int(infos["episode"]["l"][world]))
+            reached[world].append("is_success" in infos and bool(infos["is_success"][world]))
         if watch is not None:
             watch(found)
     if errors is None or not errors.unit:

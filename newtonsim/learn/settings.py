@@ -185,7 +185,14 @@ PRESETS: dict[str, dict[str, Any]] = {
     "GetUp": {**_SMALL, **_LEGS, "samples": 8_000_000, "init_std": 0.5},
     "Hover": {**_SMALL, "steps": 32, "samples": 3_000_000, "reward_scale": 5.0},
     "Reach": {**_SMALL, "steps": 25, "samples": 3_000_000, "reward_scale": 2.0},
-    "Lift": {"steps": 50, "samples": 30_000_000, "reward_scale": 2.0},
+    "Lift": {
+        **_SMALL,
+        "steps": 32,
+        "samples": 5_000_000,
+        "entropy": 2.0e-3,
+        "init_std": 0.6,
+        "reward_scale": 2.0,
+    },
     "Racecar": {"num_envs": 256, "steps": 32, "samples": 2_000_000, "hidden": (64, 64), "reward_scale": 0.1},
 }
 """Differences from the defaults, by name of the environment."""

@@ -12,7 +12,7 @@ from small_biped import BIPED
 from newtonsim import envs
 from newtonsim.envs.terms import Event, Reward, Robot, TermTask, TermView, library
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels.envs.terms import actions, ends, events, goals, observations, rewards
+from newtonsim.kernels.envs.terms import actions, ends, events, goals, hand, observations, rewards
 from newtonsim.kernels.envs.views import EnvView
 
 WORLDS, DT = 3, 0.02
@@ -316,10 +316,10 @@ def test_a_cube_starts_in_its_rectangle_and_counts_when_lifted():
     assert np.all((cube[:, :2] >= [0.4, -0.2]) & (cube[:, :2] <= [0.6, 0.2]))
     assert np.ptp(cube[:, 0]) > 0.05
     np.testing.assert_allclose(np.linalg.norm(q[:, at + 3 : at + 7], axis=1), 1.0, atol=1e-5)
-    _, low, *_ = env.step(np.zeros((8, 9), np.float32))
+    _, low, *_ = env.step(np.zeros((8, 4), np.float32))
     env.sim.state.joint_q.numpy().reshape(8, -1)[:, at + 2] = 0.3
-    _, high, *_ = env.step(np.zeros((8, 9), np.float32))
-    assert np.all(high > low + 0.9 * 5.0 * 0.04)
+    _, high, *_ = env.step(np.zeros((8, 4), np.float32))
+    assert np.all(high > low + 0.9 * 6.0 * 0.04)
 
 
 @pytest.mark.slow
@@ -391,7 +391,7 @@ def test_tasks_are_made_of_terms_by_methods():
 
 def test_every_term_of_the_library_is_a_kernel_of_its_file():
     """None is forgotten: kernels of terms that no name of the library leads to."""
-    modules = (observations, rewards, ends, events, goals, actions)
+    modules = (observations, rewards, ends, events, goals, actions, hand)
     there = {value for module in modules for value in vars(module).values() if isinstance(value, wp.Kernel)}
     arguments = {
         "body": {"body": "cube"},
@@ -400,6 +400,7 @@ def test_every_term_of_the_library_is_a_kernel_of_its_file():
         "touch_otherwise": {"bodies": "b", "sensor": "s"},
         "near_body": {"body": "cube"},
         "bring_body": {"body": "cube", "lifted": 0.1},
+        "hold_body": {"body": "cube", "joints": "*"},
         "near_ground": {"sensor": "s"},
         "touching": {"bodies": "b", "sensor": "s"},
         "command": {"low": (0, 0, 0), "high": (1, 1, 1)},
@@ -413,5 +414,6 @@ def test_every_term_of_the_library_is_a_kernel_of_its_file():
             given = {} if name == "command" and group is library.OBSERVATIONS else arguments.get(name, {})
             known.add(make(**given).kernel)
     known |= {library.aim([]).kernel, library.shift([], [], []).kernel, library.thrust(0, [], []).kernel}
+    known |= {library.move_hand(0.0, 0.0, 0.0, (0.0, 0.0, 0.1), []).kernel}
     known |= {library.place_body(0, (0, 0), (1, 1), 0.0).kernel, rewards.begin_score}
     assert {kernel.key for kernel in there - known} == set()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from drone_pilot import hold
 
 from newtonsim import envs
 from newtonsim.learn import Episodes, Run, Training, evaluate, settings_of
@@ -77,3 +78,19 @@ def test_watching_sees_episodes_grow_to_the_result():
     assert counts == sorted(counts)
     np.testing.assert_array_equal(seen[-1].returns, found.returns)
     assert len(seen) >= sum(found.lengths[:2])  # the first world plays its two episodes one after the other
+
+
+def test_episodes_say_how_often_the_goal_was_reached():
+    """A drone that hovers at its point, one whose motors are off, and a task without a goal."""
+    env = envs.make("Hover", 4, "cpu", threads=1, offset=0.0, tilt=0.0)
+    hovers = evaluate(hold, env, 4, seed=3)
+    assert hovers.reached is not None
+    assert hovers.reached.all()
+    assert "goal reached in 100 %" in str(hovers)
+    falls = evaluate(lambda obs: np.full((len(obs), 4), -1.0, np.float32), env, 4, seed=3)
+    assert falls.reached is not None
+    assert not falls.reached.any()
+    assert "goal reached in 0 %" in str(falls)
+    still = evaluate(lambda obs: np.zeros(2, int), envs.make("CartPole", 2, "cpu", threads=1), 2)
+    assert still.reached is None
+    assert "goal" not in str(still)

@@ -107,7 +107,8 @@ def start_in_air(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=
 def place_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: a free body in a rectangle, turned about the vertical.
 
-    Numbers: least x and y, greatest x and y, height [m], its first coordinate within the world.
+    Numbers: least x and y, greatest x and y, height [m], its first coordinate within the world, greatest turn
+    to either side [rad].
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -117,7 +118,7 @@ def place_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bo
     env.joint_q[q] = uniform(term.numbers[0], term.numbers[2], wp.randf(state))
     env.joint_q[q + 1] = uniform(term.numbers[1], term.numbers[3], wp.randf(state))
     env.joint_q[q + 2] = term.numbers[4]
-    half = PI * wp.randf(state)
+    half = 0.5 * uniform(-term.numbers[6], term.numbers[6], wp.randf(state))
     env.joint_q[q + 3] = 0.0
     env.joint_q[q + 4] = 0.0
     env.joint_q[q + 5] = wp.sin(half)

@@ -61,3 +61,23 @@ def bring_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bo
     if body[2] > term.numbers[0]:
         value = 2.0 - wp.tanh(distance / term.numbers[1])
     env.reward[w] = env.reward[w] + env.control_dt * term.weight * value
+
+
+@wp.kernel
+def hold_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: 1 for a body at a point of the base that keeps fingers from closing.
+
+    Numbers: the point in the frame of the base [m], greatest distance of the body from it [m], least distance
+    of the term's joints from the targets of their drives, towards closing [m].
+    """
+    w = first + wp.tid()
+    point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])
+    place = wp.transform_point(env.body_q[w * env.bodies + term.base], point)
+    body = wp.transform_get_translation(env.body_q[w * env.bodies + term.bodies[0]])
+    held = wp.length(body - place) < term.numbers[3]
+    for k in range(term.coords.shape[0]):
+        target = env.joint_act[w * env.axes + term.axes[k]]
+        if env.joint_q[w * env.coords + term.coords[k]] - target < term.numbers[4]:
+            held = False
+    if held:
+        env.reward[w] = env.reward[w] + env.control_dt * term.weight

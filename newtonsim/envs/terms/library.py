@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from newtonsim.envs.terms.robots import JointFrame
 from newtonsim.envs.terms.term import (
     PER_ACTION,
     PER_BODY,
@@ -18,7 +19,7 @@ from newtonsim.envs.terms.term import (
     changed,
 )
 from newtonsim.kernels.envs.terms import actions as act
-from newtonsim.kernels.envs.terms import ends, events, gait, goals, observations, rewards
+from newtonsim.kernels.envs.terms import ends, events, gait, goals, hand, observations, rewards
 
 Point = Sequence[float]
 _ORIGIN = (0.0, 0.0, 0.0)
@@ -112,6 +113,9 @@ REWARDS: dict[str, Callable[..., Reward]] = {
     "near_body": lambda body, point=_ORIGIN, width=0.1: Reward(
         kernel=goals.near_body, bodies=body, numbers=(*point, width)
     ),
+    "hold_body": lambda body, joints, point=_ORIGIN, reach=0.015, least=0.002: Reward(
+        kernel=goals.hold_body, bodies=body, joints=joints, numbers=(*point, reach, least)
+    ),
     "bring_body": lambda body, lifted, width=0.2, reached=0.05: Reward(
         kernel=goals.bring_body, bodies=body, numbers=(lifted, width, reached)
     ),
@@ -158,9 +162,14 @@ EVENTS: dict[str, Callable[..., Event]] = {
 """Events, which run in this order at the start of an episode: start of the robot, command."""
 
 
-def place_body(coord: int, low: Sequence[float], high: Sequence[float], height: float) -> Event:
-    """Start a free body, given by its first coordinate in its world, in a rectangle (x, y) [m]."""
-    return Event(kernel=events.place_body, numbers=(*low, *high, height, coord))
+def place_body(
+    coord: int, low: Sequence[float], high: Sequence[float], height: float, turn: float = math.pi
+) -> Event:
+    """Start a free body, given by its first coordinate in its world, in a rectangle (x, y) [m].
+
+    It is turned about the vertical by up to `turn` to either side [rad].
+    """
+    return Event(kernel=events.place_body, numbers=(*low, *high, height, coord, turn))
 
 
 def rewards_of(given: Mapping[str, Any]) -> dict[str, Reward]:
@@ -193,6 +202,20 @@ def shift(scales: Sequence[float], lower: Sequence[float], upper: Sequence[float
     return Action(kernel=act.shift_joints, numbers=(*scales, *lower, *upper), mirror=PER_JOINT)
 
 
+def move_hand(step: float, pace: float, lowest: float, tip: Point, joints: Sequence[JointFrame]) -> Action:
+    """Return four actions: three move the tip of a hand, the fourth sets the opening of its fingers.
+
+    Args:
+        step: Way of the tip at action 1 along x, y or z of the world [m].
+        pace: Greatest change of the targets of the fingers' drives per step [rad or m].
+        lowest: Height below which the tip is not moved [m].
+        tip: The tip in the frame of the base, which is the hand [m]; the direction to it is kept downward.
+        joints: The driven joints; those that do not carry the hand are its fingers.
+    """
+    numbers = [number for joint in joints for number in joint.numbers()]
+    return Action(kernel=hand.move_hand, numbers=(*tip, step, lowest, pace, *numbers), size=4)
+
+
 def thrust(most: float, places: Sequence[Point], drags: Sequence[float]) -> Action:
     """Return an action that sets rotor thrusts along z of the base, from 0 at -1 to `most` [N] at 1."""
     of_rotors = [number for place, drag in zip(places, drags) for number in (*place, drag)]
@@ -214,6 +237,7 @@ __all__ = [
     "OBSERVATIONS",
     "REWARDS",
     "aim",
+    "move_hand",
     "place_body",
     "rewards_of",
     "shift",

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.terms.term import Patterns
 from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
@@ -72,6 +74,34 @@ class Robot:
     swing: Mapping[str, float] = field(default_factory=dict)
     rotors: tuple[Rotor, ...] = ()
     most_thrust: float = 0.0
+
+
+@dataclass(frozen=True)
+class JointFrame:
+    """A joint with one axis, as its child body carries it.
+
+    Attributes:
+        body: The child body.
+        carries: Whether it moves the base, as joints of an arm move its hand.
+        slides: Whether it is prismatic.
+        axis: Its axis in the frame of the body.
+        point: A point on the axis in this frame [m].
+        lower: Its lower limit [rad or m].
+        upper: Its upper limit [rad or m].
+    """
+
+    body: int
+    carries: bool
+    slides: bool
+    axis: tuple[float, ...]
+    point: tuple[float, ...]
+    lower: float
+    upper: float
+
+    def numbers(self) -> tuple[float, ...]:
+        """Return the numbers of `newtonsim.kernels.envs.terms.hand.PER_JOINT`."""
+        kind = float(self.carries), float(self.slides), float(self.body)
+        return (*kind, *self.axis, *self.point, self.lower, self.upper)
 
 
 class BuiltRobot:
@@ -169,6 +199,34 @@ class BuiltRobot:
     def home_of(self, names: list[str]) -> list[float]:
         """Return the coordinates of joints in the home pose [rad or m]."""
         return [float(self._builder.joint_q[self._places[name][1]]) for name in names]
+
+    def frames_of(self, names: list[str]) -> list[JointFrame]:
+        """Return the frames of joints."""
+        from scipy.spatial.transform import Rotation
+
+        builder = self._builder
+        above, body = set(), self.base
+        while body >= 0 and body in builder.joint_child:
+            joint = builder.joint_child.index(body)
+            above.add(joint)
+            body = builder.joint_parent[joint]
+        found = []
+        for name in names:
+            joint, axis = builder.joint_key.index(name), self._places[name][0]
+            frame = np.array([*builder.joint_X_c[joint]], float)
+            turned = Rotation.from_quat(frame[3:]).apply(np.array([*builder.joint_axis[axis]], float))
+            found.append(
+                JointFrame(
+                    builder.joint_child[joint],
+                    joint in above,
+                    builder.joint_type[joint] == JointType.PRISMATIC,
+                    tuple(turned.tolist()),
+                    tuple(frame[:3].tolist()),
+                    float(builder.joint_limit_lower[axis]),
+                    float(builder.joint_limit_upper[axis]),
+                )
+            )
+        return found
 
     def joints_like(self, patterns: Patterns) -> list[str]:
         """Return the names of the single-axis joints that patterns name."""
