@@ -230,19 +230,16 @@ def to_world(closest: Closest, X: wp.transform) -> Closest:
     return turned
 
 
-@wp.kernel
-def collide_box(
-    first: int,
+@wp.func(inline=False)
+def find_box_points(
+    pair: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
     shape_X: wp.array(dtype=wp.transform),
     manifolds: ManifoldView,
 ):
-    """One thread per pair place: points of two boxes within reach of each other."""
-    pair = first + wp.tid()
-    if pairs.family[pair] != FAMILY_BOX:
-        return
+    """Points of two boxes within reach of each other."""
     a = box_of(shape.geo.scale[pairs.shape0[pair]])
     b = box_of(shape.geo.scale[pairs.shape1[pair]])
     X_a = shape_X[pairs.shape0[pair]]
@@ -277,3 +274,19 @@ def collide_box(
         else:
             attempts = 0
     write_overlap(found, x, code, closest, reach, 0, manifolds, pair)
+
+
+@wp.kernel
+def collide_box(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    hulls: HullView,
+    shape_X: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
+):
+    """One thread per pair place: points of two boxes within reach of each other."""
+    pair = first + wp.tid()
+    # a function of its own: Warp clears all local variables at the start of the one that they are in
+    if pairs.family[pair] == FAMILY_BOX:
+        find_box_points(pair, pairs, shape, hulls, shape_X, manifolds)

@@ -403,9 +403,9 @@ def meet(
     return m
 
 
-@wp.kernel
-def collide_mesh(
-    first: int,
+@wp.func(inline=False)
+def find_mesh_points(
+    pair: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -413,10 +413,7 @@ def collide_mesh(
     manifolds: ManifoldView,
     surfaces: SurfaceView,
 ):
-    """One thread per pair place: points of a convex shape within reach of a mesh or height field."""
-    pair = first + wp.tid()
-    if pairs.family[pair] != FAMILY_MESH:
-        return
+    """Points of a convex shape within reach of a mesh or height field."""
     s1 = pairs.shape1[pair]
     if surfaces.triangle_start[s1] < 0 or not is_full(shape.geo.scale[s1]):
         return
@@ -437,3 +434,20 @@ def collide_mesh(
         touch_triangle(m, hulls, surfaces, t, manifolds)
     if m.deep == 1:
         push_out(m, hulls, manifolds)
+
+
+@wp.kernel
+def collide_mesh(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    hulls: HullView,
+    shape_X: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
+    surfaces: SurfaceView,
+):
+    """One thread per pair place: points of a convex shape within reach of a mesh or height field."""
+    pair = first + wp.tid()
+    # a function of its own: Warp clears all local variables at the start of the one that they are in
+    if pairs.family[pair] == FAMILY_MESH:
+        find_mesh_points(pair, pairs, shape, hulls, shape_X, manifolds, surfaces)

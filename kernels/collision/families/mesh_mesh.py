@@ -252,6 +252,30 @@ def try_edges(e: Encounter, surfaces: SurfaceView, hulls: HullView, manifolds: M
         near = triangles_after(e.of.mesh, box, near)
 
 
+@wp.func(inline=False)
+def find_mesh_mesh_points(
+    pair: int,
+    pairs: PairView,
+    shape: ShapeView,
+    hulls: HullView,
+    shape_X: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
+    surfaces: SurfaceView,
+):
+    """Points of two meshes or height fields within reach of each other."""
+    s0 = pairs.shape0[pair]
+    s1 = pairs.shape1[pair]
+    a = surface_of(shape, surfaces, s0, shape_X[s0])
+    b = surface_of(shape, surfaces, s1, shape_X[s1])
+    if a.first < 0 or b.first < 0 or a.winding == 0.0 or b.winding == 0.0:
+        return
+    reach = pairs.reach[pair]
+    e = encounter(a, b, pair, reach, 0)
+    try_vertices(e, surfaces, manifolds)
+    try_vertices(encounter(b, a, pair, reach, 1), surfaces, manifolds)
+    try_edges(e, surfaces, hulls, manifolds)
+
+
 @wp.kernel
 def collide_mesh_mesh(
     first: int,
@@ -264,16 +288,6 @@ def collide_mesh_mesh(
 ):
     """One thread per pair place: points of two meshes or height fields within reach of each other."""
     pair = first + wp.tid()
-    if pairs.family[pair] != FAMILY_MESH_MESH:
-        return
-    s0 = pairs.shape0[pair]
-    s1 = pairs.shape1[pair]
-    a = surface_of(shape, surfaces, s0, shape_X[s0])
-    b = surface_of(shape, surfaces, s1, shape_X[s1])
-    if a.first < 0 or b.first < 0 or a.winding == 0.0 or b.winding == 0.0:
-        return
-    reach = pairs.reach[pair]
-    e = encounter(a, b, pair, reach, 0)
-    try_vertices(e, surfaces, manifolds)
-    try_vertices(encounter(b, a, pair, reach, 1), surfaces, manifolds)
-    try_edges(e, surfaces, hulls, manifolds)
+    # a function of its own: Warp clears all local variables at the start of the one that they are in
+    if pairs.family[pair] == FAMILY_MESH_MESH:
+        find_mesh_mesh_points(pair, pairs, shape, hulls, shape_X, manifolds, surfaces)

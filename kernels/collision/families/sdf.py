@@ -388,9 +388,9 @@ def field_of(shape: ShapeView, s: int, X: wp.transform) -> Field:
     return field
 
 
-@wp.kernel
-def collide_sdf(
-    first: int,
+@wp.func(inline=False)
+def find_sdf_points(
+    pair: int,
     pairs: PairView,
     shape: ShapeView,
     hulls: HullView,
@@ -398,10 +398,7 @@ def collide_sdf(
     manifolds: ManifoldView,
     surfaces: SurfaceView,
 ):
-    """One thread per pair place: points of a shape within reach of a signed distance field."""
-    pair = first + wp.tid()
-    if pairs.family[pair] != FAMILY_SDF:
-        return
+    """Points of a shape within reach of a signed distance field."""
     s0 = pairs.shape0[pair]
     s1 = pairs.shape1[pair]
     kind = shape.kind[s0]
@@ -434,3 +431,20 @@ def collide_sdf(
         m.size = wp.min(size, wp.max(extent_of(a, hulls), rounding(a)))
         X = wp.transform_inverse(m.field.X) * shape_X[s0]
         try_convex(m, a, X, surfaces, s1, hulls, manifolds)
+
+
+@wp.kernel
+def collide_sdf(
+    first: int,
+    pairs: PairView,
+    shape: ShapeView,
+    hulls: HullView,
+    shape_X: wp.array(dtype=wp.transform),
+    manifolds: ManifoldView,
+    surfaces: SurfaceView,
+):
+    """One thread per pair place: points of a shape within reach of a signed distance field."""
+    pair = first + wp.tid()
+    # a function of its own: Warp clears all local variables at the start of the one that they are in
+    if pairs.family[pair] == FAMILY_SDF:
+        find_sdf_points(pair, pairs, shape, hulls, shape_X, manifolds, surfaces)
