@@ -306,8 +306,8 @@ def apply_gates(
     const float* in = gates.data + (size_t)i * gates.shape[1];
     const float *forget = in + units, *candidate = forget + units, *out = candidate + units;
     const float* before = cell.data + (size_t)i * units;
-    float* __restrict__ after = cell_out.data + (size_t)i * units;
-    float* __restrict__ shown = hidden_out.data + (size_t)i * units;
+    float* after = cell_out.data + (size_t)i * units;
+    float* shown = hidden_out.data + (size_t)i * units;
     for (int u = begin; u < end; ++u) {
         const float value = forget[u] * before[u] + in[u] * candidate[u];
         after[u] = value;
