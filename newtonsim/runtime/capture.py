@@ -173,6 +173,7 @@ class LaunchList:
 
     Attributes:
         once: Makes them once. All that it needs is bound: to look it up would take a share of a small step.
+            It may outlive the list.
     """
 
     def __init__(self, launches: Sequence[wp.Launch]):
@@ -193,9 +194,10 @@ class LaunchList:
         self._call()
 
     def _called_with(self, repeats: int) -> Any:
-        """Arguments of the caller, packed anew."""
+        """Arguments of the caller, packed anew, which keep what the launches need."""
         arguments: Any = _packed(self._caller)
         arguments.repeats = repeats
+        arguments.held = self._caller, self._table, self._kept, self._arrays
         return arguments
 
 

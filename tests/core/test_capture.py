@@ -1,6 +1,7 @@
 """Captured work does what the work itself does."""
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -127,6 +128,23 @@ def test_a_way_back_is_recorded():
     replay(1)
     np.testing.assert_array_equal(end.grad.numpy(), 2.0)
     assert isinstance(replay, LaunchList)
+
+
+def test_what_is_made_once_outlives_the_recording():
+    """All that the launches need is held: structs, packed arguments, the table of them, and arrays in structs."""
+    source, target = (wp.zeros(64, dtype=wp.vec3, device="cpu") for _ in range(2))
+    recording = capture_launches(lambda: copy(target, source), wp.get_device("cpu"))
+    needed = [weakref.ref(part) for part in (recording._table, recording._caller, *recording._arrays)]
+    once = recording.once
+    del recording
+    gc.collect()
+    assert all(part() is not None for part in needed)
+    source.fill_(2.0)
+    once()
+    np.testing.assert_array_equal(target.numpy(), 2.0)
+    del once
+    gc.collect()
+    assert needed[0]() is None
 
 
 def test_copies_in_a_recording_take_gradients_with_them():
