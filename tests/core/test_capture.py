@@ -131,7 +131,7 @@ def test_a_way_back_is_recorded():
 
 
 def test_what_is_made_once_outlives_the_recording():
-    """All that the launches need is held: structs, packed arguments, the table of them, and arrays in structs."""
+    """All that the launches need is held: packed arguments, the table of them, arrays in structs."""
     source, target = (wp.zeros(64, dtype=wp.vec3, device="cpu") for _ in range(2))
     recording = capture_launches(lambda: copy(target, source), wp.get_device("cpu"))
     needed = [weakref.ref(part) for part in (recording._table, recording._caller, *recording._arrays)]
