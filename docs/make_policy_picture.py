@@ -1,6 +1,6 @@
 """Make the picture of a policy that ships: its curve of learning, and how it plays in MuJoCo or on terrain.
 
-    python docs/make_policy_picture.py RUN NAME [--every SECONDS] [--seed N] [--folder FOLDER]
+    python docs/make_policy_picture.py RUN NAME [--every SECONDS] [--seed N] [--contact-time SECONDS]
 
 RUN is the folder of a run of `newtonsim train`; docs/pictures/policy_NAME.png is written. It needs
 newtonsim[learn,plot].
@@ -38,14 +38,16 @@ def curve_of(run: pathlib.Path, width: int) -> np.ndarray:
     return pixels
 
 
-def strip_of(policy: PolicyFile, every: float, seed: int) -> np.ndarray:
+def strip_of(policy: PolicyFile, every: float, seed: int, contact_time: float) -> np.ndarray:
     """Return pictures of a policy side by side; it plays in MuJoCo, or here if its task is on terrain."""
     options = {name: value for name, value in policy.about["options"].items() if name != "randomise"}
     draw = {"render_mode": "rgb_array", "render_size": SIZE}
     if envs.find(policy.about["name"]).has_terrain:
         env = envs.make(policy.about["name"], 1, "cpu", **options, **draw)
     else:
-        env = env_of(policy.about["name"], 1, options, solver_of("mujoco"), 0.005, **draw)
+        env = env_of(
+            policy.about["name"], 1, options, solver_of("mujoco", contact_time), 0.25 * contact_time, **draw
+        )
     obs, _ = env.reset(seed=seed)
     steps, frames = round(every * env.metadata["render_fps"]), []
     for step in range(FRAMES * steps):
@@ -62,9 +64,12 @@ def main() -> None:
     parser.add_argument("name")
     parser.add_argument("--every", type=float, default=0.1)
     parser.add_argument("--seed", type=int, default=4, help="of the start and its commands")
+    parser.add_argument("--contact-time", type=float, default=0.02, help="of MuJoCo's contacts [s]")
     parser.add_argument("--folder", default=pathlib.Path(__file__).parent / "pictures", type=pathlib.Path)
     options = parser.parse_args()
-    strip = strip_of(PolicyFile(options.run / "policy.onnx"), options.every, options.seed)
+    strip = strip_of(
+        PolicyFile(options.run / "policy.onnx"), options.every, options.seed, options.contact_time
+    )
     picture = np.concatenate([strip, curve_of(options.run, strip.shape[1])[:, : strip.shape[1]]], axis=0)
     Image.fromarray(picture).quantize(128).save(options.folder / f"policy_{options.name}.png", optimize=True)
 

@@ -56,6 +56,7 @@ SHIPPED = (
     Shipped("velocity_rough", "the quadruped `go2_like`", 100, (), rough=True),
     Shipped("hover", "the quadrotor `crazyflie_like`", 16),
     Shipped("reach", "the arm `fr3_like`", 16),
+    Shipped("lift", "the arm `fr3_like`", 32, (("mujoco", None), ("mujoco", 0.005))),
 )
 """All that ship; one on terrain has no engines, because other engines do not report its contact forces."""
 
@@ -92,6 +93,8 @@ def transfers(shipped: Shipped, engines: Sequence[str], seeds: Sequence[int]) ->
                 "share": f"{100.0 * found.share:.0f} %",
                 "error_here": _error(here),
                 "error_there": _error(there),
+                "goals_here": _goals(here),
+                "goals_there": _goals(there),
             }
         )
     return rows
@@ -162,12 +165,19 @@ def _row(
 def _all(parts: Sequence[Episodes]) -> Episodes:
     """Return the episodes of all seeds as one."""
     errors = [part.errors for part in parts if part.errors is not None]
+    reached = [part.reached for part in parts if part.reached is not None]
     return Episodes(
         np.concatenate([part.returns for part in parts]),
         np.concatenate([part.lengths for part in parts]),
         errors=np.concatenate(errors) if errors else None,
         unit=parts[0].unit,
+        reached=np.concatenate(reached) if reached else None,
     )
+
+
+def _goals(episodes: Episodes) -> str:
+    """Return in which share of the episodes the goal is reached at the end, "" if the task has none."""
+    return "" if episodes.reached is None else f"{100.0 * episodes.reached.mean():.0f} %"
 
 
 def _error(episodes: Episodes) -> str:

@@ -116,6 +116,10 @@ FIGURES: dict[str, Callable[[Path], str]] = {
     "share of velocity_biped in stiff MuJoCo": partial(
         share_of_return, policy="velocity_biped", engine="MuJoCo, contacts of 0.005 s"
     ),
+    "share of lift in MuJoCo": partial(share_of_return, policy="lift", engine="MuJoCo"),
+    "share of lift in stiff MuJoCo": partial(
+        share_of_return, policy="lift", engine="MuJoCo, contacts of 0.005 s"
+    ),
     "random programs": random_programs,
     "slopes of a bounce": slopes_of_a_bounce,
     "robots at rest": robots_at_rest,

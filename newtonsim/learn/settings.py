@@ -188,7 +188,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "Lift": {
         **_SMALL,
         "steps": 32,
-        "samples": 5_000_000,
+        "samples": 12_000_000,
         "entropy": 2.0e-3,
         "init_std": 0.6,
         "reward_scale": 2.0,

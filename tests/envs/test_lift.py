@@ -92,8 +92,8 @@ def test_a_script_lifts_cubes_to_their_targets():
             assert np.all((hand.opening() > 0.019) & (hand.opening() < 0.029))
     assert infos["is_success"].all()
     np.testing.assert_allclose(hand.cubes(), goal, atol=0.01)
-    # all of the stages: near, held, and twice 2 - tanh(0) with weights of 3
-    np.testing.assert_allclose(reward / 0.04, 14.0, atol=0.7)
+    # all of the stages: near, held, and twice 2 - tanh(0) with weights of 6 and 3
+    np.testing.assert_allclose(reward / 0.04, 20.0, atol=0.7)
     rest, _, _ = make(32)
     idle = np.sum([rest.step(np.zeros((32, 4), np.float32))[1] for _ in range(100)], axis=0)
     assert total.min() > 100.0 * idle.mean()
@@ -185,7 +185,7 @@ def test_rewards_of_random_states():
     held = (near < 0.015) & np.all(q[:, 7:9] - targets[:, 7:9] > 0.002, axis=1)
     lifted = cube[:, 2] > 0.04
     expected = 1.0 - np.tanh(near / 0.2) + held
-    expected += 3.0 * lifted * (4.0 - np.tanh(far / 0.2) - np.tanh(far / 0.05))
+    expected += 6.0 * lifted * (2.0 - np.tanh(far / 0.4)) + 3.0 * lifted * (2.0 - np.tanh(far / 0.1))
     expected -= 0.02 * ((action - last) ** 2).sum(axis=1) + 0.002 * (qd[:, :9] ** 2).sum(axis=1)
     np.testing.assert_allclose(reward / 0.04, expected, atol=2e-3)
     np.testing.assert_array_equal(infos["is_success"], far < 0.05)

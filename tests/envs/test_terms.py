@@ -319,7 +319,7 @@ def test_a_cube_starts_in_its_rectangle_and_counts_when_lifted():
     _, low, *_ = env.step(np.zeros((8, 4), np.float32))
     env.sim.state.joint_q.numpy().reshape(8, -1)[:, at + 2] = 0.3
     _, high, *_ = env.step(np.zeros((8, 4), np.float32))
-    assert np.all(high > low + 0.9 * 6.0 * 0.04)
+    assert np.all(high > low + 0.9 * 9.0 * 0.04)
 
 
 @pytest.mark.slow

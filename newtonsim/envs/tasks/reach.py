@@ -154,14 +154,14 @@ class Lift(Reach):
     def reward_terms(self) -> dict[str, Reward]:
         """See `TermTask.reward_terms`."""
         cube = {"body": "cube", "point": self.options["tip"]}
-        lifted = {"term": "bring_body", "weight": 3.0, "body": "cube", "lifted": 2.0 * _CUBE_HALF}
+        lifted = {"term": "bring_body", "body": "cube", "lifted": 2.0 * _CUBE_HALF}
         fingers = self._joints(carrying=False)
         return library.rewards_of(
             {
                 "near_cube": {"term": "near_body", "weight": 1.0, "width": 0.2, **cube},
                 "hold_cube": {"term": "hold_body", "weight": 1.0, "joints": fingers, **cube},
-                "bring_cube": {**lifted, "width": 0.2},
-                "place_cube": {**lifted, "width": 0.05},
+                "bring_cube": {**lifted, "weight": 6.0, "width": 0.4},
+                "place_cube": {**lifted, "weight": 3.0, "width": 0.1},
                 "jerking": -0.02,
                 "moving_joints": -0.002,
             }
