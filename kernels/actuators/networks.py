@@ -8,8 +8,8 @@ LSTM: Hochreiter and Schmidhuber, "Long short-term memory", 1997, with the forge
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/network_group.py
-Reads: LayerView, cell, cell_out, gates, hidden, hidden_out, inputs
-Writes: effort, gates, outputs
+Reads: LayerView, cell, gates, hidden, inputs
+Writes: cell_out, effort, gates, hidden_out, outputs
 """
 
 import newtonsim.kernels.lazy_warp as wp
