@@ -12,7 +12,8 @@ import numpy as np
 from newtonsim.collision.collide import collide
 from newtonsim.errors import NewtonsimError
 from newtonsim.geometry.transforms import transform_point
-from newtonsim.kernels.constraints import dof_rows, pair_rows
+from newtonsim.kernels.constraints import dof_rows
+from newtonsim.kernels.views import pair_rows
 from newtonsim.scene.description import HostView, name_of, numbers, of_world, table
 from newtonsim.scene.enums import JointType
 from newtonsim.scene.topology import topology_of

@@ -8,10 +8,10 @@ import warp as wp
 from newtonsim.collision.contacts import Contacts
 from newtonsim.fields.presence import ends_of_constraints, presence_of
 from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, DofRowView
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.steps import presence as presence_kernels
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros

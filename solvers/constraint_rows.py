@@ -6,7 +6,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.fields.presence import acting_constraints
-from newtonsim.kernels.constraints import pair_rows
+from newtonsim.kernels.views import pair_rows
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.enums import ConstraintType
 from newtonsim.scene.model import Model

@@ -9,11 +9,11 @@ import warp as wp
 
 from newtonsim.builder.tendons import AXIS, ON_AXIS, ON_BODY, PULLEY, SIDE, WRAP
 from newtonsim.errors import ModelError
-from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.tendons import forces, paths, rows
+from newtonsim.kernels.views import pair_rows
 from newtonsim.kernels.views.model import KinematicsView
+from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.kinematics import reference_state
 from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher, Motion

@@ -25,9 +25,9 @@ from newtonsim.kernels.constraints.chains import (
 )
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView, spin_width
 from newtonsim.kernels.constraints.dof_rows import DofRowView
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.smoothing import relaxed_friction
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

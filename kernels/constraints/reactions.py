@@ -15,10 +15,10 @@ Writes: body_f, force, qdd, sums, wrench
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.contact_rows import contact_frame, contact_point
-from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, LoopView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
+from newtonsim.kernels.views.pair_rows import PAIR_COUPLING, LoopView
 from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -8,7 +8,7 @@ Used by: solvers/absent_bodies.py, solvers/featherstone/, kernels/constraints/ad
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.constraints.dof_rows import DofRowView
-from newtonsim.kernels.constraints.pair_rows import PairRowView
+from newtonsim.kernels.views.pair_rows import PairRowView
 
 
 @wp.struct

@@ -19,9 +19,9 @@ from newtonsim.kernels.constraints.gauss_seidel import (
 )
 from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import LawView, has_spin, set_centres
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -21,12 +21,12 @@ from newtonsim.kernels.algebra.sparse_blas import axpyi, doti, lane_row_axpyi, r
 from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.constraints.chains import fill_turning, fill_velocity, push_row, whiten_chain
 from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, ROW_LIMIT, DofRowView
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.maximal.moving_bodies import MotionView, moved
 from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import world_velocity
 from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, LevelView, TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -9,7 +9,7 @@ Writes: MotionView, RowView
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import load_vec3, world_axis
-from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, PAIR_OFFSET, LoopView, PairFrames
+from newtonsim.kernels.constraints.pair_rows import PairFrames
 from newtonsim.kernels.maximal.axes import axis_value, axis_wrench
 from newtonsim.kernels.maximal.contacts import BodySettings
 from newtonsim.kernels.maximal.moving_bodies import MotionView
@@ -35,6 +35,11 @@ from newtonsim.kernels.maximal.rows import (
     row_wrench,
 )
 from newtonsim.kernels.views.model import JointView
+from newtonsim.kernels.views.pair_rows import (
+    PAIR_COUPLING,
+    PAIR_OFFSET,
+    LoopView,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

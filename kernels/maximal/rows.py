@@ -17,7 +17,10 @@ Writes: MotionView, RowView
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import quat_exp, unit_quat
-from newtonsim.kernels.constraints.pair_rows import (
+from newtonsim.kernels.constraints.pair_rows import PairFrames
+from newtonsim.kernels.maximal.moving_bodies import MotionView
+from newtonsim.kernels.views.model import JointView
+from newtonsim.kernels.views.pair_rows import (
     PAIR_COSINE,
     PAIR_DISTANCE,
     PAIR_OFFSET,
@@ -26,10 +29,7 @@ from newtonsim.kernels.constraints.pair_rows import (
     PAIR_SWING,
     PAIR_TWIST,
     LoopView,
-    PairFrames,
 )
-from newtonsim.kernels.maximal.moving_bodies import MotionView
-from newtonsim.kernels.views.model import JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -8,13 +8,6 @@ Writes: BlockView, BodyContactView, MotionView, SpinView
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.pair_rows import (
-    PAIR_COUPLING,
-    PAIR_DISTANCE,
-    PAIR_OFFSET,
-    PAIR_SWING,
-    LoopView,
-)
 from newtonsim.kernels.maximal.axes import AxisView, axis_velocity
 from newtonsim.kernels.maximal.contact_sweep import relax_contact, solve_contact, start_contact
 from newtonsim.kernels.maximal.contacts import BodyContactView, BodySettings
@@ -35,6 +28,13 @@ from newtonsim.kernels.maximal.rows import (
     store_twists,
 )
 from newtonsim.kernels.views.model import JointView
+from newtonsim.kernels.views.pair_rows import (
+    PAIR_COUPLING,
+    PAIR_DISTANCE,
+    PAIR_OFFSET,
+    PAIR_SWING,
+    LoopView,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

@@ -14,10 +14,7 @@ Writes: effort, f, part
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.constraints.pair_rows import (
-    PAIR_COUPLING,
-    PAIR_ROTATION,
     BodyMotion,
-    LoopView,
     measure_row,
     row_interval,
 )
@@ -33,6 +30,11 @@ from newtonsim.kernels.penalty.joints import (
     turning,
 )
 from newtonsim.kernels.views.model import JointView
+from newtonsim.kernels.views.pair_rows import (
+    PAIR_COUPLING,
+    PAIR_ROTATION,
+    LoopView,
+)
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

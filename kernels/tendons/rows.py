@@ -13,9 +13,9 @@ Writes: PairRowView
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.tendons.paths import TendonMotion
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.kernels.views.references import read_parameters, row_reference
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

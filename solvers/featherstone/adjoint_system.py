@@ -8,8 +8,8 @@ import warp as wp
 from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.system import SystemView
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.solvers.featherstone.constraints import ConstraintStage

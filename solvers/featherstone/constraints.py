@@ -21,11 +21,11 @@ from newtonsim.kernels.constraints import (
     sweeps,
     world_dof_rows,
 )
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
 from newtonsim.kernels.steps import reset
 from newtonsim.kernels.steps.nonfinite import MarksView
+from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
@@ -212,7 +212,7 @@ class ConstraintStage:
         """Have the rows of `FeatherstoneSolver.push_at_own_anchors`."""
         featherstone_row_layout.push_at_own_anchors(self.rows.pair, self.model)
 
-    def loops(self, joint_qd: wp.array) -> pair_rows.LoopView:
+    def loops(self, joint_qd: wp.array) -> LoopView:
         """Return the arrays of constraints between bodies or dofs, likewise."""
         view = loop_view(self.model)
         self.parameters.describe_loops(view, joint_qd, self.weights)

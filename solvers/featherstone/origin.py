@@ -6,8 +6,8 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.constraints.energy_coordinates import FROM_FORCES
-from newtonsim.kernels.constraints.pair_rows import PAIR_TENDON
 from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.views.pair_rows import PAIR_TENDON
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.featherstone.constraints import ConstraintStage

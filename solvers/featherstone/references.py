@@ -6,9 +6,9 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings, LimitView
-from newtonsim.kernels.constraints.pair_rows import LoopView
 from newtonsim.kernels.trees import dof_inertia
 from newtonsim.kernels.views.model import KinematicsView
+from newtonsim.kernels.views.pair_rows import LoopView
 from newtonsim.kernels.views.references import ContactParameters
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros

@@ -7,11 +7,11 @@ import warp as wp
 
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.kernels.constraints import dof_rows as constraints_dof_rows
-from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView
 from newtonsim.kernels.constraints.dof_rows import DofRowView
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, WorldDofsView
+from newtonsim.kernels.views import pair_rows
+from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.enums import ConstraintType, JointType
 from newtonsim.scene.joint_types import is_floating

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.maximal import rows as maximal_rows
 from newtonsim.kernels.maximal.rows import RowView
+from newtonsim.kernels.views import pair_rows
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.enums import ConstraintType, JointType
 from newtonsim.scene.model import Model

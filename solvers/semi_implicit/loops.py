@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.penalty import loops as penalty_loops
 from newtonsim.kernels.penalty.joints import AttachView, BodyMotionView, JointInputView
+from newtonsim.kernels.views import pair_rows
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model

@@ -8,7 +8,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim import diff, dynamics
-from newtonsim.kernels.constraints.pair_rows import PAIR_FRICTION_TURN
+from newtonsim.kernels.views.pair_rows import PAIR_FRICTION_TURN
 from newtonsim.testing import assert_gradients, random_model, random_state
 
 DT = 1.0 / 240.0

@@ -7,7 +7,6 @@ from kernel_calls import DeviceFunctions
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.transform import Rotation
 
-from newtonsim.kernels.constraints import pair_rows
 from newtonsim.kernels.constraints.contact_rows import combine, contact_frame, contact_target
 from newtonsim.kernels.constraints.dof_rows import limit_velocities
 from newtonsim.kernels.constraints.gauss_seidel import limit_friction, soften_friction, target_impulse
@@ -17,6 +16,7 @@ from newtonsim.kernels.constraints.records import first_tangent
 from newtonsim.kernels.constraints.servos import position_error, rotation_vector
 from newtonsim.kernels.constraints.sleep import SleepView, join_bodies, root_of
 from newtonsim.kernels.constraints.smoothing import smooth_touch
+from newtonsim.kernels.views import pair_rows
 from newtonsim.kernels.views.model import TreeView
 
 call = DeviceFunctions(

@@ -6,8 +6,6 @@ import warp as wp
 from kernel_calls import DeviceFunctions
 from scipy.spatial.transform import Rotation
 
-from newtonsim.kernels.constraints import pair_rows
-from newtonsim.kernels.constraints.pair_rows import LoopView
 from newtonsim.kernels.maximal.adjoint.contact_system import leaning
 from newtonsim.kernels.maximal.adjoint.contact_terms import HOLDS, SLIDES, across_residual
 from newtonsim.kernels.maximal.adjoint.modes import turned_back
@@ -21,6 +19,8 @@ from newtonsim.kernels.maximal.joints import polynomial, resisted
 from newtonsim.kernels.maximal.motion import half_way, turn
 from newtonsim.kernels.maximal.moving_bodies import MotionView, inverse_mass_at, moved, push_body, velocity_at
 from newtonsim.kernels.maximal.rows import invert, row_value, row_wrench
+from newtonsim.kernels.views import pair_rows
+from newtonsim.kernels.views.pair_rows import LoopView
 
 call = DeviceFunctions(
     __name__,

@@ -9,10 +9,10 @@ from small_trees import SmallTree
 from newtonsim.kernels.constraints.adjoint.velocities import to_energy_gradient
 from newtonsim.kernels.constraints.chains import push_row, row_velocity, shared_prefix, whiten_sides
 from newtonsim.kernels.constraints.energy_coordinates import to_energy_coordinates, to_joint_velocities
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.sweeps import solve_pairs
 from newtonsim.kernels.trees.crba import eliminate, solve
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.runtime.teams import teams_from
 
 wp.set_module_options({"enable_backward": False})

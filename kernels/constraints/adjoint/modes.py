@@ -14,10 +14,10 @@ Writes: pushes, slip_before_impact
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.chains import triple_velocity
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.constraints.smoothing import friction_per_slip
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

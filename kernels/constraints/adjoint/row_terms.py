@@ -37,11 +37,7 @@ from newtonsim.kernels.constraints.dof_rows import (
     limit_velocities,
 )
 from newtonsim.kernels.constraints.pair_rows import (
-    PAIR_COUPLING,
-    PAIR_TENDON,
-    LoopView,
     PairFrames,
-    PairRowView,
     RowMeasure,
     body_motion,
     coupling_share,
@@ -67,6 +63,12 @@ from newtonsim.kernels.constraints.pair_rows import (
 from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.views.pair_rows import (
+    PAIR_COUPLING,
+    PAIR_TENDON,
+    LoopView,
+    PairRowView,
+)
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -47,10 +47,10 @@ from newtonsim.kernels.constraints.contact_rows import spin_width
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED
 from newtonsim.kernels.constraints.islands import find_islands
 from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
-from newtonsim.kernels.constraints.pair_rows import PairRowView
 from newtonsim.kernels.constraints.rows import RowsView, WorldDofsView
 from newtonsim.kernels.constraints.smoothing import friction_per_slip
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

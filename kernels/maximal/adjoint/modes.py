@@ -8,7 +8,6 @@ Writes: RowGradientView
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import left_jacobian_factors, world_axis
-from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, PAIR_DISTANCE
 from newtonsim.kernels.maximal.adjoint.row_terms import (
     ROW_BOUND,
     ROW_FORCE,
@@ -39,6 +38,7 @@ from newtonsim.kernels.maximal.rows import (
     pair_at,
 )
 from newtonsim.kernels.maximal.sweeps import BlockView, held_impulse, interval_of, is_rigid
+from newtonsim.kernels.views.pair_rows import PAIR_COUPLING, PAIR_DISTANCE
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 

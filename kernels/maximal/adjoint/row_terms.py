@@ -9,7 +9,6 @@ Writes: term
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING, PAIR_DISTANCE, PAIR_SWING, LoopView
 from newtonsim.kernels.maximal.axes import AxisView
 from newtonsim.kernels.maximal.joints import ball_turn, direct_row, measure_row, row_compliance
 from newtonsim.kernels.maximal.moving_bodies import MotionView
@@ -26,6 +25,12 @@ from newtonsim.kernels.maximal.rows import (
 )
 from newtonsim.kernels.maximal.sweeps import BlockView
 from newtonsim.kernels.views.model import MODE_FORCE, MODE_POSITION, MODE_VELOCITY
+from newtonsim.kernels.views.pair_rows import (
+    PAIR_COUPLING,
+    PAIR_DISTANCE,
+    PAIR_SWING,
+    LoopView,
+)
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -34,7 +34,6 @@ from newtonsim.kernels.algebra.spatial import (
     world_axis,
 )
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.pair_rows import PAIR_COUPLING
 from newtonsim.kernels.maximal.adjoint.contact_system import (
     add_contacts,
     couple_contacts,
@@ -49,6 +48,7 @@ from newtonsim.kernels.maximal.motion import half_way, turn, turns_otherwise
 from newtonsim.kernels.maximal.moving_bodies import MotionView
 from newtonsim.kernels.maximal.rows import SpinView, block_frames
 from newtonsim.kernels.maximal.sweeps import BlockView
+from newtonsim.kernels.views.pair_rows import PAIR_COUPLING
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
