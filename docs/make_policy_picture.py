@@ -14,7 +14,7 @@ from PIL import Image
 
 from newtonsim import envs
 from newtonsim.learn import PolicyFile
-from newtonsim.learn.transfer import env_of, solver_of
+from newtonsim.learn.transfer import env_of, longest_step, solver_of
 
 FRAMES, SIZE = 5, (300, 260)
 DPI = 100
@@ -45,9 +45,8 @@ def strip_of(policy: PolicyFile, every: float, seed: int, contact_time: float) -
     if envs.find(policy.about["name"]).has_terrain:
         env = envs.make(policy.about["name"], 1, "cpu", **options, **draw)
     else:
-        env = env_of(
-            policy.about["name"], 1, options, solver_of("mujoco", contact_time), 0.25 * contact_time, **draw
-        )
+        solver, longest = solver_of("mujoco", contact_time), longest_step("mujoco", contact_time)
+        env = env_of(policy.about["name"], 1, options, solver, longest, **draw)
     obs, _ = env.reset(seed=seed)
     steps, frames = round(every * env.metadata["render_fps"]), []
     for step in range(FRAMES * steps):

@@ -28,6 +28,12 @@ ENGINES = ("mujoco", "pybullet")
 _CONTACT_TIME = 0.02
 """Time constant of contacts that MuJoCo has by default [s]."""
 
+_MUJOCO_STEP = 0.002
+"""Time step that MuJoCo has by default [s]; at 0.005 s a gripper loses what it carries in soft contacts."""
+
+_BULLET_STEP = 0.005
+"""Longest step between two exchanges of forces with PyBullet [s], which takes shorter ones of its own."""
+
 
 @dataclass(frozen=True)
 class Transfer:
@@ -74,14 +80,14 @@ def transfer(
         engine: One of `ENGINES`, see `solver_of`.
         seeds: Seeds of the environments.
         episodes: Episodes of each seed.
-        contact_time: Time constant of MuJoCo's contacts [s], its `solref`; its time step is at most a quarter
-            of that. None for 0.02, and for PyBullet, whose contacts have none.
+        contact_time: Time constant of MuJoCo's contacts [s], its `solref`, see `longest_step`. None for 0.02,
+            and for PyBullet, whose contacts have none.
 
     Raises:
         NewtonsimError: There is no such engine, or it cannot do what the task needs.
     """
     given = {name: value for name, value in (options or {}).items() if name != "randomise"}
-    solvers, longest = (None, solver_of(engine, contact_time)), 0.25 * (contact_time or _CONTACT_TIME)
+    solvers, longest = (None, solver_of(engine, contact_time)), longest_step(engine, contact_time)
     # both first, so that what the other engine cannot do is refused before anything plays
     both = [env_of(name, episodes, given, make_solver, longest) for make_solver in solvers]
     sides = []
@@ -140,6 +146,20 @@ def solver_of(engine: str, contact_time: float | None = None) -> Callable[[Model
     if not 0.0 < contact_time < math.inf:
         raise NewtonsimError(f"contact_time: expected a time above 0, got {contact_time!r}")
     return partial(_mujoco, contact_time=contact_time)
+
+
+def longest_step(engine: str, contact_time: float | None = None) -> float:
+    """Return the longest step that an engine is given [s], for `env_of`.
+
+    MuJoCo steps as it does by default, 2 ms, but at most a quarter of the time constant of its contacts.
+
+    Args:
+        engine: One of `ENGINES`.
+        contact_time: Time constant of MuJoCo's contacts [s]; None for 0.02.
+    """
+    if engine == "pybullet":
+        return _BULLET_STEP
+    return min(_MUJOCO_STEP, 0.25 * (_CONTACT_TIME if contact_time is None else contact_time))
 
 
 def _mujoco(model: Model, contact_time: float) -> MuJoCoSolver:
