@@ -347,6 +347,21 @@ def lane_row_axpyi3(
     """
     auto* b = B.data + (size_t)c * B.shape[1] + first;
     const int* at = index.data + i;
+#if !defined(__CUDA_ARCH__)
+    auto solve_in_registers = [&](auto entry) {
+        decltype(entry) own[6];
+        for (int k = 0; k < 6; ++k) own[k] = b[k];
+        #pragma clang loop unroll(full)
+        for (int k = 5; k >= 0; --k) {
+            const float* l = L.data + start.data[at[k]];
+            const auto y = own[k];
+            for (int m = 0; m < k; ++m) own[m] = wp::sub(own[m], wp::mul(y, l[m]));
+            own[k] = wp::mul(y, l[k]);
+        }
+        for (int k = 0; k < 6; ++k) b[k] = own[k];
+    };
+    if (n == 6 && stop == 0) return solve_in_registers(b[0]);  // a free body
+#endif
     for (int k = n - 1; k >= stop; --k) {
         const float* l = L.data + start.data[at[k]];
         const auto y = b[k];
@@ -378,14 +393,20 @@ def row_solve(
     """
     const int* at = index.data + i;
     wp::vec3* to = y.data + (size_t)c * y.shape[1] + first;
-    for (int k = 0; k < n; ++k) {
-        const float* s = S.data[at[k]].c;
-        const float v0 = s[3] + s[1] * arm[2] - s[2] * arm[1];
-        const float v1 = s[4] + s[2] * arm[0] - s[0] * arm[2];
-        const float v2 = s[5] + s[0] * arm[1] - s[1] * arm[0];
-        for (int r = 0; r < 3; ++r)
-            to[k][r] = frame.data[r][0] * v0 + frame.data[r][1] * v1 + frame.data[r][2] * v2;
-    }
+    auto fill = [&](int n) {
+        for (int k = 0; k < n; ++k) {
+            const float* s = S.data[at[k]].c;
+            const float v0 = s[3] + s[1] * arm[2] - s[2] * arm[1];
+            const float v1 = s[4] + s[2] * arm[0] - s[0] * arm[2];
+            const float v2 = s[5] + s[0] * arm[1] - s[1] * arm[0];
+            for (int r = 0; r < 3; ++r)
+                to[k][r] = frame.data[r][0] * v0 + frame.data[r][1] * v1 + frame.data[r][2] * v2;
+        }
+    };
+#if !defined(__CUDA_ARCH__)
+    if (n == 6) return fill(6);  // a free body
+#endif
+    fill(n);
     """
 )
 def point_velocities(
@@ -461,9 +482,16 @@ def lane_eliminate(
     """
     const wp::vec3* from = x.data + (size_t)c * x.shape[1] + first;
     wp::mat33 G;
-    for (int k = 0; k < n; ++k)
-        for (int r = 0; r < 3; ++r)
-            for (int s = 0; s <= r; ++s) G.data[r][s] += from[k][r] * from[k][s];
+    auto add = [&](int n) {
+        for (int k = 0; k < n; ++k)
+            for (int r = 0; r < 3; ++r)
+                for (int s = 0; s <= r; ++s) G.data[r][s] += from[k][r] * from[k][s];
+    };
+#if !defined(__CUDA_ARCH__)
+    if (n == 6) add(6);  // a free body
+    else
+#endif
+    add(n);
     G.data[0][1] = G.data[1][0]; G.data[0][2] = G.data[2][0]; G.data[1][2] = G.data[2][1];
     return G;
     """
