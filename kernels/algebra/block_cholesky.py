@@ -288,7 +288,8 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
         side.b[0] = __builtin_shufflevector(parts[0], parts[2], 0, 3, 6, 9, 12, 15, 0, 0);
         side.b[1] = __builtin_shufflevector(parts[0], parts[3], 1, 4, 7, 8, 11, 14, 0, 0);
         side.b[2] = __builtin_shufflevector(parts[1], parts[3], 0, 3, 6, 9, 12, 15, 0, 0);
-        for (int r = 0; r < 3; ++r) side.b[r] = __builtin_shufflevector(side.b[r], none, 0, 1, 2, 3, 4, 5, 8, 8);
+        for (int r = 0; r < 3; ++r)
+            side.b[r] = __builtin_shufflevector(side.b[r], none, 0, 1, 2, 3, 4, 5, 8, 8);
         for (int r = 0; r < 3; ++r)
             side.g[r] = G.data[r][0] * side.b[0] + G.data[r][1] * side.b[1] + G.data[r][2] * side.b[2];
         return side;

@@ -32,13 +32,23 @@ def rotate_inertia(q: wp.quat, inertia: wp.mat33) -> wp.mat33:
     return rot * inertia * wp.transpose(rot)
 
 
-@wp.func
+@wp.func_native(
+    """
+    wp::uint32 bits;
+    memcpy(&bits, &size, 4);
+    bits = size > 0.0f ? bits & 0x7f800000u : 0x3f800000u;  // the exponent alone; of 1
+    if (bits == 0u) bits = 0x00800000u;
+    float power;
+    memcpy(&power, &bits, 4);
+    return power;
+    """
+)
 def power_of_two(size: float) -> float:
-    """Largest power of two up to a number; 1 for what is not positive. Division by it rounds nothing."""
-    power = float(1.0)
-    if size > 0.0:
-        power = wp.pow(2.0, wp.floor(wp.log2(size)))
-    return power
+    """Largest power of two up to a number, at least the smallest normal one; 1 for what is not positive.
+
+    Division by it rounds nothing.
+    """
+    ...
 
 
 @wp.func

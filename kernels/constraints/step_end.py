@@ -16,6 +16,7 @@ from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
 from newtonsim.kernels.steps.nonfinite import MarksView
 from newtonsim.kernels.trees.energy_limit import limit_energy, note_far_turns
+from newtonsim.kernels.trees.free_body import integrate_free_body, is_free_body, place_free_body
 from newtonsim.kernels.trees.joint_forces import integrate_joint
 from newtonsim.kernels.trees.tree_state import place_tree
 from newtonsim.kernels.views.gravity import gravity_of
@@ -81,6 +82,10 @@ def advance_trees(
     team = own_team(teams, wp.tid())
     t = team.index
     accept_tree(team, tree, levels, L, z, z_moving, v_free, world_state, qd, moving_qd, marks)
+    if is_free_body(t, tree, joint):
+        integrate_free_body(t, tree, joint, body, q, moving_qd, dt, q_end)
+        place_free_body(t, tree, joint, body, q_end, qd, kin, body_q, body_qd)
+        return
     for i in range(tree.joint_start[t] + team.lane, tree.joint_start[t + 1], lanes(team)):
         integrate_joint(tree.joint[i], joint, body.com, q, moving_qd, dt, q_end)
     sync(team)

@@ -13,6 +13,13 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.crba import CompositeView, eliminate, fill_inertia, sum_composites
 from newtonsim.kernels.trees.forward_kinematics import move_joint
+from newtonsim.kernels.trees.free_body import (
+    advance_free_body,
+    factorize_free_body,
+    is_free_body,
+    move_free_body_to_middle,
+    place_free_body,
+)
 from newtonsim.kernels.trees.joint_forces import select_drive
 from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_spin
 from newtonsim.kernels.trees.tree_advance import advance_tree, balance_forces
@@ -64,6 +71,30 @@ def begin_trees(
     """
     team = own_team(teams, wp.tid())
     t = team.index
+    if is_free_body(t, tree, joint):
+        b = joint.child[tree.joint[tree.joint_start[t]]]
+        body_f[b] = given[b]
+        place_free_body(t, tree, joint, body, q, qd, kin, body_q, body_qd)
+        factorize_free_body(t, dt, tree, joint, body, drive, kin, composite, implicit, diagonal, L)
+        advance_free_body(
+            t,
+            tree,
+            joint,
+            body,
+            drive,
+            gravity[tree.world[t]],
+            kin,
+            L,
+            qd,
+            qd,
+            qdd,
+            body_f,
+            joint_f,
+            dt,
+            forces,
+            qd_end,
+        )
+        return
     place_tree(team, tree, levels, joint, body, q, qd, kin, body_q, body_qd)
     for i in range(tree.joint_start[t] + team.lane, tree.joint_start[t + 1], lanes(team)):
         b = joint.child[tree.joint[i]]
@@ -139,7 +170,29 @@ def finish_trees(
     `middle` receives the joint velocities there, `kin` the spatial velocities.
     """
     team = own_team(teams, wp.tid())
+    t = team.index
+    if is_free_body(t, tree, joint):
+        move_free_body_to_middle(t, tree, joint, kin, start, predicted, dt, middle)
+        advance_free_body(
+            t,
+            tree,
+            joint,
+            body,
+            drive,
+            gravity[tree.world[t]],
+            kin,
+            L,
+            middle,
+            start,
+            qdd,
+            body_f,
+            joint_f,
+            dt,
+            forces,
+            qd_end,
+        )
+        return
     move_to_middle(team, tree, levels, joint, body, kin, start, predicted, dt, middle)
-    down = gravity[tree.world[team.index]]
+    down = gravity[tree.world[t]]
     balance_forces(team, levels, joint, body, down, kin, middle, qdd, body_f, forces)
     advance_tree(team, tree, levels, drive, L, implicit, q, start, qdd, act, joint_f, forces.tau, dt, qd_end)

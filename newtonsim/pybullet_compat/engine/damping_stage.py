@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warp as wp
 
-from newtonsim.kernels.trees.explicit_damping import damp_axes
+from newtonsim.kernels.trees.damping import damp_axes
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.model import Model
 from newtonsim.solvers.featherstone.servos import JointServos, ServoMode
@@ -16,7 +16,7 @@ class StartDamping:
     """A stage of every step that damps joints by their velocities at its start.
 
     Where a step would remove most of a velocity, or more, damping stays implicit and thereby stable; see
-    `kernels.trees.explicit_damping`.
+    `kernels.trees.damping`.
 
     Args:
         model: The model, whose `joint_damping` it is.
