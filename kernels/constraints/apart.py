@@ -17,7 +17,7 @@ from newtonsim.kernels.constraints.chains import team_push_triple, triple_veloci
 from newtonsim.kernels.constraints.contact_rows import SLOW_PUSH
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
-from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_stuck, is_wedged
+from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_stuck, is_wedged, slope_matrix
 from newtonsim.kernels.constraints.newton import NewtonView, assemble, parts_slowly, push_of
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView
 from newtonsim.kernels.constraints.sweeps import sweep_island
@@ -163,7 +163,7 @@ def add_response(
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
-        G = contact_law(rows, laws, c, laws.contact_v[c], pyramidal).slope
+        G = slope_matrix(contact_law(rows, laws, c, laws.contact_v[c], pyramidal).slope)
         G[0, 0] = laws.contact_slope[c]
         v = triple_velocity(tree, rows.contact.leaf[c], c, depth, rows.contact.B, n.step)
         p = rows.contact.impulse[c]

@@ -94,8 +94,21 @@ class TripleLaw:
     """Impulses of three rows at a velocity, and their negative slope there."""
 
     impulse: wp.vec3
-    slope: wp.mat33
+    slope: wp.vec4  # entry 0, 0 of a symmetric matrix, then 1, 1, then 2, 2 and 1, 2; the others are zero
     branch: int  # bit by bit: 1 if the equation of the row determines it, 0 if a bound does
+
+
+@wp.func
+def slope_matrix(slope: wp.vec4) -> wp.mat33:
+    """The slope of a `TripleLaw` as a matrix."""
+    return wp.mat33(slope[0], 0.0, 0.0, 0.0, slope[1], slope[3], 0.0, slope[3], slope[2])
+
+
+@wp.func
+def slope_along(slope: wp.vec4, d: wp.vec3) -> float:
+    """dᵀ G d for the slope G of a `TripleLaw`."""
+    across = wp.vec2(slope[1] * d[1] + slope[3] * d[2], slope[3] * d[1] + slope[2] * d[2])
+    return d[0] * (slope[0] * d[0]) + d[1] * across[0] + d[2] * across[1]
 
 
 @wp.func
@@ -135,31 +148,27 @@ def friction_law(t: wp.vec2, R: float, bound: float, pyramidal: bool) -> TripleL
     """Law of two friction rows, in entries 1 and 2, whose impulses would be t without a bound."""
     law = TripleLaw()
     size = wp.length(t)
-    G = wp.mat33()
     if pyramidal:
         limited = wp.vec2(wp.clamp(t[0], -bound, bound), wp.clamp(t[1], -bound, bound))
         law.impulse = wp.vec3(0.0, limited[0], limited[1])
         if limited[0] == t[0] and bound > 0.0:
-            G[1, 1] = 1.0 / R
+            law.slope[1] = 1.0 / R
             law.branch = 2
         if limited[1] == t[1] and bound > 0.0:
-            G[2, 2] = 1.0 / R
+            law.slope[2] = 1.0 / R
             law.branch += 4
     elif size <= bound:
         law.impulse = wp.vec3(0.0, t[0], t[1])
         if bound > 0.0:
-            G[1, 1] = 1.0 / R
-            G[2, 2] = 1.0 / R
+            law.slope[1] = 1.0 / R
+            law.slope[2] = 1.0 / R
             law.branch = 6
     else:
         share = bound / size
         law.impulse = wp.vec3(0.0, share * t[0], share * t[1])
         d = t / size
-        G[1, 1] = share / R * d[1] * d[1]
-        G[2, 2] = share / R * d[0] * d[0]
-        G[1, 2] = -share / R * d[0] * d[1]
-        G[2, 1] = G[1, 2]
-    law.slope = G
+        slope = share / R
+        law.slope = wp.vec4(0.0, slope * d[1] * d[1], slope * d[0] * d[0], -slope * d[0] * d[1])
     return law
 
 
@@ -175,11 +184,7 @@ def smooth_friction_law(left: wp.vec2, width: float, bound: float, pyramidal: bo
             t[i] = friction_per_slip(wp.abs(left[i]), width) * left[i]
             K[i, i] = friction_slope(wp.abs(left[i]), width)
     law.impulse = bound * wp.vec3(0.0, t[0], t[1])
-    G = wp.mat33()
-    for i in range(2):
-        for j in range(2):
-            G[1 + i, 1 + j] = bound * K[i, j]
-    law.slope = G
+    law.slope = bound * wp.vec4(0.0, K[0, 0], K[1, 1], K[0, 1])
     if bound > 0.0:
         law.branch = 6
     return law
@@ -202,12 +207,10 @@ def contact_law(
         t = wp.vec2(centre[1] + left[1] / R[1], centre[2] + left[2] / R[1])
         law = friction_law(t, R[1], laws.contact_bound[c], pyramidal)
     normal = (R[0] * centre[0] + left[0]) / (R[0] + softness)
-    G = law.slope
     if normal > 0.0:
         law.impulse[0] = normal
-        G[0, 0] = 1.0 / (R[0] + softness)
+        law.slope[0] = 1.0 / (R[0] + softness)
         law.branch += 1
-    law.slope = G
     return law
 
 
@@ -224,9 +227,7 @@ def smooth_spin_law(
     turn = spin_width(rows.contact.slip_width[c], rows.spin.torsion[c])
     if delassus[0] > 0.0 and turn > 0.0:
         law.impulse[0] = bound[0] * friction_per_slip(wp.abs(left[0]), turn) * left[0]
-        G = law.slope
-        G[0, 0] = bound[0] * friction_slope(wp.abs(left[0]), turn)
-        law.slope = G
+        law.slope[0] = bound[0] * friction_slope(wp.abs(left[0]), turn)
         law.branch += 1
     return law
 
@@ -250,9 +251,7 @@ def spin_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, 
         torsion = centre[0] + left[0] / S
         law.impulse[0] = wp.clamp(torsion, -bound[0], bound[0])
         if law.impulse[0] == torsion:
-            G = law.slope
-            G[0, 0] = 1.0 / S
-            law.slope = G
+            law.slope[0] = 1.0 / S
             law.branch += 1
     return law
 

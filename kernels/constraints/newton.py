@@ -50,6 +50,8 @@ from newtonsim.kernels.constraints.laws import (
     dof_leaf,
     has_spin,
     pair_law,
+    slope_along,
+    slope_matrix,
     spin_law,
 )
 from newtonsim.kernels.constraints.rows import RowsView
@@ -371,7 +373,7 @@ def assemble(
     while i < touches[1]:
         c = islands.contact[i]
         triple = contact_law(rows, laws, c, laws.contact_v[c], pyramidal)
-        G = triple.slope
+        G = slope_matrix(triple.slope)
         if apart and parts_slowly(rows, c, laws.contact_v[c]):
             G[0, 0] = 1.0 / (APART * rows.contact.weight[c][0] + rows.contact.softness[c])
         laws.contact_branch[c] = triple.branch
@@ -382,7 +384,7 @@ def assemble(
             )
         if has_spin(rows, c):
             turn = spin_law(rows, laws, c, n.spin_v[c], pyramidal)
-            S = turn.slope
+            S = slope_matrix(turn.slope)
             laws.spin_branch[c] = turn.branch
             if S[0, 0] + S[1, 1] + S[2, 2] > 0.0:
                 add_triple(
@@ -424,7 +426,7 @@ def project_step(
 
 
 @wp.func(inline=False)
-def slope_along(
+def total_slope(
     team: Team,
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
@@ -458,12 +460,12 @@ def slope_along(
         d = n.contact_dv[c]
         triple = contact_law(rows, laws, c, laws.contact_v[c] + alpha * d, pyramidal)
         slope -= wp.dot(triple.impulse - rows.contact.impulse[c], d)
-        curvature += wp.dot(d, triple.slope * d)
+        curvature += slope_along(triple.slope, d)
         if has_spin(rows, c):
             e = n.spin_dv[c]
             turn = spin_law(rows, laws, c, n.spin_v[c] + alpha * e, pyramidal)
             slope -= wp.dot(turn.impulse - rows.spin.impulse[c], e)
-            curvature += wp.dot(e, turn.slope * e)
+            curvature += slope_along(turn.slope, e)
         i += lanes(team)
     return wp.vec2(sum_lanes(team, slope), sum_lanes(team, curvature))
 
@@ -497,7 +499,7 @@ def search(
     high = float(-1.0)
     alpha = float(1.0)
     for _k in range(SEARCHES):
-        more = slope_along(team, rows, islands, k, alpha, laws, pyramidal, n)
+        more = total_slope(team, rows, islands, k, alpha, laws, pyramidal, n)
         slope = start + alpha * square + more[0]
         if wp.abs(slope) <= -FLAT * start:
             break

@@ -10,13 +10,17 @@ from newtonsim.kernels.constraints.laws import (
     contact_law,
     friction_law,
     row_law,
+    slope_along,
+    slope_matrix,
     smooth_friction_law,
 )
 from newtonsim.kernels.constraints.rows import RowsView
 
 wp.set_module_options({"enable_backward": False})
 
-call = DeviceFunctions(__name__, contact_law, friction_law, row_law, smooth_friction_law)
+call = DeviceFunctions(
+    __name__, contact_law, friction_law, row_law, slope_along, slope_matrix, smooth_friction_law
+)
 
 # step of finite differences, in single precision: rounding takes 1e-7 / STEP of what is of the order of one
 STEP = 1.0e-3
@@ -34,6 +38,11 @@ def limited(t: np.ndarray, bound: np.ndarray, pyramidal: bool) -> np.ndarray:
     if pyramidal:
         return np.clip(t, -bound[:, None], bound[:, None])
     return t * np.minimum(1.0, bound / np.linalg.norm(t, axis=1))[:, None]
+
+
+def matrices(device: str, law: dict[str, np.ndarray]) -> np.ndarray:
+    """The slopes of three rows as matrices (n, 3, 3)."""
+    return call(device, slope_matrix, law["slope"])
 
 
 class RandomRows:
@@ -112,7 +121,7 @@ def test_friction_is_the_nearest_within_its_bound(device, pyramidal):
         smooth = np.all(np.abs(np.abs(t) - bound[:, None]) > 2.0 * STEP, axis=1)
     smooth &= np.linalg.norm(t, axis=1) > 0.1  # where the curvature of the circle does not count
     assert np.sum(smooth) > 0.9 * ROWS
-    found = law["slope"]
+    found = matrices(device, law)
     np.testing.assert_allclose(found[smooth, 1:, 1:], np.stack(columns, axis=2)[smooth], atol=1e-3)
     assert not found[:, 0].any()
     assert not found[:, :, 0].any()
@@ -143,10 +152,12 @@ def test_softened_friction_and_its_slope(device):
     # the slope has no jumps; at rest its own slope has one
     apart = speed > 0.1
     np.testing.assert_allclose(
-        law["slope"][apart, 1:, 1:], np.stack(columns, axis=2)[apart], rtol=1e-3, atol=3e-3
+        matrices(device, law)[apart, 1:, 1:], np.stack(columns, axis=2)[apart], rtol=1e-3, atol=3e-3
     )
-    at_rest = call(device, smooth_friction_law, np.zeros((ROWS, 2)), width, bound, False)["slope"][:, 1:, 1:]
-    np.testing.assert_allclose(at_rest, (bound / width)[:, None, None] * np.eye(2), rtol=1e-5)
+    at_rest = call(device, smooth_friction_law, np.zeros((ROWS, 2)), width, bound, False)
+    np.testing.assert_allclose(
+        matrices(device, at_rest)[:, 1:, 1:], (bound / width)[:, None, None] * np.eye(2), rtol=1e-5
+    )
 
 
 def test_softened_pyramids_rub_along_each_tangent(device):
@@ -213,7 +224,11 @@ def test_contact_pushes_and_rubs(device, pyramidal):
         ends = [contacts.impulse(contacts.v + sign * shift, pyramidal) for sign in (-1.0, 1.0)]
         smooth &= np.abs(ends[0] + ends[1] - 2.0 * middle).max(axis=1) < 0.1 * STEP
     assert np.sum(smooth) > 0.9 * ROWS
-    np.testing.assert_allclose(law["slope"][smooth], slope[smooth], rtol=1e-3, atol=2e-3)
+    found = matrices(device, law)
+    np.testing.assert_allclose(found[smooth], slope[smooth], rtol=1e-3, atol=2e-3)
+    d = np.random.default_rng(6).normal(size=(ROWS, 3))
+    along = np.einsum("ni,nij,nj->n", d, found.astype(np.float64), d)
+    np.testing.assert_allclose(call(device, slope_along, law["slope"], d), along, rtol=1e-5, atol=1e-5)
 
 
 @CONES
