@@ -47,6 +47,12 @@ def lanes(team: Team) -> int:
     return 1 << team.shift
 
 
+# as on a GPU, where one lane, too, takes the way of many
+@wp.func
+def has_one_lane(team: Team) -> bool:
+    return False
+
+
 # Warp makes macros of `float` and `int` before parentheses
 @wp.func_native(
     """

@@ -262,9 +262,9 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
     const wp::vec3* b = B.data + (size_t)c * B.shape[1];
     // a contact of two free bodies, or of one: dense blocks of fixed size
 #if defined(__CUDA_ARCH__)
-    typedef const wp::vec3* Side;
-    auto load_side = [&](Side from) { return from; };
-    auto add_block = [&](Side left, Side right, float* to) {
+    auto load_sides = [&]() {};
+    auto side_of = [&](int side) { return b + side * depth; };
+    auto add_block = [&](const wp::vec3* left, const wp::vec3* right, float* to) {
         float r0[8] = {}, r1[8] = {}, r2[8] = {};
         for (int q = 0; q < 6; ++q) { r0[q] = right[q][0]; r1[q] = right[q][1]; r2[q] = right[q][2]; }
         for (int p = lane; p < 6; p += lanes) {
@@ -277,14 +277,14 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
     struct Side {
         Row b[3], g[3];  // of each dof: entries of the three rows, and G times these
     };
-    auto load_side = [&](const wp::vec3* from) {
+    Side sides[2];
+    auto load_side = [&](const wp::vec3* from, Side& side) {
         // turned in registers: a vector that is loaded right after its entries were stored waits for them
         const float* x = reinterpret_cast<const float*>(from);
         Row parts[4];
         const int starts[4] = {0, 2, 8, 10};
         for (int i = 0; i < 4; ++i) __builtin_memcpy(&parts[i], x + starts[i], sizeof(Row));
         const Row none = {};
-        Side side;
         side.b[0] = __builtin_shufflevector(parts[0], parts[2], 0, 3, 6, 9, 12, 15, 0, 0);
         side.b[1] = __builtin_shufflevector(parts[0], parts[3], 1, 4, 7, 8, 11, 14, 0, 0);
         side.b[2] = __builtin_shufflevector(parts[1], parts[3], 0, 3, 6, 9, 12, 15, 0, 0);
@@ -292,10 +292,14 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
             side.b[r] = __builtin_shufflevector(side.b[r], none, 0, 1, 2, 3, 4, 5, 8, 8);
         for (int r = 0; r < 3; ++r)
             side.g[r] = G.data[r][0] * side.b[0] + G.data[r][1] * side.b[1] + G.data[r][2] * side.b[2];
-        return side;
     };
+    auto load_sides = [&]() {
+        for (int side = 0; side < 2; ++side)
+            if (n[side] > 0) load_side(b + side * depth, sides[side]);
+    };
+    auto side_of = [&](int side) -> const Side& { return sides[side]; };
     auto add_block = [&](const Side& left, const Side& right, float* to) {
-        for (int p = 0; p < 6; ++p) {
+        for (int p = lane; p < 6; p += lanes) {
             Row sum;
             __builtin_memcpy(&sum, to + p * 8, sizeof(Row));
             sum += left.g[0][p] * right.b[0] + left.g[1][p] * right.b[1] + left.g[2][p] * right.b[2];
@@ -306,17 +310,14 @@ def set_identity(team: Team, sys: wp.ref[BlockSystemView], w: int):
     const bool free0 = n[0] == 0 || (n[0] == 6 && stride[0] == 8);
     const bool free1 = n[1] == 0 || (n[1] == 6 && stride[1] == 8);
     if (free0 && free1 && node[0] != node[1]) {
-        Side sides[2];
-        for (int side = 0; side < 2; ++side) {
-            if (n[side] == 0) continue;
-            sides[side] = load_side(b + side * depth);
-            add_block(sides[side], sides[side], block[side]);
-        }
+        load_sides();
+        if (n[0] > 0) add_block(side_of(0), side_of(0), block[0]);
+        if (n[1] > 0) add_block(side_of(1), side_of(1), block[1]);
         if (n[0] == 0 || n[1] == 0) return;
         const int first = sys.rank.data[base + node[0]] < sys.rank.data[base + node[1]] ? 0 : 1;
         int e = sys.first.data[base + node[first]];
         while (sys.pattern.data[e] != node[1 - first]) ++e;
-        add_block(sides[1 - first], sides[first], block[first] + sys.offset.data[e] * 8);
+        add_block(side_of(1 - first), side_of(first), block[first] + sys.offset.data[e] * 8);
         return;
     }
 #if defined(__CUDA_ARCH__)

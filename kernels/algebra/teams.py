@@ -89,6 +89,20 @@ def lanes(team: Team) -> int:
 @wp.func_native(
     """
 #if defined(__CUDA_ARCH__)
+    return false;
+#else
+    return true;
+#endif
+    """
+)
+def has_one_lane(team: Team) -> bool:
+    """True if all teams have one lane, which the compiler knows; false on a GPU."""
+    ...
+
+
+@wp.func_native(
+    """
+#if defined(__CUDA_ARCH__)
     __syncwarp((0xffffffffu >> (32 - (1 << team.shift))) << ((threadIdx.x & 31) - team.lane));
 #endif
     """

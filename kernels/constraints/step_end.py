@@ -82,7 +82,7 @@ def advance_trees(
     team = own_team(teams, wp.tid())
     t = team.index
     accept_tree(team, tree, levels, L, z, z_moving, v_free, world_state, qd, moving_qd, marks)
-    if is_free_body(t, tree, joint):
+    if is_free_body(team, tree, joint):
         integrate_free_body(t, tree, joint, body, q, moving_qd, dt, q_end)
         place_free_body(t, tree, joint, body, q_end, qd, kin, body_q, body_qd)
         return

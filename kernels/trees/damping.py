@@ -7,7 +7,7 @@ act on each other, above 1. A servo that holds the joint with more than that for
 Stage: forces at the start of a step
 Called by: newtonsim/pybullet_compat/engine/damping_stage.py, newtonsim/runtime/floating_terms.py,
     solvers/featherstone/stages.py
-Reads: BodyView, KinematicsView, TreeView, 12 arrays
+Reads: BodyView, KinematicsView, TreeView, 11 arrays
 Writes: acting, body_f, joint_f, target
 """
 

@@ -8,7 +8,8 @@ where lanes share a tree, the passes over trees serve free bodies as well.
 
 Stage: smooth dynamics and integration, without gradient
 Called by: kernels/constraints/step_end.py, kernels/trees/tree_smooth.py
-Reads: BodyView, DriveView, JointView, KinematicsView, L, TreeView, 10 arrays
+Reads: BodyView, DriveView, JointView, KinematicsView, L, TreeView, body_f, joint_f, predicted, q, qd, qdd,
+    start, used
 Writes: CompositeView, ForceView, KinematicsView, L, body_q, body_qd, diagonal, implicit, middle, q_out,
     qd_end
 """
@@ -22,6 +23,7 @@ from newtonsim.kernels.algebra.spatial import (
     rotate_inertia,
     unit_quat,
 )
+from newtonsim.kernels.algebra.teams import Team, has_one_lane
 from newtonsim.kernels.trees.crba import PIVOT_FLOOR, CompositeView
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.middle_velocity import newton_step
@@ -36,20 +38,6 @@ from newtonsim.kernels.views.model import (
 )
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
-
-
-@wp.func_native(
-    """
-#if defined(__CUDA_ARCH__)
-    return false;
-#else
-    return true;
-#endif
-    """
-)
-def has_one_lane() -> bool:
-    """True if all teams have one lane, which the compiler knows."""
-    ...
 
 
 @wp.func
@@ -69,13 +57,15 @@ def is_identity(X: wp.transform) -> bool:
 
 
 @wp.func
-def is_free_body(t: int, tree: wp.ref[TreeView], joint: wp.ref[JointView]) -> bool:
-    """True if a tree is one body whose coordinates are its pose in the world; false on a GPU."""
-    if not has_one_lane():
+def is_free_body(team: Team, tree: wp.ref[TreeView], joint: wp.ref[JointView]) -> bool:
+    """True if a team of one lane has a tree of one body whose coordinates are its pose in the world."""
+    if not has_one_lane(team):
         return False
-    first = tree.joint_start[t]
+    first = tree.joint_start[team.index]
     j = tree.joint[first]
-    single = tree.joint_start[t + 1] - first == 1 and is_floating(joint.type[j]) and joint.parent[j] < 0
+    single = (
+        tree.joint_start[team.index + 1] - first == 1 and is_floating(joint.type[j]) and joint.parent[j] < 0
+    )
     return single and is_identity(joint.X_p[j]) and is_identity(joint.X_c[j])
 
 

@@ -8,7 +8,7 @@ Wanner, "Geometric Numerical Integration", 2006, sections IV.2 and VII.5).
 
 Stage: smooth dynamics, velocity-dependent forces
 Called by: solvers/featherstone/step_adjoint.py, kernels/constraints/linear/middle_spin.py,
-    kernels/trees/tree_advance.py, kernels/trees/tree_smooth.py
+    kernels/trees/free_body.py, kernels/trees/tree_advance.py, kernels/trees/tree_smooth.py
 Reads: BodyView, JointView, KinematicsView, TreeView, predicted, start
 Writes: middle
 """

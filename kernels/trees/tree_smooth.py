@@ -71,7 +71,7 @@ def begin_trees(
     """
     team = own_team(teams, wp.tid())
     t = team.index
-    if is_free_body(t, tree, joint):
+    if is_free_body(team, tree, joint):
         b = joint.child[tree.joint[tree.joint_start[t]]]
         body_f[b] = given[b]
         place_free_body(t, tree, joint, body, q, qd, kin, body_q, body_qd)
@@ -171,7 +171,7 @@ def finish_trees(
     """
     team = own_team(teams, wp.tid())
     t = team.index
-    if is_free_body(t, tree, joint):
+    if is_free_body(team, tree, joint):
         move_free_body_to_middle(t, tree, joint, kin, start, predicted, dt, middle)
         advance_free_body(
             t,
