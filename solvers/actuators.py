@@ -6,9 +6,9 @@ import warnings
 
 import numpy as np
 
+from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import UnsupportedElementWarning
 from newtonsim.scene.model import Model
-from newtonsim.solvers.tendons import tendon_worlds
 
 
 def actuator_worlds(model: Model) -> np.ndarray:

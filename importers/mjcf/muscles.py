@@ -8,12 +8,13 @@ from itertools import pairwise
 import numpy as np
 
 from newtonsim.builder import ModelBuilder, TendonMuscle
-from newtonsim.builder.tendons import MUSCLE_FORCE, ON_AXIS, path_length
+from newtonsim.builder.tendons import MUSCLE_FORCE, path_length
 from newtonsim.dynamics import Dynamics
 from newtonsim.errors import ModelError
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.records import Muscle
 from newtonsim.kinematics import eval_fk, reference_state
+from newtonsim.scene.enums import ON_AXIS
 from newtonsim.scene.model import Model
 
 _SHORTCUT: dict[str, tuple[float, ...]] = {

@@ -89,6 +89,9 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         if values[1:].any():
             report.unsupported(node, f"{name} that is not linear, {LEFT_TO_MUJOCO}")
             tendon.mujoco[name] = [*map(float, values), 0.0, 0.0][:3]
+    options["armature"] = node.float("armature", 0.0) or 0.0
+    if options["armature"] < 0.0:
+        raise node.error(f"attribute 'armature' must not be negative, got {options['armature']:g}")
     rest = node.floats("springlength", 2, (-1.0,), at_least=1)
     if rest[0] > rest[-1]:
         raise node.error(f"attribute 'springlength' is reversed: {node.text_of('springlength')!r}")
@@ -107,10 +110,6 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
     for name in ("solreffriction", "solimpfriction"):
         if differs(node, name):
             report.unsupported(node, f"{name}; dry friction of tendons is rigid, {LEFT_TO_MUJOCO}")
-    armature = node.float("armature", 0.0)
-    if armature != 0.0:
-        report.unsupported(node, f"armature of tendons, {LEFT_TO_MUJOCO}")
-        tendon.mujoco["armature"] = armature
     if options["friction"] != 0.0:
         dry = solver_parameters(node, "solreffriction", "solimpfriction", document.faults)
         dry = dry or SolverParameters()
@@ -133,6 +132,8 @@ def _check_path(tendon: Tendon, scene: Scene) -> None:
             raise tendon.node.error(f"the joint {name!r} is not defined")
         if joints[name].kind not in _SCALAR:
             raise tendon.node.error(f"the joint {name!r} is neither a hinge nor a slide")
+    if tendon.options["armature"] and any(isinstance(stop, Wrap) for stop in tendon.stops):
+        raise tendon.node.error("attribute 'armature' is not available where a tendon wraps around a geom")
     pieces = [0]
     geoms = {geom.name: geom for body in scene.bodies for geom in body.geoms if geom.name}
     for place, stop in enumerate(tendon.stops):

@@ -4,23 +4,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from newtonsim.builder.tendons import (
-    AXIS,
-    ON_AXIS,
-    PULLEY,
-    SIDE,
-    WRAP,
-    TendonWrap,
-    belongings,
-    path_length,
-)
+from newtonsim.builder.tendons import TendonWrap, belongings, path_length
 from newtonsim.importers.writers.records import Scene, TendonElement, TendonEqualityRecord, TendonRecord
 from newtonsim.kinematics import eval_fk, reference_state
+from newtonsim.scene.enums import AXIS, ON_AXIS, PULLEY, SIDE, WRAP
 from newtonsim.scene.model import Model
 
 _NUMBERS = (
     *("offset", "stiffness", "damping", "spring_lower", "spring_upper", "limit_lower", "limit_upper"),
-    *("limit_margin", "friction", "mode", "target_ke", "target_kd", "effort_limit", "act"),
+    *("limit_margin", "friction", "armature", "mode", "target_ke", "target_kd", "effort_limit", "act"),
 )
 
 

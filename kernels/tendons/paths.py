@@ -8,13 +8,14 @@ ends of each segment, along the segment.
 Source: MuJoCo's documentation, "XML reference", element tendon.
 
 Stage: forces at the start of a step, first of tendons
-Called by: solvers/tendons.py
-Reads: KinematicsView, TendonMotion, TendonView, TreeView, body_q, q, qd
+Called by: newtonsim/dynamics/tendon_paths.py
+Reads: KinematicsView, TendonMotion, TendonView, TreeView, body_A, body_q, gravity, q, qd
 Writes: TendonMotion
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.tendons.wrapping import wrap_around
+from newtonsim.kernels.trees.point_motion import BodyStateView, PointMotion, base_gravity, point_motion
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
@@ -66,6 +67,7 @@ class TendonMotion:
     J: wp.array(dtype=float)  # (E) change of the length with the dof
     length: wp.array(dtype=float)  # (T)
     rate: wp.array(dtype=float)  # (T)
+    bend: wp.array(dtype=float)  # (T) second derivative of the length at constant joint velocities
 
 
 @wp.func
@@ -199,3 +201,67 @@ def add_up_lengths(first: int, tendon: TendonView, qd: wp.array(dtype=float), mo
         rate += motion.J[e] * qd[tendon.entry_dof[e]]
     motion.length[t] = length
     motion.rate[t] = rate
+
+
+@wp.func
+def carried_point(
+    b: int,
+    x: wp.vec3,
+    tree: TreeView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+) -> PointMotion:
+    """Motion of a point of body b; one that no dof moves is at rest."""
+    moved = int(-1)
+    if b >= 0:
+        if tree.body_tree[b] >= 0:
+            moved = b
+    return point_motion(moved, x, tree, kin, body_A, base_gravity(moved, tree, gravity), BodyStateView())
+
+
+@wp.func
+def segment_bend(
+    i: int,
+    tree: TreeView,
+    tendon: TendonView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+    motion: TendonMotion,
+) -> float:
+    """Second derivative of the length of the straight segment that ends at element i."""
+    m0 = carried_point(tendon.body[tendon.before[i]], motion.begin[i], tree, kin, body_A, gravity)
+    m1 = carried_point(tendon.body[i], motion.end[i], tree, kin, body_A, gravity)
+    d = motion.end[i] - motion.begin[i]
+    size = wp.length(d)
+    bend = float(0.0)
+    if size > SHORTEST:
+        v = m1.v - m0.v
+        along = wp.dot(d, v) / size
+        turning = (wp.length_sq(v) - along * along) / size
+        bend = wp.dot(motion.along[i], m1.a - m0.a) + tendon.scale[i] * turning
+    return bend
+
+
+@wp.kernel
+def bend_tendons(
+    first: int,
+    tree: TreeView,
+    tendon: TendonView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+    motion: TendonMotion,
+):
+    """One thread per tendon: second derivative of its length at constant joint velocities.
+
+    `body_A` are the accelerations of bodies at these velocities, on a base that accelerates against gravity.
+    A path that wraps has none, see `ModelBuilder.add_tendon_spatial`.
+    """
+    t = first + wp.tid()
+    bend = float(0.0)
+    for i in range(tendon.start[t], tendon.start[t + 1]):
+        if tendon.kind[i] == ELEMENT_SEGMENT:
+            bend += segment_bend(i, tree, tendon, kin, body_A, gravity, motion)
+    motion.bend[t] = bend

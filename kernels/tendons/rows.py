@@ -1,4 +1,9 @@
-"""Constraint rows of tendons: limits of lengths, dry friction, equalities. They are rows by reference.
+"""Constraint rows of tendons: limits of lengths, dry friction, equalities, armature.
+
+Limits and equalities are rows by reference. Armature a resists changes of the rate: it adds a JᵀJ to the
+joint-space inertia and a Jᵀ(J̇ q̇) to the bias. This would fill the factors, which are sparse along the trees,
+so it is a row, too: the impulse -a (J v⁺ - J v⁻ + h J̇ q̇) is that of the softness 1/a and the target
+J v⁻ - h J̇ q̇.
 
 They are stored among the rows between bodies, which have room for the dofs of two chains.
 
@@ -23,6 +28,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 TENDON_LIMIT = wp.constant(0)
 TENDON_FRICTION = wp.constant(1)
 TENDON_EQUALITY = wp.constant(2)
+TENDON_INERTIA = wp.constant(3)
 
 
 @wp.struct
@@ -45,6 +51,7 @@ class TendonRowView:
     ref: wp.array2d(dtype=float)  # (T, 2)
     imp: wp.array2d(dtype=float)  # (T, 5)
     friction: wp.array(dtype=float)  # (T) [N]
+    armature: wp.array(dtype=float)  # (T) [kg]
     enabled: wp.array(dtype=int)  # by equality
     lengths: wp.array2d(dtype=float)  # by equality, lengths of both that count as zero
     coefficients: wp.array2d(dtype=float)  # by equality, polynomial of the second length
@@ -127,6 +134,20 @@ def equality_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: Tend
 
 
 @wp.func
+def inertia_goal(t: int, motion: TendonMotion, dt: float, rows: TendonRowView) -> TendonGoal:
+    """Armature, see the file."""
+    goal = TendonGoal()
+    if rows.armature[t] > 0.0:
+        target = motion.rate[t] - dt * motion.bend[t]
+        goal.acts = 1
+        goal.bound = UNBOUNDED
+        goal.slowest = target
+        goal.fastest = target
+        goal.softness = 1.0 / rows.armature[t]
+    return goal
+
+
+@wp.func
 def tendon_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: TendonRowView) -> TendonGoal:
     """Target of row r."""
     goal = TendonGoal()
@@ -134,6 +155,8 @@ def tendon_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: Tendon
         goal = limit_goal(r, rows.tendon[r][0], motion, dt, late, rows)
     elif rows.kind[r] == TENDON_EQUALITY:
         goal = equality_goal(r, motion, dt, late, rows)
+    elif rows.kind[r] == TENDON_INERTIA:
+        goal = inertia_goal(rows.tendon[r][0], motion, dt, rows)
     else:
         goal.acts = 1
         goal.bound = rows.friction[rows.tendon[r][0]] * dt

@@ -6,8 +6,8 @@ ancestors from the root down to d, contiguously, so that factorization and solve
 gaps.
 
 Stage: smooth dynamics, joint-space inertia
-Called by: newtonsim/dynamics/stages.py, newtonsim/runtime/inertia_factors.py,
-    kernels/maximal/articulated_bodies.py, kernels/trees/
+Called by: newtonsim/dynamics/, newtonsim/runtime/inertia_factors.py, kernels/maximal/articulated_bodies.py,
+    kernels/trees/
 Reads: BodyView, JointView, KinematicsView, L, LevelView, Teams, TreeView, base, diagonal, rhs
 Writes: CompositeView, H, KinematicsView, L, floor, x
 """

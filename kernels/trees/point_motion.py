@@ -10,7 +10,7 @@ acceleration) and section 8.2 (the velocity-product term of a constraint).
 
 Stage: constraints, assembly of rows
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/contact_rows.py,
-    kernels/constraints/linear/contacts.py, kernels/constraints/pair_rows.py
+    kernels/constraints/linear/contacts.py, kernels/constraints/pair_rows.py, kernels/tendons/paths.py
 Reads: BodyStateView, KinematicsView, TreeView, body_A, falls, gravity
 Writes: nothing, its functions return what they find
 """

@@ -4,11 +4,11 @@ Lengths: T trees, J joints, A joint axes, D degrees of freedom, B bodies, C coor
 N non-zero entries of the joint-space inertia (the sum of the depths of all degrees of freedom).
 
 Stage: all
-Used by: newtonsim/runtime/, newtonsim/scene/, solvers/, solvers/featherstone/,
-    kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/constraints/linear/, kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py,
-    kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/, kernels/penalty/, kernels/steps/fields.py,
-    kernels/tendons/, kernels/trees/
+Used by: newtonsim/dynamics/tendon_paths.py, newtonsim/runtime/, newtonsim/scene/, solvers/absent_bodies.py,
+    solvers/featherstone/, kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/,
+    kernels/constraints/, kernels/constraints/linear/, kernels/envs/sensors.py,
+    kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/,
+    kernels/penalty/, kernels/steps/fields.py, kernels/tendons/, kernels/trees/
 """
 
 import newtonsim.kernels.lazy_warp as wp

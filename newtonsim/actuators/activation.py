@@ -13,10 +13,10 @@ import warp as wp
 from newtonsim.actuators.groups import ActuatorGroup, Pass, Sites
 from newtonsim.actuators.models import Actuator, check_number
 from newtonsim.actuators.patterns import as_pattern
+from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation
 from newtonsim.runtime.launcher import Launcher
-from newtonsim.solvers.tendons import tendon_worlds
 
 if TYPE_CHECKING:
     from newtonsim.scene.control import Control

@@ -24,6 +24,7 @@ from newtonsim.actuators.groups import (
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, Network, check_number
 from newtonsim.actuators.network_group import NetworkGroup
 from newtonsim.actuators.patterns import Key, matched_dofs
+from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation, commands, episodes
 from newtonsim.kernels.actuators import delay as delays
@@ -39,7 +40,6 @@ from newtonsim.scene.revisions import Revised
 from newtonsim.scene.snapshot import find_arrays
 from newtonsim.scene.state import State
 from newtonsim.solvers.actuators import actuator_worlds
-from newtonsim.solvers.tendons import tendon_worlds
 
 _PURPOSE = 1 << 30
 """Stream of random numbers of the first group; environments use small and negative ones."""

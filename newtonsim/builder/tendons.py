@@ -12,10 +12,7 @@ from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import as_vector, transform_point
 from newtonsim.scene.arrays import SOLIMP, SOLREF
-from newtonsim.scene.enums import JOINT_MODE_FORCE, JointMode
-
-ON_AXIS, ON_BODY, PULLEY, WRAP, AXIS, SIDE = range(6)
-"""Kinds of elements of a path, see `tendon_element_kind`."""
+from newtonsim.scene.enums import AXIS, JOINT_MODE_FORCE, ON_AXIS, ON_BODY, PULLEY, SIDE, WRAP, JointMode
 
 MUSCLE_NUMBERS, MUSCLE_FORCE, MUSCLE_VMAX = 13, 2, 5
 """Columns of `Model.tendon_muscle`, that of the largest force, and that of vmax, 0 without a muscle."""
@@ -166,6 +163,7 @@ class TendonMethods(BuilderLists):
     - limit_lower, limit_upper, limit_margin, limit_solref, limit_solimp: limits of the length, as soft as
     those of a `JointAxis` with `limit_solref`.
     - friction: dry friction [N].
+    - armature: inertia that resists changes of the length [kg], not for a path with a `TendonWrap`.
     - mode, target_ke, target_kd, effort_limit, action: the drive, as that of a `JointAxis`, with the length
       in place of the coordinate; its control input is the tendon's entry in `Control.tendon_act`.
     - muscle: a `TendonMuscle` in place of the drive, with the activation as control input.
@@ -221,10 +219,12 @@ class TendonMethods(BuilderLists):
             The index of the tendon.
 
         Raises:
-            ModelError: A part of the path has fewer than two points, a divisor or radius is not positive, or
-                a `TendonWrap` is not between two points.
+            ModelError: A part of the path has fewer than two points, a divisor or radius is not positive,
+                a `TendonWrap` is not between two points, or a path with one has armature.
         """
         key = self._tendon_key(key)
+        if options.get("armature") and any(isinstance(stop, TendonWrap) for stop in path):
+            raise ModelError(f"tendon '{key}': armature is not available with a TendonWrap")
         pieces: list[list] = [[]]
         divisors = [1.0]
         elements = []
@@ -371,6 +371,7 @@ class TendonMethods(BuilderLists):
             "limit_solref": SOLREF,
             "limit_solimp": SOLIMP,
             "friction": 0.0,
+            "armature": 0.0,
             "mode": JOINT_MODE_FORCE,
             "target_ke": 0.0,
             "target_kd": 0.0,
@@ -387,7 +388,15 @@ class TendonMethods(BuilderLists):
         self.tendon_offset.append(float(offset))
         self.tendon_spring_lower.append(float(low))
         self.tendon_spring_upper.append(float(high))
-        for name in ("stiffness", "damping", "friction", "target_ke", "target_kd", "effort_limit"):
+        for name in (
+            "stiffness",
+            "damping",
+            "friction",
+            "armature",
+            "target_ke",
+            "target_kd",
+            "effort_limit",
+        ):
             getattr(self, f"tendon_{name}").append(float(given[name]))
         for name in ("limit_lower", "limit_upper", "limit_margin"):
             getattr(self, f"tendon_{name}").append(float(given[name]))

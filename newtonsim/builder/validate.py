@@ -322,6 +322,7 @@ _NOT_NEGATIVE = (
     ("tendon_stiffness", ()),
     ("tendon_damping", ()),
     ("tendon_friction", ()),
+    ("tendon_armature", ()),
     ("tendon_target_ke", ()),
     ("tendon_target_kd", ()),
     ("tendon_effort_limit", ()),

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import warp as wp
 
 from newtonsim.builder.complete import CompletionMethods
-from newtonsim.builder.tendons import ON_AXIS, PULLEY
 from newtonsim.builder.validate import check_structure
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
@@ -27,7 +26,7 @@ from newtonsim.geometry.transforms import (
 )
 from newtonsim.scene.arrays import ArraySpec
 from newtonsim.scene.columns import Column, Tiles, check_count, to_array
-from newtonsim.scene.enums import JointType
+from newtonsim.scene.enums import ON_AXIS, PULLEY, JointType
 from newtonsim.scene.joint_types import is_floating
 
 _IMMUTABLE_TYPES = (wp.float32, None)

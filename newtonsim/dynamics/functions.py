@@ -50,11 +50,14 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
         return wp.clone(dynamics_of(model).inverse_dynamics(state, joint_qdd, armature=armature))
     check_length("joint_qdd", joint_qdd, model.joint_dof_count)
     model.check_state(state)
-    launch = Launcher(model, record_tape=True)
+    tendons = dynamics_of(model).tendon_inertia() if armature else None
+    launch = Launcher(model, record_tape=True) if tendons is None else tendons.launcher(record_tape=True)
     motion = Motion(model, requires_grad=True)
     launch.poses(motion, state.joint_q)
     launch.velocities(motion, state.joint_qd)
     launch.inertias(motion)
+    if tendons is not None:
+        tendons.place(launch, motion, state.joint_q, state.joint_qd, Motion(model, True, poses=motion))
     launch.inverse_dynamics(motion, state.joint_qd, joint_qdd, state.body_f)
     if armature:
         launch(
@@ -66,6 +69,8 @@ def inverse_dynamics(model: Model, state: State, joint_qdd: wp.array, *, armatur
         velocities = (state.joint_qd, state.joint_qd)
         none = zeros(model.joint_dof_count, dtype=float, device=model.device)
         FloatingTerms(model).add_forces(launch, motion.kin, velocities, joint_qdd, none, 1.0, motion.tau)
+    if tendons is not None:
+        tendons.add_forces(launch, joint_qdd, motion.tau)
     return motion.tau
 
 

@@ -16,6 +16,7 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.scene.contiguity import check_contiguous
 
 if TYPE_CHECKING:
+    from newtonsim.dynamics.tendon_inertia import TendonInertia
     from newtonsim.scene.model import Model
     from newtonsim.scene.state import State
 
@@ -61,7 +62,8 @@ class Dynamics:
 
         Args:
             state: Configuration.
-            armature: Whether to add the armature to the diagonal.
+            armature: Whether to add the armature of joints to the diagonal, and a JᵀJ for tendons with
+                armature a whose lengths change by J. What couples two articulations is in no block.
             out: Array to write to.
 
         Returns:
@@ -71,11 +73,10 @@ class Dynamics:
             NewtonsimError: `out` has the wrong shape or type.
         """
         dense = self._block("mass_matrix", self.max_dofs, out)
-        diagonal = self.model.joint_armature if armature else self._stages.no_dofs
 
         def launch(launcher: Launcher) -> None:
-            launcher.poses(self._stages.motion, state.joint_q)
-            self._stages.expand(launcher, diagonal, dense)
+            self._stages.pose(launcher, state.joint_q)
+            self._stages.expand(launcher, armature, dense)
 
         self._run(state, ("mass_matrix", armature), (state.joint_q, dense), launch)
         return dense
@@ -124,8 +125,9 @@ class Dynamics:
             NewtonsimError: `out` has the wrong shape or type.
         """
         tau = self._array("bias", (self.model.joint_dof_count,), wp.float32, out)
-        # the armature of a floating joint takes part in the acceleration of the origin
-        armature = self._stages.floating.present
+        # the armature of a floating joint takes part in the acceleration of the origin, that of a tendon in
+        # the second derivative of its length
+        armature = self._stages.floating.present or self._stages.tendons is not None
         return self.inverse_dynamics(state, self._stages.no_dofs, armature=armature, out=tau)
 
     def forward_dynamics(
@@ -173,8 +175,10 @@ class Dynamics:
             ∂τ/∂q and ∂τ/∂q̇, each of shape (articulation_count, n, n).
 
         Raises:
-            NewtonsimError: `joint_qdd` has the wrong length, or one of `out` the wrong shape or type.
+            NewtonsimError: `joint_qdd` has the wrong length, one of `out` the wrong shape or type, or a
+                tendon with armature is spatial or goes along several articulations.
         """
+        self._check_tendons()
         self._check_vector("joint_qdd", joint_qdd)
         given = _several(2, out)
         by_q = self._block("force_by_q", self.max_dofs, given[0])
@@ -207,8 +211,10 @@ class Dynamics:
             ∂q̈/∂q, ∂q̈/∂q̇ and ∂q̈/∂τ = M⁻¹, each of shape (articulation_count, n, n).
 
         Raises:
-            NewtonsimError: `joint_f` has the wrong length, or one of `out` the wrong shape or type.
+            NewtonsimError: `joint_f` has the wrong length, one of `out` the wrong shape or type, or a tendon
+                with armature is spatial or goes along several articulations.
         """
+        self._check_tendons()
         force, stages = self._force(joint_f), self._stages
         given = _several(3, out)
         by_q = self._block("acceleration_by_q", self.max_dofs, given[0])
@@ -295,7 +301,7 @@ class Dynamics:
         inertia = self._array("operational_inertia", (self.model.body_count, 6, 6), wp.float32, out)
 
         def launch(launcher: Launcher) -> None:
-            launcher.poses(self._stages.motion, state.joint_q)
+            self._stages.pose(launcher, state.joint_q)
             self._stages.fill_operational_inertia(launcher, damping, inertia)
 
         self._run(state, ("operational_inertia", damping), (state.joint_q, inertia), launch)
@@ -417,6 +423,10 @@ class Dynamics:
         self._run(state, "potential_energy", (state.joint_q, total), launch)
         return total
 
+    def tendon_inertia(self) -> TendonInertia | None:
+        """What armature of tendons adds, with room of its own for one evaluation with gradients, if any."""
+        return self._stages.tendon_inertia(requires_grad=True)
+
     # -- arguments and results -------------------------------------------------------------------------------
 
     def _run(
@@ -430,6 +440,14 @@ class Dynamics:
         self.model.check_state(state)
         refuse_gradient(self.model, state, "newtonsim.dynamics: only inverse_dynamics has a gradient")
         self._recordings.run(name, arrays, lambda: launch(self._stages.launcher()))
+
+    def _check_tendons(self) -> None:
+        """Refuse armature of tendons whose derivatives are not known, or have no place in blocks."""
+        tendons = self._stages.tendons
+        if tendons is not None and (tendons.spatial or tendons.spread):
+            raise NewtonsimError(
+                "derivatives: not with armature of spatial tendons, or of tendons along several articulations"
+            )
 
     def _check_vector(self, name: str, array: wp.array) -> None:
         """Refuse what is not an array with one number for each degree of freedom."""

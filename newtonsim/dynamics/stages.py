@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
+from newtonsim.dynamics.tendon_inertia import TendonInertia
+from newtonsim.dynamics.tendon_paths import has_armature
 from newtonsim.kernels.trees import centroidal, crba, energy, jacobians, rnea_derivatives
 from newtonsim.runtime.floating_terms import FloatingTerms
 from newtonsim.runtime.inertia_factors import EliminatedInertia, InertiaFactors, inertia_factors
@@ -29,6 +31,7 @@ class Stages:
     Attributes:
         max_dofs: Largest number of degrees of freedom of an articulation, n.
         floating: What armature of floating joints adds to inertia and forces besides the diagonal.
+        tendons: What armature of tendons adds; None without any.
     """
 
     def __init__(self, model: Model):
@@ -51,10 +54,17 @@ class Stages:
         self._dof_local = put(local, dtype=int, device=model.device)
         self._dof_joint = put(topology.dof_joint, dtype=int, device=model.device)
         self._body_articulation = put(body_articulation, dtype=int, device=model.device)
+        self.tendons = self.tendon_inertia()
 
     def launcher(self) -> Launcher:
         """Return a launcher for the current arrays of the model."""
-        return Launcher(self.model, record_tape=False)
+        return Launcher(self.model, record_tape=False) if self.tendons is None else self.tendons.launcher()
+
+    def tendon_inertia(self, requires_grad: bool = False) -> TendonInertia | None:
+        """Return room for what armature of tendons adds, None without any."""
+        if not has_armature(self.model):
+            return None
+        return TendonInertia(self.model, self._dof_articulation, self._dof_local, requires_grad)
 
     # -- room ------------------------------------------------------------------------------------------------
 
@@ -129,10 +139,20 @@ class Stages:
         """Poses and velocities."""
         launch.poses(self.motion, state.joint_q)
         launch.velocities(self.motion, state.joint_qd)
+        self._place_tendons(launch, state.joint_q, state.joint_qd)
 
-    def expand(self, launch: Launcher, diagonal: wp.array, dense: wp.array) -> None:
-        """Joint-space inertia with something added to its diagonal, in blocks; needs the poses."""
-        self.inertia.expand(launch, self.motion.kin, diagonal)
+    def pose(self, launch: Launcher, joint_q: wp.array) -> None:
+        """Poses, where inertias follow from them."""
+        launch.poses(self.motion, joint_q)
+        self._place_tendons(launch, joint_q, self.no_dofs)
+
+    def _place_tendons(self, launch: Launcher, joint_q: wp.array, joint_qd: wp.array) -> None:
+        if self.tendons is not None:
+            self.tendons.place(launch, self.motion, joint_q, joint_qd, self.motion)
+
+    def expand(self, launch: Launcher, armature: bool, dense: wp.array) -> None:
+        """Joint-space inertia in blocks, with armature or without; needs the poses."""
+        self.inertia.expand(launch, self.motion.kin, self.model.joint_armature if armature else self.no_dofs)
         launch(energy.clear_blocks, "articulation", writes=dict(dense=dense))
         launch(
             energy.expand_inertia,
@@ -145,6 +165,8 @@ class Stages:
             ),
             writes=dict(dense=dense),
         )
+        if armature and self.tendons is not None:
+            self.tendons.add_inertia(launch, dense)
 
     def force(self, launch: Launcher, state: State, joint_qdd: wp.array, armature: bool) -> None:
         """motion.tau = M q̈ + c(q, q̇) - Jᵀ body_f; needs poses, velocities and inertias."""
@@ -159,6 +181,8 @@ class Stages:
             velocities = (state.joint_qd, state.joint_qd)
             kin, tau = self.motion.kin, self.motion.tau
             self.floating.add_forces(launch, kin, velocities, joint_qdd, self.no_dofs, 1.0, tau)
+            if self.tendons is not None:
+                self.tendons.add_forces(launch, joint_qdd, tau)
 
     def write_force(self, launch: Launcher, tau: wp.array) -> None:
         """Copy motion.tau to an array."""
@@ -169,7 +193,7 @@ class Stages:
 
         The second round is one step of iterative refinement with the residual of the equation of motion.
         """
-        self.factors.factorize(launch, self.motion.kin, self.model.joint_armature)
+        self._factorize(launch)
         for before, after in ((self.no_dofs, self._estimate), (self._estimate, qdd)):
             self.force(launch, state, before, armature=True)
             launch(energy.subtract, "dof", reads=dict(b=joint_f), writes=dict(a=self.motion.tau))
@@ -186,6 +210,14 @@ class Stages:
                 ),
                 writes=dict(x=after),
             )
+            if self.tendons is not None:
+                self.tendons.correct_vector(launch, before, after)
+
+    def _factorize(self, launch: Launcher) -> None:
+        """Factors of M, and corrections of their products for tendons; needs the poses."""
+        self.factors.factorize(launch, self.motion.kin, self.model.joint_armature)
+        if self.tendons is not None:
+            self.tendons.factorize(launch, self.factors.L, self.no_dofs)
 
     def differentiate(
         self, launch: Launcher, state: State, joint_qdd: wp.array, by_q: wp.array, by_qd: wp.array
@@ -253,6 +285,8 @@ class Stages:
             ),
             writes=dict(dense=dense.flatten()),
         )
+        if self.tendons is not None:
+            self.tendons.correct_blocks(launch, dense)
 
     def fill_jacobian(self, launch: Launcher, jacobian: wp.array) -> None:
         """Jacobians of all bodies; needs the poses."""
@@ -287,13 +321,15 @@ class Stages:
     def fill_operational_inertia(self, launch: Launcher, damping: float, inertia: wp.array) -> None:
         """(J M⁻¹ Jᵀ + damping 1)⁻¹ of all bodies; needs the poses."""
         v, room = launch.views, self._inverse_inertia
-        self.factors.factorize(launch, self.motion.kin, self.model.joint_armature)
+        self._factorize(launch)
         launch(
             jacobians.fill_inverse_inertia,
             "body",
             reads=dict(tree=v.tree, body=v.body, kin=self.motion.kin, L=self.factors.L, damping=damping),
             writes=dict(work=room["work"], inverse=room["inverse"]),
         )
+        if self.tendons is not None:
+            self.tendons.correct_mobilities(launch, self.motion, room["inverse"])
         launch(
             jacobians.invert_inertia,
             "body",

@@ -208,6 +208,7 @@ class ModelArrays:
     tendon_limit_solref: wp.array[wp.float32]
     tendon_limit_solimp: wp.array[wp.float32]
     tendon_friction: wp.array[wp.float32]
+    tendon_armature: wp.array[wp.float32]
     tendon_mode: wp.array[wp.int32]
     tendon_target_ke: wp.array[wp.float32]
     tendon_target_kd: wp.array[wp.float32]
@@ -439,6 +440,7 @@ class BuilderColumns:
     tendon_limit_solref: ColumnAttribute
     tendon_limit_solimp: ColumnAttribute
     tendon_friction: ColumnAttribute
+    tendon_armature: ColumnAttribute
     tendon_mode: ColumnAttribute
     tendon_target_ke: ColumnAttribute
     tendon_target_kd: ColumnAttribute

@@ -508,6 +508,9 @@ _TENDON = [
     ArraySpec("tendon_limit_solref", "tendon", wp.float32, "", "As `joint_limit_solref`", columns=2),
     ArraySpec("tendon_limit_solimp", "tendon", wp.float32, "", "As `joint_limit_solimp`", columns=5),
     ArraySpec("tendon_friction", "tendon", wp.float32, "N", "Dry friction", grad=True),
+    ArraySpec(
+        "tendon_armature", "tendon", wp.float32, "kg", "Inertia that resists changes of the length", grad=True
+    ),
     ArraySpec("tendon_mode", "tendon", wp.int32, "", "JointMode of the drive"),
     ArraySpec("tendon_target_ke", "tendon", wp.float32, "N/m", "Stiffness of the drive", grad=True),
     ArraySpec("tendon_target_kd", "tendon", wp.float32, "N s/m", "Damping of the drive", grad=True),

@@ -79,6 +79,9 @@ class ColoringAlgorithm(IntEnum):
 
 PARTICLE_FLAG_ACTIVE = 1
 
+ON_AXIS, ON_BODY, PULLEY, WRAP, AXIS, SIDE = range(6)
+"""Kinds of elements of a tendon's path, see `Model.tendon_element_kind`."""
+
 JOINT_PRISMATIC = JointType.PRISMATIC
 JOINT_REVOLUTE = JointType.REVOLUTE
 JOINT_BALL = JointType.BALL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
+from newtonsim.dynamics.tendon_paths import has_armature
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.trees import joint_forces, rnea, tree_advance, tree_smooth
 from newtonsim.kernels.trees.point_motion import BodyStateView
@@ -37,6 +38,7 @@ class SmoothStage:
         mid: Velocities at which these forces are evaluated: in the middle of the step, or at its start.
         v_mid: Joint velocities likewise.
         implicit: 0 for dofs whose drive may exceed its effort limit, shape (joint_dof_count,).
+        moving: Velocities and accelerations of bodies for tendons with armature, None without any.
         qdd: Acceleration at which the force balance is evaluated, shape (joint_dof_count,): zero, or that of
             free fall for long chains, which avoids forces that cancel up to rounding.
         falls: 1 for trees in which it is that of free fall, shape (tree_count,).
@@ -64,6 +66,7 @@ class SmoothStage:
         self.qdd = zeros(dofs, dtype=float, device=device)
         # loops read the accelerations of bodies that the balance of forces is taken at
         self._falls = isinstance(self.factors, ArticulatedInertia) and model.constraint_count == 0
+        self.moving = Motion(model, poses=self.motion) if has_armature(model) else None
         self.falls = put(_falling_trees(model, self._falls), dtype=int, device=device)
         self.acting_damping: wp.array | None = None
         self.v_predicted = zeros(dofs, dtype=float, device=device)

@@ -288,7 +288,8 @@ class FeatherstoneSolver(LaunchedSolver):
         tendons = self.constraints.tendons
         if tendons is not None:
             state = step.state_in
-            tendons.measure(launch, smooth.motion.kin, smooth.body_q, state.joint_q, state.joint_qd)
+            moves = (smooth.body_q, state.joint_q, state.joint_qd, smooth.moving)
+            tendons.measure(launch, smooth.motion.kin, *moves)
             joint_f = tendons.pull(launch, step.control, joint_f)
         self._particles.apply(launch, step, joint_f)
         return joint_f

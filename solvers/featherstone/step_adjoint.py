@@ -116,6 +116,7 @@ class FeatherstoneAdjoint:
         self.end = Motion(model, requires_grad=True)
         rows = {"requires_grad": True, "poses": self.poses}
         self.bias = Motion(model, **rows) if self._has_pairs else None
+        self.moving_tendons = Motion(model, **rows) if self.smooth.moving is not None else None
         self.fields = tuple(Motion(model, forces=False, **rows) for _ in range(3 if self._has_pairs else 0))
 
     def _allocate_arrays(self) -> None:
@@ -232,7 +233,8 @@ class FeatherstoneAdjoint:
         self.contact_mode.push(launch, self.contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
         joint_f = control.joint_f
         if self.tendons is not None:
-            self.tendons.measure(launch, smooth.motion.kin, smooth.body_q, state.joint_q, state.joint_qd)
+            moves = (smooth.body_q, state.joint_q, state.joint_qd, smooth.moving)
+            self.tendons.measure(launch, smooth.motion.kin, *moves)
             joint_f = self.tendons.pull(launch, control, joint_f)
         smooth.factorize(launch, state, control, dt)
         smooth.predict(launch, state, control, joint_f, dt)
@@ -645,7 +647,8 @@ class FeatherstoneAdjoint:
         state = step.state_in
         with Tape() as tape:
             record = self._launcher(record_tape=True)
-            self.tendons.measure(record, self.poses.kin, self.body_q, state.joint_q, state.joint_qd)
+            moves = (self.body_q, state.joint_q, state.joint_qd, self.moving_tendons)
+            self.tendons.measure(record, self.poses.kin, *moves)
             self.tendons.pull(record, step.control, step.control.joint_f)
         tape.backward()
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import warp as wp
 
+from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import ModelError, NewtonsimError, did_you_mean
 from newtonsim.kernels.mujoco.state import MujocoView
 from newtonsim.scene.allocation import put
@@ -23,7 +24,6 @@ from newtonsim.solvers.mujoco.shapes import GeomWriter, SurfaceOptions
 from newtonsim.solvers.mujoco.source import HostModel, Selection, select
 from newtonsim.solvers.mujoco.spec import BodyWriter, DriveOptions, Names
 from newtonsim.solvers.mujoco.tendons import TendonWriter
-from newtonsim.solvers.tendons import tendon_worlds
 
 if TYPE_CHECKING:
     import mujoco

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.builder.tendons import AXIS, MUSCLE_VMAX, ON_AXIS, PULLEY, SIDE, WRAP
+from newtonsim.builder.tendons import MUSCLE_VMAX
+from newtonsim.dynamics.tendon_paths import reference_lengths, tendon_worlds
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.scene.enums import JointMode
+from newtonsim.scene.enums import AXIS, ON_AXIS, PULLEY, SIDE, WRAP, JointMode
 from newtonsim.solvers.mujoco.source import HostModel, Selection
 from newtonsim.solvers.mujoco.spec import BodyWriter, Names
-from newtonsim.solvers.tendons import reference_lengths, tendon_worlds
 
 if TYPE_CHECKING:
     import mujoco
@@ -75,7 +75,7 @@ class TendonWriter:
         if (rest == -1.0).all():
             rest[1] += 1.0e-9  # to MuJoCo, -1 alone stands for the length in the reference pose
         tendon.springlength = rest
-        tendon.frictionloss = host.tendon_friction[t]
+        tendon.frictionloss, tendon.armature = host.tendon_friction[t], host.tendon_armature[t]
         lower, upper = host.tendon_limit_lower[t] - offset, host.tendon_limit_upper[t] - offset
         tendon.limited = bool(np.isfinite([lower, upper]).any())
         if tendon.limited:

@@ -634,6 +634,7 @@ TENDONS = {
         [(0, 0.7), (1, -0.4)], limit_lower=0.5, limit_solref=(0.05, 0.8)
     ),
     "friction": lambda b: b.add_tendon_fixed([(0, 0.7), (1, -0.4)], friction=0.4),
+    "armature": lambda b: b.add_tendon_spatial(POINTS, armature=0.5),
     "equality": lambda b: b.add_tendon_equality(
         b.add_tendon_spatial(POINTS), b.add_tendon_fixed([(0, 0.3)]), (0.9, 0.5, 0.2), solref=(0.08, 1.0)
     ),
@@ -652,6 +653,8 @@ def test_tendons(name, device):
         names.append("control.tendon_act")
     if "spring" in name:
         names += ["model.tendon_stiffness", "model.tendon_damping", "model.tendon_spring_upper"]
+    if name == "armature":
+        names.append("model.tendon_armature")
     rollout.check(*names, steps=(0.02, 0.01, 0.005))
-    rows = name in ("limit", "limit along axes", "friction", "equality")
+    rows = name in ("limit", "limit along axes", "friction", "armature", "equality")
     assert rollout.acted.any() == rows

@@ -21,6 +21,11 @@ MORE = {
     "rest length of minus one": (FIXED.format('stiffness="40" springlength="-.9999999999"'), ""),
     "joint references": (FIXED.format('stiffness="40"'), ""),
     "named by an actuator alone": (SPATIAL.format(""), '<actuator><motor tendon="t" gear="-9"/></actuator>'),
+    "armature along axes": (FIXED.format('armature=".3" stiffness="9" springlength=".4"'), ""),
+    "armature through points": (
+        '<spatial name="t" armature="2"><site site="low"/><site site="s1"/><site site="s2"/></spatial>',
+        "",
+    ),
     "velocity servo": (FIXED.format(""), '<actuator><velocity tendon="t" kv="3"/></actuator>'),
 }
 TEXTS = {name: ARMS.format(tendon=tendon, more=more) for name, (tendon, more, _) in CASES.items()}
@@ -133,6 +138,10 @@ WRONG = {
     "the site 'x' is not defined": SPATIAL.format('stiffness="1"').replace("s2", "x"),
     "the joint 'x' is not defined": FIXED.format('stiffness="1"').replace('"b"', '"x"'),
     "'stiffness' must not be negative": FIXED.format('stiffness="-1"'),
+    "'armature' must not be negative": FIXED.format('armature="-1"'),
+    "'armature' is not available where a tendon wraps": (
+        '<spatial armature="1"><site site="low"/><geom geom="g"/><site site="s1"/></spatial>'
+    ),
     "'range' is reversed": FIXED.format('range="1 0"'),
     "'divisor' must be positive": SPATIAL.format('stiffness="1"').replace('"2"', '"0"'),
     "needs two sites": '<spatial stiffness="1"><site site="s1"/></spatial>',
@@ -142,6 +151,8 @@ WRONG = {
 
 @pytest.mark.parametrize("message", WRONG)
 def test_wrong_tendons_name_the_line(message: str):
+    ball = '<geom name="g" size=".1"/><site name="s3"'
+    text = ARMS.format(tendon=WRONG[message], more="").replace('<site name="s3"', ball)
     with pytest.raises(newtonsim.ImportFileError, match=message) as error:
-        parse_mjcf(ARMS.format(tendon=WRONG[message], more=""), newtonsim.ModelBuilder())
+        parse_mjcf(text, newtonsim.ModelBuilder())
     assert error.value.line is not None

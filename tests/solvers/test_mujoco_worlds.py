@@ -113,6 +113,7 @@ def with_tendons() -> ModelBuilder:
 CHANGED = {
     "tendon_damping": 1.0,
     "tendon_friction": 1.0,
+    "tendon_armature": 1.0,
     "tendon_spring_upper": 3.0,
     "tendon_limit_margin": 0.1,
     "tendon_limit_solref": (0.1, 1.0),

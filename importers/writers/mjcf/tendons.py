@@ -73,6 +73,8 @@ class TendonWriter:
             attributes["springlength"] = numbers(rest)
         if given["friction"] > 0.0:
             attributes["frictionloss"] = number(given["friction"])
+        if given["armature"] > 0.0:
+            attributes["armature"] = number(given["armature"])
         limits = np.array([given["limit_lower"], given["limit_upper"]])
         if np.isfinite(limits).any():
             limits = np.clip(limits - offset, -NO_LIMIT, NO_LIMIT)
