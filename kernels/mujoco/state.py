@@ -33,6 +33,7 @@ class MujocoView:
     actuator_ctrl: wp.array(dtype=int)  # (U) place in ctrl
     body_row: wp.array(dtype=int)  # (B)
     body_id: wp.array(dtype=int)  # (B)
+    body_part_of: wp.array(dtype=int)  # (B) the body that it is one with in MuJoCo, which has the id
     body_mocap: wp.array(dtype=int)  # (B)
     constraint_row: wp.array(dtype=int)  # (K)
     constraint_id: wp.array(dtype=int)  # (K)
@@ -284,7 +285,7 @@ def write_bodies(
     """One thread per body: external forces, and poses of bodies without joints."""
     b = first + wp.tid()
     row = view.body_row[b]
-    if row < 0:
+    if row < 0 or view.body_part_of[b] >= 0:
         return
     origin = view.origin[row]
     r_o = wp.transform_get_rotation(origin)
@@ -296,6 +297,29 @@ def write_bodies(
         pose = wp.transform_inverse(origin) * body_q[b]
         mocap_pos[row, m] = wp.transform_get_translation(pose)
         mocap_quat[row, m] = to_wxyz(wp.transform_get_rotation(pose))
+
+
+@wp.kernel
+def add_parts(
+    first: int,
+    view: MujocoView,
+    com: wp.array(dtype=wp.vec3),
+    body_q: wp.array(dtype=wp.transform),
+    body_f: wp.array(dtype=wp.spatial_vector),
+    xfrc_applied: wp.array2d(dtype=wp.spatial_vector),
+):
+    """One thread per body: external forces on one that is part of another in MuJoCo, added to those there."""
+    b = first + wp.tid()
+    whole = view.body_part_of[b]
+    if whole < 0:
+        return
+    row = view.body_row[b]
+    arm = wp.transform_point(body_q[b], com[b]) - wp.transform_point(body_q[whole], com[whole])
+    force = wp.spatial_bottom(body_f[b])
+    torque = wp.spatial_top(body_f[b]) + wp.cross(arm, force)
+    r_o = wp.transform_get_rotation(view.origin[row])
+    wrench = wp.spatial_vector(wp.quat_rotate_inv(r_o, force), wp.quat_rotate_inv(r_o, torque))
+    wp.atomic_add(xfrc_applied, row, view.body_id[whole], wrench)
 
 
 @wp.kernel

@@ -47,7 +47,8 @@ class TendonInertia(TendonPaths):
             number[own] = np.arange(len(own))
             tendon[w, : len(own)] = own
         articulation: np.ndarray = dof_articulation.numpy()
-        self.spatial = bool((layout.element_dof[model.tendon_start.numpy()[heavy]] < 0).any())
+        first: np.ndarray = model.tendon_start.numpy()
+        self.spatial = bool((layout.element_dof[first[heavy]] < 0).any())
         self.spread = any(len(set(articulation[layout.dofs[t]].tolist())) > 1 for t in heavy.tolist())
         self._numbers = inertia.TendonNumbers()
         self._numbers.number = put(number, dtype=int, device=device)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim import dynamics
+from newtonsim.errors import OracleError
 from newtonsim.fidelity import motion, ours
 from newtonsim.fidelity.mujoco_oracle import MujocoOracle, Placed
 from newtonsim.fidelity.ours import Reading
@@ -147,6 +148,38 @@ def compare_with_oracle(
             error = apart.distance if apart.lost is None else np.inf  # there is nothing to agree with
             found.items.append(Item("motion", error, "m", where, MOTION, apart.remark))
     return found
+
+
+def compare_mujoco_solver(path: str | os.PathLike, seconds: float = 1.0, seed: int = 0) -> Item:
+    """Compare the motion of an MJCF file by `MuJoCoSolver` with MuJoCo's on the file itself.
+
+    Both move from the reference pose without contacts, with time step, integrator and all other options of
+    the file, under a tenth of its largest controls. `gravcomp`, `element_args`, `general_actuators` and
+    `tendon_actuators` are those of the importer's report, and `noslip_iterations` is set in `mj_model.opt`.
+
+    Args:
+        path: The file.
+        seconds: Length of the motion [s].
+        seed: Of the controls.
+
+    Returns:
+        The largest distance of the origins and centres of mass of all bodies; infinite if MuJoCo diverges.
+
+    Raises:
+        ImportFileError: We cannot read the file.
+        ModelError: MuJoCoSolver refuses the model.
+        OracleError: MuJoCo is not installed, refuses the file, or has other degrees of freedom.
+    """
+    path = os.fspath(path)
+    oracle = MujocoOracle(path)
+    reading = ours.read(path, "mjcf")
+    if reading.model.joint_dof_count != oracle.dof_count:
+        count = reading.model.joint_dof_count
+        raise OracleError(f"{path}: {oracle.dof_count} degrees of freedom in MuJoCo, {count} here")
+    apart = motion.compare_mujoco_solver(reading, oracle, seconds, seed, PLACES)
+    error = apart.distance if apart.lost is None else np.inf  # there is nothing to agree with
+    where = f"{apart.body} after {apart.time:.2g} s"
+    return Item("motion by MuJoCoSolver", error, "m", where, PLACES, apart.remark)
 
 
 def _larger(known: tuple[float, str], found: tuple[float, str]) -> tuple[float, str]:

@@ -1,14 +1,16 @@
 """A file that moves for a while here and in MuJoCo, without contacts, at equal time step and integrator.
 
-MuJoCo's integrator is `discrete`, whatever the file says: like FeatherstoneSolver it solves the constraints
-together with implicit damping and springs. Ours takes velocity-dependent forces where MuJoCo does, at the
-start of the step, and rows by reference at its end.
+Beside FeatherstoneSolver, MuJoCo's integrator is `discrete`, whatever the file says: like this solver it
+solves the constraints together with implicit damping and springs. Ours takes velocity-dependent forces where
+MuJoCo does, at the start of the step, and rows by reference at its end. Beside MuJoCoSolver, all options are
+those of the file.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from newtonsim.actuators import ActuatedSolver, Actuators, general_actuators, te
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.scene.model import MEDIUM
 from newtonsim.simulator import Simulator
-from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
 from newtonsim.solvers.featherstone.stages import GravityCompensation, Medium, StepStage
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ NEARBY = 1.0e-6
 FINER = 4
 """How much shorter steps are that tell what comes of the length of steps."""
 
+SINGLE = "with its time step in single precision"
+"""What a remark on a motion says of MuJoCo with as many digits of its time step as our solvers take."""
+
 DIVERGES = "MuJoCo itself diverges"
 """How the remark on a motion begins that MuJoCo cannot follow with the time step of the file."""
 
@@ -51,6 +56,7 @@ class Apart:
         finer: The largest distance [m] with steps of a quarter of the length; None where it is not wanted.
         own: How far MuJoCo moves [m] when its steps are shortened so; None likewise.
         harder: What gives way in MuJoCo and is rigid here.
+        rounded: How far MuJoCo is from itself [m] with its time step in single precision; None likewise.
         lost: When MuJoCo warns of a state or an acceleration that is not finite or huge [s], None if it does
             not; only what is before is compared.
     """
@@ -59,9 +65,10 @@ class Apart:
     body: str
     time: float
     nearby: float
-    finer: float | None
+    finer: float | None = None
     own: float | None = None
     harder: tuple[str, ...] = ()
+    rounded: float | None = None
     lost: float | None = None
 
     @property
@@ -70,6 +77,9 @@ class Apart:
         parts = [f"MuJoCo is {self.nearby:.1e} m from itself if it starts {NEARBY:g} away"]
         if self.lost is not None:
             parts = [f"{DIVERGES} after {self.lost:.2g} s, {self.distance:.1e} m until then"]
+            parts.append(f"{self.nearby:.1e} m from itself if it starts {NEARBY:g} away")
+        if self.rounded is not None:
+            parts.append(f"{self.rounded:.1e} m from itself {SINGLE}")
         if self.finer is not None and self.own is not None:
             parts.append(f"with a {FINER}th of the time step, {self.finer:.1e} m")
             parts.append(f"{self.own:.1e} m from itself with the whole")
@@ -93,27 +103,69 @@ def compare(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, t
     shift = NEARBY * np.random.default_rng(seed).standard_normal(model.nv)
     dt = float(model.opt.timestep)
     every = max(1, round(seconds / dt / SAMPLES))
-    theirs, lost = _move_theirs(oracle, ctrl, dt, every)
-    nearby = _move_theirs(oracle, ctrl, dt, every, shift)[0]
-    apart = _distances(_move_ours(reading, oracle, ctrl, dt, every), theirs)
+    discrete = int(oracle.mujoco.mjtIntegrator.mjINT_DISCRETE)
+    theirs, lost = _move_theirs(oracle, ctrl, dt, every, discrete)
+    nearby = _move_theirs(oracle, ctrl, dt, every, discrete, shift)[0]
+    ours = _move_ours(reading, oracle, ctrl, dt, every)
+    apart = _apart(oracle, ours, theirs, nearby, lost, every * dt)
+    if apart.distance <= tolerance or lost is not None:
+        return apart
+    fine, often = dt / FINER, FINER * every
+    shorter = _move_theirs(oracle, ctrl, fine, often, discrete)[0]
+    finer = float(_distances(_move_ours(reading, oracle, ctrl, fine, often), shorter).max())
+    own = float(_distances(theirs, shorter).max())
+    return replace(apart, finer=finer, own=own, harder=harder(oracle))
+
+
+def compare_mujoco_solver(
+    reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, tolerance: float
+) -> Apart:
+    """Move a file from its reference pose by MuJoCoSolver, with the options of the file.
+
+    Args:
+        reading: The file here.
+        oracle: The file in MuJoCo.
+        seconds: How long [s].
+        seed: Of the controls.
+        tolerance: Distance [m] beyond which MuJoCo is run with its time step in single precision, too.
+
+    Raises:
+        ModelError: MuJoCoSolver refuses the model.
+    """
+    model = oracle.model
+    ctrl = _controls(oracle, np.random.default_rng(seed))
+    shift = NEARBY * np.random.default_rng(seed).standard_normal(model.nv)
+    dt, integrator = float(model.opt.timestep), int(model.opt.integrator)
+    every = max(1, round(seconds / dt / SAMPLES))
+    theirs, lost = _move_theirs(oracle, ctrl, dt, every, integrator)
+    nearby = _move_theirs(oracle, ctrl, dt, every, integrator, shift)[0]
+    ours = _follow(reading, oracle, _mujoco_solver, ctrl, dt, every)
+    apart = _apart(oracle, ours, theirs, nearby, lost, every * dt)
+    if apart.distance <= tolerance:
+        return apart
+    rounded = _move_theirs(oracle, ctrl, float(np.float32(dt)), every, integrator)[0]
+    return replace(apart, rounded=float(_distances(rounded, theirs)[:lost].max(initial=0.0)))
+
+
+def _apart(
+    oracle: MujocoOracle,
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    nearby: np.ndarray,
+    lost: int | None,
+    interval: float,
+) -> Apart:
+    """How far apart two motions are up to the sample before which MuJoCo is lost."""
+    apart = _distances(ours, theirs)
     if lost is not None:
         apart[lost:] = 0.0
     sample, body = np.unravel_index(int(apart.argmax()), apart.shape)
-    finer = own = None
-    if apart.max() > tolerance and lost is None:
-        fine, often = dt / FINER, FINER * every
-        shorter = _move_theirs(oracle, ctrl, fine, often)[0]
-        finer = float(_distances(_move_ours(reading, oracle, ctrl, fine, often), shorter).max())
-        own = float(_distances(theirs, shorter).max())
     return Apart(
         float(apart[sample, body]),
-        oracle.bodies[int(body) % (model.nbody - 1) + 1],
-        (int(sample) + 1) * every * dt,
+        oracle.bodies[int(body) % (oracle.model.nbody - 1) + 1],
+        (int(sample) + 1) * interval,
         float(_distances(nearby, theirs).max()),
-        finer,
-        own,
-        harder(oracle),
-        None if lost is None else (lost + 1) * every * dt,
+        lost=None if lost is None else (lost + 1) * interval,
     )
 
 
@@ -141,7 +193,12 @@ def _controls(oracle: MujocoOracle, rng: np.random.Generator) -> np.ndarray:
 
 
 def _move_theirs(
-    oracle: MujocoOracle, ctrl: np.ndarray, dt: float, every: int, shift: np.ndarray | None = None
+    oracle: MujocoOracle,
+    ctrl: np.ndarray,
+    dt: float,
+    every: int,
+    integrator: int,
+    shift: np.ndarray | None = None,
 ) -> tuple[np.ndarray, int | None]:
     """Origins of all bodies at each sample, then their centres of mass (samples, 2 bodies, 3).
 
@@ -152,7 +209,7 @@ def _move_theirs(
     kept = int(model.opt.disableflags), int(model.opt.integrator), float(model.opt.timestep)
     off = mujoco.mjtDisableBit
     model.opt.disableflags |= int(off.mjDSBL_CONTACT) | int(off.mjDSBL_AUTORESET)
-    model.opt.integrator, model.opt.timestep = int(mujoco.mjtIntegrator.mjINT_DISCRETE), dt
+    model.opt.integrator, model.opt.timestep = integrator, dt
     data: Any = mujoco.MjData(model)
     data.ctrl[:] = ctrl
     if shift is not None:
@@ -178,21 +235,69 @@ def _is_lost(oracle: MujocoOracle, data: Any) -> bool:
 
 
 def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: float, every: int) -> np.ndarray:
-    """The same by our solver; bodies that are not in our model are nowhere."""
+    """The same by FeatherstoneSolver."""
+    return _follow(reading, oracle, _featherstone_solver, ctrl, dt, every)
+
+
+def _featherstone_solver(reading: Reading, oracle: MujocoOracle) -> FeatherstoneSolver:
+    """FeatherstoneSolver with the forces that a file asks for."""
     model, report = reading.model, reading.report
     exact = {"iterations": 200, "tolerance": 1.0e-7}
-    solver: Any = FeatherstoneSolver(model, coriolis="start", references="end", **exact)
+    solver = FeatherstoneSolver(model, coriolis="start", references="end", **exact)
     stages: list[StepStage] = []
     if report.gravcomp:
         stages.append(GravityCompensation(model, report.gravcomp))
     if any(name in model.solver_hint for name in MEDIUM):
         stages.append(Medium(model))
     solver.before_step = stages
+    return solver
+
+
+def _mujoco_solver(reading: Reading, oracle: MujocoOracle) -> MuJoCoSolver:
+    """MuJoCoSolver with the options of the file."""
+    opt, report = oracle.model.opt, reading.report
+    numbers: dict[str, Any] = {
+        name: int(getattr(opt, name)) for name in ("solver", "integrator", "cone", "disableflags")
+    }
+    sparse = {0: False, 1: True}.get(int(opt.jacobian))
+    solver = MuJoCoSolver(
+        reading.model,
+        use_mujoco=True,
+        disable_contacts=True,
+        joint_damping=0.0,
+        iterations=max(1, int(opt.iterations)),
+        ls_iterations=max(1, int(opt.ls_iterations)),
+        tolerance=float(opt.tolerance),
+        ls_tolerance=float(opt.ls_tolerance),
+        impratio=float(opt.impratio),
+        is_sparse=sparse,
+        gravcomp=report.gravcomp,
+        element_args=report.mujoco,
+        **numbers,
+    )
+    # no option of a conversion, since mujoco_warp has none of these
+    solver.mj_model.opt.noslip_iterations = opt.noslip_iterations
+    return solver
+
+
+def _follow(
+    reading: Reading,
+    oracle: MujocoOracle,
+    make: Callable[[Reading, MujocoOracle], Any],
+    ctrl: np.ndarray,
+    dt: float,
+    every: int,
+) -> np.ndarray:
+    """Places at each sample by a solver; bodies that are not in our model are nowhere."""
+    model, report = reading.model, reading.report
     count = Counter((entry["key"], entry["place"]) for entry in report.actuators if entry["actuator"] is None)
     whole = [one for one in report.actuators if count[one["key"], one["place"]] == 1 and not _is_drive(one)]
     tendons = tendon_actuators(report.actuators, model.tendon_key or ())
-    if whole or tendons:
-        solver = ActuatedSolver(solver, Actuators(model, general_actuators(whole), dt=dt, tendons=tendons))
+    actuators = None
+    if whole or tendons:  # before the solver, which may copy the drives that they take the place of
+        actuators = Actuators(model, general_actuators(whole), dt=dt, tendons=tendons)
+    solver = make(reading, oracle)
+    solver = solver if actuators is None else ActuatedSolver(solver, actuators)
     simulator = Simulator(model, solver, dt=dt)
     _give(simulator, report.actuators, {id(one) for one in whole}, ctrl)
     body = np.array([report.bodies.get(name, -1) for name in oracle.bodies[1:]])

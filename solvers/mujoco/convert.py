@@ -19,6 +19,7 @@ from newtonsim.solvers.gravity_shares import Shares, gravity_shares
 from newtonsim.solvers.mujoco.actuators import ActuatorWriter
 from newtonsim.solvers.mujoco.constraints import ConstraintWriter
 from newtonsim.solvers.mujoco.filters import ContactBits, find_filters
+from newtonsim.solvers.mujoco.links import carried_by_links
 from newtonsim.solvers.mujoco.options import ElementArgs, MujocoOptions
 from newtonsim.solvers.mujoco.shapes import GeomWriter, SurfaceOptions
 from newtonsim.solvers.mujoco.source import HostModel, Selection, select
@@ -115,11 +116,12 @@ def convert(model: Model, options: MujocoOptions) -> Conversion:
         _known_gears(host, options.actuator_gears or {}),
         _known_axes(model, options.actuated_axes),
     )
-    trees = BodyWriter(
-        host, chosen, spec, names, options.default_joint_damping, options.joint_limit_threshold, drives
-    )
+    passive = (options.default_joint_damping, options.joint_limit_threshold)
+    relieved = options.gravcomp or {}
+    carried = {link: end for link, end in carried_by_links(host).items() if link not in relieved}
+    trees = BodyWriter(host, chosen, spec, names, *passive, drives, carried)
     trees.write()
-    _relieve(trees, host, chosen, options.gravcomp or {})
+    _relieve(trees, host, chosen, relieved)
     kept = element_args.get("geom", ())
     geoms = _write_shapes(host, chosen, spec, names, trees, options, kept)
     constraints = ConstraintWriter(host, chosen, spec, names, trees)
@@ -281,7 +283,7 @@ def _write_shapes(
     if not options.register_collision_groups or host.model.contact_rules is None:
         return geoms
     meeting = [shape for shape, geom in geoms.geoms.items() if geom.contype or geom.conaffinity]
-    filters = find_filters(host, meeting, bits)
+    filters = find_filters(host, meeting, bits, trees.carried)
     for first, second in filters.excluded:
         spec.add_exclude(bodyname1=trees.bodies[first].name, bodyname2=trees.bodies[second].name)
     for first, second in filters.pairs:
@@ -392,10 +394,15 @@ def _view(
     )
     view.body_row = put(rows("body", bodies), dtype=int, device=model.device)
     view.body_id = put(
-        everywhere("body", {b: one.id for b, one in trees.bodies.items() if b >= 0}, bodies),
+        everywhere(
+            "body",
+            {b: one.id for b, one in trees.bodies.items() if b >= 0 and b not in trees.carried},
+            bodies,
+        ),
         dtype=int,
         device=model.device,
     )
+    view.body_part_of = put(_carriers(chosen, trees, bodies), dtype=int, device=model.device)
     view.body_mocap = put(
         everywhere("body", {b: int(mj_model.body_mocapid[trees.bodies[b].id]) for b in trees.mocap}, bodies),
         dtype=int,
@@ -414,6 +421,16 @@ def _view(
     )
     view.origin = put(chosen.origin.astype(np.float32), dtype=wp.transform, device=model.device)
     return view
+
+
+def _carriers(chosen: Selection, trees: BodyWriter, count: int) -> np.ndarray:
+    """The body of the model that each body is one with in MuJoCo, -1 for bodies of their own (count,)."""
+    found = np.full(count, -1, np.int32)
+    place = {body: i for i, body in enumerate(chosen.bodies.tolist())}
+    for link, end in trees.carried.items():
+        if link in place:
+            found[chosen.members["body"][:, place[link]]] = chosen.members["body"][:, place[end]]
+    return found
 
 
 def _place_tendons(view: MujocoView, tendons: TendonWriter, model: Model) -> None:

@@ -7,7 +7,7 @@ Explicit pairs touch in any case. Source: MuJoCo's documentation, "Computation",
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,13 +86,16 @@ class Filters:
     free_parents: bool
 
 
-def find_filters(host: HostModel, shapes: Iterable[int], bits: ContactBits) -> Filters:
+def find_filters(
+    host: HostModel, shapes: Iterable[int], bits: ContactBits, carried: Mapping[int, int]
+) -> Filters:
     """Translate the model's filter pairs.
 
     Args:
         host: The model.
         shapes: Shapes that are written and meet something.
         bits: Their contact bits.
+        carried: Bodies that are one with another in MuJoCo.
     """
     rules, count = host.model.contact_rules, host.model.shape_count
     by_body: dict[int, list[int]] = {}
@@ -110,7 +113,7 @@ def find_filters(host: HostModel, shapes: Iterable[int], bits: ContactBits) -> F
         if ends[0] != ends[1] and len(remaining) < len(_touching(host, by_body, ends, bits)):
             excluded.append(ends)
             pairs.extend(sorted(remaining))
-    neighbours = _neighbours(host, by_body)
+    neighbours = _neighbours(host, by_body, carried)
     free = any(
         (ends not in excluded and _touching(host, by_body, ends, bits)) or _any_on(pairs, host, ends)
         for ends in neighbours
@@ -138,9 +141,16 @@ def _touching(
     return found
 
 
-def _neighbours(host: HostModel, by_body: dict[int, list[int]]) -> set[tuple[int, int]]:
+def _neighbours(
+    host: HostModel, by_body: dict[int, list[int]], carried: Mapping[int, int]
+) -> set[tuple[int, int]]:
     """Pairs of bodies (low index first) with shapes that MuJoCo keeps apart as neighbours in the tree."""
-    parent, child = host.joint_parent, host.joint_child
+    parent, child = host.joint_parent.copy(), host.joint_child
+    holder = {int(body): joint for joint, body in enumerate(child.tolist())}
+    for joint, above in enumerate(parent.tolist()):
+        while above in carried:
+            above = int(host.joint_parent[holder[above]])
+        parent[joint] = above
     fixed = (host.joint_type == JointType.FIXED) | (
         (host.joint_type == JointType.D6) & (host.joint_axis_dim.sum(axis=1) == 0)
     )

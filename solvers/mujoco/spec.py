@@ -79,6 +79,7 @@ class BodyWriter:
         default_damping: Damping of degrees of freedom for which the model has none [N m s/rad or N s/m].
         limit_threshold: From this size on a limit is none [rad or m].
         drives: How axes become actuators.
+        carried: Bodies that are one with another, and that one, see `links.carried_by_links`.
 
     Attributes:
         bodies: Bodies of the spec by body of the model; the world by -1.
@@ -96,9 +97,11 @@ class BodyWriter:
         default_damping: float,
         limit_threshold: float,
         drives: DriveOptions,
+        carried: Mapping[int, int],
     ):
         self.host, self.chosen, self.spec, self.names = host, chosen, spec, names
         self.default_damping, self.limit_threshold, self.drives = default_damping, limit_threshold, drives
+        self.carried = carried
         self.bodies: dict[int, Any] = {-1: spec.worldbody}
         self.joints: dict[int, list] = {}
         self.actuators: dict[int, Any] = {}
@@ -170,7 +173,10 @@ class BodyWriter:
         if floating and parent < 0:
             start = int(self.host.model.joint_q_start.numpy()[joint])
             frame = transform_multiply(frame, host.joint_q[start : start + 7])
-        self._add_body(body, parent, transform_multiply(frame, inner))
+        if body not in self.bodies:
+            end = self.carried.get(body, body)
+            self._add_body(end, parent, transform_multiply(frame, inner))
+            self.bodies |= {link: self.bodies[end] for link, of in self.carried.items() if of == end}
         if floating and parent < 0:
             self.joints[joint] = [self._add_free(joint)]
         elif floating:

@@ -169,6 +169,7 @@ class Transfer:
     def __init__(self, conversion: Conversion):
         self.conversion = conversion
         self.model = conversion.model
+        self._has_parts = bool((conversion.view.body_part_of.numpy() >= 0).any())
         self._starts = {
             "constraint": [0, self.model.constraint_count],
             "tendon": [0, self.model.tendon_count],
@@ -236,6 +237,18 @@ class Transfer:
                 writes=dict(
                     mocap_pos=data.mocap_pos, mocap_quat=data.mocap_quat, xfrc_applied=data.xfrc_applied
                 ),
+            )
+        if self._has_parts:
+            launch(
+                mujoco_state.add_parts,
+                "body",
+                reads=dict(
+                    view=self.conversion.view,
+                    com=self.model.body_com,
+                    body_q=state.body_q,
+                    body_f=state.body_f,
+                ),
+                writes=dict(xfrc_applied=data.xfrc_applied),
             )
 
     def write_constraints(self, launch: Launcher, data: object) -> None:

@@ -8,9 +8,9 @@ import pytest
 from newtonsim.cli.main import main
 from newtonsim.errors import NewtonsimError, OracleError
 from newtonsim.examples import asset_path
-from newtonsim.fidelity import Comparison, compare_with_oracle, comparison, ours
+from newtonsim.fidelity import Comparison, compare_mujoco_solver, compare_with_oracle, comparison, ours
 
-TREE = """<mujoco><compiler angle="radian"/><option timestep=".002"/><worldbody>
+TREE = """<mujoco><compiler angle="radian"/><option timestep=".002" density="{density}"/><worldbody>
   <body name="base" pos="0 0 1" quat="1 .2 .1 0"><freejoint/><geom size=".1" pos=".05 0 0"/>
     <body pos=".2 0 0"><joint name="turn" type="ball" damping=".02"/>
       <geom type="capsule" fromto="0 0 0 .3 0 0" size=".03"/>
@@ -24,7 +24,7 @@ TREE = """<mujoco><compiler angle="radian"/><option timestep=".002"/><worldbody>
 
 def write(folder, **changes) -> str:
     path = folder / f"tree{len(list(folder.iterdir()))}.xml"
-    path.write_text(TREE.format(**{"stiffness": 0.4, "size": 0.04, "pos": 0.01, **changes}))
+    path.write_text(TREE.format(**{"stiffness": 0.4, "size": 0.04, "pos": 0.01, "density": 0, **changes}))
     return str(path)
 
 
@@ -39,6 +39,20 @@ def test_a_file_is_the_same_in_mujoco(tmp_path):
         *("M(q)", "bias forces", "frames, places", "frames, angles", "motion"),
     ]
     assert found.agrees, found.lines()
+
+
+def test_mujoco_solver_moves_a_file_as_mujoco(tmp_path):
+    """In water, with several joints of a body."""
+    found = compare_mujoco_solver(write(tmp_path, density=300))
+    assert found.agrees, str(found)
+
+
+def test_mujoco_solver_beside_another_file(tmp_path, monkeypatch):
+    other, read = write(tmp_path, stiffness=0.5), ours.read
+    monkeypatch.setattr(ours, "read", lambda path, kind: read(other, kind))
+    found = compare_mujoco_solver(write(tmp_path))
+    assert not found.agrees
+    assert "with its time step in single precision" in found.remark
 
 
 CHANGES = {
