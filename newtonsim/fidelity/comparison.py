@@ -168,7 +168,7 @@ def compare_mujoco_solver(path: str | os.PathLike, seconds: float = 1.0, seed: i
     Raises:
         ImportFileError: We cannot read the file.
         ModelError: MuJoCoSolver refuses the model.
-        OracleError: MuJoCo is not installed, refuses the file, or has other degrees of freedom.
+        OracleError: MuJoCo is not installed, refuses the file, has other degrees of freedom, or none.
     """
     path = os.fspath(path)
     oracle = MujocoOracle(path)
@@ -176,6 +176,8 @@ def compare_mujoco_solver(path: str | os.PathLike, seconds: float = 1.0, seed: i
     if reading.model.joint_dof_count != oracle.dof_count:
         count = reading.model.joint_dof_count
         raise OracleError(f"{path}: {oracle.dof_count} degrees of freedom in MuJoCo, {count} here")
+    if not oracle.dof_count:
+        raise OracleError(f"{path}: nothing in it moves")
     apart = motion.compare_mujoco_solver(reading, oracle, seconds, seed, PLACES)
     error = apart.distance if apart.lost is None else np.inf  # there is nothing to agree with
     where = f"{apart.body} after {apart.time:.2g} s"

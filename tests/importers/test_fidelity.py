@@ -7,9 +7,11 @@ from pathlib import Path
 
 import gymnasium
 import mujoco
+import mujoco_warp
 import pybullet_data
 import pytest
 from engines import import_facts
+from tasks import solver_motion
 
 GYMNASIUM = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 MUJOCO = Path(mujoco.__file__).parent / "testdata"
@@ -28,6 +30,37 @@ PINOCCHIO_DIFFERS = {
     # <limit> without lower and upper: no limits, not limits of zero.
     "quadruped/minitaur.urdf": NO_LIMITS,
 }
+
+
+def test_files_move_by_mujoco_solver_as_in_mujoco():
+    """Tendons of MuJoCo's own test data, of which one has armature."""
+    folder = Path(mujoco_warp.__file__).parent / "test_data" / "tendon"
+    rows = list(solver_motion.sweep([("tendons", folder)], {}, ()))
+    assert "armature.xml" in {row.file for row in rows}
+    for row in rows:
+        assert not row.uncompared, row
+        assert row.item[0] < 1e-5, row
+    assert f"| tendons | {len(rows)} | {len(rows)} | 0 | 0 |" in solver_motion.section(rows)
+
+
+MISSED = {
+    "chaotic": [0.02, "wing after 1 s", "MuJoCo is 1.0e-02 m from itself if it starts 1e-06 away"],
+    "single precision": [
+        *(2e-5, "arm after 1 s"),
+        "MuJoCo is 1.0e-07 m from itself if it starts 1e-06 away, "
+        "3.0e-05 m from itself with its time step in single precision",
+    ],
+    "not explained": [1.0, "arm after 1 s", "MuJoCo is 1.0e-07 m from itself if it starts 1e-06 away"],
+    "MuJoCo itself diverges": [None, "arm after 0.1 s", "MuJoCo itself diverges after 0.1 s"],
+}
+
+
+@pytest.mark.parametrize("why", MISSED)
+def test_why_a_motion_by_mujoco_solver_misses(why: str):
+    row = solver_motion.MotionRow("package", "file.xml", "", MISSED[why])
+    assert solver_motion.reason(row).startswith(why)
+    text = solver_motion.section([row])
+    assert any(line.startswith("| package: file.xml |") and why in line for line in text)
 
 
 def check(found: list[str], expected: str | None) -> None:
