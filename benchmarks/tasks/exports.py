@@ -88,7 +88,8 @@ def _exports_of(kind: str, path: Path) -> list[dict] | str:
         try:
             return [_plain(export, folder) for export in export_facts.write_all(kind, path, Path(folder))]
         except Exception as error:  # whatever it is, it belongs into the table
-            return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+            text = " ".join(str(error).split()).partition("; looked at")[0]  # in folders of this machine
+            return f"{type(error).__name__}: {text}"[:300]
 
 
 def _plain(export: export_facts.Export, folder: str) -> dict:

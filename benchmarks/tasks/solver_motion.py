@@ -68,7 +68,8 @@ def _motion_of(path: Path) -> list | str:
     try:
         item = compare_mujoco_solver(path)
     except Exception as error:  # whatever it is, it belongs into the table
-        return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+        text = " ".join(str(error).split()).partition("; looked at")[0]  # in folders of this machine
+        return f"{type(error).__name__}: {text}"[:300]
     return [float(f"{item.error:.2e}") if math.isfinite(item.error) else None, item.where, item.remark]
 
 
