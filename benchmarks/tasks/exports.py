@@ -22,7 +22,6 @@ NAMED = {
     "M(q)": (
         "no distribution of mass has this inertia",
         "differ by direction are averaged",
-        "inertia without mass is left out",
         "tendons are left out",  # with their armature
     ),
     "limits": ("limits of swing and twist",),

@@ -161,12 +161,18 @@ class BodyReader:
     def weigh(self, record: BodyRecord, colliders: list[Collider]) -> None:
         """Set the mass properties of a body from its MassAPI and its colliders."""
         element = record.place.element
-        if record.kinematic or element.flag(f"{NAMESPACE}:massless", False):
+        if record.kinematic:
             return
-        props = combine([collider.props for collider in colliders])
+        massless = element.flag(f"{NAMESPACE}:massless", False)
+        props = MassProps.zero() if massless else combine([collider.props for collider in colliders])
         if element.has_api("PhysicsMassAPI"):
             turned = split(inverse_rigid(record.pose) @ record.place.matrix)
             props = self._with_mass_api(element, props, turned)
+        if massless:
+            record.props = usable_mass(
+                MassProps(0.0, props.com, props.inertia), element, self.report, False, 0.0
+            )
+            return
         if props.mass <= 0.0:
             self.report.approximated(element, "the body has no mass and no colliders; it receives 1 kg")
             props = MassProps(1.0, props.com, props.inertia)

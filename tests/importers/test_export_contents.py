@@ -17,7 +17,7 @@ from newtonsim.geometry import SDF, Heightfield
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.scene.enums import JointType
 from newtonsim.solvers import MuJoCoSolver
-from newtonsim.utils import export_mjcf, export_urdf, export_usd
+from newtonsim.utils import export_mjcf, export_urdf, export_usd, parse_usd
 
 WRITERS = {".xml": export_mjcf, ".urdf": export_urdf, ".usda": export_usd}
 
@@ -428,7 +428,7 @@ def test_planes_with_bounds_are_approximated(tmp_path):
 
 
 def test_inertia_without_mass_is_written_and_counts(tmp_path):
-    """As URDF files have it of tips and flanges; to USD, a mass of zero is one that is not given."""
+    """As URDF files have it of tips and flanges."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     rod = builder.add_body(mass=2.0, com=(0.5, 0.0, 0.0), I_m=0.1 * np.eye(3), key="rod")
     tip = builder.add_body(I_m=np.diag([0.1, 0.2, 0.3]), key="tip")
@@ -446,5 +446,8 @@ def test_inertia_without_mass_is_written_and_counts(tmp_path):
         mujoco.mj_forward(mj, data)
         mujoco.mj_fullM(mj, data, M)
         assert M.item() - mj.dof_armature.item() == pytest.approx(whole)
-    with pytest.warns(UnsupportedElementWarning, match="inertia without mass is left out"):
-        export_usd(builder, tmp_path / "rod.usda")
+    again = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_usd(str(export_usd(builder, tmp_path / "rod.usda").path), again)
+    read = again.finalize("cpu")
+    np.testing.assert_allclose(read.body_inertia.numpy()[1], np.diag([0.1, 0.2, 0.3]), rtol=1e-6)
+    assert dynamics.mass_matrix(read, read.state(), armature=False).numpy().item() == pytest.approx(whole)

@@ -183,7 +183,7 @@ class _UsdWriter:
             # to UsdPhysics, a mass of zero is one that is not given
             attributes.set_flag(prim, "massless", True)
             if body.props.inertia.any():
-                self.report.unsupported(body.key, "inertia without mass is left out")
+                _write_moments(UsdPhysics.MassAPI.Apply(prim), body.props.inertia)
         elif body.props.mass <= 0.0:
             schema.CreateKinematicEnabledAttr(True)
         else:
@@ -239,10 +239,15 @@ def _write_mass(prim: Usd.Prim, props: MassProps) -> None:
     schema = UsdPhysics.MassAPI.Apply(prim)
     schema.CreateMassAttr(props.mass)
     schema.CreateCenterOfMassAttr(vec3f(props.com))
-    if np.count_nonzero(props.inertia - np.diag(np.diag(props.inertia))) == 0:
-        moments, rotation = np.diag(props.inertia), Pose.identity().q
+    _write_moments(schema, props.inertia)
+
+
+def _write_moments(schema: UsdPhysics.MassAPI, inertia: np.ndarray) -> None:
+    """Principal moments with their axes."""
+    if np.count_nonzero(inertia - np.diag(np.diag(inertia))) == 0:
+        moments, rotation = np.diag(inertia), Pose.identity().q
     else:
-        moments, axes = np.linalg.eigh(props.inertia)
+        moments, axes = np.linalg.eigh(inertia)
         if np.linalg.det(axes) < 0.0:
             axes[:, 2] = -axes[:, 2]
         rotation = quat_from_matrix(axes)
