@@ -20,6 +20,10 @@ _TOKEN = re.compile(
 _ATTRIBUTE = re.compile(r"([^\s=\"'/]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.DOTALL)
 
 
+class _NoTree(ImportFileError):
+    """The tags of a document do not make a tree."""
+
+
 def parse_tolerantly(data: str | bytes, path: str | None, faults: Faults) -> tuple[Node, list[str]]:
     """Parse XML, and where it is not well-formed what can be told from its tags; entities are left alone.
 
@@ -54,7 +58,10 @@ def read_tolerantly(source: str | bytes | os.PathLike, faults: Faults) -> tuple[
     except ImportFileError as fault:
         if not isinstance(fault.__cause__, ParseError):
             raise
-        root, notes = parse_tolerantly(text, path, faults)
+        try:
+            root, notes = parse_tolerantly(text, path, faults)
+        except _NoTree as worse:
+            raise fault from worse  # fault has the line
     return root, folder, notes
 
 
@@ -83,8 +90,8 @@ def _parse_tags(text: str, path: str | None) -> Node:
                 stack.append(node)
         elif token["close"]:
             if not stack or stack[-1].tag != token["close"]:
-                raise ImportFileError(f"</{token['close']}> has no opening tag", path)
+                raise _NoTree(f"</{token['close']}> has no opening tag", path)
             node = stack.pop()
             if not stack:
                 return node
-    raise ImportFileError("the document has no complete root element", path)
+    raise _NoTree("the document has no complete root element", path)

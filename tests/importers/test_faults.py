@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
+import newtonsim
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
 from newtonsim.importers.files.faults import REFUSE, Forgive
 from newtonsim.importers.files.tolerant_xml import parse_tolerantly
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.urdf import elements
 from newtonsim.pybullet_compat.readers.urdf import read_urdf
+from newtonsim.utils import parse_urdf
 
 
 def node(text: str) -> Node:
@@ -63,6 +65,20 @@ def test_xml_that_is_not_well_formed(text):
 def test_elements_that_do_not_nest_are_beyond_forgiveness():
     with pytest.raises(ImportFileError, match="</c> has no opening tag"):
         parse_tolerantly(b"<a><b></c></a>", "robot.urdf", Forgive())
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("<robot>\n<link></robot>", 2), ("<robot>\n<link/>\n", 3), ("", 1)],
+    ids=["nesting", "end", "empty"],
+)
+def test_a_file_without_a_tree_is_refused_with_its_line(tmp_path, text, line):
+    path = tmp_path / "robot.urdf"
+    path.write_text(text)
+    builder = newtonsim.ModelBuilder()
+    with pytest.raises(ImportFileError, match="not well-formed XML") as refused:
+        parse_urdf(str(path), builder)
+    assert f"robot.urdf:{line}" in str(refused.value)
 
 
 def tree(links: str, joints: str, faults) -> tuple[str, list[str]]:
