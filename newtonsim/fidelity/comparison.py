@@ -87,8 +87,10 @@ class Comparison:
         return all(item.agrees for item in self.items)
 
     def lines(self) -> list[str]:
-        """Return one line for each item."""
-        return [f"compared with {self.oracle}:", *(f"- {item}" for item in self.items)]
+        """Return one line for each item, and if one differs, what the reader had to say of the file."""
+        said = [f"- {remark}" for remark in self.remarks] if not self.agrees else []
+        heading = ["of the file, newtonsim says:"] if said else []
+        return [f"compared with {self.oracle}:", *(f"- {item}" for item in self.items), *heading, *said]
 
 
 def compare_with_oracle(
@@ -141,7 +143,10 @@ def compare_with_oracle(
     remark = f"there are {oracle.dof_count}"
     found.items.append(Item("degrees of freedom", float(missing), "", "", 0.0, remark))
     if not missing and reading.model.body_count:
-        found.items += _state_items(reading, oracle, states, seed)
+        with np.errstate(
+            divide="ignore", invalid="ignore"
+        ):  # a robot without mass has no forces to compare with
+            found.items += _state_items(reading, oracle, states, seed)
         if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.joint_dof_count:
             apart = motion.compare(reading, oracle, seconds, seed, MOTION)
             where = f"{apart.body} after {apart.time:.2g} s"

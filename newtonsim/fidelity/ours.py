@@ -19,6 +19,8 @@ from newtonsim.scene.enums import ShapeFlags
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
 
+USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
+
 _TOUCHES = int(ShapeFlags.COLLIDE_SHAPES) | int(ShapeFlags.COLLIDE_GROUND)
 
 
@@ -58,6 +60,8 @@ def kind_of(path: str) -> str:
     Raises:
         NewtonsimError: The file is neither.
     """
+    if os.path.splitext(path)[1].lower() in USD_SUFFIXES:
+        raise NewtonsimError(f"{path}: there is an oracle for MJCF and URDF, and none for USD")
     root = read_tolerantly(path, Mend(ImportReport()))[0]
     kind = {"mujoco": "mjcf", "robot": "urdf"}.get(root.tag)
     if kind is None:

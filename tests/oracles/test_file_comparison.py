@@ -1,6 +1,7 @@
 """`compare_with_oracle` and `newtonsim info --oracle` find that a file is the same, and what is not."""
 
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -237,3 +238,29 @@ def test_a_motion_that_diverges_in_mujoco_is_no_agreement(tmp_path):
     motion = next(item for item in compare_with_oracle(path, states=1).items if item.name == "motion")
     assert not motion.agrees
     assert motion.remark.startswith("MuJoCo itself diverges after 0.")
+
+
+def test_usd_files_have_no_oracle(tmp_path):
+    path = tmp_path / "robot.usda"
+    path.write_text("#usda 1.0\n")
+    with pytest.raises(
+        NewtonsimError, match=r"robot\.usda: there is an oracle for MJCF and URDF, and none for USD"
+    ):
+        compare_with_oracle(path)
+
+
+def test_what_was_mended_stands_below_what_differs(tmp_path):
+    """pinocchio drops an inertia whose mass is no number; here, its first digits count."""
+    path = tmp_path / "robot.urdf"
+    path.write_text(
+        '<robot name="r"><link name="a"/><link name="b"><inertial><mass value="1,5"/>'
+        '<inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+        '<joint name="j" type="continuous"><parent link="a"/><child link="b"/></joint></robot>'
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        found = compare_with_oracle(path)
+    assert not found.agrees
+    said = found.lines()
+    below = said[said.index("of the file, newtonsim says:") :]
+    assert any("'1,5'" in line for line in below), said
