@@ -214,7 +214,12 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="samples to learn from, such as 2e6 (default: depends on the environment)",
     )
-    parser.add_argument("--seconds", type=positive_float, metavar="S", help="stop after this training time")
+    parser.add_argument(
+        "--seconds",
+        type=positive_float,
+        metavar="S",
+        help="stop after this training time, that of earlier sessions included",
+    )
     parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="random seed (default: 0)")
     parser.add_argument("--folder", metavar="DIR", help="folder of the run (default: runs/NAME-seedN)")
     parser.add_argument(
