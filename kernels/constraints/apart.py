@@ -11,7 +11,8 @@ Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, UnsolvedVie
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView, factorize, solve
+from newtonsim.kernels.algebra.block_cholesky import factorize, solve
+from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sync
 from newtonsim.kernels.constraints.chains import team_push_triple, triple_velocity
 from newtonsim.kernels.constraints.contact_rows import SLOW_PUSH

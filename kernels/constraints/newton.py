@@ -24,16 +24,15 @@ Writes: BlockSystemView, LawView, NewtonView, RowsView, z
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_cholesky import (
+from newtonsim.kernels.algebra.block_cholesky import factorize, solve
+from newtonsim.kernels.algebra.block_system import (
     BlockSystemView,
     add_row,
     add_triple,
     begin_system,
     couple,
-    factorize,
     lay_out,
     set_identity,
-    solve,
 )
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
 from newtonsim.kernels.constraints.chains import (

@@ -14,7 +14,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.apart import (

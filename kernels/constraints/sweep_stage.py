@@ -13,7 +13,7 @@ Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView,
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.algebra.teams import Teams, own_team
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.islands import IslandView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.system import SystemView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView

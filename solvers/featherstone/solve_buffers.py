@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
 from newtonsim.kernels.constraints.newton import MOST_KEPT, NewtonView
@@ -130,7 +130,7 @@ def _block_system(model: Model, islands: IslandView) -> BlockSystemView:
     place = np.empty(len(dof), np.int32)
     place[dof] = np.arange(len(dof)) - np.repeat(dof_start[:-1], size)
     trees = np.diff(tree_start).astype(np.int64)
-    # rows of free bodies are padded, see `block_cholesky`
+    # rows of free bodies are padded, see `block_system`
     padded = np.where(size == 6, 8, size)[tree].astype(np.int64)
     dofs, squares = (_sums(a, tree_start) for a in (padded, padded**2))
     entries = np.minimum(dofs**2, squares + _FILL * dofs)

@@ -11,16 +11,15 @@ import warp as wp
 from kernel_calls import DeviceFunctions
 from small_trees import SmallForest, mixed
 
-from newtonsim.kernels.algebra.block_cholesky import (
+from newtonsim.kernels.algebra.block_cholesky import factorize, solve
+from newtonsim.kernels.algebra.block_system import (
     BlockSystemView,
     add_row,
     add_triple,
     begin_system,
     couple,
-    factorize,
     lay_out,
     set_identity,
-    solve,
 )
 from newtonsim.kernels.constraints.adjoint.unsymmetric import factorize_lu, solve_lu
 

@@ -17,7 +17,7 @@ from newtonsim.collision.collide import collide
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import SmallTeamWarning
 from newtonsim.examples import scenes
-from newtonsim.kernels.algebra import block_cholesky
+from newtonsim.kernels.algebra import block_cholesky, block_system
 from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, scan_lanes, sum_lanes, sync
 from newtonsim.kernels.views.model import LevelView
 from newtonsim.runtime import capture, teams
@@ -288,7 +288,7 @@ blocks = rewritten().module(block_cholesky.__name__)
 
 
 @wp.kernel(enable_backward=False)
-def solve_blocks(teams: Teams, system: block_cholesky.BlockSystemView):
+def solve_blocks(teams: Teams, system: block_system.BlockSystemView):
     """One team per world: factorize, and solve."""
     team = own_team(teams, wp.tid())
     block_cholesky.factorize(team, system, team.index)

@@ -12,7 +12,7 @@ Writes: BlockSystemView, y
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView
+from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.views.model import TreeView
 

@@ -16,7 +16,7 @@ Writes: SystemView, y
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_cholesky import (
+from newtonsim.kernels.algebra.block_system import (
     BlockSystemView,
     add_row,
     add_triple,

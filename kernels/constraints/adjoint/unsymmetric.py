@@ -1,6 +1,6 @@
 """LU factorization of sparse matrices with one block per tree, which friction makes unsymmetric.
 
-Order of elimination, patterns and panels are those of the forward solve, see `block_cholesky`: a matrix with
+Order of elimination, patterns and panels are those of the forward solve, see `block_system`: a matrix with
 a symmetric pattern has panels for its columns, in `lower`, and panels for its rows, transposed and laid out
 alike, in `upper` (Duff, Erisman, Reid, "Direct Methods for Sparse Matrices", 2017, chapter 12).
 Diagonal blocks are inverted with pivoting: stiff rows with different directions on both sides make the sign
@@ -14,7 +14,7 @@ Writes: BlockSystemView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.block_cholesky import BlockSystemView, node_at
+from newtonsim.kernels.algebra.block_system import BlockSystemView, node_at
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
