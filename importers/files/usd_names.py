@@ -1,9 +1,12 @@
-"""Names of the custom attributes that `export_usd` writes and `parse_usd` reads.
+"""Endings of USD files, and names of the custom attributes that `export_usd` writes and `parse_usd` reads.
 
-They hold what UsdPhysics has no schema for, in SI units and radians. A joint with one axis has its limits and
-its drive in UsdPhysics alone; one with several axes has them here too, and these count, as UsdPhysics does
-not say in which order its degrees of freedom follow each other.
+The attributes hold what UsdPhysics has no schema for, in SI units and radians. A joint with one axis has its
+limits and its drive in UsdPhysics alone; one with several axes has them here too, and these count, as
+UsdPhysics does not say in which order its degrees of freedom follow each other.
 """
+
+USD_ENDINGS = (".usd", ".usda", ".usdc", ".usdz")
+"""Endings of the names of USD files."""
 
 NAMESPACE = "newtonsim"
 

@@ -18,7 +18,6 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.spatial import (
     load_quat,
     load_vec3,
-    power_of_two,
     quat_exp,
     rotate_inertia,
     unit_quat,
@@ -26,7 +25,7 @@ from newtonsim.kernels.algebra.spatial import (
 from newtonsim.kernels.algebra.teams import Team, has_one_lane
 from newtonsim.kernels.trees.crba import PIVOT_FLOOR, CompositeView
 from newtonsim.kernels.trees.forward_kinematics import is_floating
-from newtonsim.kernels.trees.middle_velocity import newton_step
+from newtonsim.kernels.trees.middle_velocity import middle_spin
 from newtonsim.kernels.trees.rnea import body_wrench
 from newtonsim.kernels.views.model import (
     BodyView,
@@ -251,22 +250,6 @@ def advance_free_body(
     x = solve_free_body(d, tree, L, residual)
     for k in range(6):
         qd_end[d + k] = x[k] + qd[d + k] + dt * qdd[d + k]
-
-
-@wp.func
-def middle_spin(start: wp.vec3, predicted: wp.vec3, inertia: wp.mat33, dt: float) -> wp.vec3:
-    """`middle_velocity.middle_spin`, which makes five steps; those that change nothing are left out."""
-    scaled = inertia / power_of_two(wp.trace(inertia))
-    impulse = scaled * (predicted - start) + dt * wp.cross(start, scaled * start)
-    mid = start
-    steps = int(0)
-    while steps < 5:
-        next = newton_step(mid, start, scaled, impulse, dt)
-        steps += 1
-        if next[0] == mid[0] and next[1] == mid[1] and next[2] == mid[2]:
-            steps = 5
-        mid = next
-    return mid
 
 
 @wp.func

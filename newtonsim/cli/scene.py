@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 UP = (0.0, 0.0, 1.0)
 DEFAULT_TIME_STEP = 1.0 / 240.0
-USD_ENDINGS = (".usd", ".usda", ".usdc", ".usdz")
 SHOWN_LINES = 8  # of elements that share a remark
 
 # Ranges of the varied start poses.
@@ -134,6 +133,8 @@ def load_robot(
 
 
 def _why_empty(path: str) -> str:
+    from newtonsim.importers.files.usd_names import USD_ENDINGS
+
     if path.lower().endswith(USD_ENDINGS):
         return "the file has no bodies; it may be an animation without physics, which usdview shows"
     return "the file has no bodies"
@@ -144,6 +145,7 @@ def _read(path: str, builder: ModelBuilder, base: str, hold: bool, self_collisio
     from newtonsim.importers import parse_mjcf, parse_sdf, parse_urdf, parse_usd
     from newtonsim.importers.files.report import ImportReport, Mend
     from newtonsim.importers.files.tolerant_xml import read_tolerantly
+    from newtonsim.importers.files.usd_names import USD_ENDINGS
 
     if path.lower().endswith(USD_ENDINGS):
         return parse_usd(path, builder)["report"]

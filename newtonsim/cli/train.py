@@ -42,8 +42,11 @@ def train(arguments: argparse.Namespace) -> int:
         make_workers = partial(learn.RayWorkers, count=arguments.ray_workers, address=arguments.ray_address)
     _say(f"{folder}: creating {settings.num_envs} worlds of {task.name}")
     training = learn.Training(run, folder, device, make_workers, arguments.threads)
-    if training.progress.iteration:
-        print(f"{folder}: continuing after {training.progress.samples:,} samples")
+    done = training.progress
+    if done.iteration and done.seconds >= (arguments.seconds or math.inf):
+        print(f"{folder}: has trained for {done.seconds:.0f} s; to go on, give more --seconds than that")
+    elif done.iteration:
+        print(f"{folder}: continuing after {done.samples:,} samples")
     try:
         _learn_on(training, arguments)
     except KeyboardInterrupt:

@@ -14,12 +14,11 @@ from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import ImportReport, parse_mjcf, parse_urdf
 from newtonsim.importers.files.report import Mend
 from newtonsim.importers.files.tolerant_xml import read_tolerantly
+from newtonsim.importers.files.usd_names import USD_ENDINGS
 from newtonsim.scene.enums import ShapeFlags
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
-
-USD_SUFFIXES = (".usd", ".usda", ".usdc", ".usdz")
 
 _TOUCHES = int(ShapeFlags.COLLIDE_SHAPES) | int(ShapeFlags.COLLIDE_GROUND)
 
@@ -60,7 +59,7 @@ def kind_of(path: str) -> str:
     Raises:
         NewtonsimError: The file is neither.
     """
-    if os.path.splitext(path)[1].lower() in USD_SUFFIXES:
+    if path.lower().endswith(USD_ENDINGS):
         raise NewtonsimError(f"{path}: there is an oracle for MJCF and URDF, and none for USD")
     root = read_tolerantly(path, Mend(ImportReport()))[0]
     kind = {"mujoco": "mjcf", "robot": "urdf"}.get(root.tag)

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from newtonsim import envs
+from newtonsim.cli.main import main
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn import PolicyFile, Run, Training, evaluate, settings_of
 from newtonsim.learn import training as training_module
@@ -216,3 +217,15 @@ def test_evaluation_needs_the_infos_of_episodes():
     with pytest.raises(NewtonsimError, match="expected an environment with episode_infos=True"):
         evaluate(lambda obs: np.zeros(2, int), env)
     env.close()
+
+
+def test_a_run_whose_time_is_used_up_says_so(tmp_path, capsys):
+    command = ["train", "CartPole", "--folder", str(tmp_path), "--num-envs", "8", "--set", "steps=8"]
+    command += ["--device", "cpu", "--no-video", "--seconds", "0.05"]
+    told = []
+    for _ in range(2):
+        assert main(command) == 0
+        told.append(capsys.readouterr().out)
+    assert "has trained for" not in told[0]
+    assert "to go on, give more --seconds than that" in told[1]
+    assert "continuing after" not in told[1]

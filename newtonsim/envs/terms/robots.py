@@ -16,6 +16,7 @@ from newtonsim.envs.terms.term import Patterns
 from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
 from newtonsim.examples.assets import asset_path
 from newtonsim.importers import parse_mjcf, parse_urdf, parse_usd
+from newtonsim.importers.files.usd_names import USD_ENDINGS
 from newtonsim.scene.enums import JointMode, JointType
 from newtonsim.scene.patterns import match_labels
 
@@ -287,7 +288,7 @@ def _load(robot: Robot, builder: ModelBuilder, self_collisions: bool) -> None:
                 ignore_inertial_definitions=False,
                 enable_self_collisions=self_collisions,
             )
-        elif suffix in (".usd", ".usda", ".usdc", ".usdz"):
+        elif suffix in USD_ENDINGS:
             parse_usd(path, builder)
         else:
             raise NewtonsimError(f"{path}: expected an MJCF (.xml), URDF or USD file")
