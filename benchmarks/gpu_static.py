@@ -1,6 +1,7 @@
 """What a GPU can make of a step, kernel by kernel, told without one: width, registers, memory, least time.
 
     python benchmarks/gpu_static.py [ant] [--worlds 8192] [--arch 80 90 100] [--json OUT]
+    python benchmarks/gpu_static.py [ant] --arch 90 --execute [solve_rows ...]
 
 Each kernel of a step is compiled for the architecture and assembled (`ptxas` of PyPI's nvidia-cuda-nvcc, in
 the extra `bench`), which tells registers, stack, spills and shared memory, and from these how many warps fit
@@ -11,6 +12,9 @@ bytes, an estimate from above: each array of a kernel's arguments counts once wi
 `bound` is the least time that a launch could take on the card (see `gpu.cards`): memory at its peak, all
 lanes of all warps busy, no instruction waiting for anything but its operands. How much slower a step really
 is, only a card tells.
+
+With `--execute`, a machine on the CPU runs the compiled kernels themselves, compares their results with the
+CPU's, and tells instructions and least cycles of warps, function by function (`gpu.instructions`).
 """
 
 from __future__ import annotations
@@ -22,22 +26,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import warp as wp
+from gpu import instructions
 from gpu.cards import CARDS, least_time, occupancy
+from gpu.launches import lanes_of, step_launches
 from gpu.ptxas import NoAssembler, Resources, resources
 from profile_step import bytes_of, prepare
 from tasks.harness import arguments, finish, table
 from tasks.robots import ROBOTS
 
 from newtonsim import Simulator
-from newtonsim.kernels.algebra.teams import Teams
-from newtonsim.runtime import capture
-from newtonsim.runtime.teams import lanes_on_gpu
+from newtonsim.solvers.featherstone.options import GPU_SWEEPS
 
 NARROW = 8
 """Threads a world below which work counts as narrow."""
 
 PROFILED = 256
 """Worlds whose work is measured on the CPU: they fit into its caches, as few worlds of a warp do."""
+
+
+EXECUTED = 64
+"""Worlds whose kernels are executed: enough for some in which the constraint solve takes long."""
 
 
 @dataclass
@@ -62,8 +70,12 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=ROBOTS, default="ant", help="robot (default: ant)")
     parser.add_argument("--worlds", type=int, default=8192, help="copies on the card (default: 8192)")
     parser.add_argument("--arch", type=int, nargs="*", choices=CARDS, default=list(CARDS))
+    parser.add_argument("--execute", nargs="*", metavar="KERNEL", help="run these kernels, or all of a step")
     options = parser.parse_args()
     wp.config.log_level = wp.LOG_ERROR
+    if options.execute is not None:
+        execute(options)
+        return
     works = measure(options.what, 16 if options.short else PROFILED, 5 if options.short else options.blocks)
     archs = options.arch[:1] if options.short else options.arch
     share = narrow_share(works)
@@ -85,6 +97,22 @@ def main() -> None:
     finish(options, {"steps": [step], "figures": figures}, notes)
 
 
+def execute(options: argparse.Namespace) -> None:
+    """Tell what warps do in the kernels of a step, see `gpu.instructions`."""
+    worlds = 4 if options.short else EXECUTED
+    simulator = prepare(options.what, worlds, "cpu", "control", iterations=GPU_SWEEPS)
+    arch = options.arch[0]
+    accounts = instructions.run_step(simulator, arch, options.execute)
+    figures = [instructions.summary(account, arch) for account in accounts]
+    print(f"{options.what}, {worlds} worlds, sm_{arch} ({CARDS[arch].name})")
+    print(table([name.replace("_", " ") for name in figures[0]], [list(row.values()) for row in figures]))
+    for account in accounts:
+        header, lines = instructions.functions_of(account)
+        if len(lines) > 1:
+            print(f"\n{account.kernel}\n{table(header, lines)}")
+    finish(options, {"robot": options.what, "worlds": worlds, "executed": figures}, [])
+
+
 def measure(what: str, worlds: int, repetitions: int) -> list[Work]:
     """Return all launches of a step of a robot under random control."""
     simulator = prepare(what, worlds, "cpu", "control")
@@ -101,23 +129,9 @@ def measure(what: str, worlds: int, repetitions: int) -> list[Work]:
     ]
 
 
-def step_launches(simulator: Simulator) -> list[Any]:
-    """Return the launches of a step on a GPU, recorded."""
-    state = simulator.state
-    simulator.solver.constraints.buffers.sweep_first(simulator.model)
-    with capture._collect() as commands:
-        simulator.solver.step(simulator.model, state, state, simulator.control, None, simulator.dt)
-    return commands
-
-
 def threads(command: Any, simulator: Simulator) -> int:
     """Return how many threads a launch would have on a GPU."""
-    count = command.bounds.size
-    if not isinstance(command.fwd_args[0], Teams.cls):
-        return count
-    # the docstring of a kernel begins with what its teams work on
-    index = command.kernel.func.__doc__.removeprefix("One team per ").partition(":")[0]
-    return count * simulator.model.cached("lanes", lanes_on_gpu)[index]
+    return command.bounds.size * lanes_of(command, simulator.model)
 
 
 def narrow_share(works: Iterable[Work]) -> float:

@@ -20,6 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -83,14 +84,22 @@ def main() -> None:
     write_json(options.json, {"what": options.what, "worlds": unit, "kernels": results}, options.device)
 
 
-def prepare(what: str, worlds: int, device: str, motion: str) -> Simulator:
-    """Return a settled simulation; under random control, which goes on, if that is asked for."""
+def prepare(what: str, worlds: int, device: str, motion: str, **options: Any) -> Simulator:
+    """Return a settled simulation; under random control, which goes on, if that is asked for.
+
+    Args:
+        what: Robot or scene.
+        worlds: Copies of a robot.
+        device: Where it runs.
+        motion: "settled" or "control".
+        options: Of the solver.
+    """
     if what in ROBOTS:
         task = load_task(what, worlds)
         model = cli_scene.build_scene(cli_scene.load_robot(robot_path(what)), worlds, device)
     else:
         task, model = None, getattr(scenes, what)().finalize(device)
-    simulator = Simulator(model, FeatherstoneSolver(model), DT, threads=1)
+    simulator = Simulator(model, FeatherstoneSolver(model, **options), DT, threads=1)
     if task is not None:
         start = simulator.state.clone()
         start.joint_q.assign(task.poses.astype(np.float32).reshape(-1))

@@ -4,7 +4,7 @@ The factorization is right-looking: a finished column is subtracted from those t
 share rows of blocks, or have one row each of a block that fits into a team.
 
 Stage: linear algebra of the constraint solve
-Called by: kernels/constraints/apart.py, kernels/constraints/newton.py
+Called by: kernels/constraints/solve/apart.py, kernels/constraints/solve/newton.py
 Reads: BlockSystemView, L
 Writes: BlockSystemView
 """

@@ -21,7 +21,7 @@ Outer loops are not unrolled on a GPU, where code that does not fit into its cac
 
 Stage: linear algebra of the constraint solve
 Called by: kernels/algebra/block_cholesky.py, kernels/constraints/adjoint/system.py,
-    kernels/constraints/adjoint/unsymmetric.py, kernels/constraints/newton.py
+    kernels/constraints/adjoint/unsymmetric.py, kernels/constraints/solve/matrix.py
 Reads: B, BlockSystemView, TreeView, trees
 Writes: BlockSystemView
 """

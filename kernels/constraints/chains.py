@@ -11,8 +11,8 @@ those of the first.
 last dof of each side, or -1. An entry is a number, or a vector for three rows that share their chains.
 
 Stage: any that handles constraint rows, assembly, solve, backward pass
-Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/maximal/articulated_bodies.py,
-    kernels/tendons/rows.py
+Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/solve/,
+    kernels/maximal/articulated_bodies.py, kernels/tendons/rows.py
 Reads: B, KinematicsView, L, TreeView, dof_body, dof_row, mass, row_dof, z
 Writes: B, z
 """

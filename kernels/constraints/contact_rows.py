@@ -10,7 +10,7 @@ to this mean, so that friction opposes the mean slip, and objects that are carri
 
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/constraints/linear/contacts.py
+    kernels/constraints/linear/contacts.py, kernels/constraints/solve/
 Reads: BodyStateView, ConstraintSettings, ContactParameters, ContactRowView, ContactView, KinematicsView, L,
     ModelShapeMaterials, ShapeView, TreeView, body_A, falls, gravity, mass, z
 Writes: ContactRowView

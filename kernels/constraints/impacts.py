@@ -12,7 +12,7 @@ section 5.10; Stronge, "Impact mechanics", 2000, chapter 5). Their rebounds are 
 
 Stage: constraint solve, impacts: propagated before its sweeps, weakened after them
 Called by: kernels/constraints/adjoint/contact_terms.py, kernels/constraints/adjoint/impacts.py,
-    kernels/constraints/solve.py
+    kernels/constraints/solve/solve.py
 Reads: ContactRowView, ContactView, ImpulseView, IslandView, TreeView, WorldDofsView, z
 Writes: ContactRowView, ImpulseView
 """

@@ -5,7 +5,7 @@ connected components of the graph whose nodes are trees and whose edges are rows
 union-find algorithm finds them (Tarjan, "Efficiency of a good but not linear set union algorithm", 1975).
 
 Stage: constraints, before the solve
-Called by: kernels/constraints/adjoint/, kernels/constraints/
+Called by: kernels/constraints/adjoint/, kernels/constraints/laws.py, kernels/constraints/solve/
 Reads: ContactView, ImpulseView, IslandView, RowsView, TreeView, source
 Writes: ImpulseView, IslandView, target
 """

@@ -11,7 +11,7 @@ Masterjohn, "Irrotational contact fields", 2023, use laws of this kind; the cent
 point method (Rockafellar, "Monotone operators and the proximal point algorithm", 1976).
 
 Stage: constraints, solve
-Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/
+Called by: kernels/constraints/adjoint/, kernels/constraints/linear/, kernels/constraints/solve/
 Reads: IslandView, LawView, RowsView
 Writes: LawView, RowsView
 """
@@ -254,6 +254,45 @@ def spin_law(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, 
             law.slope[0] = 1.0 / S
             law.branch += 1
     return law
+
+
+@wp.func
+def friction_by_bound(law: TripleLaw, bound: float, smooth: bool) -> wp.vec2:
+    """Change of the impulses in entries 1 and 2 of a law with their bound."""
+    change = wp.vec2(0.0, 0.0)
+    if bound > 0.0:
+        # that of an impulse which its own equation determines is zero
+        if smooth or law.branch < 2 or law.branch & 2 == 0:
+            change[0] = law.impulse[1] / bound
+        if smooth or law.branch < 4:
+            change[1] = law.impulse[2] / bound
+    return change
+
+
+@wp.func
+def coupled_slope(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, law: TripleLaw) -> wp.mat33:
+    """Slope of the law of a contact whose bound of friction follows its normal impulse."""
+    G = slope_matrix(law.slope)
+    change = friction_by_bound(law, laws.contact_bound[c], rows.contact.slip_width[c] > 0.0)
+    G[1, 0] = rows.contact.friction[c] * law.slope[0] * change[0]
+    G[2, 0] = rows.contact.friction[c] * law.slope[0] * change[1]
+    return G
+
+
+@wp.func
+def spin_by_contact(
+    rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, law: TripleLaw, normal_slope: float
+) -> wp.mat33:
+    """Slope of torsional and rolling friction by the velocities of the contact: of its normal, column 0."""
+    M = wp.mat33()
+    bound = laws.spin_bound[c]
+    smooth = rows.contact.slip_width[c] > 0.0
+    change = friction_by_bound(law, bound[1], smooth)
+    M[1, 0] = rows.spin.rolling[c] * normal_slope * change[0]
+    M[2, 0] = rows.spin.rolling[c] * normal_slope * change[1]
+    if bound[0] > 0.0 and (smooth or law.branch & 1 == 0):
+        M[0, 0] = rows.spin.torsion[c] * normal_slope * law.impulse[0] / bound[0]
+    return M
 
 
 @wp.func

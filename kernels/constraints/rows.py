@@ -2,7 +2,7 @@
 
 Stage: constraints, from assembly to backward pass
 Used by: solvers/absent_bodies.py, solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/constraints/linear/
+    kernels/constraints/linear/, kernels/constraints/solve/
 """
 
 import newtonsim.kernels.lazy_warp as wp

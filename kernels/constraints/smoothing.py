@@ -23,7 +23,7 @@ it transmits half of its bound. The width w is the velocity that covers s in a t
 about as fast as depths are removed.
 
 Stage: constraints, assembly of rows
-Called by: kernels/constraints/adjoint/, kernels/constraints/
+Called by: kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/solve/gauss_seidel.py
 Reads: its arguments
 Writes: nothing, its functions return what they find
 """

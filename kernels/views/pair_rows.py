@@ -4,7 +4,8 @@
 
 Stage: constraints, assembly of rows
 Used by: solvers/, solvers/featherstone/, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/maximal/adjoint/row_terms.py, kernels/maximal/, kernels/penalty/loops.py, kernels/tendons/rows.py
+    kernels/constraints/solve/, kernels/maximal/adjoint/row_terms.py, kernels/maximal/,
+    kernels/penalty/loops.py, kernels/tendons/rows.py
 """
 
 import newtonsim.kernels.lazy_warp as wp

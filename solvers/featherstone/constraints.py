@@ -14,15 +14,13 @@ from newtonsim.kernels.constraints import (
     dof_rows,
     energy_coordinates,
     pair_rows,
-    solve,
     spin_rows,
     step_end,
-    sweep_stage,
-    sweeps,
     world_dof_rows,
 )
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
+from newtonsim.kernels.constraints.solve import solve, sweep_stage, sweeps
 from newtonsim.kernels.steps import reset
 from newtonsim.kernels.steps.nonfinite import MarksView
 from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
@@ -125,7 +123,7 @@ class ConstraintStage:
         self.parameters = References(model)
         self.weights = DofWeights(model, model.requires_grad)
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
-        self.buffers = SolveBuffers(model, self.rows)
+        self.buffers = SolveBuffers(model, self.rows, self.z)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
         self.dof_count = len(self.rows.dof.source)

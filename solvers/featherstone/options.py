@@ -9,7 +9,7 @@ import warp as wp
 
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
-from newtonsim.kernels.constraints.solve import SolveOptions
+from newtonsim.kernels.constraints.solve.solve import SolveOptions
 from newtonsim.scene.revisions import Revised
 from newtonsim.solvers.option_ranges import check_counts, check_not_negative, check_shares, check_words
 
@@ -41,7 +41,7 @@ _NOT_NEGATIVE = (
 _SMOOTH_SWEEPS, _SMOOTH_TOLERANCE = 200, 1.0e-7
 # an island of a robot that Newton's method solves costs as much as 90 sweeps; where a launch waits for its
 # slowest world, sweeps that Newton's method follows after all are dearer than on a CPU
-_CPU_SWEEPS, _GPU_SWEEPS = 96, 16
+_CPU_SWEEPS, GPU_SWEEPS = 96, 16
 
 
 @dataclass
@@ -124,7 +124,7 @@ class ConstraintOptions(Revised):
     def on(cls, device: wp.Device, **options: Any) -> ConstraintOptions:
         """Return options with the defaults for a device."""
         if not device.is_cpu:
-            options.setdefault("iterations", _GPU_SWEEPS)
+            options.setdefault("iterations", GPU_SWEEPS)
         return cls(**options)
 
     def check(self) -> None:

@@ -6,11 +6,13 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.algebra.block_system import BlockSystemView
+from newtonsim.kernels.algebra.dense_inverse import DenseView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
-from newtonsim.kernels.constraints.newton import MOST_KEPT, NewtonView
 from newtonsim.kernels.constraints.rows import RowsView
-from newtonsim.kernels.constraints.solve import SolveReport
+from newtonsim.kernels.constraints.solve.coupled import MOST_UNKNOWNS
+from newtonsim.kernels.constraints.solve.solve import SolveReport
+from newtonsim.kernels.constraints.solve.velocities import MOST_KEPT, NewtonView
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
@@ -27,6 +29,7 @@ class SolveBuffers:
     Args:
         model: The model.
         rows: All rows.
+        z: Velocities in energy coordinates, which the solve changes.
 
     Attributes:
         islands: Trees and rows by islands.
@@ -38,11 +41,12 @@ class SolveBuffers:
         totals: Its reports by world.
     """
 
-    def __init__(self, model: Model, rows: RowsView):
+    def __init__(self, model: Model, rows: RowsView, z: wp.array):
         self.islands = _islands(model, rows)
         self.laws = _laws(model, rows)
-        self.newton = _newton(model, rows)
+        self.newton = _newton(model, rows, z)
         self.system = _block_system(model, self.islands)
+        self.newton.dense = _dense(model, self.islands, self.system)
         self.reports = zeros(0, dtype=SolveReport, device=model.device)
         self.totals = zeros(0, dtype=SolveReport, device=model.device)
         self.sweeps_first = False
@@ -104,10 +108,11 @@ def _laws(model: Model, rows: RowsView) -> LawView:
     return view
 
 
-def _newton(model: Model, rows: RowsView) -> NewtonView:
+def _newton(model: Model, rows: RowsView, z: wp.array) -> NewtonView:
     device, dofs = model.device, model.joint_dof_count
     contacts, spins = len(rows.contact.impulse), len(rows.spin.impulse)
     view = NewtonView()
+    view.z = z
     view.y = zeros(dofs, dtype=float, device=device)
     view.centre = zeros(dofs, dtype=float, device=device)
     view.gap = zeros(dofs, dtype=float, device=device)
@@ -119,6 +124,27 @@ def _newton(model: Model, rows: RowsView) -> NewtonView:
     view.contact_dv = zeros(contacts, dtype=wp.vec3, device=device)
     view.spin_v = zeros(spins, dtype=wp.vec3, device=device)
     view.spin_dv = zeros(spins, dtype=wp.vec3, device=device)
+    view.dof_slope = zeros(len(rows.dof.impulse), dtype=float, device=device)
+    view.pair_slope = zeros(len(rows.pair.impulse), dtype=float, device=device)
+    view.contact_slope = zeros(contacts, dtype=wp.mat33, device=device)
+    view.spin_slope = zeros(spins, dtype=wp.mat33, device=device)
+    view.spin_by_contact = zeros(spins, dtype=wp.mat33, device=device)
+    return view
+
+
+def _dense(model: Model, islands: IslandView, system: BlockSystemView) -> DenseView:
+    device = model.device
+    size = np.diff(topology_of(model).view.dof_start.numpy())
+    tree_start, tree = islands.tree_start.numpy(), islands.world_tree.numpy()
+    view = DenseView()
+    view.unknowns = zeros(model.world_count, dtype=int, device=device)
+    view.inverted = zeros(model.world_count, dtype=int, device=device)
+    view.start = put(_starts(size[tree])[tree_start][:-1], dtype=int, device=device)
+    view.unknown = zeros(len(islands.dof), dtype=int, device=device)
+    view.dof = zeros(len(islands.dof), dtype=int, device=device)
+    view.pivot = zeros(len(islands.dof), dtype=int, device=device)
+    # a world has one matrix at a time
+    view.entry_start, view.M = system.entry_start, system.L
     return view
 
 
@@ -133,7 +159,10 @@ def _block_system(model: Model, islands: IslandView) -> BlockSystemView:
     # rows of free bodies are padded, see `block_system`
     padded = np.where(size == 6, 8, size)[tree].astype(np.int64)
     dofs, squares = (_sums(a, tree_start) for a in (padded, padded**2))
-    entries = np.minimum(dofs**2, squares + _FILL * dofs)
+    whole = np.diff(_starts(size[tree])[tree_start])
+    small = np.minimum(whole, int(MOST_UNKNOWNS))
+    dense = small * (-(-small // 8) * 8)
+    entries = np.maximum(np.minimum(dofs**2, squares + _FILL * dofs), dense)
     patterns = np.minimum(trees * (trees - 1) // 2, _PATTERN * trees)
     words = trees * ((trees + 31) // 32)
 

@@ -10,7 +10,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.kernels.constraints.rows import UnsolvedView
-from newtonsim.kernels.constraints.solve import PROMISED
+from newtonsim.kernels.constraints.solve.solve import PROMISED
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of

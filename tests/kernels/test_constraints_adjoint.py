@@ -21,7 +21,7 @@ from newtonsim.kernels.constraints.adjoint.modes import (
 from newtonsim.kernels.constraints.adjoint.solution_error import bound_error, row_error
 from newtonsim.kernels.constraints.adjoint.solve import slide_slope
 from newtonsim.kernels.constraints.adjoint.worlds import compare_velocities
-from newtonsim.kernels.constraints.gauss_seidel import target_impulse
+from newtonsim.kernels.constraints.solve.gauss_seidel import target_impulse
 
 call = DeviceFunctions(
     __name__,

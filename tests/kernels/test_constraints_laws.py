@@ -8,18 +8,30 @@ from kernel_calls import DeviceFunctions
 from newtonsim.kernels.constraints.laws import (
     LawView,
     contact_law,
+    coupled_slope,
     friction_law,
     row_law,
     slope_along,
     slope_matrix,
     smooth_friction_law,
+    spin_by_contact,
+    spin_law,
 )
 from newtonsim.kernels.constraints.rows import RowsView
 
 wp.set_module_options({"enable_backward": False})
 
 call = DeviceFunctions(
-    __name__, contact_law, friction_law, row_law, slope_along, slope_matrix, smooth_friction_law
+    __name__,
+    contact_law,
+    coupled_slope,
+    friction_law,
+    row_law,
+    slope_along,
+    slope_matrix,
+    smooth_friction_law,
+    spin_by_contact,
+    spin_law,
 )
 
 # step of finite differences, in single precision: rounding takes 1e-7 / STEP of what is of the order of one
@@ -229,6 +241,90 @@ def test_contact_pushes_and_rubs(device, pyramidal):
     d = np.random.default_rng(6).normal(size=(ROWS, 3))
     along = np.einsum("ni,nij,nj->n", d, found.astype(np.float64), d)
     np.testing.assert_allclose(call(device, slope_along, law["slope"], d), along, rtol=1e-5, atol=1e-5)
+
+
+FRICTION, ROLLING, TORSION = 0.7, 0.3, 0.2
+"""Coefficients of contacts whose bounds follow their normal impulses."""
+
+
+def fields(law: np.ndarray) -> dict[str, np.ndarray]:
+    """Laws as arguments of other functions."""
+    return {name: law[name] for name in law.dtype.names}
+
+
+class FollowingContacts(RandomContacts):
+    """Contacts with bounds of friction that follow the normal impulse at the velocity of each call."""
+
+    def __init__(self, device: str, softened: bool):
+        super().__init__(device)
+        rng = np.random.default_rng(8)
+        self.softened = softened
+        self.spin_v, self.spin_centre = single(rng.normal(size=(2, ROWS, 3)))
+        self.rows.contact.friction = self._put(np.full(ROWS, FRICTION))
+        self.rows.contact.slip_width = self._put(np.full(ROWS, 0.5 if softened else 0.0))
+        self.rows.spin.rolling = self._put(np.full(ROWS, ROLLING))
+        self.rows.spin.torsion = self._put(np.full(ROWS, TORSION))
+        self.rows.spin.delassus = self._put(np.full((ROWS, 2), 2.0), wp.vec2)
+        self.rows.spin.target = self._put(np.zeros((ROWS, 3)), wp.vec3)
+        self.laws.centre.spin = self._put(self.spin_centre, wp.vec3)
+
+    def follow(self, v: np.ndarray) -> None:
+        """Set the bounds to those of the normal impulse at v."""
+        left = self.target - v
+        push = (self.R[:, 0] * self.centre[:, 0] + left[:, 0]) / (self.R[:, 0] + self.softness)
+        push = np.maximum(push, 0.0)
+        self.laws.contact_bound = self._put(FRICTION * push)
+        self.laws.spin_bound = self._put(np.column_stack([TORSION * push, ROLLING * push]), wp.vec2)
+
+    def law(self, v: np.ndarray, pyramidal: bool) -> np.ndarray:
+        self.follow(v)
+        return super().law(v, pyramidal)
+
+    def spin(self, v: np.ndarray, pyramidal: bool) -> np.ndarray:
+        """Torsional and rolling friction when the contact has the velocity v."""
+        self.follow(v)
+        numbers = np.arange(ROWS)
+        return call(self.device, spin_law, self.rows, self.laws, numbers, self.spin_v, pyramidal)
+
+    def differences(self, law, pyramidal: bool) -> tuple[np.ndarray, np.ndarray]:
+        """-dp/dv (n, 3, 3) of the impulses of a law by the contact's velocity, and where it has no kink."""
+        columns, smooth = [], np.ones(ROWS, bool)
+        middle = law(self.v, pyramidal)["impulse"].astype(np.float64)
+        for shift in 4.0 * STEP * np.eye(3):
+            ends = [law(self.v + sign * shift, pyramidal)["impulse"] for sign in (-1.0, 1.0)]
+            low, high = np.float64(ends)
+            columns.append((low - high) / (8.0 * STEP))
+            smooth &= np.abs(low + high - 2.0 * middle).max(axis=1) < 0.2 * STEP
+        return np.stack(columns, axis=2), smooth
+
+
+@CONES
+@pytest.mark.parametrize("softened", [False, True], ids=["rigid", "softened"])
+def test_slope_contains_that_bounds_follow_the_normal_impulse(device, pyramidal, softened):
+    contacts = FollowingContacts(device, softened)
+    law = contacts.law(contacts.v, pyramidal)
+    numbers = np.arange(ROWS)
+    found = call(device, coupled_slope, contacts.rows, contacts.laws, numbers, fields(law))
+    expected, smooth = contacts.differences(contacts.law, pyramidal)
+    assert np.sum(smooth) > 0.7 * ROWS
+    # friction that its bound limits, of contacts that press
+    assert np.sum(smooth & (np.abs(expected[:, 1:, 0]).max(axis=1) > 0.05)) > 50
+    np.testing.assert_allclose(found[smooth], expected[smooth], rtol=2e-3, atol=5e-3)
+
+
+@CONES
+@pytest.mark.parametrize("softened", [False, True], ids=["rigid", "softened"])
+def test_slope_of_spin_contains_that_its_bounds_follow_the_normal_impulse(device, pyramidal, softened):
+    contacts = FollowingContacts(device, softened)
+    normal = contacts.law(contacts.v, pyramidal)["slope"][:, 0]
+    law = contacts.spin(contacts.v, pyramidal)
+    numbers = np.arange(ROWS)
+    found = call(device, spin_by_contact, contacts.rows, contacts.laws, numbers, fields(law), normal)
+    expected, smooth = contacts.differences(contacts.spin, pyramidal)
+    assert np.sum(smooth) > 0.7 * ROWS
+    assert np.sum(smooth & (np.abs(expected[:, 0, 0]) > 0.02)) > 30
+    assert np.sum(smooth & (np.abs(expected[:, 1:, 0]).max(axis=1) > 0.02)) > 30
+    np.testing.assert_allclose(found[smooth], expected[smooth], rtol=2e-3, atol=5e-3)
 
 
 @CONES

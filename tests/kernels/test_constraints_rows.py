@@ -9,13 +9,13 @@ from scipy.spatial.transform import Rotation
 
 from newtonsim.kernels.constraints.contact_rows import combine, contact_frame, contact_target
 from newtonsim.kernels.constraints.dof_rows import limit_velocities
-from newtonsim.kernels.constraints.gauss_seidel import limit_friction, soften_friction, target_impulse
 from newtonsim.kernels.constraints.pair_rows import measure_row
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
 from newtonsim.kernels.constraints.records import first_tangent
 from newtonsim.kernels.constraints.servos import position_error, rotation_vector
 from newtonsim.kernels.constraints.sleep import SleepView, join_bodies, root_of
 from newtonsim.kernels.constraints.smoothing import smooth_touch
+from newtonsim.kernels.constraints.solve.gauss_seidel import limit_friction, soften_friction, target_impulse
 from newtonsim.kernels.views import pair_rows
 from newtonsim.kernels.views.model import TreeView
 

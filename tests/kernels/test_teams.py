@@ -144,6 +144,16 @@ def crawler() -> newtonsim.ModelBuilder:
     return builder
 
 
+def laden() -> newtonsim.ModelBuilder:
+    """A crawler with boxes on its trunk, too many for a dense matrix."""
+    builder = crawler()
+    for i in range(7):
+        place = wp.transform((0.08 * (i - 3), 0.0, 0.51), wp.quat_identity())
+        box = builder.add_body(origin=place)
+        builder.add_shape_box(box, hx=0.03, hy=0.03, hz=0.02, density=400.0)
+    return builder
+
+
 def boxes(overlap: float, restitution: float = 0.0, count: int = 3) -> newtonsim.ModelBuilder:
     """A leaning stack of boxes, the third the heaviest, with gaps or overlaps between them [m]."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
@@ -224,6 +234,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "spawn": spawn_scene,
     "loop": lambda: contact_scene(scenes.four_bar(), 5),
     "crawler": lambda: contact_scene(crawler(), 0),
+    "laden": lambda: contact_scene(laden(), 0),
     "boxes in each other": lambda: contact_scene(boxes(2.0e-3), 0),
     "a box in the ground": lambda: contact_scene(boxes(2.0e-3, count=1), 0),
     "a load that is lifted": lifted_load_scene,

@@ -9,7 +9,7 @@ from small_trees import SmallTree
 from newtonsim.kernels.constraints.adjoint.velocities import to_energy_gradient
 from newtonsim.kernels.constraints.chains import push_row, row_velocity, shared_prefix, whiten_sides
 from newtonsim.kernels.constraints.energy_coordinates import to_energy_coordinates, to_joint_velocities
-from newtonsim.kernels.constraints.sweeps import solve_pairs
+from newtonsim.kernels.constraints.solve.sweeps import solve_pairs
 from newtonsim.kernels.trees.crba import eliminate, solve
 from newtonsim.kernels.views.model import TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView

@@ -22,7 +22,8 @@ kernels.trees kernels.trees.exact
 kernels.collision.pairs kernels.collision kernels.collision.convex kernels.collision.surfaces
 kernels.collision.families
 kernels.steps
-kernels.constraints kernels.constraints.adjoint kernels.constraints.linear kernels.tendons kernels.queries
+kernels.constraints kernels.constraints.solve kernels.constraints.adjoint kernels.constraints.linear
+kernels.tendons kernels.queries
 kernels.maximal kernels.maximal.adjoint kernels.camera kernels.envs kernels.envs.terms kernels.mujoco
 kernels.optimize
 kernels.actuators

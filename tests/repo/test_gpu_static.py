@@ -6,14 +6,15 @@ import sys
 import pytest
 from emulated_teams import rewritten
 from gpu.cards import CARDS, least_time, occupancy
+from gpu.launches import step_launches
 from gpu.ptxas import NoAssembler, Resources, _parsed, assembled, compiled, resources
-from gpu_static import NARROW, step_launches, threads
+from gpu_static import NARROW, threads
 from tasks.robots import robot_path
 
 from newtonsim import Simulator
 from newtonsim.cli import scene
 from newtonsim.kernels import lazy_warp
-from newtonsim.kernels.constraints import solve, sweep_stage, sweeps
+from newtonsim.kernels.constraints.solve import solve, sweep_stage, sweeps
 from newtonsim.solvers import FeatherstoneSolver
 
 MOST_REGISTERS = 96

@@ -38,8 +38,8 @@ from newtonsim.kernels.constraints.adjoint.unsymmetric import factorize_lu, solv
 from newtonsim.kernels.constraints.adjoint.worlds import NO_ROOM, UNREACHED
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import dof_leaf, has_spin
-from newtonsim.kernels.constraints.newton import lay_out_rows
 from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.solve.matrix import lay_out_rows
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

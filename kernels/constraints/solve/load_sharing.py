@@ -4,7 +4,7 @@ Stiff bodies distribute the load with the least sum of squares, since all points
 do not determine the distribution, so that the result of sweeps is arbitrary, see `even_out`.
 
 Stage: constraints, solve
-Called by: kernels/constraints/solve.py
+Called by: kernels/constraints/solve/solve.py
 Reads: ContactView, IslandView, RowsView, TreeView
 Writes: LawView, RowsView, z
 """

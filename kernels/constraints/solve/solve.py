@@ -7,7 +7,7 @@ laws to the last solution: near rest, a few rounds with one factorization yield 
 in motion, the first round is enough.
 
 Stage: constraints, solve
-Called by: solvers/featherstone/constraints.py, kernels/constraints/sweep_stage.py
+Called by: solvers/featherstone/constraints.py, kernels/constraints/solve/sweep_stage.py
 Reads: ContactView, SolveOptions, SolveReport, Teams, TreeView, WorldDofsView
 Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, UnsolvedView,
     factorizations, iterations, passed, residual, start, world_state, z, z_moving
@@ -17,16 +17,6 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, max_lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.apart import (
-    acts,
-    choose_starts,
-    count_wedged,
-    find_wedged,
-    keep_impulses,
-    move_singles,
-    solve_apart,
-    sweep_apart,
-)
 from newtonsim.kernels.constraints.dof_rows import NOTHING_ACTED, PUSHED, TIMED
 from newtonsim.kernels.constraints.impacts import (
     any_rebound,
@@ -44,10 +34,22 @@ from newtonsim.kernels.constraints.laws import (
     set_centres,
     soften,
 )
-from newtonsim.kernels.constraints.load_sharing import even_out
-from newtonsim.kernels.constraints.newton import NewtonView, fastest_row, find_reach, lay_out_rows, minimize
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
-from newtonsim.kernels.constraints.sweeps import (
+from newtonsim.kernels.constraints.solve.apart import (
+    acts,
+    choose_starts,
+    count_wedged,
+    find_wedged,
+    keep_impulses,
+    move_singles,
+    solve_apart,
+    sweep_apart,
+)
+from newtonsim.kernels.constraints.solve.coupled import number_unknowns
+from newtonsim.kernels.constraints.solve.load_sharing import even_out
+from newtonsim.kernels.constraints.solve.matrix import lay_out_rows
+from newtonsim.kernels.constraints.solve.newton import find_reach, minimize
+from newtonsim.kernels.constraints.solve.sweeps import (
     apply_impulses,
     drop_impulses,
     island_energy,
@@ -55,6 +57,7 @@ from newtonsim.kernels.constraints.sweeps import (
     sweep_island,
     work_of,
 )
+from newtonsim.kernels.constraints.solve.velocities import NewtonView, fastest_row
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -165,7 +168,6 @@ def solve_by_newton(
     laws: wp.ref[LawView],
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
-    z: wp.array(dtype=float),
 ) -> SolveReport:
     """Rounds of Newton's method from the current impulses; the matrix is laid out.
 
@@ -174,7 +176,7 @@ def solve_by_newton(
     pyramidal = s.pyramidal == 1
     report = start
     factorized = bool(False)
-    copy_island(team, islands, k, z, n.centre)
+    copy_island(team, islands, k, n.z, n.centre)
     set_bounds(team, rows, islands, k, laws)
     calm = int(CALM)
     factor = float(1.0)
@@ -205,7 +207,6 @@ def solve_by_newton(
             factorized,
             n,
             sys,
-            z,
         )
         good = found.residual <= PROMISED
         if rounds == 0:
@@ -214,12 +215,12 @@ def solve_by_newton(
             good = good or found.residual <= 2.0 * report.residual
         if not good:
             return_to_centres(team, rows, islands, k, laws)
-            copy_island(team, islands, k, n.centre, z)
+            copy_island(team, islands, k, n.centre, n.z)
             report.factorizations = used + found.factorizations
             report.factorized = 0
             if rounds == 0:
                 # the change in a sweep shows how far the impulses are from the targets
-                report.residual = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, z)
+                report.residual = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, n.z)
                 report.unsolved = 1
             return report
         factorized = factorized or found.factorizations > 0
@@ -230,7 +231,7 @@ def solve_by_newton(
         before = report.passed
         shift = move_centres(team, rows, islands, k, report.at_start, report.passing, factor, allowed, laws)
         report.passed = shift.most
-        copy_island(team, islands, k, z, n.centre)
+        copy_island(team, islands, k, n.z, n.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(report.tolerance, SETTLED))
         restless = report.factorizations >= ENOUGH or found.steps > calm
@@ -339,20 +340,20 @@ def go_on_by_newton(
     laws: wp.ref[LawView],
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
-    z: wp.array(dtype=float),
 ) -> SolveReport:
     """Solve the rows of an island for which sweeps converge too slowly."""
     report = swept
     report.unsolved = 0
     set_centres(team, rows, islands, k, laws)
-    copy_island(team, islands, k, z, n.y)
+    copy_island(team, islands, k, n.z, n.y)
     find_reach(team, tree, rows, islands, k, n)
     if report.thorough == 1 and report.cost > CHEAP_IN_MOTION and not is_articulated(tree, islands, k):
-        report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, z) <= UNREST)
+        report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, n.z) <= UNREST)
+    number_unknowns(team, islands, k, w, is_articulated(tree, islands, k), n)
     report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
     load = soften(team, rows, islands, k, report.passing, laws)
     report.tolerance = wp.max(wp.clamp(RELATIVE * report.change, FINEST, TOLERANCE), ROUNDING * load)
-    return solve_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys, z)
+    return solve_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys)
 
 
 @wp.func
@@ -372,7 +373,7 @@ def note_energy(team: Team, islands: wp.ref[IslandView], k: int, z_free: wp.arra
         islands.energy[k] = energy
 
 
-@wp.func
+@wp.func(inline=False)
 def any_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int) -> bool:
     """True if positions of the world move through an impact at another rate than their velocity."""
     found = float(0.0)
@@ -383,7 +384,7 @@ def any_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView],
     return max_lanes(team, found) > 0.0
 
 
-@wp.func
+@wp.func(inline=False)
 def shift_timed(team: Team, rows: wp.ref[RowsView], contacts: wp.ref[ContactView], w: int, sign: float):
     """Set targets of contacts to the velocity that moves the positions (sign 1), or to that at the end (-1).
 
@@ -426,7 +427,7 @@ def begin_world(
     return has_impact
 
 
-@wp.func
+@wp.func(inline=False)
 def begin_island(
     team: Team,
     tree: wp.ref[TreeView],
@@ -555,7 +556,7 @@ def state_at_start(has_impact: bool) -> int:
     return state
 
 
-@wp.func
+@wp.func(inline=False)
 def write_report(
     w: int,
     total: SolveReport,
@@ -677,7 +678,7 @@ def solve_rows(
         while again:
             if report.hopeless == 1:
                 report = go_on_by_newton(
-                    team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0], z
+                    team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0]
                 )
             again = has_impact and limit_rebounds(
                 team, tree[0], rows[0], islands[0], k, depth, True, z_moving, z
@@ -761,7 +762,6 @@ def solve_rows(
                             laws[0],
                             newton[0],
                             sys[0],
-                            z,
                         )
                     again = limit_rebounds(team, tree[0], rows[0], islands[0], k, depth, False, z_moving, z)
                 total = add_report(total, report)

@@ -5,7 +5,7 @@ split impulses of Bullet). Where Newton's method solved the rows, the linear res
 the cost of one factorization; where sweeps did, some more sweeps find them.
 
 Stage: constraints, after the solve of an island
-Called by: kernels/constraints/solve.py
+Called by: kernels/constraints/solve/solve.py
 Reads: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, TreeView, apart, z
 Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, UnsolvedView, start, z_moving
 """
@@ -19,9 +19,10 @@ from newtonsim.kernels.constraints.contact_rows import SLOW_PUSH
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_stuck, is_wedged, slope_matrix
-from newtonsim.kernels.constraints.newton import NewtonView, assemble, parts_slowly, push_of
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView
-from newtonsim.kernels.constraints.sweeps import sweep_island
+from newtonsim.kernels.constraints.solve.matrix import assemble, parts_slowly, push_of
+from newtonsim.kernels.constraints.solve.sweeps import sweep_island
+from newtonsim.kernels.constraints.solve.velocities import NewtonView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

@@ -18,9 +18,8 @@ from newtonsim.kernels.algebra.teams import Teams, own_team
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
-from newtonsim.kernels.constraints.newton import NewtonView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
-from newtonsim.kernels.constraints.solve import (
+from newtonsim.kernels.constraints.solve.solve import (
     SolveOptions,
     SolveReport,
     add_report,
@@ -33,6 +32,7 @@ from newtonsim.kernels.constraints.solve import (
     state_at_start,
     write_report,
 )
+from newtonsim.kernels.constraints.solve.velocities import NewtonView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})

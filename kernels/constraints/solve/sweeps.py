@@ -1,7 +1,8 @@
 """Sweeps over the rows of an island, and their starting impulses; sweeps over rows between bodies alone.
 
 Stage: constraints, solve
-Called by: solvers/featherstone/constraints.py, kernels/constraints/apart.py, kernels/constraints/solve.py
+Called by: solvers/featherstone/constraints.py, kernels/constraints/solve/apart.py,
+    kernels/constraints/solve/solve.py
 Reads: Teams, TreeView
 Writes: PairRowView, acted, z
 """
@@ -9,7 +10,10 @@ Writes: PairRowView, acted, z
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sum_lanes, sync
 from newtonsim.kernels.constraints.chains import team_push_row, team_push_triple
-from newtonsim.kernels.constraints.gauss_seidel import (
+from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
+from newtonsim.kernels.constraints.laws import LawView, has_spin, set_centres
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.solve.gauss_seidel import (
     larger,
     push_dof,
     relax_contact,
@@ -17,9 +21,6 @@ from newtonsim.kernels.constraints.gauss_seidel import (
     relax_pair,
     relax_spin,
 )
-from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
-from newtonsim.kernels.constraints.laws import LawView, has_spin, set_centres
-from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView
 

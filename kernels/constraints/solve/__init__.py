@@ -1,0 +1,1 @@
+"""Solve of the constraint rows: sweeps, then Newton's method."""

@@ -1,0 +1,139 @@
+"""Length of a step of Newton's method.
+
+Stage: constraints, solve
+Called by: kernels/constraints/solve/newton.py
+Reads: IslandView, LawView, NewtonView, RowsView
+Writes: LawView
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.laws import (
+    LawView,
+    contact_law,
+    coupled_slope,
+    dof_law,
+    has_spin,
+    pair_law,
+    slope_along,
+    spin_by_contact,
+    spin_law,
+)
+from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.solve.velocities import NewtonView, follow_bound
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# slope that ends a line search, over that at its start; most evaluations of the slope
+FLAT = wp.constant(1.0e-2)
+SEARCHES = wp.constant(20)
+LONGEST = wp.constant(2.0)
+
+
+@wp.func(inline=False)
+def total_slope(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    alpha: float,
+    laws: wp.ref[LawView],
+    pyramidal: bool,
+    follow: bool,
+    n: wp.ref[NewtonView],
+) -> wp.vec2:
+    """Contributions of the rows to slope and curvature along the step, minus the slope at its start.
+
+    The bounds of friction `follow` the normal impulses along the step, or stay.
+    """
+    slope = float(0.0)
+    curvature = float(0.0)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
+        r = islands.dof_row[i]
+        v = n.dof_v[r]
+        law = dof_law(rows, laws, r, v[0] + alpha * v[1])
+        slope -= (law.impulse - rows.dof.impulse[r]) * v[1]
+        curvature += law.slope * v[1] * v[1]
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        u = n.pair_v[p]
+        law = pair_law(rows, laws, p, u[0] + alpha * u[1])
+        slope -= (law.impulse - rows.pair.impulse[p]) * u[1]
+        curvature += law.slope * u[1] * u[1]
+    touches = islands.contacts[k]
+    i = int(touches[0] + team.lane)
+    while i < touches[1]:
+        c = islands.contact[i]
+        d = n.contact_dv[c]
+        x = laws.contact_v[c] + alpha * d
+        if follow:
+            follow_bound(rows, laws, c, x)
+        triple = contact_law(rows, laws, c, x, pyramidal)
+        slope -= wp.dot(triple.impulse - rows.contact.impulse[c], d)
+        curvature += slope_along(triple.slope, d)
+        if follow:
+            G = coupled_slope(rows, laws, c, triple)
+            curvature += d[0] * (G[1, 0] * d[1] + G[2, 0] * d[2])
+        if has_spin(rows, c):
+            e = n.spin_dv[c]
+            turn = spin_law(rows, laws, c, n.spin_v[c] + alpha * e, pyramidal)
+            slope -= wp.dot(turn.impulse - rows.spin.impulse[c], e)
+            curvature += slope_along(turn.slope, e)
+            if follow:
+                M = spin_by_contact(rows, laws, c, turn, triple.slope[0])
+                curvature += d[0] * (M[0, 0] * e[0] + M[1, 0] * e[1] + M[2, 0] * e[2])
+        i += lanes(team)
+    return wp.vec2(sum_lanes(team, slope), sum_lanes(team, curvature))
+
+
+@wp.func(inline=False)
+def search(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    start: float,
+    square: float,
+    laws: wp.ref[LawView],
+    pyramidal: bool,
+    follow: bool,
+    n: wp.ref[NewtonView],
+) -> float:
+    """Length of the step at which the slope along it vanishes, by safeguarded Newton steps.
+
+    Args:
+        team: The team.
+        rows: All rows.
+        islands: Islands.
+        k: The island.
+        start: Slope at its start, negative.
+        square: Square of the step.
+        laws: What the laws of the rows depend on.
+        pyramidal: Whether friction is bounded by pyramids.
+        follow: Whether the bounds of friction follow the normal impulses; they stay where the search ends.
+        n: Workspace.
+    """
+    low = float(0.0)
+    high = float(-1.0)
+    alpha = float(1.0)
+    for _k in range(SEARCHES):
+        more = total_slope(team, rows, islands, k, alpha, laws, pyramidal, follow, n)
+        slope = start + alpha * square + more[0]
+        if wp.abs(slope) <= -FLAT * start or (follow and alpha >= LONGEST and slope < 0.0):
+            break
+        if slope < 0.0:
+            low = alpha
+        else:
+            high = alpha
+        next = alpha - slope / (square + more[1])
+        if high >= 0.0 and (next <= low or next >= high):
+            next = 0.5 * (low + high)
+        elif next <= low:
+            next = 2.0 * alpha
+        alpha = next
+        if follow:
+            alpha = wp.min(alpha, LONGEST)
+    return alpha
