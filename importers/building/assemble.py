@@ -11,7 +11,7 @@ import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.errors import ImportFileError, ModelError
-from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.report import ImportReport, Told
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps, ball_of, principal_moments, sphere
 from newtonsim.importers.geometry.pose import Pose
@@ -21,6 +21,9 @@ _BODY_NUMBERS = ("body_q", "body_com", "body_mass", "body_inertia")
 _SHAPE_NUMBERS = ("shape_transform", "shape_geo_scale")
 POINT_RADIUS = 1.0e-3
 """Radius [m] of the ball that stands for a mass at a point."""
+
+ROUNDING = 1.0e-6
+"""Share of a moment of inertia that counts as rounding: files hold six digits or more."""
 
 _LETTERS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 _LINEAR, _ANGULAR = "pl", "ra"
@@ -200,8 +203,28 @@ def add_base(
 def check_moments(inertia: np.ndarray, node: Node) -> None:
     """Raise when an inertia (3, 3) of a file has a negative principal moment beyond rounding."""
     size = max(map(abs, inertia.ravel().tolist()))
-    if size > 0.0 and principal_moments(inertia / size)[0] < -1.0e-6:
+    if size > 0.0 and principal_moments(inertia / size)[0] < -ROUNDING:
         raise node.error("the inertia matrix has a negative principal moment")
+
+
+def note_impossible(inertia: np.ndarray, node: Told, report: ImportReport, whose: str) -> None:
+    """Report an inertia (3, 3) of a file that no distribution of mass has, which a strict import refuses.
+
+    The moments A <= B <= C about the principal axes of a body are the integrals of y² + z², x² + z² and
+    x² + y² over its mass, so that A + B - C is twice the integral of z².
+
+    Args:
+        inertia: As the file gives it [kg m^2].
+        node: Its element, with place in the file.
+        report: Receives the remark.
+        whose: Kind and name of the body, such as "link 'arm'".
+    """
+    low, middle, high = principal_moments(inertia)
+    if low + middle < high * (1.0 - ROUNDING):
+        moments = f"{low:.6g}, {middle:.6g} and {high:.6g} kg m^2"
+        report.impossible(
+            node, f"no distribution of mass has the principal moments of {whose}, {moments}: A + B < C"
+        )
 
 
 def signed_gravity(vector: np.ndarray, up: np.ndarray) -> float | np.ndarray:
@@ -243,6 +266,4 @@ def usable_mass(
             ball, text = sphere(POINT_RADIUS, 1.0).with_mass(props.mass), "a ball of 2 mm"
         report.approximated(node, f"the body has mass but a singular inertia and receives that of {text}")
         return MassProps(props.mass, props.com, props.inertia + ball.inertia)
-    if moments[0] + moments[1] < moments[2] * (1.0 - 1.0e-3):
-        report.approximated(node, "no distribution of mass has this inertia: A + B < C; it is used as it is")
     return props

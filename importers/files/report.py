@@ -42,6 +42,8 @@ class ReportEntry:
         message: What was done with it.
         path: File, None for text.
         line: Line, from 1.
+        refused: Whether an import with `strict=True` refuses the file for it; it does so for all that is
+            "unsupported".
     """
 
     kind: str
@@ -49,6 +51,7 @@ class ReportEntry:
     message: str
     path: str | None = None
     line: int | None = None
+    refused: bool = False
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.path, self.line) if part is not None)
@@ -133,6 +136,11 @@ class ImportReport:
         """Record something that is modelled differently from what the file says."""
         self.add("approximated", node, message)
 
+    def impossible(self, node: Told, message: str) -> None:
+        """Record what no robot can have, and is used as it is unless the import is strict."""
+        self.approximated(node, message)
+        self.entries[-1].refused = True
+
     def ignored(self, node: Told | None, message: str = "has no effect on the motion") -> None:
         """Record something that is skipped without effect on the motion."""
         self.add("ignored", node, message)
@@ -184,20 +192,23 @@ class ImportReport:
         return "\n".join([head, *(f"  {entry}" for entry in self.entries)])
 
     def settle_unsupported(self, strict: bool, stacklevel: int) -> None:
-        """Raise (strict) or warn once of everything that is unsupported, and once of what was repaired."""
+        """Raise (strict) or warn once of everything that is unsupported, and once of what was repaired.
+
+        A strict import refuses what is impossible as well.
+        """
         faults = self.of_kind("mended")
         if faults:
             text = self._warning_text(faults, "has faults that were repaired")
             warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
+        refused = [entry for entry in self.entries if entry.refused or entry.kind == "unsupported"]
+        if strict and refused:
+            first = refused[0]
+            what = "" if first.refused else "not supported: "
+            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            raise ImportFileError(f"{what}{first.message}{more}", first.path, first.line, first.element)
         entries = self.of_kind("unsupported")
         if not entries:
             return
-        if strict:
-            first = entries[0]
-            more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
-            raise ImportFileError(
-                f"not supported: {first.message}{more}", first.path, first.line, first.element
-            )
         text = self._warning_text(entries, "read but not modelled")
         warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
 

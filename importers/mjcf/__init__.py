@@ -161,7 +161,8 @@ def parse_mjcf(
         strict: Raise at the first fault of the file, and instead of warning about what is read but not
             modelled. Otherwise everything that MuJoCo compiles is read: XML that is not well-formed by its
             tags, and negative damping, friction, stiffness and armature as 0. A warning and the report's
-            entries of kind "mended" say where.
+            entries of kind "mended" say where. Inertia that no distribution of mass has (A + B < C), which
+            MuJoCo refuses, is used as it is, and reported.
         keyframe: Name or number of the keyframe to start in; None for the reference pose. `builder.keyframes`
             always has all keyframes.
         mujoco_defaults: Use MuJoCo's defaults for what the file omits: solref and solimp of geoms, pairs,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.building.assemble import check_moments
+from newtonsim.importers.building.assemble import check_moments, note_impossible
 from newtonsim.importers.files.mjcf_names import INERTIA
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
@@ -80,7 +80,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     parse_actuators(document, scene, report)
     _parse_contacts(document, scene, report)
     parse_equalities(document, scene, report)
-    _restore_inertias(document, scene)
+    _restore_inertias(document, scene, report)
     _parse_keyframes(document, scene)
     parse_tendons(document, scene, report)
     for node in document.root.children:
@@ -91,7 +91,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     return scene
 
 
-def _restore_inertias(document: Document, scene: Scene) -> None:
+def _restore_inertias(document: Document, scene: Scene, report: ImportReport) -> None:
     """Give bodies the inertias that `export_mjcf` has kept beside those that MuJoCo compiles."""
     bodies = {body.name: body for body in scene.bodies if body.inertial is not None}
     for section in document.sections("custom"):
@@ -103,6 +103,7 @@ def _restore_inertias(document: Document, scene: Scene) -> None:
             xx, yy, zz, xy, xz, yz = node.floats("data", 6, np.zeros(6))
             inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             check_moments(inertia, node)
+            note_impossible(inertia, node, report, f"body {body.name!r}")
             body.inertial = MassProps(body.inertial.mass, body.inertial.com, inertia)
 
 
@@ -237,7 +238,7 @@ class _BodyReader:
         elif node.tag == "inertial":
             if body.inertial is not None or index == 0:
                 raise node.error("a body has at most one <inertial>, and the world none")
-            body.inertial = _parse_inertial(node, frame, self.document)
+            body.inertial = _parse_inertial(node, body, frame, self.document, self.report)
         elif node.tag in _VISUAL:
             self.report.ignored(node)
         else:
@@ -363,7 +364,9 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
             joint.mujoco |= {"actfrclimited": True, "actfrcrange": bounds.tolist()}
 
 
-def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
+def _parse_inertial(
+    node: Node, body: Body, frame: Pose, document: Document, report: ImportReport
+) -> MassProps:
     node.required("mass")
     mass = node.float("mass")
     if mass < 0.0:
@@ -379,6 +382,9 @@ def _parse_inertial(node: Node, frame: Pose, document: Document) -> MassProps:
         inertia = np.zeros((3, 3))
         inertia.flat[::4] = 0.0 if diagonal is None else diagonal
     check_moments(inertia, node)
+    compiler = document.compiler
+    if not compiler.balance_inertia and compiler.inertia_from_geom != "true":  # which mend or replace it
+        note_impossible(inertia, node, report, f"body {body.name!r}" if body.name else "a body without name")
     return MassProps(mass, np.zeros(3), inertia).moved(pose)
 
 

@@ -84,7 +84,8 @@ def parse_sdf(
         collapse_fixed_joints: Merge links that fixed joints connect.
         merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a
             hull around each; files of convex decompositions have one object for each part.
-        strict: Raise instead of warning about what is read but not modelled.
+        strict: Raise instead of warning about what is read but not modelled, and for inertia that no
+            distribution of mass has (A + B < C), which otherwise is used as it is, and reported.
         package_paths: Where model:// and package:// are searched for, before the folders of the environment
             variables SDF_PATH, GZ_SIM_RESOURCE_PATH, IGN_GAZEBO_RESOURCE_PATH and GAZEBO_MODEL_PATH and the
             file's parent folders: folders that contain models or are one, or a mapping from name to folder.

@@ -111,7 +111,7 @@ def parse_urdf(
             modelled. Otherwise faults that other URDF readers tolerate are repaired: numbers with trailing
             characters, XML that is not well-formed, negative damping, meshes that are missing or cannot be
             read, several root links. A warning and the report's entries of kind "mended" say where, and what
-            was assumed.
+            was assumed. Inertia that no distribution of mass has (A + B < C) is used as it is, and reported.
         package_paths: Where package:// is searched for before ROS_PACKAGE_PATH and the file's parent folders:
             folders that contain packages or are one, or a mapping from package name to folder.
 

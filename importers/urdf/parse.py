@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.building.assemble import note_impossible
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.resolve import FileResolver
@@ -189,7 +190,7 @@ def _parse_link(
             if link.inertial is not None:
                 fault = part.error(f"link {link.name!r} has two <inertial> elements")
                 faults.meet(fault, "the last one is used")
-            link.inertial = _parse_inertial(part, report, faults)
+            link.inertial = _parse_inertial(part, link.name, report, faults)
         elif part.tag == "visual":
             _append(link.visuals, _parse_geometry(part, resolver, materials, report, faults))
         elif part.tag == "collision":
@@ -199,12 +200,13 @@ def _parse_link(
     return link
 
 
-def _parse_inertial(node: Node, report: ImportReport, faults: Faults) -> Inertial:
+def _parse_inertial(node: Node, link: str, report: ImportReport, faults: Faults) -> Inertial:
     given = read_inertial(node, faults)
     if given.inertia is None:
         inertia = np.zeros((3, 3))
     else:
         inertia = _without_negative_moments(given.inertia, node.find("inertia"), report)
+        note_impossible(inertia, node.find("inertia"), report, f"link {link!r}")
     props = MassProps(max(given.mass or 0.0, 0.0), np.zeros(3), inertia)
     if given.origin is not None:
         props = props.moved(_pose(given.origin))

@@ -96,7 +96,8 @@ def parse_usd(
             it, each in its own world.
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         root_path: Read only this prim and what is below it.
-        strict: Raise instead of warning about what is read but not modelled.
+        strict: Raise instead of warning about what is read but not modelled, and for inertia that no
+            distribution of mass has (A + B < C), which otherwise is used as it is, and reported.
 
     Returns:
         A dict with
