@@ -22,12 +22,17 @@ _COLUMNS = {
 
 
 def info(arguments: argparse.Namespace) -> int:
-    """Print what a robot file contains and what was not understood, or how it compares with its oracle."""
+    """Print what a robot file contains and what was not understood, or how it compares with its oracle.
+
+    Returns:
+        Exit status: 0, or 1 if the file differs from what its oracle reads.
+    """
     if arguments.oracle:
         from newtonsim.fidelity import compare_with_oracle
 
-        print("\n".join(compare_with_oracle(arguments.file).lines()))
-        return 0
+        found = compare_with_oracle(arguments.file)
+        print("\n".join(found.lines()))
+        return 0 if found.agrees else 1
     robot = load_robot(arguments.file, arguments.base)
     print("\n".join(fidelity(robot) if arguments.report else describe(robot)))
     return 0

@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments without the program name; those of the process by default.
 
     Returns:
-        Exit status: 0 success, 1 a world went non-finite, 2 wrong arguments or a bad file, 130 interrupted.
+        Exit status: 0 success, 1 a world went non-finite or a comparison found a difference, 2 wrong
+        arguments or a bad file, 130 interrupted.
     """
     arguments = build_parser().read(argv)
     try:

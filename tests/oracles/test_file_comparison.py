@@ -108,6 +108,18 @@ def test_a_file_is_the_same_in_pinocchio(capsys):
     assert all(line.startswith("- ") and ", agrees" in line for line in lines[1:])
 
 
+def test_the_exit_status_tells_whether_a_file_differs(tmp_path, monkeypatch, capsys):
+    path = write(tmp_path)
+    assert main(["info", path, "--oracle"]) == 0
+    assert "differs" not in capsys.readouterr().out
+    other, read = write(tmp_path, stiffness=4.0), ours.read
+    monkeypatch.setattr(ours, "read", lambda path, kind: read(other, kind))
+    assert main(["info", path, "--oracle"]) == 1
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "differs" in line)
+    assert line.startswith("- motion: ")
+    assert "differs by more than 0.001" in line
+
+
 def test_a_report_and_an_oracle_are_not_asked_for_at_once(capsys):
     with pytest.raises(SystemExit):
         main(["info", str(asset_path("arm7.urdf")), "--oracle", "--report"])
