@@ -15,6 +15,8 @@ results from
 `ImportReport.actuators` holds for each actuator of the file, in the file's order, a dict with
 
     name, joint     their names in the file
+    type            its element, such as "motor"
+    target          kind and name of what it acts on, such as ("joint", "knee")
     axis            entry of `Control.joint_act` that it writes, None when it is on a tendon or not modelled
     tendon          entry of `Control.tendon_act` that it writes, None when it is on no tendon
     actuator        entry of `Control.actuator_ctrl` that holds its ctrl, None when it is a drive
@@ -94,6 +96,12 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
                 _add_on_tendon(node, document, scene, report)
             elif node.text_of("joint") not in scene.ignored_names:
                 _add(node, joints, document, scene, report)
+
+
+def target_of(node: Node) -> tuple[str, str]:
+    """Kind and name of what an actuator acts on, in words of MJCF; two empty texts if it says nothing."""
+    kind = next((name for name in TARGETS if name in node.attrib), "")
+    return kind, node.text_of(kind, "")
 
 
 def _keep_whole(

@@ -10,7 +10,7 @@ from newtonsim.importers.building.filters import TouchRules
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, ball_of
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.mjcf.actuators import Drive, combine
+from newtonsim.importers.mjcf.actuators import Drive, combine, target_of
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import add_equalities
 from newtonsim.importers.mjcf.inertia import compile_masses
@@ -349,6 +349,8 @@ class SceneBuilder:
             self.report.actuators.append(
                 {
                     "name": node.text_of("name", ""),
+                    "type": node.tag,
+                    "target": target_of(node),
                     "joint": node.text_of("joint"),
                     "axis": axes.get(id(joint)) if joint is not None else None,
                     "tendon": None if tendon is None else self.report.tendons[tendon],

@@ -78,9 +78,10 @@ class ActuatorReader:
         element = place.element
         entry = {"name": element.label, "joint": None, "axis": None, "tendon": None, "scale": 1.0}
         entry |= {"offset": 0.0, "ctrl_range": None, "key": None, "law": None, "activation": None}
-        entry |= {"actuator": None, "place": None}
+        entry |= {"actuator": None, "place": None, "type": "general"}
         self.report.actuators.append(entry)
         label, axis = self._driven(place, "mjc:target")
+        entry["target"] = ("joint" if self._only_axis(label) is not None else "", label)
         gain, bias = _law(element)
         if gain is None or bias is None:
             self.report.unsupported(element, "actuators whose effort is not affine are not modelled")

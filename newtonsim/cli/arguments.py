@@ -370,8 +370,8 @@ def _add_info(parser: argparse.ArgumentParser) -> None:
         "--oracle",
         action="store_true",
         help="compare instead with MuJoCo (MJCF) or pinocchio (URDF): masses, M(q), bias forces, frames, and "
-        "for MJCF a second of motion without contacts; one line each, with the largest error and where it is. "
-        "The exit status is 1 if one differs by more than its tolerance",
+        "for MJCF a second of motion without contacts; one line each, with the largest error and where it "
+        "is. The exit status is 1 if one differs by more than its tolerance",
     )
 
 

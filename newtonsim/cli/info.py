@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import bisect
 import math
 from typing import TYPE_CHECKING
 
+from newtonsim.builder.tendons import MUSCLE_FORCE, MUSCLE_VMAX
 from newtonsim.cli.scene import Robot, load_robot
-from newtonsim.scene.enums import GeoType, JointMode, JointType, ShapeFlags
+from newtonsim.scene.enums import ON_AXIS, ON_BODY, WRAP, GeoType, JointMode, JointType, ShapeFlags
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
@@ -58,9 +60,11 @@ def describe(robot: Robot) -> list[str]:
     """Return the lines that ``newtonsim info`` prints."""
     builder = robot.builder
     mass, dofs = sum(builder.body_mass), len(builder.joint_qd)
+    numbers = (("tendons", builder.tendon_count), ("actuators", len(robot.report.actuators)))
+    moved = "".join(f"{number} {name}, " for name, number in numbers if number)
     lines = [
         f"{robot.report.name or robot.path}: {robot.report.format.upper()}, {builder.body_count} bodies, "
-        f"{builder.joint_count} joints, {dofs} dofs, {builder.shape_count} shapes, {mass:.4g} kg"
+        f"{builder.joint_count} joints, {dofs} dofs, {moved}{builder.shape_count} shapes, {mass:.4g} kg"
     ]
     for body in range(builder.body_count):
         if body not in builder.joint_child:
@@ -69,6 +73,8 @@ def describe(robot: Robot) -> list[str]:
         if builder.joint_parent[joint] < 0:
             lines += _tree(builder, builder.joint_child[joint], joint)
     lines += [f"static shape {_shape(builder, s)}" for s in _shapes_of(builder, -1)]
+    lines += [_tendon(robot, tendon) for tendon in range(builder.tendon_count)]
+    lines += [_actuator(builder, entry) for entry in robot.report.actuators]
     lines += _extras(robot)
     lines += [f"note: {remark}" for remark in robot.grouped_remarks]
     return lines
@@ -145,6 +151,55 @@ def _shape(builder: ModelBuilder, shape: int) -> str:
     text = kind.name.lower() + size
     collides = builder.shape_flags[shape] & (ShapeFlags.COLLIDE_SHAPES | ShapeFlags.COLLIDE_GROUND)
     return text if collides else f"[{text}]"
+
+
+def _tendon(robot: Robot, tendon: int) -> str:
+    """Return the path of a tendon, what holds it and what pulls it."""
+    builder = robot.builder
+    start = builder.tendon_start[tendon]
+    last = tendon + 1 == builder.tendon_count
+    span = range(start, len(builder.tendon_element_kind) if last else builder.tendon_start[tendon + 1])
+    kinds = [builder.tendon_element_kind[element] for element in span]
+    if ON_AXIS in kinds:
+        terms = (
+            f"{builder.tendon_element_factor[i]:.4g} {_joint_of(robot, builder.tendon_element_axis[i])}"
+            for i in span
+        )
+        parts = [f"fixed, {' + '.join(terms)}"]
+    else:
+        around = kinds.count(WRAP)
+        parts = [f"spatial, through {kinds.count(ON_BODY)} points"]
+        if around:
+            parts.append(f"around {around} geom{'s' if around > 1 else ''}")
+    low, high = builder.tendon_limit_lower[tendon], builder.tendon_limit_upper[tendon]
+    if math.isfinite(low) or math.isfinite(high):
+        parts.append(f"limits {low:.4g} to {high:.4g}")
+    if builder.tendon_stiffness[tendon]:
+        parts.append(f"spring {builder.tendon_stiffness[tendon]:.4g} N/m")
+    muscle = builder.tendon_muscle[tendon]
+    if muscle[MUSCLE_VMAX] > 0.0:
+        parts.append(f"muscle of {muscle[MUSCLE_FORCE]:.4g} N")
+    return f"tendon {builder.tendon_key[tendon]}: {', '.join(parts)}"
+
+
+def _joint_of(robot: Robot, axis: int) -> str:
+    """Return the file's name of the joint that has an axis; several of a body may be one in the model."""
+    builder = robot.builder
+    joint = bisect.bisect_right(list(builder.joint_axis_start), axis) - 1
+    dof = builder.joint_qd_start[joint] + axis - builder.joint_axis_start[joint]
+    names = {first: name for name, first in robot.report.joint_dofs.items()}
+    return names.get(dof) or str(builder.joint_key[joint])
+
+
+def _actuator(builder: ModelBuilder, entry: dict) -> str:
+    """Return what an actuator of the file acts on, and the range of its control."""
+    kind, name = entry["target"]
+    limits = entry["ctrl_range"]
+    if entry["actuator"] is not None:
+        limits = builder.actuator_law[entry["actuator"]].control_range
+    told = f", control {limits[0]:.4g} to {limits[1]:.4g}" if limits is not None else ""
+    on = f" on {kind} {name}" if kind else ""
+    return f"actuator {entry['name'] or '(unnamed)'}: {entry['type']}{on}{told}"
 
 
 def _extras(robot: Robot) -> list[str]:

@@ -1,5 +1,6 @@
 """``newtonsim info`` prints what the file says."""
 
+import mujoco
 import pytest
 
 from newtonsim.cli.main import main
@@ -76,6 +77,51 @@ def test_quadruped(capsys):
     find(lines, "rr_thigh:", "1.1 kg", "capsule r 0.026 l 0.21")
     find(lines, "fl_shank:", "capsule r 0.014 l 0.185", ", sphere r 0.024")
     find(lines, "keyframes: home")
+
+
+ARM_WITH_MUSCLES = """<mujoco><worldbody>
+<site name="shoulder" pos="0 0 .1"/>
+<body name="upper"><joint name="lift" axis="0 1 0" range="0 60"/><joint name="swing" axis="0 0 1"/>
+  <geom name="bone" type="capsule" fromto="0 0 0 .3 0 0" size=".02"/><site name="inside" pos=".15 0 .03"/>
+  <body name="lower" pos=".3 0 0"><joint name="elbow" axis="0 1 0"/>
+    <geom name="pad" size=".03" density="0"/><geom type="capsule" fromto="0 0 0 .3 0 0" size=".02"/>
+    <site name="wrist" pos=".3 0 0"/></body></body></worldbody>
+<tendon>
+  <spatial name="biceps"><site site="shoulder"/><site site="inside"/><geom geom="pad"/><site site="wrist"/>
+  </spatial>
+  <spatial name="rope" limited="true" range="0 .7" stiffness="30"><site site="shoulder"/><site site="wrist"/>
+  </spatial>
+  <fixed name="pair" stiffness="2"><joint joint="swing" coef=".5"/><joint joint="elbow" coef="-2"/></fixed>
+</tendon>
+<actuator>
+  <muscle name="flex" tendon="biceps" force="250" lengthrange=".2 .8" ctrlrange="0 1"/>
+  <motor name="turn" joint="swing" ctrllimited="true" ctrlrange="-3 4"/>
+  <position joint="elbow" kp="9"/>
+  <motor name="thruster" site="wrist" gear="1 0 0 0 0 0" ctrllimited="true" ctrlrange="0 7"/>
+</actuator></mujoco>"""
+
+
+def test_tendons_and_actuators_are_listed(capsys, tmp_path):
+    """All that MuJoCo counts, by the names of the file."""
+    path = tmp_path / "arm.xml"
+    path.write_text(ARM_WITH_MUSCLES)
+    model = mujoco.MjModel.from_xml_path(str(path))
+    lines = lines_of(capsys, str(path))
+    assert f", {model.ntendon} tendons, {model.nu} actuators, " in lines[0]
+    assert [model.tendon(i).name for i in range(model.ntendon)] == named(lines, "tendon")
+    assert [model.actuator(i).name or "(unnamed)" for i in range(model.nu)] == named(lines, "actuator")
+    find(lines, "tendon biceps: spatial, through 3 points, around 1 geom, muscle of 250 N")
+    find(lines, "tendon rope: spatial, through 2 points, limits 0 to 0.7, spring 30 N/m")
+    find(lines, "tendon pair: fixed, 0.5 swing + -2 elbow, spring 2 N/m")
+    find(lines, "actuator flex: muscle on tendon biceps, control 0 to 1")
+    find(lines, "actuator turn: motor on joint swing, control -3 to 4")
+    assert find(lines, "actuator (unnamed): position on joint elbow")
+    find(lines, "actuator thruster: motor on site wrist, control 0 to 7")
+
+
+def named(lines: list[str], kind: str) -> list[str]:
+    """Return the names in the lines of one kind."""
+    return [line.split(":")[0].removeprefix(f"{kind} ") for line in lines if line.startswith(f"{kind} ")]
 
 
 def test_remarks_name_element_and_line(capsys, tmp_path):
