@@ -219,7 +219,8 @@ class ImportReport:
             groups.setdefault((kind, entry.message), []).append(entry)
         parts = []
         for (_, message), members in groups.items():
-            tag = members[0].element.split(" ")[0]
+            first = members[0].element
+            tag = first.split(" ")[0] if len(members) > 1 or self.format == "usd" else first
             lines = ", ".join(str(entry.line) for entry in members[:5] if entry.line is not None)
             times = f" ({len(members)} times)" if len(members) > 1 else ""
             where = (

@@ -8,6 +8,7 @@ Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html#tendon
 import numpy as np
 
 from newtonsim.builder import ModelBuilder, TendonWrap
+from newtonsim.errors import ImportFileError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
@@ -47,26 +48,39 @@ def parse_tendons(document: Document, scene: Scene, report: ImportReport) -> Non
             resolved = document.defaults.resolve(general, None)[0].attrib
             node = Node(node.tag, resolved, node.path, node.line, node.children)
             acts = any(node.floats(name, default=()).any() for name in _ACTIVE)
-            if not acts and (not node.text_of("name") or node.text_of("name") not in used):
-                report.ignored(node, "a tendon without stiffness, damping and limits")
+            acts = acts or (bool(node.text_of("name")) and node.text_of("name") in used)
+            tendon = Tendon(node.text_of("name") or f"tendon_{len(scene.tendons)}", node)
+            try:
+                kept = _read_path(tendon, scene, report)
+            except ImportFileError as fault:
+                if acts:
+                    raise
+                document.faults.meet(fault, "the tendon, which does nothing, is left out")
                 continue
-            tendon = _parse_tendon(node, len(scene.tendons), document, report)
-            if _leads_nowhere(tendon, scene):
+            if not kept:
                 report.ignored(node, "a tendon along elements that ignore_names and ignore_classes leave out")
                 continue
-            _check_path(tendon, scene)
+            if not acts:
+                report.ignored(node, "a tendon without stiffness, damping and limits")
+                continue
+            _read_options(tendon, document, report)
             scene.tendons[tendon.name] = tendon
     for node in scene.joint_tendons:
-        tendon = _parse_tendon(node, len(scene.tendons), document, report)
-        _check_path(tendon, scene)
+        tendon = Tendon(node.required("name"), node)
+        _read_path(tendon, scene, report)
+        _read_options(tendon, document, report)
         scene.tendons[tendon.name] = tendon
     for node in equalities:
         _parse_equality(node, document, scene, report)
 
 
-def _parse_tendon(node: Node, number: int, document: Document, report: ImportReport) -> Tendon:
-    tendon = Tendon(node.text_of("name") or f"tendon_{number}", node)
-    for child in node.children:
+def _read_path(tendon: Tendon, scene: Scene, report: ImportReport) -> bool:
+    """Read what a tendon runs along; return False if some of it is left out on purpose.
+
+    Raises:
+        ImportFileError: It names what is not there, or is no path.
+    """
+    for child in tendon.node.children:
         if child.tag == "joint":
             tendon.joints.append((child.required("joint"), float(child.float("coef", 1.0) or 0.0)))
         elif child.tag == "site":
@@ -74,13 +88,21 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         elif child.tag == "pulley":
             divisor = child.float("divisor", 0.0) or 0.0
             if divisor <= 0.0:
-                raise child.error(f"attribute 'divisor' must be positive, got {divisor:g}")
+                raise tendon.node.error(f"attribute 'divisor' must be positive, got {divisor:g}")
             tendon.stops.append(divisor)
         elif child.tag == "geom":
             tendon.stops.append(Wrap(child.required("geom"), child.text_of("sidesite")))
         else:
             report.unsupported(child, f"<{child.tag}> in a tendon")
-    options = tendon.options
+    if _leads_nowhere(tendon, scene):
+        return False
+    _check_path(tendon, scene)
+    return True
+
+
+def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> None:
+    """Read what a tendon does."""
+    node, options = tendon.node, tendon.options
     for ours, name in (("stiffness", "stiffness"), ("damping", "damping"), ("friction", "frictionloss")):
         values = node.floats(name, default=(0.0,))
         options[ours] = float(values[0]) if len(values) else 0.0
@@ -92,6 +114,8 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
     options["armature"] = node.float("armature", 0.0) or 0.0
     if options["armature"] < 0.0:
         raise node.error(f"attribute 'armature' must not be negative, got {options['armature']:g}")
+    if options["armature"] and any(isinstance(stop, Wrap) for stop in tendon.stops):
+        raise node.error("attribute 'armature' is not available where a tendon wraps around a geom")
     rest = node.floats("springlength", 2, (-1.0,), at_least=1)
     if rest[0] > rest[-1]:
         raise node.error(f"attribute 'springlength' is reversed: {node.text_of('springlength')!r}")
@@ -114,7 +138,6 @@ def _parse_tendon(node: Node, number: int, document: Document, report: ImportRep
         dry = solver_parameters(node, "solreffriction", "solimpfriction", document.faults)
         dry = dry or SolverParameters()
         tendon.mujoco |= {"solref_friction": dry.solref, "solimp_friction": dry.solimp}
-    return tendon
 
 
 def _leads_nowhere(tendon: Tendon, scene: Scene) -> bool:
@@ -132,8 +155,6 @@ def _check_path(tendon: Tendon, scene: Scene) -> None:
             raise tendon.node.error(f"the joint {name!r} is not defined")
         if joints[name].kind not in _SCALAR:
             raise tendon.node.error(f"the joint {name!r} is neither a hinge nor a slide")
-    if tendon.options["armature"] and any(isinstance(stop, Wrap) for stop in tendon.stops):
-        raise tendon.node.error("attribute 'armature' is not available where a tendon wraps around a geom")
     pieces = [0]
     geoms = {geom.name: geom for body in scene.bodies for geom in body.geoms if geom.name}
     for place, stop in enumerate(tendon.stops):

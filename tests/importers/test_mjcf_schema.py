@@ -48,13 +48,14 @@ def test_a_misspelt_attribute_is_named_with_the_nearest_one(tmp_path):
     with pytest.warns(UnsupportedElementWarning) as told:
         parse_mjcf(str(path), builder)
     (said,) = [str(one.message) for one in told if "not one of" in str(one.message)]
-    assert (
-        "<joint>, line 4: attribute 'dampng', here '5', is not one of <joint>; did you mean 'damping'?"
-        in said
-    )
+    assert "<joint name='hinge'>, line 4: attribute 'dampng', here '5', is not one of <joint>; " in said
+    assert "did you mean 'damping'?" in said
     # once for both geoms
     assert said.count("'colour'") == 1
-    assert "<geom>, line 5: attribute 'colour', here '1 0 0', is not one of <geom>, in 2 elements" in said
+    assert (
+        "<geom name='rod'>, line 5: attribute 'colour', here '1 0 0', is not one of <geom>, in 2 elements"
+        in said
+    )
     assert builder.body_count == 1
 
 

@@ -156,3 +156,39 @@ def test_wrong_tendons_name_the_line(message: str):
     with pytest.raises(newtonsim.ImportFileError, match=message) as error:
         parse_mjcf(text, newtonsim.ModelBuilder())
     assert error.value.line is not None
+
+
+IDLE = {
+    "the site 'x' is not defined": '<spatial name="rope">\n<site site="s1"/><site site="x"/></spatial>',
+    "the geom 'x' is not defined": (
+        '<spatial name="rope"><site site="s1"/><geom geom="x"/><site site="s2"/></spatial>'
+    ),
+    "the joint 'x' is not defined": '<fixed name="rope"><joint joint="x" coef="1"/></fixed>',
+    "'divisor' must be positive": (
+        '<spatial name="rope"><site site="s1"/><site site="s2"/><pulley divisor="0"/>'
+        '<site site="s1"/><site site="s2"/></spatial>'
+    ),
+    "needs two sites": '<spatial name="rope"><site site="s1"/></spatial>',
+}
+
+
+@pytest.mark.parametrize("message", IDLE)
+def test_tendons_that_do_nothing_along_what_is_not_there(message: str, tmp_path):
+    """MuJoCo refuses them, and so does a strict import; others leave them out, and say why."""
+    path = tmp_path / "arms.xml"
+    path.write_text(ARMS.format(tendon="\n" + IDLE[message], more=""))
+    line = path.read_text()[: path.read_text().index('name="rope"')].count("\n") + 1
+    with pytest.raises(ValueError, match=r"(?s)rope|x|divisor"):
+        mujoco.MjModel.from_xml_path(str(path))
+    with pytest.raises(newtonsim.ImportFileError, match=message) as error:
+        parse_mjcf(str(path), newtonsim.ModelBuilder(), strict=True)
+    assert (error.value.path, error.value.line) == (str(path), line)
+    builder = newtonsim.ModelBuilder()
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match=f"rope.*line {line}: .*{message}"):
+        report = parse_mjcf(str(path), builder, **AS_THERE)
+    (entry,) = report.of_kind("mended")
+    assert message in entry.message
+    assert (entry.path, entry.line) == (str(path), line)
+    assert "name='rope'" in entry.element
+    assert not report.of_kind("ignored")
+    assert builder.tendon_count == 0
