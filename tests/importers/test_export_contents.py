@@ -17,7 +17,7 @@ from newtonsim.geometry import SDF, Heightfield
 from newtonsim.geometry.transforms import transform_point
 from newtonsim.scene.enums import JointType
 from newtonsim.solvers import MuJoCoSolver
-from newtonsim.utils import export_mjcf, export_urdf, export_usd, parse_usd
+from newtonsim.utils import export_mjcf, export_urdf, export_usd, parse_mjcf, parse_usd
 
 WRITERS = {".xml": export_mjcf, ".urdf": export_urdf, ".usda": export_usd}
 
@@ -169,6 +169,31 @@ def test_many_kinds_of_contact(tmp_path):
     theirs = {frozenset(mj.geom(geom).name for geom in contact.geom) for contact in data.contact}
     assert mj.nexclude == 39
     assert theirs == touching(model)
+
+
+def test_more_kinds_of_contact_than_bits(tmp_path):
+    """Two shapes on each body, filtered one by one: kinds without a bit touch by pairs."""
+    rng = np.random.default_rng(4)
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for number in range(22):
+        body = builder.add_body(key=f"body{number}")
+        builder.add_joint_free(body, key=f"free{number}")
+        for side in "ab":
+            builder.add_shape_sphere(body, radius=0.1, key=f"ball{number}{side}")
+    for first, second in np.argwhere(np.triu(rng.random((44, 44)) < 0.3, 1)).tolist():
+        builder.shape_collision_filter_pairs.add((first, second))
+    model = builder.finalize("cpu")
+    with pytest.warns(UnsupportedElementWarning, match="touches by a <pair>.*default friction"):
+        report = export_mjcf(model, tmp_path / "out.xml")
+    mj = mujoco.MjModel.from_xml_path(report.path)
+    data = mujoco.MjData(mj)
+    mujoco.mj_forward(mj, data)
+    theirs = {frozenset(mj.geom(geom).name for geom in contact.geom) for contact in data.contact}
+    assert 0 < mj.npair < len(theirs) / 2
+    assert theirs == touching(model)
+    again = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_mjcf(report.path, again, **report.read_with)
+    assert touching(again.finalize("cpu")) == theirs
 
 
 def test_pairs_come_back(tmp_path):

@@ -70,8 +70,7 @@ def export_mjcf(
         Names in the file, arguments for `parse_mjcf`, and what was approximated or left out.
 
     Raises:
-        ModelError: There is no such world or axis, the shapes are of more kinds of contact than MJCF tells
-            apart, or the file cannot be written.
+        ModelError: There is no such world or axis, or the file cannot be written.
     """
     path = output_path(path, (".xml", ".mjcf"))
     scene = read_scene(model, world)

@@ -5,7 +5,6 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from newtonsim.errors import ModelError
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.meshes import MeshFolder, file_name, thickened, triangles_of
 from newtonsim.importers.writers.names import Names, xml_name
@@ -18,7 +17,9 @@ from newtonsim.scene.enums import GeoType
 Z_TO_Y = Pose(np.zeros(3), np.array([-np.sqrt(0.5), 0.0, 0.0, np.sqrt(0.5)]))
 """Turns MuJoCo's long axis z, in a shape of the model, whose long axis is y."""
 
-_MAX_KINDS = 30
+_MAX_BITS = 30
+"""Bits for kinds of shapes, beside the one for geoms of other files."""
+
 _LEAST_HEIGHT = 1.0e-6
 _HIDDEN_GROUP = "3"
 _ROUND = {GeoType.CAPSULE: "capsule", GeoType.CYLINDER: "cylinder"}
@@ -45,6 +46,12 @@ class GeomWriter:
         self.near = neighbours(scene)
         self.excluded: list[tuple[int, int]] = []
         self.kinds = self._kinds()
+        self.alike = sorted(
+            {int(self.kinds.of_shape[shape.row]) for shape in scene.shapes if shape.is_collider}
+        )
+        sizes = np.bincount(self.kinds.of_shape, minlength=len(self.kinds.touch))
+        largest = sorted(self.alike, key=lambda kind: -sizes[kind])[:_MAX_BITS]
+        self.bits = {kind: bit for bit, kind in enumerate(sorted(largest), start=1)}
 
     # -- contacts --------------------------------------------------------------------------------------------
 
@@ -53,13 +60,9 @@ class GeomWriter:
         table = self.table.copy()
         table[self.near & (table == 0)] = ANY  # MuJoCo keeps parent and child apart by itself
         kinds = kinds_of(table)
-        if len(kinds.touch) > _MAX_KINDS:
+        if len(kinds.touch) > _MAX_BITS:
             self._exclude_bodies(table)
             kinds = kinds_of(table)
-        if len(kinds.touch) > _MAX_KINDS:
-            raise ModelError(
-                f"the shapes have {len(kinds.touch)} kinds of contact, but MJCF distinguishes {_MAX_KINDS}"
-            )
         return kinds
 
     def _exclude_bodies(self, table: np.ndarray) -> None:
@@ -82,15 +85,16 @@ class GeomWriter:
             return 0, 0
         touch = self.kinds.touch
         kind = int(self.kinds.of_shape[shape.row])
-        alike = [k for k in range(len(touch)) if k in set(self._collider_kinds())]
-        if len(alike) == 1:
+        if len(self.alike) == 1:
             return 1, int(touch[kind, kind] != 0)
         # bit 0 is for geoms of other files, which offer it unless told otherwise
-        answers = sum(1 << (k + 1) for k in alike if touch[kind, k] == 1)
-        return 1 << (kind + 1), answers | 1
+        answers = sum(1 << bit for k, bit in self.bits.items() if touch[kind, k] == 1)
+        return 1 << self.bits[kind] if kind in self.bits else 0, answers | 1
 
-    def _collider_kinds(self) -> list[int]:
-        return [int(self.kinds.of_shape[shape.row]) for shape in self.scene.shapes if shape.is_collider]
+    def _named_pairs(self) -> np.ndarray:
+        """Pairs of shapes that touch, but not by bits (n, 2): parent and child, and kinds without a bit."""
+        bitless = ~np.isin(self.kinds.of_shape, list(self.bits)) if len(self.alike) > 1 else np.zeros(1, bool)
+        return np.argwhere(np.triu((self.table == 1) & (self.near | (bitless[:, None] & bitless)), 1))
 
     def write_contacts(self, contact: ElementTree.Element, body_names: dict[int, str]) -> None:
         """Write the excluded pairs of bodies, and the pairs that touch although MuJoCo would not let them."""
@@ -102,8 +106,10 @@ class GeomWriter:
             if self.table[a, b] == 1 and (a, b) not in own:
                 own.add((a, b))
                 element(contact, "pair", _pair_attributes(pair, self.name_of[a], self.name_of[b]))
-        for a, b in np.argwhere(np.triu((self.table == 1) & self.near, 1)).tolist():
+        for a, b in self._named_pairs().tolist():
             if (a, b) not in own:
+                what = "touches by a <pair>, to which MuJoCo gives its default friction, softness and margin"
+                self.report.approximated(f"{self.name_of[a]} and {self.name_of[b]}", what)
                 element(contact, "pair", geom1=self.name_of[a], geom2=self.name_of[b])
 
     # -- geoms -----------------------------------------------------------------------------------------------
