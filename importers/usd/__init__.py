@@ -118,7 +118,8 @@ def parse_usd(
         - "report": the `ImportReport`, with all shapes of each prim, coordinates and remarks.
 
     Raises:
-        ImportFileError: The stage is broken; the message names file, prim, attribute and value.
+        ImportFileError: The stage is broken; the message names file, prim, attribute and value, and line and
+            column in layers of text.
         ModelError: An argument is wrong.
     """
     check_arguments(parse_usd, locals())

@@ -1,6 +1,8 @@
 """Prims with attribute readers whose errors name file, prim, attribute and value."""
 
 import math
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -9,13 +11,18 @@ from typing import TYPE_CHECKING, overload
 import numpy as np
 
 from newtonsim.errors import ImportFileError
+from newtonsim.importers.files.usda_text import place_in_usda
 
 if TYPE_CHECKING:
-    from pxr import Usd
+    from pxr import Sdf, Usd
 
 MAX_NUMBER = 1.0e30
 """Even the fifth power of a length, which an inertia needs, stays finite in double precision."""
 
+MAX_SEARCHED = 1 << 26
+"""Bytes of a layer up to which the place of an error is looked for."""
+
+_QUOTED = re.compile(r"'([\w:]+)'")
 _INCLUDED_IN = {
     "PhysicsCollisionAPI": {"NewtonCollisionAPI", "NewtonMeshCollisionAPI", "NewtonSDFCollisionAPI"},
     "PhysicsMeshCollisionAPI": {"NewtonMeshCollisionAPI"},
@@ -45,8 +52,27 @@ class Element:
     line: None = None
 
     def error(self, message: str) -> ImportFileError:
-        """Build (not raise) an error that names file and prim."""
-        return ImportFileError(message, path=self.path, element=self.label)
+        """Build (not raise) an error that names file and prim, and in layers of text line and column.
+
+        Args:
+            message: What is wrong; the first property of the prim that it quotes is the one to look for.
+        """
+        name = next((name for name in _QUOTED.findall(message) if self.prim.HasProperty(name)), None)
+        spec = self._spec(name)
+        place = None if spec is None else _place_of(spec, name)
+        if spec is None or place is None:
+            return ImportFileError(message, path=self.path, element=self.label)
+        is_root = spec.layer == self.prim.GetStage().GetRootLayer()
+        file = self.path if is_root else spec.layer.realPath
+        return ImportFileError(f"column {place[1]}: {message}", file, place[0], self.label)
+
+    def _spec(self, name: str | None) -> "Sdf.Spec | None":
+        """The strongest opinion on a property, or on the prim where it has none."""
+        if name is not None:
+            specs = self.prim.GetProperty(name).GetPropertyStack(self.time)
+            if specs:
+                return next((spec for spec in specs if _has_value(spec)), specs[0])
+        return next(iter(self.prim.GetPrimStack()), None)
 
     @property
     def schemas(self) -> list[str]:
@@ -189,3 +215,25 @@ class Element:
         """Return the paths that a relationship names."""
         relationship = self.prim.GetRelationship(name)
         return list(relationship.GetForwardedTargets()) if relationship else []
+
+
+def _has_value(spec: "Sdf.Spec") -> bool:
+    return any(map(spec.HasInfo, ("default", "timeSamples", "targetPaths")))
+
+
+def _place_of(spec: "Sdf.Spec", name: str | None) -> tuple[int, int] | None:
+    """Line and column of a property, or of its prim, in the file of a layer; None if that is no text.
+
+    Args:
+        spec: An opinion in the layer.
+        name: The property, None for the prim.
+    """
+    layer = spec.layer
+    if layer.dirty or not os.path.isfile(layer.realPath) or os.path.getsize(layer.realPath) > MAX_SEARCHED:
+        return None
+    with open(layer.realPath, "rb") as file:
+        contents = file.read()
+    if not contents.startswith(b"#usda"):
+        return None
+    prim = spec.path.GetParentPath() if spec.path.IsPropertyPath() else spec.path
+    return place_in_usda(contents.decode("utf-8", errors="replace"), str(prim), name)

@@ -1,0 +1,174 @@
+"""Errors about the contents of USD layers of text tell line and column, where the text has what is wrong."""
+
+import random
+from pathlib import Path
+
+import pxr
+import pytest
+from pxr import Sdf, Usd
+
+import newtonsim
+from newtonsim.errors import ImportFileError
+from newtonsim.importers import parse_usd
+from newtonsim.importers.files.usda_text import place_in_usda
+
+SCENE = '''#usda 1.0
+(
+    doc = """def Sphere "b" { double radius = -1 }"""
+    metersPerUnit = 1
+)
+def Xform "World"
+{
+    # } ( def Sphere "b" { double radius = -1
+    string note = "radius { } radius"
+    def Sphere "a" (
+        prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]
+        customData = { string radius = "def { (" }
+    )
+    {
+        double radius = 0.5
+        double3 xformOp:translate = (0, 0, 3)
+        uniform token[] xformOpOrder = ["xformOp:translate"]
+    }
+    def Sphere "b" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+    {
+        float3[] extent.timeSamples = { 0: [(0, 0, 0)], 1: [(1, 1, 1)] }
+        custom rel radiusOf = </World/a.radius>
+        double radius = 0.5
+    }
+    def PhysicsRevoluteJoint "j"
+    {
+        rel physics:body0 = </World/a>
+        rel physics:body1 = </World/b>
+        float physics:lowerLimit = -30; float physics:upperLimit = 30
+    }
+}
+'''
+WRONG = {
+    "an attribute": (
+        "double radius = 0.5\n    }\n    def Phys",
+        "double radius = -2\n    }\n    def Phys",
+        7,
+    ),
+    "the second on its line": ("float physics:upperLimit = 30", "float physics:upperLimit = -40", -26),
+    "a relationship": ("rel physics:body1 = </World/b>", "rel physics:body1 = </World/none>", 4),
+}
+"""What is replaced, by what, and how many characters after its beginning the name of the property stands."""
+
+
+def refused(path: Path | Usd.Stage | str) -> ImportFileError:
+    with pytest.raises(ImportFileError) as caught:
+        parse_usd(path, newtonsim.ModelBuilder())
+    return caught.value
+
+
+def counted(text: str, at: int) -> tuple[int, int]:
+    """Line and column of a character, as an editor counts."""
+    before = text[:at].split("\n")
+    return len(before), len(before[-1]) + 1
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_values_that_are_wrong_tell_line_and_column(case, tmp_path):
+    right, wrong, offset = WRONG[case]
+    assert SCENE.count(right) == 1
+    text = SCENE.replace(right, wrong)
+    path = tmp_path / "scene.usda"
+    path.write_text(text)
+    error = refused(path)
+    line, column = counted(text, text.index(wrong) + offset)
+    assert (error.path, error.line) == (str(path), line)
+    assert error.message.startswith(f"column {column}: ")
+    assert str(error).startswith(f"{path}:{line}: <{error.element}>: column {column}: ")
+
+
+def test_what_is_not_written_tells_its_prim(tmp_path):
+    """The mesh has no points at all."""
+    text = SCENE.replace('def Sphere "b"', 'def Mesh "b"')
+    path = tmp_path / "scene.usda"
+    path.write_text(text)
+    error = refused(path)
+    line, column = counted(text, text.rindex('def Mesh "b"'))
+    assert (error.line, error.element) == (line, "/World/b")
+    assert error.message.startswith(f"column {column}: ")
+
+
+def test_a_value_in_a_variant_of_another_layer(tmp_path):
+    part = """#usda 1.0
+def Sphere "ball" (
+    prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]
+    variants = { string size = "small" }
+    prepend variantSets = "size"
+)
+{
+    variantSet "size" = {
+        "big" {
+            double radius = 2
+        }
+        "small" (doc = "{") {
+            double radius = -3
+        }
+    }
+}
+"""
+    (tmp_path / "part.usda").write_text(part)
+    root = (
+        '#usda 1.0\ndef Xform "World"\n{\n    def "b" (references = @./part.usda@</ball>)\n    {\n    }\n}\n'
+    )
+    (tmp_path / "scene.usda").write_text(root)
+    error = refused(tmp_path / "scene.usda")
+    assert (error.path, error.line, error.element) == (str(tmp_path / "part.usda"), 13, "/World/b")
+    assert error.message.startswith("column 20: attribute 'radius' is -3")
+    (tmp_path / "over.usda").write_text(root.replace("{\n    }", "{\n        double radius = -4\n    }"))
+    error = refused(tmp_path / "over.usda")  # the value that counts
+    assert (error.path, error.line) == (str(tmp_path / "over.usda"), 6)
+    assert error.message.startswith("column 16: attribute 'radius' is -4")
+
+
+def test_stages_without_a_text_have_no_lines(tmp_path):
+    """In memory, in a binary file, and in a layer that was changed after it was read."""
+    right, wrong, _ = WRONG["an attribute"]
+    layer = Sdf.Layer.CreateAnonymous(".usda")
+    layer.ImportFromString(SCENE.replace(right, wrong))
+    layer.Export(str(tmp_path / "scene.usdc"))
+    (tmp_path / "right.usda").write_text(SCENE)
+    changed = Usd.Stage.Open(str(tmp_path / "right.usda"))
+    changed.GetPrimAtPath("/World/b").GetAttribute("radius").Set(-2.0)
+    for source in (Usd.Stage.Open(layer), tmp_path / "scene.usdc", changed):
+        error = refused(source)
+        assert error.line is None
+        assert error.element == "/World/b"
+        assert "column" not in error.message
+
+
+def files_of_others() -> list[Path]:
+    """Layers of text that come with OpenUSD and with Newton, some with variants."""
+    found = sorted(Path(pxr.__file__).parent.rglob("*.usda"))
+    newton = pytest.importorskip("newton")
+    return found[::3] + sorted(Path(newton.__file__).parent.rglob("*.usda"))[:6]
+
+
+def test_every_property_of_files_of_others_is_found():
+    """Where OpenUSD has read a property or a prim, the text at the place found begins with its name."""
+    looked_at = 0
+    source = random.Random(3)
+    for file in files_of_others():
+        layer, text = Sdf.Layer.FindOrOpen(str(file)), file.read_text(encoding="utf-8")
+        if layer is None:
+            continue
+        paths: list[Sdf.Path] = []
+        layer.Traverse(Sdf.Path.absoluteRootPath, paths.append)
+        kept = [path for path in paths if path.IsPrimPath() or path.IsPrimPropertyPath()]
+        for path in source.sample(kept, min(40, len(kept))):
+            is_prim = path.IsPrimPath()
+            name = None if is_prim else path.name
+            place = place_in_usda(text, str(path if is_prim else path.GetParentPath()), name)
+            assert place is not None, (file, path)
+            rest = text.split("\n")[place[0] - 1][place[1] - 1 :]
+            looked_at += 1
+            if is_prim:
+                assert rest.startswith(("def ", "over ", "class "))
+                assert f'"{path.name}"' in rest
+            else:
+                assert rest.removeprefix(path.name)[:1] in (" ", ".", "\n", "", "("), (file, path, rest)
+    assert looked_at > 300
