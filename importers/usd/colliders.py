@@ -8,6 +8,7 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry import Mesh
 from newtonsim.geometry.hull import flat_normal
 from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.usd_names import NAMESPACE
 from newtonsim.importers.geometry import massprops
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.meshes import convex_hull
@@ -15,7 +16,7 @@ from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.frames import Frame, inverse_rigid, split
 from newtonsim.importers.usd.records import Geometry
-from newtonsim.importers.usd.shapes import KNOWN, SURFACES, solid_of, surface_of
+from newtonsim.importers.usd.shapes import KNOWN, SURFACES, solid_of, stretched_ball, surface_of
 from newtonsim.importers.usd.walk import Place
 
 APPROXIMATIONS = (
@@ -57,6 +58,8 @@ class ShapeReader:
                 raise element.error("its transform has zero volume, so that it cannot collide")
             self.report.ignored(element, "its transform takes all room away")
             return []
+        if kind in SURFACES and element.value(f"{NAMESPACE}:ballRadius") is not None:
+            return [stretched_ball(element.size(f"{NAMESPACE}:ballRadius", 1.0), frame)]
         if kind not in SURFACES:
             return solid_of(element, frame, self.report)
         return self._surface(element, frame, collides)

@@ -40,7 +40,7 @@ def solid_of(element: Element, frame: Frame, report: ImportReport) -> list[Geome
     if kind == "Points":
         return _balls(element, frame)
     if kind == "Sphere":
-        return [_ball(element.size("radius", 1.0), frame)]
+        return [stretched_ball(element.size("radius", 1.0), frame)]
     if kind == "Cube":
         half = 0.5 * element.size("size", 2.0)
         if not frame.is_sheared:
@@ -58,8 +58,14 @@ def _plane(element: Element, frame: Frame) -> Geometry:
     return Geometry("plane", Pose(frame.pose.p, turn), _NONE)
 
 
-def _ball(radius: float, frame: Frame, centre: np.ndarray | None = None) -> Geometry:
-    """A stretched ball: an ellipsoid along the singular directions of the stretch."""
+def stretched_ball(radius: float, frame: Frame, centre: np.ndarray | None = None) -> Geometry:
+    """Return a stretched ball: an ellipsoid along the singular directions of the stretch.
+
+    Args:
+        radius: Of the ball.
+        frame: Its stretch, and where it is.
+        centre: Its centre (3,) before the stretch, None for the origin.
+    """
     p = frame.pose.p if centre is None else frame.pose.p + frame.matrix @ centre
     lengths = np.abs(frame.scale)
     if not frame.is_sheared:
@@ -79,7 +85,7 @@ def _balls(element: Element, frame: Frame) -> list[Geometry]:
     if len(widths) and not widths.min() > 0.0:
         raise element.error(f"attribute 'widths' has {widths.min():g}, expected lengths above zero")
     return [
-        _ball(0.5 * float(width), frame, point)
+        stretched_ball(0.5 * float(width), frame, point)
         for point, width in zip(points, np.broadcast_to(widths, len(points)))
     ]
 

@@ -28,7 +28,7 @@ def triangles_of(shape: ShapeRecord) -> tuple[np.ndarray, np.ndarray] | None:
     if shape.kind == GeoType.CONE:
         return _cone(float(shape.scale[0]), float(shape.scale[1]))
     if shape.kind == GeoType.ELLIPSOID:
-        vertices, faces = _ball()
+        vertices, faces = unit_ball()
         return _stretched(vertices, faces, shape.scale)
     source = shape.source
     if shape.kind == GeoType.HFIELD:
@@ -57,21 +57,26 @@ def _cone(radius: float, half_height: float) -> tuple[np.ndarray, np.ndarray]:
     return vertices, np.vstack([side, lid])
 
 
-def _ball() -> tuple[np.ndarray, np.ndarray]:
-    """Unit sphere, poles on y."""
-    polar = np.arange(1, _RINGS) * (np.pi / _RINGS)
-    around = np.arange(_SIDES) * (2.0 * np.pi / _SIDES)
+def unit_ball(sides: int = _SIDES, rings: int = _RINGS) -> tuple[np.ndarray, np.ndarray]:
+    """Return vertices (n, 3) and triangles (m, 3) of a polyhedron in the unit sphere, with its poles on y.
+
+    Args:
+        sides: Corners of a ring.
+        rings: Bands from pole to pole.
+    """
+    polar = np.arange(1, rings) * (np.pi / rings)
+    around = np.arange(sides) * (2.0 * np.pi / sides)
     p, a = (grid.reshape(-1) for grid in np.meshgrid(polar, around, indexing="ij"))
-    rings = np.stack([np.sin(p) * np.sin(a), np.cos(p), np.sin(p) * np.cos(a)], axis=1)
-    north, south = len(rings), len(rings) + 1
-    vertices = np.vstack([rings, [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]])
-    this = np.arange(_SIDES)
-    following = (this + 1) % _SIDES
-    last = (_RINGS - 2) * _SIDES
-    faces = [np.stack([this, following, np.full(_SIDES, north)], axis=1)]
-    faces.append(np.stack([last + following, last + this, np.full(_SIDES, south)], axis=1))
-    for ring in range(_RINGS - 2):
-        upper, lower = ring * _SIDES, (ring + 1) * _SIDES
+    points = np.stack([np.sin(p) * np.sin(a), np.cos(p), np.sin(p) * np.cos(a)], axis=1)
+    north, south = len(points), len(points) + 1
+    vertices = np.vstack([points, [0.0, 1.0, 0.0], [0.0, -1.0, 0.0]])
+    this = np.arange(sides)
+    following = (this + 1) % sides
+    last = (rings - 2) * sides
+    faces = [np.stack([this, following, np.full(sides, north)], axis=1)]
+    faces.append(np.stack([last + following, last + this, np.full(sides, south)], axis=1))
+    for ring in range(rings - 2):
+        upper, lower = ring * sides, (ring + 1) * sides
         faces.append(np.stack([lower + this, lower + following, upper + this], axis=1))
         faces.append(np.stack([lower + following, upper + following, upper + this], axis=1))
     return vertices, np.vstack(faces)

@@ -5,16 +5,17 @@ import warnings
 import numpy as np
 import pybullet_data
 import pytest
+import trimesh
 from export_scenes import crowd, driven, looped, many_shapes
 from export_twins import Twins, robot
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.compare import mass_matrix_error
-from pxr import Usd, UsdPhysics, UsdValidation
+from pxr import Usd, UsdGeom, UsdPhysics, UsdValidation
 
 import newtonsim
 from newtonsim.importers import parse_urdf
-from newtonsim.scene.enums import JointType
+from newtonsim.scene.enums import GeoType, JointType, ShapeFlags
 from newtonsim.testing import random_model
 from newtonsim.utils import export_usd
 
@@ -22,8 +23,24 @@ TREES = (
     *(JointType.REVOLUTE, JointType.PRISMATIC, JointType.FIXED, JointType.COMPOUND, JointType.UNIVERSAL),
     *(JointType.D6, JointType.BALL),
 )
+_TOUCHES = int(ShapeFlags.COLLIDE_SHAPES)
 BASES = (JointType.FREE, JointType.D6, JointType.FIXED, JointType.BALL)
+
+
+def eggs() -> newtonsim.ModelBuilder:
+    """Ellipsoids that collide, on a body and on the ground, and one that is only seen."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_joint_free(builder.add_body(key="nest"))
+    turn = (0.5, 0.5, 0.5, 0.5)
+    builder.add_shape_ellipsoid(0, a=0.1, b=0.2, c=0.3, pos=(0.1, 0.0, 0.0), rot=turn, key="egg")
+    builder.add_shape_ellipsoid(-1, a=0.3, b=0.2, c=0.2, pos=(1.0, 0.0, 0.0), key="stone")
+    builder.add_shape_ellipsoid(0, a=0.1, b=0.1, c=0.3, density=0.0, has_shape_collision=False,
+                                has_ground_collision=False, key="shadow")  # fmt: skip
+    return builder
+
+
 SCENES = {
+    "eggs": eggs,
     "quadruped": lambda: robot("quadruped.xml", ground=True),
     "humanoid": lambda: robot("humanoid.xml", ground=True),
     "gripper": lambda: robot("gripper.urdf"),
@@ -59,6 +76,31 @@ def test_openusd_finds_nothing_wrong(name, tmp_path):
         warnings.simplefilter("ignore")
         report = export_usd(SCENES[name](), tmp_path / "out.usda")
     assert validate(Usd.Stage.Open(report.path)) == []
+
+
+def test_ellipsoids_come_back_as_such(tmp_path):
+    """UsdPhysics has no stretched balls that collide; other engines find their hull."""
+    twins = Twins(eggs(), tmp_path / "out.usda")
+    assert not twins.report.entries
+    stage = Usd.Stage.Open(twins.report.path)
+    for shape, key in enumerate(("egg", "stone", "shadow")):
+        path = twins.report.shapes[shape][0]
+        again = twins.builder.shape_key.index(path)
+        assert twins.builder.shape_geo_type[again] == GeoType.ELLIPSOID, key
+        ours, theirs = (model.shape_geo.scale.numpy() for model in (twins.model, twins.again))
+        np.testing.assert_allclose(theirs[again], ours[shape], atol=1.0e-6, err_msg=key)
+        ours, theirs = (model.shape_transform.numpy() for model in (twins.model, twins.again))
+        np.testing.assert_allclose(theirs[again], ours[shape], atol=1.0e-6, err_msg=key)
+        ours, theirs = (model.shape_flags.numpy() & _TOUCHES for model in (twins.model, twins.again))
+        assert theirs[again] == ours[shape], key
+    mesh = UsdGeom.Mesh(stage.GetPrimAtPath(twins.report.shapes[0][0]))
+    assert UsdPhysics.MeshCollisionAPI(mesh).GetApproximationAttr().Get() == "convexHull"
+    points = np.array(mesh.GetPointsAttr().Get())
+    assert len(points) <= 255  # as many as the hulls of other engines have
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0, atol=1.0e-6)
+    hull = trimesh.Trimesh(points, np.array(mesh.GetFaceVertexIndicesAttr().Get()).reshape(-1, 3))
+    assert hull.is_watertight
+    assert hull.volume == pytest.approx(4.0 / 3.0 * np.pi, rel=0.06)
 
 
 def check_same(twins: Twins, seed: int = 0) -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 from pxr import Gf, Sdf, Usd, UsdGeom, UsdPhysics, UsdShade, Vt
 
-from newtonsim.importers.writers.meshes import triangles_of
+from newtonsim.importers.writers.meshes import triangles_of, unit_ball
 from newtonsim.importers.writers.records import ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.usd import attributes
@@ -11,6 +11,9 @@ from newtonsim.importers.writers.usd.frames import set_pose
 from newtonsim.scene.enums import GeoType
 
 _ROUND = {GeoType.CAPSULE: UsdGeom.Capsule, GeoType.CYLINDER: UsdGeom.Cylinder, GeoType.CONE: UsdGeom.Cone}
+_BALL = (20, 12)
+"""Corners of a ring and bands of the mesh of an ellipsoid: engines take hulls of up to 255 points."""
+
 _DOCUMENTED = ("ke", "kd", "kf", "ka", "thickness")
 
 
@@ -48,7 +51,7 @@ class ShapeWriter:
         if kind == GeoType.SPHERE:
             prim = UsdGeom.Sphere.Define(self.stage, path)
             prim.CreateRadiusAttr(float(scale[0]))
-        elif kind == GeoType.ELLIPSOID:
+        elif kind == GeoType.ELLIPSOID and not shape.is_collider:
             prim = UsdGeom.Sphere.Define(self.stage, path)
             prim.CreateRadiusAttr(1.0)
         elif kind == GeoType.BOX:
@@ -72,7 +75,10 @@ class ShapeWriter:
 
     def _mesh(self, path: Sdf.Path, shape: ShapeRecord) -> Usd.Prim | None:
         scale = None
-        if shape.kind == GeoType.MESH:
+        if shape.kind == GeoType.ELLIPSOID:  # UsdPhysics has no stretched balls that collide
+            vertices, faces = unit_ball(*_BALL)
+            scale = shape.scale
+        elif shape.kind == GeoType.MESH:
             vertices, faces = shape.source.surface
             scale = shape.scale
         else:
@@ -87,6 +93,8 @@ class ShapeWriter:
         indices = np.ascontiguousarray(faces, np.int32).reshape(-1)
         mesh.CreateFaceVertexIndicesAttr(Vt.IntArray.FromNumpy(indices))
         mesh.CreateSubdivisionSchemeAttr("none")
+        if shape.kind == GeoType.ELLIPSOID:
+            attributes.set_number(mesh.GetPrim(), "ballRadius", 1.0)
         set_pose(mesh.GetPrim(), shape.pose, scale)
         return mesh.GetPrim()
 
@@ -96,6 +104,7 @@ class ShapeWriter:
         UsdPhysics.CollisionAPI.Apply(prim)
         if prim.IsA(UsdGeom.Mesh):
             hull = shape.kind == GeoType.MESH and (shape.convex > 0 or (shape.convex < 0 <= shape.body))
+            hull |= shape.kind == GeoType.ELLIPSOID
             schema = UsdPhysics.MeshCollisionAPI.Apply(prim)
             schema.CreateApproximationAttr("convexHull" if hull else "none")
         material = shape.material
