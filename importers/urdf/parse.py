@@ -110,7 +110,7 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
     if root.find("link") is None and any("xacro" in node.tag for node in root.children):
         raise root.error("this is a xacro file; run `xacro file.xacro > robot.urdf` first")
     _substitute(root, faults)
-    materials = _global_materials(root, resolver, report)
+    materials = Materials(root, resolver, report, faults)
     links: dict[str, Link] = {}
     joints: dict[str, Joint] = {}
     for node in root.children:
@@ -177,9 +177,69 @@ def _read_gazebo(node: Node, report: ImportReport) -> None:
 # -- links ---------------------------------------------------------------------------------------------------
 
 
+class Materials:
+    """Materials of a robot; each is read once, so that its faults are told once.
+
+    Those of the robot come first, then those that links define, also for links after them.
+    """
+
+    def __init__(self, root: Node, resolver: FileResolver, report: ImportReport, faults: Faults):
+        self.resolver, self.report, self.faults = resolver, report, faults
+        self._read: dict[int, Material] = {}
+        self._by_name: dict[str, Material] = {}
+        inner = (
+            one
+            for link in root.findall("link")
+            for visual in link.findall("visual")
+            for one in visual.findall("material")
+        )
+        for node in (*root.findall("material"), *inner):
+            name = node.text_of("name")
+            if name and name not in self._by_name and node.children:
+                self._by_name[name] = self._material(node)
+
+    def of(self, node: Node) -> Material:
+        """Return the material of a <visual> or <collision>."""
+        own = node.find("material")
+        if own is None:
+            return Material()
+        if own.children:
+            return self._material(own)
+        # A name that is defined nowhere leaves the colour open, as in other readers of URDF.
+        return self._by_name.get(own.text_of("name", ""), Material())
+
+    def _material(self, node: Node) -> Material:
+        if id(node) not in self._read:
+            self._read[id(node)] = Material(self._colour(node), self._texture(node))
+        return self._read[id(node)]
+
+    def _colour(self, node: Node) -> tuple[float, ...] | None:
+        color = node.find("color")
+        if color is None:
+            return None
+        color.required("rgba")
+        values = color.floats("rgba")
+        if len(values) in (3, 4):
+            return (*values.tolist(), 1.0)[:4]
+        self.report.approximated(
+            color, f"a colour has 3 or 4 values, not {len(values)}; it is left undefined"
+        )
+        return None
+
+    def _texture(self, node: Node) -> str | None:
+        texture = node.find("texture")
+        if texture is None or not texture.text_of("filename"):
+            return None
+        try:
+            return str(self.resolver.find(texture.required("filename"), texture))
+        except ImportFileError as fault:
+            self.faults.meet(fault, "the texture is left out")
+            return None
+
+
 def _parse_link(
     node: Node,
-    materials: dict[str, Material],
+    materials: Materials,
     resolver: FileResolver,
     report: ImportReport,
     faults: Faults,
@@ -231,7 +291,7 @@ def _append(shapes: list[Geometry], shape: Geometry | None) -> None:
 def _parse_geometry(
     node: Node,
     resolver: FileResolver,
-    materials: dict[str, Material],
+    materials: Materials,
     report: ImportReport,
     faults: Faults,
 ) -> Geometry | None:
@@ -263,7 +323,7 @@ def _parse_geometry(
         size = read_size(shape, faults)
         if shape.tag != "plane" and not min(size.tolist()) > 0.0:
             return None
-    material = _parse_material(node, materials, resolver, report)
+    material = materials.of(node)
     pose = _pose(read_origin(node, faults))
     return Geometry(shape.tag, size, pose, shape, node.text_of("name"), path, material=material)
 
@@ -302,49 +362,6 @@ def _is_empty(shape: Node, faults: Faults) -> bool:
         if shape.text_of(name)
     ]
     return any(0.0 in size and min(size) >= 0.0 for size in sizes)
-
-
-def _global_materials(root: Node, resolver: FileResolver, report: ImportReport) -> dict[str, Material]:
-    """Collect materials by name: those of the robot first, then those that links define for later links."""
-    table: dict[str, Material] = {}
-    nodes = root.findall("material")
-    nodes += [
-        m
-        for link in root.findall("link")
-        for visual in link.findall("visual")
-        for m in visual.findall("material")
-    ]
-    for node in nodes:
-        name = node.text_of("name")
-        if name and name not in table and node.children:
-            table[name] = _material_of(node, resolver, report)
-    return table
-
-
-def _material_of(node: Node, resolver: FileResolver, report: ImportReport) -> Material:
-    color, texture = node.find("color"), node.find("texture")
-    rgba = None
-    if color is not None:
-        color.required("rgba")
-        values = color.floats("rgba")
-        if len(values) in (3, 4):
-            rgba = (*values.tolist(), 1.0)[:4]
-        else:
-            report.approximated(color, f"a colour has 3 or 4 values, not {len(values)}; it is left undefined")
-    filename = texture.text_of("filename") if texture is not None else None
-    return Material(rgba, str(resolver.find(filename, texture)) if filename else None)
-
-
-def _parse_material(
-    node: Node, materials: dict[str, Material], resolver: FileResolver, report: ImportReport
-) -> Material:
-    own = node.find("material")
-    if own is None:
-        return Material()
-    if own.children:
-        return _material_of(own, resolver, report)
-    # A name that is defined nowhere leaves the colour open, as in other readers of URDF.
-    return materials.get(own.text_of("name", ""), Material())
 
 
 def _pose(origin: Origin | None) -> Pose:

@@ -118,7 +118,10 @@ class MujocoOracle:
                 data.qpos[at : at + 7] = [*pose[:3], pose[6], *pose[3:6]]
                 R = quat_matrix(pose[3:])
                 r, spin = R @ com[body], qd[own : own + 3]
-                T[dof : dof + 3, own : own + 3], T[dof : dof + 3, own + 3 : own + 6] = _cross(r), np.eye(3)
+                T[dof : dof + 3, own : own + 3], T[dof : dof + 3, own + 3 : own + 6] = (
+                    cross_matrix(r),
+                    np.eye(3),
+                )
                 T[dof + 3 : dof + 6, own : own + 3] = R.T
                 rate[dof : dof + 3] = -np.cross(spin, np.cross(spin, r))
             elif model.jnt_type[joint] == kinds.mjJNT_BALL:
@@ -145,6 +148,6 @@ def _xyzw(quaternion: np.ndarray) -> np.ndarray:
     return np.asarray(quaternion)[[1, 2, 3, 0]]
 
 
-def _cross(r: np.ndarray) -> np.ndarray:
+def cross_matrix(r: np.ndarray) -> np.ndarray:
     """Matrix of the cross product r × (3, 3)."""
     return np.array([[0.0, -r[2], r[1]], [r[2], 0.0, -r[0]], [-r[1], r[0], 0.0]])

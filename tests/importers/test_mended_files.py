@@ -27,6 +27,9 @@ ARM = """<robot name="arm">{head}
 SPHERE = '<collision><geometry><sphere radius="0.1"/></geometry></collision>'
 
 
+PAINT = '<material name="m"><texture filename="no.png"/></material>'
+
+
 def arm(xyz="0 0 0.5", damping="0.1", head="", more=SPHERE) -> str:
     return ARM.format(xyz=xyz, damping=damping, head=head, link=LINK.format(name="tip", more=more))
 
@@ -52,6 +55,11 @@ MENDED = {
         arm(more='<collision><geometry><mesh filename="no.stl"/></geometry></collision>' + SPHERE),
         8,
         "'no.stl' not found.*the shape is left out",
+    ),
+    "missing texture": (
+        arm(more=SPHERE.replace("</geometry>", f"</geometry>{PAINT}")),
+        8,
+        "'no.png' not found.*the texture is left out",
     ),
     "shape that is none": (arm(more="<collision><geometry><cdf/></geometry></collision>" + SPHERE), 8, "cdf"),
 }

@@ -108,6 +108,40 @@ def test_a_file_is_the_same_in_pinocchio(capsys):
     assert all(line.startswith("- ") and ", agrees" in line for line in lines[1:])
 
 
+LOOSE = """<robot name="loose">{links}
+<joint name="float" type="floating"><parent link="base"/><child link="body"/>
+<origin xyz=".1 0 1" rpy=".5 0 .2"/></joint>
+<joint name="slide" type="planar"><parent link="body"/><child link="plate"/>
+<origin xyz="0 .2 0" rpy="0 .4 0"/><axis xyz="{axis}"/></joint>
+<joint name="turn" type="revolute"><parent link="plate"/><child link="arm"/>
+<origin xyz=".1 .1 0" rpy="1 0 0"/><axis xyz="0 1 0"/>
+<limit lower="-2" upper="2" effort="1" velocity="1"/></joint></robot>"""
+
+
+def loose(folder, axis: str = "0 0 1", off: float = 0.05) -> str:
+    links = "".join(
+        f'<link name="{name}"><inertial><origin xyz="{off} .02 -.03" rpy=".1 .2 .3"/><mass value="{mass}"/>'
+        f'<inertia ixx="{mass}e-2" iyy="{mass}.5e-2" izz="{mass}.8e-2" ixy="1e-3" ixz="0" iyz="-5e-4"/>'
+        "</inertial></link>"
+        for name, mass in (("base", 3), ("body", 2), ("plate", 1), ("arm", 2))
+    )
+    path = folder / f"loose{len(list(folder.iterdir()))}.urdf"
+    path.write_text(LOOSE.format(links=links, axis=axis))
+    return str(path)
+
+
+def test_floating_and_planar_joints_are_compared_with_pinocchio(tmp_path, monkeypatch):
+    """Below other links, at random velocities, so that terms of rotating frames would be seen."""
+    found = compare_with_oracle(loose(tmp_path))
+    assert found.agrees, found.lines()
+    assert {"M(q)", "bias forces", "frames, places"} <= {item.name for item in found.items}
+    with pytest.raises(OracleError, match=r"the planar joint 'slide' .* has another axis than z"):
+        compare_with_oracle(loose(tmp_path, axis="0 1 0"))
+    other, read = loose(tmp_path, off=0.06), ours.read
+    monkeypatch.setattr(ours, "read", lambda path, kind: read(other, kind))
+    assert {"M(q)", "bias forces"} <= differing(compare_with_oracle(loose(tmp_path)))
+
+
 def test_the_exit_status_tells_whether_a_file_differs(tmp_path, monkeypatch, capsys):
     path = write(tmp_path)
     assert main(["info", path, "--oracle"]) == 0
