@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from engines.export_readers import InMujoco, InPinocchio, InUsd, NotPlacedError
+from engines.export_readers import InMujoco, InPinocchio, InUsd, NotPlacedError, faults_of
 from engines.import_facts import UNLIMITED
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
@@ -45,6 +45,7 @@ class Export:
         unplaced: Why it could not be compared, "" if it could.
         items: Largest differences by name, each with its place.
         remarks: What the writer left out or approximates.
+        faults: What OpenUSD's validators say of it, None where they are not asked.
     """
 
     format: str
@@ -53,6 +54,7 @@ class Export:
     unplaced: str = ""
     items: dict[str, tuple[float, str]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
+    faults: list[str] | None = None
 
 
 def read(kind: str, path: Path) -> Any:
@@ -87,6 +89,7 @@ def write(model: Any, name: str, folder: Path) -> Export:
             return found
         entries = [entry for entry in written.entries if entry.kind != "ignored"]
         found.remarks = [f"{entry.element}: {entry.message}" for entry in entries]
+        found.faults = faults_of(written.path) if name == "usd" else None
         try:
             oracle = engine(model, written)
         except (ValueError, NewtonsimError) as error:

@@ -288,6 +288,15 @@ class InPinocchio:
         return transform_multiply(link, transform_inverse(self._frame(body)))
 
 
+def faults_of(path: str) -> list[str]:
+    """Return what OpenUSD's validators, which `usdchecker` runs, say of a stage."""
+    from pxr import Usd, UsdValidation
+
+    validators = UsdValidation.ValidationRegistry().GetOrLoadAllValidators()
+    found = UsdValidation.ValidationContext(validators).Validate(Usd.Stage.Open(path))
+    return [f"{error.GetName()}: {error.GetMessage()}" for error in found]
+
+
 class InUsd:
     """An exported USD stage that we read again."""
 

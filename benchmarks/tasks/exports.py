@@ -121,6 +121,7 @@ def section(rows: list[ExportRow]) -> list[str]:
     return [
         *("", "## Exports", "", TEXT.format(files=len(read), packages=packages)),
         *_table(read),
+        *_faults(read),
         *("", "What misses, where the writer does not say so by name:", ""),
         *(_misses(read, named=False) or ["nothing."]),
         *("", "What misses, and the warning of the writer names the cause:", ""),
@@ -151,6 +152,15 @@ def _table(rows: list[ExportRow]) -> list[str]:
             cells.append(f"{agreeing} of {len(errors)}" if errors else "")
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _faults(rows: list[ExportRow]) -> list[str]:
+    """What OpenUSD's validators say of the stages."""
+    found = [(row, one["faults"]) for row in rows for one in row.exports if one.get("faults") is not None]
+    text = "OpenUSD's validators, those that `usdchecker` runs, find faults in "
+    lines = ["", f"{text}{sum(bool(faults) for _, faults in found)} of {len(found)} stages of USD."]
+    faulty = [f"- {row.package}: {row.file}: {faults[0]}" for row, faults in found if faults]
+    return [*lines, "", *faulty] if faulty else lines
 
 
 def _misses(rows: list[ExportRow], named: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from engines import export_facts, import_facts
+from engines import export_facts, export_readers, import_facts
 
 import newtonsim
 from newtonsim.examples import asset_path
@@ -86,3 +86,12 @@ def test_what_an_engine_refuses_is_told(tmp_path):
 def test_limits_of_mujoco_are_read():
     facts = import_facts.read_mujoco(asset_path("ant.xml"))
     assert facts.ranges["ankle_front_left"] == pytest.approx(np.radians((30.0, 70.0)))
+
+
+def test_the_validators_of_openusd_are_asked(tmp_path):
+    found = export_facts.write(small_arm(), "usd", tmp_path)
+    assert found.faults == []
+    (tmp_path / "bare.usda").write_text('#usda 1.0\ndef Xform "World"\n{\n}\n')
+    faults = export_readers.faults_of(str(tmp_path / "bare.usda"))
+    assert any(fault.startswith("MissingUpAxisMetadata") for fault in faults)
+    assert export_facts.write(small_arm(), "mjcf", tmp_path).faults is None
