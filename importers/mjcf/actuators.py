@@ -39,6 +39,7 @@ import numpy as np
 
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
+from newtonsim.importers.mjcf.damping_ratios import ratio_of
 from newtonsim.importers.mjcf.document import ACTUATOR_TAGS, Document
 from newtonsim.importers.mjcf.laws import dynamics_of, general_parts, law_of, parts_of
 from newtonsim.importers.mjcf.muscles import (
@@ -189,8 +190,6 @@ def _add(
         return
     if node.text_of("dyntype", "none") != "none" or node.float("timeconst", 0.0) > 0.0:
         report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS}")
-    if node.float("dampratio", 0.0) != 0.0:
-        report.unsupported(node, "dampratio of a position actuator")
     law = _law(node, report)
     if law is None:
         return
@@ -304,6 +303,8 @@ def _affine_law(node: Node, report: ImportReport) -> tuple[float, tuple[float, f
     if bias_type == "affine":
         given = node.floats("biasprm", default=(0.0, 0.0, 0.0))[:3]
         bias[: len(given)] = given
+    if ratio_of(node) > 0.0:  # which the third number is
+        bias[2] = 0.0
     if (
         gain_type not in ("fixed", "affine")
         or bias_type not in ("none", "affine")

@@ -48,14 +48,11 @@ class Attacher:
         self.count = 0
 
     def run(self) -> None:
-        """Expand all of them; what is attached has none left itself."""
-        found = [
-            (child, parent)
-            for section in self.document.sections("worldbody")
-            for parent in section.walk()
-            for child in parent.children
-            if child.tag == "attach"
-        ]
+        """Expand all of them in the order of the document; what is attached has none left itself."""
+        found = []
+        for section in self.document.sections("worldbody"):
+            parents = {id(child): parent for parent in section.walk() for child in parent.children}
+            found += [(one, parents[id(one)]) for one in section.walk() if one.tag == "attach"]
         for node, parent in found:
             self.count += 1
             if self.count > MAX_ATTACHED:

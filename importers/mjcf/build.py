@@ -11,6 +11,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, ball_of
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.actuators import Drive, combine, target_of
+from newtonsim.importers.mjcf.damping_ratios import set_damping_ratios
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import add_equalities
 from newtonsim.importers.mjcf.inertia import compile_masses
@@ -77,6 +78,7 @@ class SceneBuilder:
         add_equalities(scene, self.state, options, self.builder, self.report)
         add_tendons(scene, self.state, options, self.tendon_drives, self.builder, self.report)
         set_spring_dampers(self.state.joints, self.builder, self.report)
+        set_damping_ratios(scene, self.state.joints, self.builder, self.report)
         whole = WholeActuators(scene, self.state, options, self.builder, self.report)
         whole.add()
         self._report_actuators(whole.numbers)

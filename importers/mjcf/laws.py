@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from newtonsim.importers.files.xml import Node
+from newtonsim.importers.mjcf.damping_ratios import ratio_of
 from newtonsim.importers.mjcf.records import Joint
 
 Factors = tuple[float, float, float]
@@ -83,6 +84,8 @@ def general_parts(node: Node) -> tuple[Factors, Factors, str, float] | None:
     if not known or dynamics not in ("none", "integrator", "filter", "filterexact"):
         return None
     gain, bias = _three(node, "gainprm", 1.0), _three(node, "biasprm")
+    if ratio_of(node) > 0.0:  # which the third number is
+        bias = (*bias[:2], 0.0)
     constant = _numbers(node, "dynprm", 1.0)[0]
     return (
         gain if gain_type == "affine" else (gain[0], 0.0, 0.0),

@@ -119,7 +119,7 @@ def set_forces(builder: ModelBuilder, muscles: dict[int, Muscle]) -> None:
 def _accelerations(builder: ModelBuilder) -> np.ndarray:
     """Norm of the accelerations that a unit force along each tendon brings about, where all joints are 0."""
     model = builder.finalize("cpu")
-    J = _jacobian(model)
+    J = tendon_jacobian(model)
     blocks = Dynamics(model).mass_matrix(reference_state(model)).numpy().astype(np.float64)
     starts: np.ndarray = model.articulation_start.numpy()
     ends: np.ndarray = model.joint_qd_start.numpy()[starts]
@@ -129,8 +129,8 @@ def _accelerations(builder: ModelBuilder) -> np.ndarray:
     return np.sqrt(found)
 
 
-def _jacobian(model: Model) -> np.ndarray:
-    """How lengths of tendons change with the dofs of hinges and slides, where all joints are 0 (T, D)."""
+def tendon_jacobian(model: Model) -> np.ndarray:
+    """Return how lengths of tendons change with dofs of hinges and slides, where all joints are 0 (T, D)."""
     names = ("kind", "axis", "body", "point", "factor")
     path = {name: getattr(model, f"tendon_element_{name}").numpy() for name in names}
     ends = np.append(model.tendon_start.numpy(), model.tendon_element_count)

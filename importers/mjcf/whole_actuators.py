@@ -15,6 +15,7 @@ from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.mjcf.damping_ratios import ratio_of
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.laws import parts_of
 from newtonsim.importers.mjcf.muscles import muscle_numbers
@@ -67,6 +68,8 @@ def law_of(node: Node, document: Document) -> ActuatorLaw | None:
         if parts is None:
             return None
         factors, offsets, dynamics, constant = parts
+        if ratio_of(node) > 0.0:  # MuJoCo reads a positive third bias as the ratio
+            offsets = (*offsets[:2], ratio_of(node))
         return ActuatorLaw(
             gain_type="affine" if any(factors[1:]) else "fixed",
             gain=factors,

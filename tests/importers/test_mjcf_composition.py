@@ -89,6 +89,21 @@ def test_attached_models_are_those_of_mujoco(twin, tmp_path, body):
     check(twin(write(tmp_path, body)))
 
 
+def test_what_is_attached_comes_in_the_order_of_the_document(twin, tmp_path):
+    """Controls are given by number: an arm in a frame comes before one that follows the frame."""
+    path = write(tmp_path)
+    inner = '<frame><frame pos="0 0 1"><attach model="arm" prefix="deep_"/></frame></frame>'
+    path.write_text(
+        SCENE.format(body="").replace(
+            '<attach model="arm" prefix="right_"/>', inner + '<attach model="arm" prefix="right_"/>'
+        )
+    )
+    pair = twin(path)
+    names = [pair.mj.actuator(number).name for number in range(pair.mj.nu)]
+    assert [one["name"] for one in pair.report.actuators] == names
+    assert names[2:] == ["deep_drive", "deep_flex", "right_drive", "right_flex"]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
