@@ -71,14 +71,15 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
     """Read the <actuator> sections into `scene.actuators`."""
     joints = {joint.name: joint for body in scene.bodies for joint in body.joints if joint.name}
     nodes = [node for section in document.sections("actuator") for node in section.children]
+    scalar = {name for name, joint in joints.items() if joint.kind in ("hinge", "slide")}
     shares = Counter((name, node.text_of(name)) for node in nodes for name in ("joint", "tendon"))
+    shares.update(("joint", name) for node in nodes if (name := node.text_of("jointinparent")) in scalar)
     for section in document.sections("actuator"):
         scene.has_actuators = True
         for node in section.children:
             tag = node.tag
             node = document.defaults.resolve(node, None)[0]
-            inside = joints.get(node.text_of("jointinparent", ""))
-            if inside is not None and inside.kind in ("hinge", "slide"):
+            if node.text_of("jointinparent") in scalar:
                 # along an axis, the frame of the gear does not matter
                 node.attrib["joint"] = node.attrib.pop("jointinparent")
             scene.actuator_order.append(node)
@@ -380,6 +381,28 @@ def _muscle_drive(actuator: Actuator) -> Drive:
     if actuator.force_range is not None:
         limit = abs(actuator.gear) * max(map(abs, actuator.force_range))
     return Drive(JointMode.FORCE, 0.0, 0.0, 0.0, limit, [(1.0, 0.0)], actuator.muscle)
+
+
+def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
+    """Report ranges of force that the effort limit of the drive of one joint or tendon only resembles."""
+    for actuator in actuators:
+        if actuator.force_range is None or actuator.muscle is not None or _stays_inside(actuator):
+            continue
+        low, high = actuator.force_range
+        if len(actuators) > 1:
+            what = "the force range of one of several actuators; the sum of their forces is bounded instead"
+            report.approximated(actuator.node, what)
+        elif low != -high:
+            unless = "" if actuator.on_tendon else _UNLESS
+            report.approximated(actuator.node, f"a force range that is not symmetric{unless}")
+
+
+def _stays_inside(actuator: Actuator) -> bool:
+    """Whether the range of the control keeps the force of a motor within its range."""
+    if actuator.ctrl_range is None or any(actuator.bias[1:]):
+        return False
+    low, high = actuator.force_range or (-math.inf, math.inf)
+    return all(low <= actuator.gain * ctrl + actuator.bias[0] <= high for ctrl in actuator.ctrl_range)
 
 
 def _effort(actuator: Actuator) -> float:

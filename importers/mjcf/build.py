@@ -10,7 +10,7 @@ from newtonsim.importers.building.filters import TouchRules
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, ball_of
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.mjcf.actuators import Drive, combine, target_of
+from newtonsim.importers.mjcf.actuators import Drive, combine, report_bounds, target_of
 from newtonsim.importers.mjcf.damping_ratios import set_damping_ratios
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import add_equalities
@@ -314,6 +314,7 @@ class SceneBuilder:
         for name, actuators in groups.items():
             joint = joints[name]
             drive = drives[id(joint)] = combine(actuators, joint.ref)
+            report_bounds(actuators, self.report)
             for actuator, mapping in zip(actuators, drive.maps):
                 self.control_maps[id(actuator.node)] = (joint, mapping)
         self.tendon_drives: dict[str, Drive] = {}
@@ -328,6 +329,7 @@ class SceneBuilder:
         for name, actuators in on_tendons.items():
             if name in self.scene.tendons:
                 drive = self.tendon_drives[name] = combine(actuators, 0.0)
+                report_bounds(actuators, self.report)
                 for actuator, mapping in zip(actuators, drive.maps):
                     self.tendon_maps[id(actuator.node)] = (name, mapping)
         return drives

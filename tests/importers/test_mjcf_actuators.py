@@ -141,3 +141,30 @@ def test_a_servo_that_pushes_away_is_told_and_its_law_kept(servo, z_up):
     np.testing.assert_allclose(one["law"]["gain"][0], law.actuator_gainprm[0][0])
     with pytest.raises(newtonsim.ImportFileError, match="push away"):
         parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
+
+
+BOUNDS = {
+    "not symmetric": ('<position joint="j" kp="9" forcerange="-1 4"/>', "not symmetric"),
+    "of one of several": (
+        '<position joint="j" kp="9" forcerange="-2 2"/><velocity joint="j" kv="1"/>',
+        "one of several",
+    ),
+    "symmetric": ('<position joint="j" kp="9" forcerange="-2 2"/>', None),
+    "wider than the control": (
+        '<motor joint="j" ctrlrange="-1 1" forcerange="-1 4"/><velocity joint="j" kv="1"/>',
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_ranges_of_force_that_a_drive_only_resembles_are_told(name):
+    actuators, words = BOUNDS[name]
+    text = (
+        '<mujoco><worldbody><body><joint name="j" axis="0 1 0"/><geom size=".1" pos=".3 0 0"/></body>'
+        f"</worldbody><actuator>{actuators}</actuator></mujoco>"
+    )
+    mujoco.MjModel.from_xml_string(text)
+    report = parse_mjcf(text, newtonsim.ModelBuilder())
+    said = [entry.message for entry in report.of_kind("approximated") if "force range" in entry.message]
+    assert [words in message for message in said] == ([True] if words else [])

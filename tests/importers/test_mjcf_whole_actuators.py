@@ -44,6 +44,8 @@ CASES = {
     "several, with states": '<cylinder joint="j" timeconst=".03" area="2.5" bias=".1 -3 -.2"/>'
     '<general joint="j" dyntype="integrator" gainprm="3" biastype="affine" biasprm="0 -2" actrange="-.2 .1"/>'
     '<motor joint="j"/>',
+    "several, one in the parent": '<motor jointinparent="j" gear="2"/>'
+    '<intvelocity joint="j" kp="5" kv=".3" actrange="-1 1"/>',
     "affine gain of a tendon": '<general tendon="t" gaintype="affine" gainprm="2 .7 -.3" '
     'biastype="affine" biasprm=".2 -4 -.5"/>',
     "pushes a tendon away": '<general tendon="t" gainprm="2" biastype="affine" biasprm="0 1.5 0"/>',
