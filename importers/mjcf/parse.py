@@ -28,6 +28,7 @@ from newtonsim.importers.mjcf.records import (
     Site,
     SolverParameters,
 )
+from newtonsim.importers.mjcf.switches import read_flags, switch_off
 from newtonsim.importers.mjcf.tendons import parse_tendons
 from newtonsim.scene.model import MEDIUM
 
@@ -45,16 +46,6 @@ _KNOWN_SECTIONS = (
     "actuator",
     "keyframe",
     "tendon",
-)
-_OPTION_FLAGS = (
-    "constraint",
-    "frictionloss",
-    "limit",
-    "passive",
-    "spring",
-    "damper",
-    "actuation",
-    "gravity",
 )
 
 
@@ -83,6 +74,7 @@ def parse_scene(document: Document, report: ImportReport, ignore: Ignore, parse_
     _restore_inertias(document, scene, report)
     _parse_keyframes(document, scene)
     parse_tendons(document, scene, report)
+    switch_off(scene, report)
     for node in document.root.children:
         if node.tag in _SILENT_SECTIONS:
             report.ignored(node)
@@ -124,20 +116,7 @@ def _parse_options(document: Document, scene: Scene, report: ImportReport) -> No
                 )
                 scene.medium[name] = values
         for flag in node.findall("flag"):
-            _parse_flags(flag, scene, report)
-
-
-def _parse_flags(node: Node, scene: Scene, report: ImportReport) -> None:
-    words = {"enable": True, "disable": False}
-    if not node.bool("gravity", True, words):
-        scene.gravity = np.zeros(3)
-    if not node.bool("contact", True, words):
-        scene.contacts_enabled = False
-    if not node.bool("equality", True, words):
-        scene.equalities_enabled = False
-    for name in _OPTION_FLAGS:
-        if name != "gravity" and not node.bool(name, True, words):
-            report.unsupported(node, f"{name}='disable'")
+            read_flags(flag, scene, report)
 
 
 # -- bodies --------------------------------------------------------------------------------------------------

@@ -294,6 +294,7 @@ class Scene:
     gravity: np.ndarray | None = None
     contacts_enabled: bool = True
     ignored_names: set[str] = field(default_factory=set)
+    switched_off: set[str] = field(default_factory=set)  # "frictionloss", "limit", "spring", "damper"
 
 
 def assume_mujocos_defaults(scene: Scene) -> None:
