@@ -98,6 +98,14 @@ class Pairs:
         """Body that a joint moves."""
         return int(self.model.joint_child.numpy()[joint])
 
+    def axes_of(self, joint: int, poses: np.ndarray) -> np.ndarray:
+        """Axes (3, 3) of the velocities of a floating joint: the world's, or its frame's in another body."""
+        parent = int(self.model.joint_parent.numpy()[joint])
+        if parent < 0:
+            return np.eye(3)
+        frame = self.model.joint_X_p.numpy()[joint].astype(np.float64)
+        return quat_matrix(quat_multiply(poses[parent, 3:], frame[3:]))
+
 
 # -- engines -------------------------------------------------------------------------------------------------
 
@@ -274,8 +282,9 @@ class InPinocchio:
         link = transform_multiply(poses[body], self._frame(body))
         outer = np.asarray(self.pin.SE3ToXYZQUAT(self.theirs.jointPlacements[place]))
         theirs[one.idx_q : one.idx_q + 7] = transform_multiply(transform_inverse(outer), link)
-        R = quat_matrix(link[3:])
-        arm = poses[body, :3] + quat_matrix(poses[body, 3:]) @ self.com[body] - link[:3]
+        axes = self.pairs.axes_of(joint, poses)
+        R = axes.T @ quat_matrix(link[3:])
+        arm = axes.T @ (poses[body, :3] + quat_matrix(poses[body, 3:]) @ self.com[body] - link[:3])
         T[one.idx_v : one.idx_v + 3, dofs] = R.T @ np.hstack([_cross(arm), np.eye(3)])
         T[one.idx_v + 3 : one.idx_v + 6, dofs] = np.hstack([R.T, np.zeros((3, 3))])
 
@@ -343,10 +352,13 @@ class InUsd:
                 place = self.theirs.joint_child.numpy().tolist().index(body)
             coord, dof = (s.numpy()[place] for s in (self.theirs.joint_q_start, self.theirs.joint_qd_start))
             count = dofs.stop - dofs.start
-            floats = self.pairs.kinds[joint] == JointType.FREE and model.joint_parent.numpy()[joint] < 0
-            values = poses[self.pairs.child(joint)] if floats else q[at]
+            block, values = np.eye(count), q[at]
+            if self.pairs.kinds[joint] == JointType.FREE and self.theirs.joint_parent.numpy()[place] < 0:
+                values = poses[self.pairs.child(joint)]
+                axes = self.pairs.axes_of(joint, poses)
+                block = np.kron(np.eye(2), axes)  # of a body that stands still, which the file leaves out
             other[coord : coord + len(values)] = values
-            T[dof : dof + count, dofs] = np.eye(count)
+            T[dof : dof + count, dofs] = block
         twin = _state(self.theirs, other)
         found = twin.body_q.numpy().astype(np.float64)
         bodies = {body: found[self.read.bodies[path]] for body, path in self.written.bodies.items()}

@@ -74,6 +74,23 @@ def test_bodies_that_float_below_others_are_placed_by_names(tmp_path):
     assert found.items["frames"][0] < 1.0e-5
 
 
+def test_bodies_that_float_below_what_stands_still_are_placed_by_names(tmp_path):
+    """In turned frames, along whose axes our velocities are."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    base = builder.add_body(mass=1.0, I_m=np.eye(3), key="base")
+    builder.add_joint_fixed(-1, base, key="mount")
+    turned = (0.1, -0.2, 0.3, 0.5, 0.5, -0.5, 0.5)
+    child = builder.add_body(mass=1.0, I_m=np.diag([1.0, 2.0, 2.5]), com=(0.1, 0.0, 0.2), key="child")
+    builder.add_joint_free(child, parent=base, parent_xform=turned, key="loose", armature=0.0)
+    tip = builder.add_body(mass=0.5, I_m=np.eye(3), key="tip")
+    builder.add_joint_revolute(child, tip, axis=(0, 1, 0), key="hinge")
+    for name in export_facts.FORMATS:
+        found = export_facts.write(builder.finalize("cpu"), name, tmp_path)
+        assert (found.error, found.refused, found.unplaced) == ("", "", ""), name
+        assert found.items["M(q)"][0] < 1.0e-5, name
+        assert found.items["frames"][0] < 1.0e-5, name
+
+
 def test_what_an_engine_refuses_is_told(tmp_path):
     """A spherical joint is an extension of URDF, as the writer says."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
