@@ -135,6 +135,8 @@ class _Part:
                 ]
                 if partly:
                     children = [child for child in children if _refers_inside(child, inside)]
+                if tag == "tendon":
+                    inside |= {child.attrib["name"] for child in children if "name" in child.attrib}
                 result.append(Node(tag, {}, section.path, section.line, children))
         return result
 

@@ -22,8 +22,8 @@ REFERENCES = {
 }
 """Attributes that name an element of the model, and the kind of element."""
 
-REFERRING = ("contact", "equality", "tendon", "actuator")
-"""Sections whose elements refer to the kinematic tree."""
+REFERRING = ("tendon", "contact", "equality", "actuator")
+"""Sections whose elements refer to the kinematic tree; tendons come first, as others refer to them, too."""
 
 
 def expand_replicates(document: Document) -> None:

@@ -125,3 +125,34 @@ def test_broken_compositions_are_typed_errors(tmp_path, text, message):
     with pytest.raises(ImportFileError, match=message):
         parse_mjcf(path, builder)
     assert builder.body_count == 0
+
+
+ROPES = """<mujoco model="ropes"><worldbody><body name="up"><joint name="a" axis="0 1 0"/>
+<geom size=".05" pos=".1 0 0"/><site name="s"/><body name="low" pos=".2 0 0"><joint name="b" axis="0 1 0"/>
+<geom size=".05" pos=".1 0 0"/></body></body>
+<body name="other" pos="0 1 0"><joint name="c" axis="0 1 0"/><geom size=".05" pos=".1 0 0"/></body>
+</worldbody>
+<tendon><fixed name="t"><joint joint="a" coef="1"/></fixed><fixed name="u"><joint joint="b" coef="1"/></fixed>
+<fixed name="across" stiffness="1"><joint joint="a" coef="1"/><joint joint="c" coef="1"/></fixed></tendon>
+<equality><tendon name="tied" tendon1="t" tendon2="u"/></equality>
+<actuator><motor name="pull" tendon="t"/><motor name="far" tendon="across"/></actuator></mujoco>"""
+TWICE = """<mujoco><asset><model name="ropes" file="ropes.xml"/></asset><worldbody>
+<attach model="ropes" body="up" prefix="one_"/>
+<replicate count="2" offset="0 0 1" sep="-"><attach model="ropes" body="up" prefix="two_"/></replicate>
+<frame pos="0 3 0"><attach model="ropes" prefix="all_"/></frame></worldbody></mujoco>"""
+
+
+def test_what_refers_to_tendons_comes_along(twin, tmp_path):
+    """Actuators on tendons and equalities between them, of a part of a model and of its replicas."""
+    (tmp_path / "ropes.xml").write_text(ROPES)
+    (tmp_path / "twice.xml").write_text(TWICE)
+    pair = twin(tmp_path / "twice.xml")
+    mj = pair.mj
+    assert mj.nu == 5
+    assert [one["name"] for one in pair.report.actuators] == [mj.actuator(i).name for i in range(mj.nu)]
+    assert sorted(pair.builder.tendon_equality_key) == sorted(mj.equality(i).name for i in range(mj.neq))
+    assert sorted(pair.report.tendons) == sorted(mj.tendon(i).name for i in range(mj.ntendon))
+    for number, entry in enumerate(pair.report.actuators):
+        name = mj.tendon(mj.actuator_trnid[number, 0]).name
+        assert entry["target"] == ("tendon", name)
+        assert entry["tendon"] == pair.report.tendons[name]
