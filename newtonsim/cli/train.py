@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from newtonsim.cli.progress import EpisodesProgress, ProgressLine, clock
 from newtonsim.cli.start import device_name
 from newtonsim.errors import NewtonsimError
+from newtonsim.render.films.video import require_video
 
 if TYPE_CHECKING:
     from newtonsim.envs import Task
@@ -33,6 +34,8 @@ def train(arguments: argparse.Namespace) -> int:
             changes[name] = getattr(arguments, name)
     if arguments.ray_address is not None and arguments.ray_workers is None:
         raise NewtonsimError("--ray-address also requires --ray-workers N")
+    if not arguments.no_video:
+        require_video()
     settings = learn.settings_of(task.name, changes)
     options = key_values("--option", arguments.option)
     run = learn.Run(arguments.name, settings, options, arguments.seed, arguments.start)

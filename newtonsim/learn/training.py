@@ -174,15 +174,23 @@ class Training:
         fresh = not (self.folder / CHECKPOINT).exists()
         beginning = read_beginning(run.start) if run.start is not None and fresh else None
         self.workers = make_workers(run.plan(device, threads))
+        try:
+            self._prepare(wp.device_to_torch(find_device(device)), beginning)
+        except NewtonsimError:
+            self.workers.close()
+            raise
+        # what is refused leaves no folder behind, which would belong to another run at the next try
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / RUN).write_text(json.dumps(run.written(), indent=2) + "\n", encoding="utf-8")
-        learns_on = wp.device_to_torch(find_device(device))
-        self.learner = Learner(self.workers.policy, run.settings, run.seed, learns_on)
+        self._curve = _Curve(self.folder, self.progress.iteration)
+
+    def _prepare(self, device: torch.device | str, beginning: Beginning | None) -> None:
+        """Make the learner, in the state of the checkpoint if there is one."""
+        self.learner = Learner(self.workers.policy, self.run.settings, self.run.seed, device)
         if beginning is not None:
             self.learner.begin(beginning)
         self._best = self.learner.weights()
         self._load()
-        self._curve = _Curve(self.folder, self.progress.iteration)
 
     @property
     def done(self) -> bool:

@@ -109,8 +109,11 @@ def test_a_run_that_goes_on_does_not_start_again(flat: Path, tmp_path: Path):
 def test_what_does_not_fit_is_refused(
     name: str, options: dict[str, Any], changes: dict[str, Any], message: str, flat: Path, tmp_path: Path
 ):
+    folder = tmp_path / "run"
     with pytest.raises(NewtonsimError, match=message):
-        started(tmp_path, flat, name, options, **changes)
+        started(folder, flat, name, options, **changes)
+    # what is refused leaves nothing in the way of the next try
+    assert not folder.exists()
 
 
 def test_what_is_no_policy_is_refused(flat: Path, tmp_path: Path):

@@ -185,6 +185,14 @@ def test_options_must_be_writable():
         Run("Ant", settings_of("Ant"), {"healthy_z_range": np.array([0.2, 1.0])})
 
 
+def test_a_missing_library_for_the_video_is_told_before_the_training(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+    folder = tmp_path / "run"
+    assert main(["train", "Reacher", "--folder", str(folder), "--device", "cpu"]) == 2
+    assert "imageio" in capsys.readouterr().err
+    assert not folder.exists()
+
+
 @pytest.mark.slow
 def test_the_command_survives_a_kill(tmp_path):
     """SIGKILL in mid-run; the same command ends the run with every iteration counted once."""
