@@ -11,6 +11,8 @@ from newtonsim.cli.parser import Parser
 
 SHELLS = ("bash", "zsh", "tcsh")
 SOLVERS = ("featherstone",)
+_OPTION = "option of the environment, such as healthy_reward=0.5 or randomise={'mass':(0.8,1.2)}"
+_CHANGED = "option of the environment that differs from training, such as robot=moved/robot.urdf"
 
 
 def build_parser() -> Parser:
@@ -229,14 +231,7 @@ def _add_train(parser: argparse.ArgumentParser) -> None:
         "observations",
     )
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
-    parser.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="option of the environment, such as healthy_reward=0.5 or randomise={'mass':(0.8,1.2)}; "
-        "may be repeated",
-    )
+    _add_option(parser, _OPTION)
     parser.add_argument(
         "--set",
         action="append",
@@ -292,6 +287,7 @@ def _add_play(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="smallest number of episodes (default: 100)",
     )
+    _add_option(parser, _CHANGED)
     parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="random seed (default: 0)")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")
     parser.add_argument("--video", metavar="OUT.mp4", help="write a video of one world (.mp4, .gif)")
@@ -324,11 +320,19 @@ def _add_transfer(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--episodes", type=positive_int, default=16, metavar="N", help="episodes for each seed (default: 16)"
     )
+    _add_option(parser, _CHANGED)
     parser.add_argument(
         "--contact-time",
         type=positive_float,
         metavar="S",
         help="time constant of MuJoCo's contacts, its solref (default: 0.02, MuJoCo's)",
+    )
+
+
+def _add_option(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add the argument for options of an environment."""
+    parser.add_argument(
+        "--option", action="append", default=[], metavar="NAME=VALUE", help=f"{text}; may be repeated"
     )
 
 

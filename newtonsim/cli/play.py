@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import math
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from newtonsim.cli.progress import EpisodesProgress
 from newtonsim.cli.start import device_name
-from newtonsim.cli.train import find_task, import_learn, let_threads_sleep
+from newtonsim.cli.train import find_task, import_learn, key_values, let_threads_sleep
 from newtonsim.cli.view import LiveView
 from newtonsim.errors import NewtonsimError
 from newtonsim.render.films.video import check_video_name, require_video
@@ -36,8 +37,7 @@ def play(arguments: argparse.Namespace) -> int:
         print(f"{path}: written from the last checkpoint")
 
     policy = learn.PolicyFile(path)
-    name, options = policy.about["name"], policy.about["options"]
-    find_task(name)
+    name, options = policy.about["name"], options_of(path, policy, arguments.option)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
     if arguments.view:
         env = envs.make(name, arguments.num_envs, device, **options)
@@ -56,6 +56,27 @@ def play(arguments: argparse.Namespace) -> int:
         env.close()
         print(f"video: {arguments.video}")
     return 0
+
+
+def options_of(path: str, policy: PolicyFile, changes: Sequence[str]) -> dict[str, Any]:
+    """Return the options of the environment that a policy was trained in, after changes NAME=VALUE.
+
+    Args:
+        path: File of the policy.
+        policy: The policy.
+        changes: The changes.
+
+    Raises:
+        NewtonsimError: There is no such option, or a file that one names is not there.
+    """
+    task = find_task(policy.about["name"])
+    options = {**policy.about["options"], **key_values("--option", changes)}
+    for name in task.files(options):
+        if not os.path.exists(options[name]):
+            raise NewtonsimError(
+                f"{path}: {name}: {options[name]}: no such file; --option {name}=PATH says where it is now"
+            )
+    return options
 
 
 def policy_path(path: str) -> str:

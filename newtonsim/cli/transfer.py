@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from newtonsim.cli.play import policy_path
-from newtonsim.cli.train import find_task, import_learn, let_threads_sleep
+from newtonsim.cli.play import options_of, policy_path
+from newtonsim.cli.train import import_learn, let_threads_sleep
 
 if TYPE_CHECKING:
     from newtonsim.learn import Episodes
@@ -20,8 +20,7 @@ def transfer(arguments: argparse.Namespace) -> int:
     path = policy_path(arguments.policy)
     learn = import_learn()
     policy = learn.PolicyFile(path)
-    name, options = policy.about["name"], policy.about["options"]
-    find_task(name)
+    name, options = policy.about["name"], options_of(path, policy, arguments.option)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
     found = learn.transfer(
         policy, name, options, arguments.to, arguments.seeds, arguments.episodes, arguments.contact_time

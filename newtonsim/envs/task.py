@@ -182,6 +182,11 @@ class Task(ABC):
                 return found if owner is not Task else [*cls.defaults, *found]
         return found
 
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[str]:
+        """Return the names of those of some options whose values are paths of files; none by default."""
+        return []
+
     @abstractmethod
     def build(self, builder: ModelBuilder) -> Motors:
         """Put one world into an empty z-up builder.

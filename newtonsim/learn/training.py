@@ -81,7 +81,8 @@ class Run:
     Attributes:
         name: Name of the environment.
         settings: How the policy learns.
-        options: Options of the task, and of the environment "max_episode_steps" and "randomise".
+        options: Options of the task, and of the environment "max_episode_steps" and "randomise". Paths of
+            files are made absolute.
         seed: Of everything random.
         start: Policy that training starts from: the folder of a run, or its file; None for a random one.
 
@@ -96,7 +97,11 @@ class Run:
     start: str | None = None
 
     def __post_init__(self) -> None:
-        envs.find(self.name).check_names(self.options, OF_ENVIRONMENT)
+        task = envs.find(self.name)
+        task.check_names(self.options, OF_ENVIRONMENT)
+        # relative paths would not hold in another folder
+        paths = {name: os.path.abspath(self.options[name]) for name in task.files(self.options)}
+        object.__setattr__(self, "options", {**self.options, **paths})
         try:
             self.written()
         except TypeError as error:

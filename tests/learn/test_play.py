@@ -1,6 +1,7 @@
 """``newtonsim play`` reports its progress, and what it has played when it is interrupted."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import pytest
 from drone_pilot import hold
 
 from newtonsim import envs
+from newtonsim.cli.main import main
+from newtonsim.examples import asset_path
 from newtonsim.learn import Episodes, Run, Training, evaluate, settings_of
 
 SMALL = {"num_envs": 8, "steps": 10, "samples": 400, "hidden": (8,), "mini_batches": 2}
@@ -66,6 +69,35 @@ def test_an_interrupted_run_summarises_what_was_played(folder: Path, tmp_path: P
 def _hear_interrupts() -> None:
     """Jobs in the background ignore SIGINT unless told otherwise."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_a_run_with_a_robot_of_its_own_is_played_and_continued_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Its file was named by a relative path; where it is gone, the error names it and what helps."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copy(asset_path("zoo/go2_like.xml"), home / "dog.xml")
+    options = {"robot": "dog.xml", "base": "trunk", "feet": "*_calf", "keyframe": "home"}
+    monkeypatch.chdir(home)
+    training = Training(Run("Velocity", settings_of("Velocity", SMALL), options), "run", "cpu")
+    training.step()
+    training.finish()
+    monkeypatch.chdir(tmp_path)
+    numbers = ["--episodes", "1", "--num-envs", "1", "--device", "cpu"]
+    assert main(["play", "home/run", *numbers]) == 0
+    again = Run("Velocity", settings_of("Velocity", SMALL), {**options, "robot": "home/dog.xml"})
+    training = Training(again, "home/run", "cpu")
+    assert training.progress.iteration == 1
+    training.close()
+    capsys.readouterr()
+    (home / "dog.xml").rename(tmp_path / "moved.xml")
+    for command in ("play", "transfer"):
+        assert main([command, "home/run", "--episodes", "1"]) == 2
+        said = capsys.readouterr().err
+        assert f"robot: {home / 'dog.xml'}: no such file; --option robot=PATH says where it is now" in said
+    assert main(["play", "home/run", *numbers, "--option", "robot=moved.xml"]) == 0
+    assert main(["play", "home/run", *numbers, "--option", "robots=moved.xml"]) == 2
 
 
 def test_watching_sees_episodes_grow_to_the_result():

@@ -36,6 +36,11 @@ class RobotTask(Task):
         if path is not None and not isinstance(path, (str, os.PathLike)):
             raise NewtonsimError(f"{self.name}: xml: expected the path of a file, got {path!r}")
 
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[str]:
+        """See `Task.files`."""
+        return ["xml"] if isinstance(options.get("xml"), str) else []
+
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
         report = self.load(builder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard
 
 import numpy as np
 import warp as wp
@@ -104,7 +104,7 @@ class TermTask(Task):
             fields = dict(vars(given))
         elif given in ZOO:
             fields = dict(vars(ZOO[given]))
-        elif isinstance(given, str) and "." in given:
+        elif _is_path(given):
             fields = {"file": given}
         else:
             hint = did_you_mean(str(given), ZOO)
@@ -119,6 +119,11 @@ class TermTask(Task):
         if "base" not in fields:
             raise NewtonsimError(f"{self.name}: base: unknown for {given} is it? Give its name")
         return Robot(**fields)
+
+    @classmethod
+    def files(cls, options: Mapping[str, Any]) -> list[str]:
+        """See `Task.files`."""
+        return ["robot"] if _is_path(options.get("robot")) else []
 
     def action(self) -> Action:
         """Return what actions do; by default they shift the targets of the drives from home."""
@@ -299,6 +304,11 @@ class TermTask(Task):
         view.home = put(placed.home, dtype=float, device=device)
         view.numbers = put(list(term.numbers), dtype=float, device=device)
         return view
+
+
+def _is_path(robot: object) -> TypeGuard[str]:
+    """Tell whether the option `robot` is the path of a file rather than a name."""
+    return isinstance(robot, str) and robot not in ZOO and "." in robot
 
 
 def _show_field(placed: PlacedTerm, name: str, model: Model, view: TermView) -> None:
