@@ -108,6 +108,10 @@ class InertiaWarning(UserWarning):
     """Bodies have moments of inertia that no distribution of mass has; the message names both."""
 
 
+class DefaultsWarning(UserWarning):
+    """A robot's file lacks what a task needs, and other values take its place; the message gives them."""
+
+
 class BufferWarning(RuntimeWarning):
     """Something was left out of a step because a buffer is full; the message gives the size needed."""
 

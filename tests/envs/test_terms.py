@@ -92,13 +92,16 @@ def slide(env: envs.BatchedEnv) -> tuple[float, np.ndarray, np.ndarray]:
     return float(reward[0]), before, (feet() - before)[:, :2] / DT
 
 
-def test_slipping_feet_cost_their_speed():
+@pytest.mark.parametrize("heights", [[-0.213], [-0.213, -0.213, -0.1, -0.1]])
+def test_slipping_feet_cost_their_speed(heights: list[float]):
+    """Of those whose points are low; they have one for all or one for each."""
     only = {name: None for name in envs.make("Velocity", 1, "cpu").task.term_names()["rewards"]}
-    foot = {"term": "slip_feet", "weight": -1.0, "point": (0.0, 0.0, -0.213), "height": 0.03}
+    foot = {"term": "slip_feet", "weight": -1.0, "point": [(0.0, 0.0, z) for z in heights], "height": 0.03}
     env = envs.make("Velocity", 1, "cpu", threads=1, rewards={**only, "slip": foot}, reset_noise_scale=0.0)
     reward, _, speed = slide(env)
     assert np.linalg.norm(speed, axis=1).min() > 0.2
-    assert reward == pytest.approx(-DT * (speed**2).sum(), rel=0.05)
+    low = np.broadcast_to(heights, 4) if len(heights) == 1 else np.array(heights)
+    assert reward == pytest.approx(-DT * (speed[low < -0.2] ** 2).sum(), rel=0.05)
 
 
 def test_feet_slip_on_ground_that_is_higher_than_level():
@@ -113,10 +116,15 @@ def test_feet_slip_on_ground_that_is_higher_than_level():
     assert reward == pytest.approx(-0.02 * DT * (speed**2).sum(), rel=0.05)
 
 
-def test_time_in_the_air_counts_when_a_foot_lands():
-    """A robot that is dropped: its feet are up until they land, which earns that time less the least."""
+@pytest.mark.parametrize("heights", [[-0.213], [-0.213, -0.2, -0.18, -0.15]])
+def test_time_in_the_air_counts_when_a_foot_lands(heights: list[float]):
+    """A robot that is dropped: its feet are up until they land, which earns that time less the least.
+
+    A point for all feet, or one for each.
+    """
+    points = [(0.0, 0.0, z) for z in heights]
     only = {name: None for name in envs.make("Velocity", 1, "cpu").task.term_names()["rewards"]}
-    air = {"term": "step_in_the_air", "weight": 1.0, "point": (0.0, 0.0, -0.213), "least": 0.02}
+    air = {"term": "step_in_the_air", "weight": 1.0, "point": points, "least": 0.02}
     env = envs.make("Velocity", 1, "cpu", threads=1, rewards={**only, "air": air}, height=0.42)
     env.reset(seed=5)
     earned = 0.0
@@ -126,7 +134,9 @@ def test_time_in_the_air_counts_when_a_foot_lands():
         _, reward, *_ = env.step(np.zeros((1, 12), np.float32))
         earned += float(reward[0])
         poses = env.sim.state.body_q.numpy()[calves]
-        low = (poses[:, :3] + Rotation.from_quat(poses[:, 3:]).apply([0.0, 0.0, -0.213]))[:, 2] < 0.03
+        low = (poses[:, :3] + Rotation.from_quat(poses[:, 3:]).apply(points * (4 // len(points))))[
+            :, 2
+        ] < 0.03
         expected += DT * float(np.maximum(since[low & (since > 0)] - 0.02, 0.0).sum())
         since = np.where(low, 0.0, since + DT)
     assert expected > 0.0

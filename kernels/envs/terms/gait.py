@@ -11,7 +11,7 @@ Writes: EnvView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.envs.terms.views import TermView
+from newtonsim.kernels.envs.terms.views import TermView, point_of
 from newtonsim.kernels.envs.views import EnvView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -86,17 +86,17 @@ def observe_gait(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=
 def lift_feet(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: a bell around the heights that the clock asks of the points of feet.
 
-    Numbers: the point in the frame of its body [m], its height on the ground [m], greatest lift [m], width of
-    the bell [m²], period [s], share of a cycle in the air.
+    Numbers: height of a point on the ground [m], greatest lift [m], width of the bell [m²], period [s], share
+    of a cycle in the air, points in the frames of their bodies [m].
     """
     w = first + wp.tid()
-    point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])
     moves = walks(env, w, term.command)
     total = float(0.0)
     for k in range(term.bodies.shape[0]):
-        height = wp.transform_point(env.body_q[w * env.bodies + term.bodies[k]], point)[2] - term.numbers[3]
-        cycle = cycle_of(env.length[w] + 1, env.episode[w], k, env.control_dt, term.numbers[6])
-        error = height - moves * term.numbers[4] * lifted(cycle, term.numbers[7])
+        point = point_of(term, 5, k)
+        height = wp.transform_point(env.body_q[w * env.bodies + term.bodies[k]], point)[2] - term.numbers[0]
+        cycle = cycle_of(env.length[w] + 1, env.episode[w], k, env.control_dt, term.numbers[3])
+        error = height - moves * term.numbers[1] * lifted(cycle, term.numbers[4])
         total += error * error
-    value = wp.exp(-total / term.numbers[5])
+    value = wp.exp(-total / term.numbers[2])
     env.reward[w] = env.reward[w] + env.control_dt * term.weight * value

@@ -7,7 +7,7 @@ Writes: EnvView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.envs.terms.views import TermView
+from newtonsim.kernels.envs.terms.views import TermView, point_of
 from newtonsim.kernels.envs.views import EnvView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -151,19 +151,19 @@ def step_in_the_air(first: int, env: EnvView, term: TermView, mask: wp.array(dty
     """One thread per world: for each foot that lands, the time it was in the air beyond a least one [s].
 
     A foot touches if its sensor says so or, without one, if its point is low. What is remembered is the time
-    in the air. Nothing is earned while the command is to stand still. Numbers: the point in the frame of its
-    body [m], height [m] below which it is low, least time [s], speed that counts as a command [m/s].
+    in the air. Nothing is earned while the command is to stand still. Numbers: height [m] below which a point
+    is low, least time [s], speed that counts as a command [m/s], points in the frames of their bodies [m].
     """
     w = first + wp.tid()
-    point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])
     value = float(0.0)
     for k in range(term.bodies.shape[0]):
-        touch = wp.transform_point(env.body_q[w * env.bodies + term.bodies[k]], point)[2] < term.numbers[3]
+        point = point_of(term, 3, k)
+        touch = wp.transform_point(env.body_q[w * env.bodies + term.bodies[k]], point)[2] < term.numbers[0]
         if term.sensed >= 0:
             touch = env.sensed[w, term.sensed + 4 * k + 3] > 0.0
         up = env.memory[w, term.note + k]
         if touch and up > 0.0:
-            value += wp.max(up - term.numbers[4], 0.0)
+            value += wp.max(up - term.numbers[1], 0.0)
         up += env.control_dt
         if touch:
             up = 0.0
@@ -171,7 +171,7 @@ def step_in_the_air(first: int, env: EnvView, term: TermView, mask: wp.array(dty
     x = env.memory[w, term.command]
     y = env.memory[w, term.command + 1]
     z = env.memory[w, term.command + 2]
-    if x * x + y * y + z * z < term.numbers[5] * term.numbers[5]:
+    if x * x + y * y + z * z < term.numbers[2] * term.numbers[2]:
         value = 0.0
     env.reward[w] = env.reward[w] + env.control_dt * term.weight * value
 
@@ -180,15 +180,15 @@ def step_in_the_air(first: int, env: EnvView, term: TermView, mask: wp.array(dty
 def slip_feet(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: the squared horizontal velocities of points of feet that touch [m²/s²].
 
-    When a foot touches: see `step_in_the_air`. Numbers: the point in the frame of its body [m], height [m]
-    below which it is low.
+    When a foot touches: see `step_in_the_air`. Numbers: height [m] below which a point is low, points in the
+    frames of their bodies [m].
     """
     w = first + wp.tid()
-    point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])
     value = float(0.0)
     for k in range(term.bodies.shape[0]):
         b = w * env.bodies + term.bodies[k]
-        touch = wp.transform_point(env.body_q[b], point)[2] < term.numbers[3]
+        point = point_of(term, 1, k)
+        touch = wp.transform_point(env.body_q[b], point)[2] < term.numbers[0]
         if term.sensed >= 0:
             touch = env.sensed[w, term.sensed + 4 * k + 3] > 0.0
         if touch:

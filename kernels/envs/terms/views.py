@@ -4,8 +4,9 @@ Every kernel of a term has one thread per world and the arguments `first`, `env`
 B bodies, J joints, N numbers of the term.
 
 Stage: environment, all stages
-Called by: newtonsim/envs/terms/__init__.py, kernels/envs/terms/events.py
-Reads: EnvView
+Called by: newtonsim/envs/terms/__init__.py, kernels/envs/terms/events.py, kernels/envs/terms/gait.py,
+    kernels/envs/terms/rewards.py
+Reads: EnvView, TermView
 Writes: nothing, its functions return what they find
 """
 
@@ -34,6 +35,16 @@ class TermView:
     field: wp.array(dtype=float)  # a field of the model as single numbers, `width` of them in an entry
     width: int
     entries: wp.array2d(dtype=int)  # (W, E) entries of the field that each world observes
+
+
+@wp.func
+def point_of(term: TermView, first: int, k: int) -> wp.vec3:
+    """Point of the k-th of a term's bodies in its frame [m]; the last one given is that of all others.
+
+    Points are the last numbers of the term; `first` is where they begin.
+    """
+    at = first + 3 * wp.min(k, (term.numbers.shape[0] - first) // 3 - 1)
+    return wp.vec3(term.numbers[at], term.numbers[at + 1], term.numbers[at + 2])
 
 
 @wp.func

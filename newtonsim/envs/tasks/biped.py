@@ -29,6 +29,7 @@ class VelocityBiped(Velocity):
 
     name = "VelocityBiped"
     zoo = "g1_like"
+    action_scale = 0.25
     camera_eye = (-1.1, -1.9, 1.1)
     camera_target = (0.0, 0.0, 0.6)
     defaults: ClassVar[Mapping[str, Any]] = {
@@ -87,7 +88,7 @@ class VelocityBiped(Velocity):
     def reward_terms(self) -> dict[str, Reward]:
         """See `TermTask.reward_terms`."""
         clock = {name: self.options[name] for name in ("period", "air", "lift")}
-        foot = {"point": self.robot.foot_point, "height": self.robot.foot_height}
+        foot = {"point": self.built.foot_points, "height": self.built.foot_height}
         built = self.built
         steady = tuple(name for name, shift in zip(built.joints, built.swing_of(built.joints)) if not shift)
         weights = {

@@ -34,6 +34,7 @@ class Reach(TermTask):
 
     name = "Reach"
     zoo = "fr3_like"
+    action_scale = 0.05
     dt = 0.005
     frame_skip = 8
     episode_steps = 100

@@ -42,6 +42,7 @@ class Velocity(TermTask):
 
     name = "Velocity"
     zoo = "go2_like"
+    action_scale = 0.5
     dt = 0.01
     frame_skip = 2
     camera_eye = (-1.0, -2.0, 1.0)
@@ -78,7 +79,7 @@ class Velocity(TermTask):
 
     def reward_terms(self) -> dict[str, Reward]:
         """See `TermTask.reward_terms`."""
-        foot = {"point": self.robot.foot_point, "height": self.robot.foot_height}
+        foot = {"point": self.built.foot_points, "height": self.built.foot_height}
         weights = {
             "stay_alive": 0.25,
             "track_velocity": 1.0,

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from newtonsim.envs.terms.robots import JointFrame
 from newtonsim.envs.terms.term import (
     PER_ACTION,
@@ -22,6 +24,8 @@ from newtonsim.kernels.envs.terms import actions as act
 from newtonsim.kernels.envs.terms import ends, events, gait, goals, hand, observations, rewards
 
 Point = Sequence[float]
+Points = Point | Sequence[Point]
+"""A point for all bodies of a term, or one for each."""
 _ORIGIN = (0.0, 0.0, 0.0)
 
 
@@ -33,6 +37,11 @@ def _places(mirror: str | Sequence[int] | None) -> str | tuple[int, ...] | None:
 def _centred(point: Point) -> str | None:
     """Return the mirror map of a vector from a point of the base, which is known in its plane y = 0."""
     return "vector" if point[1] == 0.0 else None
+
+
+def _flat(points: Points) -> tuple[float, ...]:
+    """Return the numbers of one point or of several."""
+    return tuple(np.asarray(points, float).reshape(-1, 3).ravel().tolist())
 
 
 OBSERVATIONS: dict[str, Callable[..., Observation]] = {
@@ -93,16 +102,16 @@ REWARDS: dict[str, Callable[..., Reward]] = {
     "moving_joints": lambda joints=None: Reward(kernel=rewards.moving_joints, joints=joints),
     "step_in_the_air": lambda point=_ORIGIN, height=0.03, least=0.2, sensor=None: Reward(
         kernel=rewards.step_in_the_air,
-        numbers=(*point, height, least, 0.1),
+        numbers=(height, least, 0.1, *_flat(point)),
         notes=PER_BODY,
         sensor=sensor,
         readings=4,
     ),
     "slip_feet": lambda point=_ORIGIN, height=0.03, sensor=None: Reward(
-        kernel=rewards.slip_feet, numbers=(*point, height), sensor=sensor, readings=4
+        kernel=rewards.slip_feet, numbers=(height, *_flat(point)), sensor=sensor, readings=4
     ),
     "lift_feet": lambda point=_ORIGIN, height=0.03, lift=0.08, width=0.003, period=0.8, air=0.4: Reward(
-        kernel=gait.lift_feet, numbers=(*point, height, lift, width, period, air)
+        kernel=gait.lift_feet, numbers=(height, lift, width, period, air, *_flat(point))
     ),
     "touch_otherwise": lambda bodies, sensor: Reward(
         kernel=rewards.touch_otherwise, bodies=bodies, sensor=sensor, readings=4

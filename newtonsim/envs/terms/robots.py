@@ -12,13 +12,17 @@ from typing import Any
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
+from newtonsim.envs.terms.home_pose import HomePose
 from newtonsim.envs.terms.term import Patterns
-from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
+from newtonsim.errors import DefaultsWarning, NewtonsimError, UnsupportedElementWarning
 from newtonsim.examples.assets import asset_path
 from newtonsim.importers import parse_mjcf, parse_urdf, parse_usd
 from newtonsim.importers.files.usd_names import USD_ENDINGS
 from newtonsim.scene.enums import JointMode, JointType
 from newtonsim.scene.patterns import match_labels
+
+_FOOT_SHARE = 0.03
+"""Height below which a foot touches, as a share of the height of the base."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +46,23 @@ class Robot:
         file: MJCF (.xml, .mjcf), URDF or USD.
         base: Body that represents the robot, by pattern: trunk, pelvis, hand of an arm.
         feet: Bodies that walk, by patterns.
-        foot_point: Contact point of a foot, in the frame of its body [m].
-        foot_height: Height of that point when it touches level ground [m].
+        foot_point: Contact point of a foot, in the frame of its body [m]; None for the lowest point of each
+            foot in the home pose.
+        foot_height: Height of that point when it touches level ground [m]; None for 3 % of the height of the
+            base.
         joints: Joints that actions drive, by patterns; they have one axis. Other drives hold theirs at home.
         legs: Those of them that walk; None for all.
-        home: Coordinates of the home pose by patterns of joints [rad or m]; others are as in the file.
+        home: Coordinates of the home pose by patterns of joints [rad or m]; others are as in the file, and
+            in URDF 0 or the nearest limit.
         keyframe: Keyframe of an MJCF file that is the home pose.
-        height: Height of the origin of a free base in the home pose [m]; None for that of the file.
+        height: Height of the origin of a free base in the home pose [m]; None for that of the file, and with
+            URDF, which has none, for one at which the lowest point touches the ground.
         floating: Whether the base of a URDF floats.
-        stiffness: Stiffness of the drives [N m/rad or N/m]; None for that of the file.
-        damping: Damping of the drives [N m s/rad or N s/m]; None for that of the file.
-        action_scale: Shift of a drive's target from home at action 1 [rad or m], one for all or by patterns.
+        stiffness: Stiffness of the drives [N m/rad or N/m], one for all or by patterns; None for that of the
+            file, and without one for that of `HomePose.gains`.
+        damping: Damping of the drives [N m s/rad or N s/m], likewise.
+        action_scale: Shift of a drive's target at action 1 [rad or m], one for all or by patterns; None for
+            that of the task.
         swing: Shift of a leg's joints from home when a step lifts its foot highest [rad or m], by patterns.
         rotors: Rotors of a drone, instead of joints.
         most_thrust: Largest thrust of each rotor [N].
@@ -61,17 +71,17 @@ class Robot:
     file: str
     base: str
     feet: Patterns = ()
-    foot_point: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    foot_height: float = 0.03
+    foot_point: tuple[float, float, float] | None = None
+    foot_height: float | None = None
     joints: Patterns = "*"
     legs: Patterns | None = None
     home: Mapping[str, float] = field(default_factory=dict)
     keyframe: str | None = None
     height: float | None = None
     floating: bool = True
-    stiffness: float | None = None
-    damping: float | None = None
-    action_scale: float | Mapping[str, float] = 0.25
+    stiffness: float | Mapping[str, float] | None = None
+    damping: float | Mapping[str, float] | None = None
+    action_scale: float | Mapping[str, float] | None = None
     swing: Mapping[str, float] = field(default_factory=dict)
     rotors: tuple[Rotor, ...] = ()
     most_thrust: float = 0.0
@@ -112,6 +122,7 @@ class BuiltRobot:
         robot: The robot.
         builder: An empty builder, which receives it.
         self_collisions: Whether its links collide with each other.
+        scale: Action scale of joints for which the robot has none [rad or m].
 
     Attributes:
         robot: The robot.
@@ -119,6 +130,8 @@ class BuiltRobot:
         root: Index of the body at the root of its tree.
         floats: Whether the base is on the first joint, and this is a free joint.
         feet: Indices of the feet.
+        foot_points: Contact point of each foot in the frame of its body [m].
+        foot_height: Height below which they touch level ground [m].
         joints: Names of the driven joints.
         axes: Axis of each.
         coords: Coordinate of each.
@@ -130,10 +143,14 @@ class BuiltRobot:
         held: Names of the joints with position drives that actions do not move.
 
     Raises:
-        NewtonsimError: A pattern matches nothing, or the kind of file is unknown.
+        NewtonsimError: A pattern matches nothing, the kind of file is unknown, or the home pose is beyond
+            limits of joints.
+
+    Warns:
+        DefaultsWarning: The file has no gains of drives, or a joint starts at a limit; once for each robot.
     """
 
-    def __init__(self, robot: Robot, builder: ModelBuilder, self_collisions: bool):
+    def __init__(self, robot: Robot, builder: ModelBuilder, self_collisions: bool, scale: float = 0.25):
         self.robot, self._builder = robot, builder
         _load(robot, builder, self_collisions)
         self.base = self.bodies(robot.base)[0]
@@ -149,17 +166,20 @@ class BuiltRobot:
             if kind in one
         }
         self._bend_home()
+        self._pose = HomePose(builder)
+        self._stand_up()
+        points = [robot.foot_point or self._pose.foot_point(body) for body in self.feet]
+        self.foot_points = [tuple(float(x) for x in point) for point in points]
+        height = float(builder.joint_q[2]) if self.floats else 0.0
+        self.foot_height = _FOOT_SHARE * height if robot.foot_height is None else robot.foot_height
         names = [] if robot.rotors else self._matching(robot.joints)
         self.joints = names
         self.axes, self.coords, self.dofs = self.places(names)
         self.home = self.home_of(names)
         self.lower = [float(builder.joint_limit_lower[a]) for a in self.axes]
         self.upper = [float(builder.joint_limit_upper[a]) for a in self.axes]
-        scale = robot.action_scale
-        per_joint = dict.fromkeys(names, scale if not isinstance(scale, Mapping) else 0.25)
-        if isinstance(scale, Mapping):
-            per_joint |= {name: v for pattern, v in scale.items() for name in self._matching(pattern)}
-        self.scale = [float(per_joint[name]) for name in names]
+        scales = self._per_joint(robot.action_scale)
+        self.scale = [float(scales.get(name, scale)) for name in names]
         self._set_drives()
         driven = set(self.axes)
         mode = builder.joint_axis_mode
@@ -233,6 +253,14 @@ class BuiltRobot:
         """Return the names of the single-axis joints that patterns name."""
         return self._matching(patterns)
 
+    def _per_joint(self, given: float | Mapping[str, float] | None) -> dict[str, float]:
+        """Return the numbers of joints, given one for all, some by patterns, or None."""
+        if given is None:
+            return {}
+        if not isinstance(given, Mapping):
+            return dict.fromkeys(self._places, float(given))
+        return {name: float(value) for pattern, value in given.items() for name in self._matching(pattern)}
+
     def _matching(self, patterns: Patterns) -> list[str]:
         names = list(self._places)
         return [names[i] for i in match_labels(patterns, names, "joints of one axis")]
@@ -243,6 +271,12 @@ class BuiltRobot:
         for pattern, value in robot.home.items():
             for name in self._matching(pattern):
                 axis, coord, _ = self._places[name]
+                low, high = builder.joint_limit_lower[axis], builder.joint_limit_upper[axis]
+                if not low <= value <= high:
+                    raise NewtonsimError(
+                        f"{robot.file}: home: {name!r}: expected a value within its limits, {low:g} to "
+                        f"{high:g}, got {value:g}"
+                    )
                 builder.joint_q[coord] = float(value)
                 builder.joint_act[axis] = float(value)
         if robot.height is not None:
@@ -250,18 +284,60 @@ class BuiltRobot:
                 raise NewtonsimError(f"{robot.file}: height: the base does not float")
             builder.joint_q[2] = float(robot.height)
 
+    def _stand_up(self) -> None:
+        """Put a free base where the lowest point touches the ground, if neither file nor robot say where."""
+        lowest = self._pose.lowest()
+        if self.floats and self.robot.height is None and _is_urdf(self.robot.file) and np.isfinite(lowest):
+            self._builder.joint_q[2] -= lowest
+            self._pose = HomePose(self._builder)
+
     def _set_drives(self) -> None:
-        """Give the driven joints position drives."""
+        """Give the driven joints position drives, with the gains of the robot, the file or their masses."""
         builder, robot = self._builder, self.robot
-        for axis, home in zip(self.axes, self.home):
+        stiffness, damping = self._per_joint(robot.stiffness), self._per_joint(robot.damping)
+        numbers = [builder.joint_key.index(name) for name in self.joints]
+        suited = self._pose.gains(numbers, self.feet, self.foot_points)
+        chosen, at_limits = [], []
+        for name, axis, home, (suits, damps) in zip(self.joints, self.axes, self.home, suited):
             builder.joint_axis_mode[axis] = JointMode.TARGET_POSITION
             builder.joint_act[axis] = home
-            if robot.stiffness is not None:
-                builder.joint_target_ke[axis] = float(robot.stiffness)
-            if robot.damping is not None:
-                builder.joint_target_kd[axis] = float(robot.damping)
-            if builder.joint_target_ke[axis] <= 0.0:
-                raise NewtonsimError(f"{robot.file}: its drives have no stiffness; give one [N m/rad or N/m]")
+            bare = builder.joint_target_ke[axis] <= 0.0
+            if bare and not (name in stiffness and name in damping):
+                chosen.append(f"{name} {stiffness.get(name, suits):.3g}, {damping.get(name, damps):.2g}")
+            builder.joint_target_ke[axis] = stiffness.get(
+                name, suits if bare else builder.joint_target_ke[axis]
+            )
+            builder.joint_target_kd[axis] = damping.get(
+                name, damps if bare else builder.joint_target_kd[axis]
+            )
+            low, high = float(builder.joint_limit_lower[axis]), float(builder.joint_limit_upper[axis])
+            if _is_urdf(robot.file) and home in (low, high) and not low <= 0.0 <= high:
+                at_limits.append(f"{name} at {home:g} of {low:g} to {high:g}")
+        if chosen:
+            _tell(
+                f"{robot.file}: it has no gains of drives; stiffness [N m/rad or N/m] and damping [N m s/rad "
+                f"or N s/m] suit its masses: {'; '.join(chosen)}; the options `stiffness` and `damping` set "
+                "others"
+            )
+        if at_limits:
+            _tell(
+                f"{robot.file}: joints whose limits exclude 0 start at a limit [rad or m]: "
+                f"{'; '.join(at_limits)}; the option `home` sets others"
+            )
+
+
+def _tell(message: str) -> None:
+    """Warn once in a process: a command builds a robot several times."""
+    if message not in _told:
+        _told.add(message)
+        warnings.warn(message, DefaultsWarning, stacklevel=2)
+
+
+_told: set[str] = set()
+
+
+def _is_urdf(file: str) -> bool:
+    return os.path.splitext(file)[1].lower() == ".urdf"
 
 
 def _load(robot: Robot, builder: ModelBuilder, self_collisions: bool) -> None:
@@ -280,13 +356,15 @@ def _load(robot: Robot, builder: ModelBuilder, self_collisions: bool) -> None:
                 enable_self_collisions=self_collisions,
                 **options,
             )
-        elif suffix == ".urdf":
+        elif _is_urdf(path):
             parse_urdf(
                 path,
                 builder,
                 floating=robot.floating,
                 ignore_inertial_definitions=False,
                 enable_self_collisions=self_collisions,
+                stiffness=0.0,
+                damping=0.0,
             )
         elif suffix in USD_ENDINGS:
             parse_usd(path, builder)

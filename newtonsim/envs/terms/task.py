@@ -63,10 +63,12 @@ class TermTask(Task):
     Attributes:
         built: The robot within a world; after `build`.
         zoo: The robot by default.
+        action_scale: Shift of a drive's target at action 1, of robots that have none [rad or m].
     """
 
     zoo: ClassVar[str]
     has_ground: ClassVar[bool] = True
+    action_scale: ClassVar[float] = 0.25
     defaults: ClassVar[Mapping[str, Any]] = {
         "robot": None,
         "base": None,
@@ -159,7 +161,7 @@ class TermTask(Task):
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
-        self.built = BuiltRobot(self.robot, builder, self.options["self_collisions"])
+        self.built = BuiltRobot(self.robot, builder, self.options["self_collisions"], self.action_scale)
         self._needs_ground = self.has_ground and GeoType.PLANE not in builder.shape_geo_type
         self.add_others(builder)
         action = self.action()

@@ -1,0 +1,148 @@
+"""A robot in its home pose: how high it stands, where its feet touch, and which gains suit its joints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from newtonsim.geometry.transforms import (
+    quat_matrix,
+    quat_rotate,
+    transform_inverse,
+    transform_multiply,
+    transform_point,
+)
+from newtonsim.kinematics import eval_fk
+from newtonsim.render.shapes import ShapeTable
+from newtonsim.scene.enums import JointType, ShapeFlags
+
+if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
+
+_UP = np.array([0.0, 0.0, 1.0])
+_GIVES = 0.2
+"""Angle by which a drive gives when a foot's share of the weight acts at its whole distance [rad]."""
+_FREQUENCY = 3.0
+"""Least natural frequency of a limb on its drive [Hz]."""
+_DAMPING_RATIO = 0.7
+_TILT = 1.0e-4
+"""Tilt by which the lowest point of a shape is found [rad]; of a level face it gives the middle."""
+
+
+class HomePose:
+    """A robot in its home pose, on the host.
+
+    Args:
+        builder: The robot, whose joint coordinates are those of the home pose.
+    """
+
+    def __init__(self, builder: ModelBuilder):
+        model = builder.finalize("cpu")
+        state = model.state()
+        eval_fk(model, state.joint_q, state.joint_qd, None, state)
+        self._builder = builder
+        self._poses = state.body_q.numpy().astype(np.float64)
+        self._mass = model.body_mass.numpy().astype(np.float64)
+        self._inertia = model.body_inertia.numpy().astype(np.float64)
+        self._com = transform_point(self._poses, model.body_com.numpy().astype(np.float64))
+        self._gravity = float(np.linalg.norm(model.gravity))
+        self._shapes = ShapeTable.of(model)
+        flags = model.shape_flags.numpy().astype(np.uint32)
+        self._touches = ((flags & int(ShapeFlags.COLLIDE_GROUND)) != 0) & (self._shapes.body >= 0)
+
+    def lowest(self) -> float:
+        """Return the height of the lowest point that can touch the ground [m]; inf without shapes."""
+        return float(np.min(self._heights(_UP)[self._touches], initial=math.inf))
+
+    def foot_point(self, body: int) -> np.ndarray:
+        """Return the lowest point of a body that can touch the ground, in the frame of the body [m].
+
+        Its origin if it has no shapes.
+        """
+        mine = np.flatnonzero(self._touches & (self._shapes.body == body))
+        heights = self._heights(_UP)
+        if not len(mine) or not np.isfinite(heights[mine]).any():
+            return np.zeros(3)
+        shape = mine[np.argmin(heights[mine])]
+        point = heights[shape] * _UP
+        # the derivative of the height along a turning direction is the coordinate across it
+        for across in np.eye(3)[:2]:
+            tilted = [math.cos(_TILT) * _UP + sign * math.sin(_TILT) * across for sign in (1.0, -1.0)]
+            higher, lower = (self._heights(up)[shape] for up in tilted)
+            point = point + (higher - lower) / (2.0 * math.sin(_TILT)) * across
+        return transform_point(transform_inverse(self._poses[body]), point)
+
+    def gains(
+        self, joints: Sequence[int], feet: Sequence[int], points: Sequence[Sequence[float]]
+    ) -> list[tuple[float, float]]:
+        """Return stiffness and damping of drives that suit the masses of the robot.
+
+        A joint of a leg gives by 0.2 rad where the share of the weight that its foot carries acts at the
+        whole distance of the foot: its natural frequency under this mass goes with the square root of gravity
+        over length, as the gaits of large and small animals do. The limb that a joint moves has a natural
+        frequency of at least 3 Hz on its drive, and is damped by 0.7 of the critical damping.
+
+        Args:
+            joints: Joints of one axis.
+            feet: Bodies that walk.
+            points: Point of each in its frame [m].
+
+        Returns:
+            Stiffness [N m/rad or N/m] and damping [N m s/rad or N s/m] of each.
+
+        Source: Alexander and Jayes, "A dynamic similarity hypothesis for the gaits of quadrupedal mammals",
+        1983; Spong, Hutchinson and Vidyasagar, "Robot modeling and control", 2006, section 6.3.
+        """
+        places = [transform_point(self._poses[b], np.asarray(p, float)) for b, p in zip(feet, points)]
+        share = self._gravity * self._mass.sum() / max(len(feet), 1)
+        found = []
+        for joint in joints:
+            moved = self._moved(joint)
+            inertia = self._limb_inertia(joint, moved)
+            arms = [self._arm(joint, place) for foot, place in zip(feet, places) if foot in moved]
+            limb = inertia * (2.0 * math.pi * _FREQUENCY) ** 2
+            stiffness = max(share * sum(arms) / _GIVES, limb)
+            found.append((stiffness, 2.0 * _DAMPING_RATIO * math.sqrt(stiffness * inertia)))
+        return found
+
+    def _heights(self, up: np.ndarray) -> np.ndarray:
+        """Return how far along a direction the shapes begin [m]."""
+        return self._shapes.lowest(self._poses, up)
+
+    def _moved(self, joint: int) -> list[int]:
+        """Return the bodies that a joint moves."""
+        builder = self._builder
+        moved = [int(builder.joint_child[joint])]
+        for body in moved:
+            moved += [int(c) for c, p in zip(builder.joint_child, builder.joint_parent) if p == body]
+        return moved
+
+    def _axis(self, joint: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the direction of a joint's axis and a point on it [m]."""
+        builder = self._builder
+        frame = transform_multiply(
+            self._poses[builder.joint_child[joint]], np.array([*builder.joint_X_c[joint]], float)
+        )
+        axis = np.array([*builder.joint_axis[builder.joint_axis_start[joint]]], float)
+        return quat_rotate(frame[3:], axis), frame[:3]
+
+    def _limb_inertia(self, joint: int, moved: Sequence[int]) -> float:
+        """Return the inertia of a limb about its axis [kg m²], or its mass along it [kg], with the rotor."""
+        rotor = float(self._builder.joint_armature[self._builder.joint_qd_start[joint]])
+        if self._builder.joint_type[joint] == JointType.PRISMATIC:
+            return rotor + float(self._mass[moved].sum())
+        axis, point = self._axis(joint)
+        turns = quat_matrix(self._poses[moved, 3:])
+        own = np.einsum("i,bij,bjk,blk,l->", axis, turns, self._inertia[moved], turns, axis)
+        across = np.cross(axis, self._com[moved] - point)
+        return rotor + float(own + self._mass[moved] @ (across**2).sum(axis=1))
+
+    def _arm(self, joint: int, place: np.ndarray) -> float:
+        """Return the stiffness per weight and angle that a foot asks of a joint: its distance [m], or 1/m."""
+        axis, point = self._axis(joint)
+        if self._builder.joint_type[joint] == JointType.PRISMATIC:
+            return 1.0 / max(float(np.linalg.norm(place - point)), 1.0e-3)
+        return float(np.linalg.norm(np.cross(axis, place - point)))

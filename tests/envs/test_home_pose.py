@@ -1,0 +1,151 @@
+"""What follows from a robot's file alone: the height at which it stands, its feet, gains of its drives."""
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import pytest
+from small_quadruped import HIP, KNEE, LENGTH, MASSES, RADIUS, quadruped
+
+from newtonsim import envs
+from newtonsim.builder import ModelBuilder
+from newtonsim.envs.terms.home_pose import HomePose
+from newtonsim.envs.terms.robots import BuiltRobot, Robot
+from newtonsim.errors import DefaultsWarning, NewtonsimError
+from newtonsim.examples import asset_path
+
+HOME = {"*_hip": HIP, "*_knee": KNEE}
+HEIGHT = 2.0 * LENGTH * math.cos(HIP) + RADIUS
+
+
+def built(path: Path, scale: float = 1.0, **fields: Any) -> tuple[BuiltRobot, ModelBuilder]:
+    """Return the quadruped of a scale, and its builder."""
+    path.write_text(quadruped(scale))
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    robot = Robot(str(path), "trunk", feet="*_lower", **{"home": HOME, **fields})
+    return BuiltRobot(robot, builder, self_collisions=False), builder
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.DefaultsWarning")
+def test_it_stands_on_its_feet(tmp_path: Path):
+    """Closed forms: two links that are bent alike, with a sphere at their end."""
+    robot, builder = built(tmp_path / "pup.urdf")
+    assert builder.joint_q[2] == pytest.approx(HEIGHT, abs=1e-6)
+    # the shank leans by hip + knee: its lowest point is below the middle of the sphere, seen in its frame
+    lean = HIP + KNEE
+    point = (RADIUS * math.sin(lean), 0.0, -LENGTH - RADIUS * math.cos(lean))
+    np.testing.assert_allclose(robot.foot_points, [point] * 4, atol=1e-6)
+    assert robot.foot_height == pytest.approx(0.03 * HEIGHT)
+
+
+def test_a_level_sole_touches_in_its_middle():
+    """Of the humanoid: its feet are boxes, whose corners are all lowest."""
+    path = str(asset_path("zoo/g1_like.xml"))
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    robot = BuiltRobot(Robot(path, "pelvis", "*_foot", keyframe="home"), builder, False)
+    np.testing.assert_allclose(robot.foot_points, [[0.035, 0.0, -0.035]] * 2, atol=1e-3)
+
+
+def test_gains_carry_the_weight_and_damp_the_limbs(tmp_path: Path):
+    """Closed forms of the knee: a quarter of the weight at the foot's distance, and a rod that swings."""
+    with pytest.warns(DefaultsWarning, match="it has no gains of drives; .*fl_knee ") as told:
+        _, builder = built(tmp_path / "pup.urdf")
+    assert len(told) == 1
+    knee = builder.joint_axis_start[builder.joint_key.index("fl_knee")]
+    weight = 9.81 * (MASSES["trunk"] + 4.0 * (MASSES["upper"] + MASSES["lower"])) / 4.0
+    lean = HIP + KNEE
+    # the lowest point of the foot as seen from the knee
+    arm = math.hypot(LENGTH * math.sin(lean), LENGTH * math.cos(lean) + RADIUS)
+    stiffness = 5.0 * weight * arm
+    inertia = MASSES["lower"] * ((0.03**2 + 0.14**2) / 12.0 + (0.5 * LENGTH) ** 2)
+    assert builder.joint_target_ke[knee] == pytest.approx(stiffness, rel=1e-4)
+    assert builder.joint_target_kd[knee] == pytest.approx(1.4 * math.sqrt(stiffness * inertia), rel=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.DefaultsWarning")
+def test_similar_robots_give_alike(tmp_path: Path):
+    """Torques of the weight go with the fourth power of the size, and so do the gains."""
+    small, large = (built(tmp_path / "pup.urdf", scale)[1] for scale in (0.5, 2.0))
+    ratio = np.array(large.joint_target_ke) / np.array(small.joint_target_ke)
+    np.testing.assert_allclose(ratio, 4.0**4, rtol=1e-4)
+    # a damping is a torque times a time, which goes with the square root of the size
+    ratio = np.array(large.joint_target_kd) / np.array(small.joint_target_kd)
+    np.testing.assert_allclose(ratio, 4.0**4.5, rtol=1e-4)
+
+
+def test_limbs_without_feet_swing_at_their_frequency():
+    """Of the arm: the inertias of its joints are the diagonal of MuJoCo's M(q)."""
+    path = str(asset_path("zoo/fr3_like.xml"))
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    robot = BuiltRobot(Robot(path, "hand", joints="joint?", keyframe="home", floating=False), builder, False)
+    model = mujoco.MjModel.from_xml_path(path)
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    mujoco.mj_forward(model, data)
+    full = np.zeros((model.nv, model.nv))
+    mujoco.mj_fullM(model, data, full)
+    inertia = np.diag(full)[:7]
+    joints = [builder.joint_key.index(name) for name in robot.joints]
+    gains = np.array(HomePose(builder).gains(joints, [], []))
+    np.testing.assert_allclose(gains[:, 0], inertia * (6.0 * math.pi) ** 2, rtol=1e-4)
+    np.testing.assert_allclose(gains[:, 1], 1.4 * np.sqrt(gains[:, 0] * inertia), rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.DefaultsWarning")
+@pytest.mark.parametrize("scale", [0.5, 1.0, 3.0])
+def test_robots_of_all_sizes_stand_on_them(scale: float, tmp_path: Path):
+    """With targets at home they sink by less than a sixth of their height, and do not fall."""
+    path = tmp_path / "pup.urdf"
+    path.write_text(quadruped(scale))
+    options: dict[str, Any] = {"robot": str(path), "base": "trunk", "feet": "*_lower", "home": HOME}
+    env = envs.make("Velocity", 2, "cpu", threads=1, reset_noise_scale=0.0, **options)
+    env.reset(seed=0)
+    for _ in range(150):
+        _, _, terminated, *_ = env.step(np.zeros(env.action_space.shape, np.float32))
+        assert not terminated.any()
+    heights = env.sim.state.body_q.numpy().reshape(2, -1, 7)[:, 0, 2]
+    assert np.all(heights > 5.0 / 6.0 * scale * HEIGHT)
+    assert np.abs(env.sim.state.joint_qd.numpy()).max() < 0.05
+
+
+def test_gains_and_home_are_told_unless_they_are_given(tmp_path: Path):
+    with pytest.warns(DefaultsWarning) as told:
+        built(tmp_path / "pup.urdf", home={})
+    assert "pup.urdf: joints whose limits exclude 0 start at a limit" in str(told[1].message)
+    assert "fl_knee at -0.3 of -2.4 to -0.3; fr_knee at" in str(told[1].message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DefaultsWarning)
+        _, builder = built(tmp_path / "pup.urdf", stiffness=20.0, damping={"*_hip": 0.5, "*_knee": 0.2})
+    assert set(builder.joint_target_ke) == {20.0}
+    assert builder.joint_target_kd == [0.5, 0.2] * 4
+    # one of them alone leaves the other to the masses
+    with pytest.warns(DefaultsWarning, match="fl_hip 20, 0"):
+        built(tmp_path / "pup.urdf", stiffness=20.0)
+
+
+def test_a_home_beyond_limits_is_refused(tmp_path: Path):
+    with pytest.raises(
+        NewtonsimError, match=r"home: 'fl_knee': expected a value within its limits, -2\.4 to -0\.3, got 0\.5"
+    ):
+        built(tmp_path / "pup.urdf", home={"*_knee": 0.5})
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.DefaultsWarning")
+def test_actions_have_the_scale_of_the_task_unless_the_robot_has_one(tmp_path: Path):
+    """Legs shift by half a radian from home, the targets of arms move by a twentieth in a step."""
+    path = tmp_path / "pup.urdf"
+    path.write_text(quadruped())
+    legs: dict[str, Any] = {"robot": str(path), "base": "trunk", "feet": "*_lower", "home": HOME}
+    arm = {"robot": str(asset_path("zoo/fr3_like.xml")), "base": "hand", "joints": "joint?"}
+    scaled = {**legs, "action_scale": {"*_knee": 0.3}}
+    for name, options, scale in (
+        ("Velocity", legs, [0.5] * 8),
+        ("Velocity", scaled, [0.5, 0.3] * 4),
+        ("Reach", arm, [0.05] * 7),
+    ):
+        env = envs.make(name, 1, "cpu", threads=1, **options)
+        assert env.task.built.scale == scale
+        env.close()
