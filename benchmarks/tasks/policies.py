@@ -9,6 +9,7 @@ import numpy as np
 
 from newtonsim import envs
 from newtonsim.envs import BatchedEnv
+from newtonsim.envs.task import joined_metrics
 from newtonsim.examples import asset_path
 from newtonsim.learn import Episodes, PolicyFile, evaluate, transfer
 
@@ -164,13 +165,11 @@ def _row(
 
 def _all(parts: Sequence[Episodes]) -> Episodes:
     """Return the episodes of all seeds as one."""
-    errors = [part.errors for part in parts if part.errors is not None]
     reached = [part.reached for part in parts if part.reached is not None]
     return Episodes(
         np.concatenate([part.returns for part in parts]),
         np.concatenate([part.lengths for part in parts]),
-        errors=np.concatenate(errors) if errors else None,
-        unit=parts[0].unit,
+        metrics=joined_metrics([part.metrics for part in parts]),
         reached=np.concatenate(reached) if reached else None,
     )
 
@@ -181,5 +180,6 @@ def _goals(episodes: Episodes) -> str:
 
 
 def _error(episodes: Episodes) -> str:
-    """Return the mean tracking error with its unit, "" if the task has none."""
-    return "" if episodes.errors is None else f"{np.nanmean(episodes.errors):.2g} {episodes.unit}"
+    """Return the mean of the task's first metric with its unit, "" if it has none."""
+    first = next(iter(episodes.metrics.values()), None)
+    return "" if first is None else f"{np.nanmean(first.values):.2g} {first.unit}"

@@ -287,6 +287,12 @@ def _add_play(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="smallest number of episodes (default: 100)",
     )
+    parser.add_argument(
+        "--level",
+        type=positive_int,
+        metavar="N",
+        help="level of the terrain, from 1 (default: as in training)",
+    )
     _add_option(parser, _CHANGED)
     parser.add_argument("--seed", type=natural_int, default=0, metavar="N", help="random seed (default: 0)")
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda:0, ... (default: the first GPU, or cpu)")

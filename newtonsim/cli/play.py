@@ -16,7 +16,7 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.render.films.video import check_video_name, require_video
 
 if TYPE_CHECKING:
-    from newtonsim.envs import BatchedEnv
+    from newtonsim.envs import BatchedEnv, Task
     from newtonsim.learn import PolicyFile
 
 
@@ -39,6 +39,7 @@ def play(arguments: argparse.Namespace) -> int:
     policy = learn.PolicyFile(path)
     name, options = policy.about["name"], options_of(path, policy, arguments.option)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
+    options = _on_level(find_task(name), options, arguments.level)
     if arguments.view:
         env = envs.make(name, arguments.num_envs, device, **options)
         _live(policy, env, arguments, name)
@@ -77,6 +78,36 @@ def options_of(path: str, policy: PolicyFile, changes: Sequence[str]) -> dict[st
                 f"{path}: {name}: {options[name]}: no such file; --option {name}=PATH says where it is now"
             )
     return options
+
+
+def _on_level(task: type[Task], options: dict[str, Any], level: int | None) -> dict[str, Any]:
+    """Return options by which all episodes are on one level of the terrain; say which levels there are.
+
+    Args:
+        task: The task.
+        options: Its options.
+        level: The level from 1 on; None for those of training.
+
+    Raises:
+        NewtonsimError: There is no such level.
+    """
+    if not task.has_terrain:
+        if level is not None:
+            raise NewtonsimError(f"--level: {task.name} has no terrain")
+        return options
+    o = {**task.defaults, **options}
+    levels, first = o["levels"], min(o["first_levels"], o["levels"])
+    if level is None:
+        grows = " and grow harder or easier" if o["curriculum"] else ""
+        print(
+            f"levels 1 (easy) to {levels}: episodes start on 1 to {first}{grows}, as in training; --level N "
+            "plays one level"
+        )
+        return options
+    if level > levels:
+        raise NewtonsimError(f"--level: expected 1 to {levels}, got {level}")
+    share = (level - 0.5) / levels
+    return {**options, "randomise": {**(o.get("randomise") or {}), "terrain": (share, share)}}
 
 
 def policy_path(path: str) -> str:

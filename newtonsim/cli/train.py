@@ -19,7 +19,7 @@ from newtonsim.render.films.video import require_video
 
 if TYPE_CHECKING:
     from newtonsim.envs import Task
-    from newtonsim.learn import PolicyFile, Training
+    from newtonsim.learn import PolicyFile, Progress, Training
 
 
 def train(arguments: argparse.Namespace) -> int:
@@ -125,7 +125,7 @@ def _progress(training: Training, samples_per_second: float) -> str:
     rest = max(0.0, p.seconds * (settings.samples / p.samples - 1.0))
     return (
         f"{training.run.name}: {_of(p.samples, settings.samples)} samples, "
-        f"{samples_per_second:,.0f}/s, {_episodes(p.mean_return, p.mean_length)}, "
+        f"{samples_per_second:,.0f}/s, {_episodes(p)}, {_metrics(training)}"
         f"{clock(p.seconds)}, {clock(rest)} left"
     )
 
@@ -140,10 +140,19 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _episodes(mean_return: float, mean_length: float) -> str:
-    if math.isnan(mean_return):
+def _episodes(progress: Progress) -> str:
+    """Describe the last episodes."""
+    if math.isnan(progress.mean_return):
         return "no whole episode yet"
-    return f"return {mean_return:.1f}, length {mean_length:.0f}"
+    return f"return {progress.mean_return:.1f}, length {progress.mean_length:.0f}"
+
+
+def _metrics(training: Training) -> str:
+    """Describe how well the worlds do their task, whatever they earn by it."""
+    told = [f"{name} {metric}" for name, metric in training.metrics.items()]
+    reached = training.progress.reached
+    told += [f"goal reached in {100.0 * sum(reached) / len(reached):.0f} %"] if reached else []
+    return "".join(f"{part}, " for part in told)
 
 
 def _show(policy: PolicyFile, arguments: argparse.Namespace, folder: str) -> None:

@@ -28,14 +28,14 @@ def transfer(arguments: argparse.Namespace) -> int:
     for seed, here, there in zip(found.seeds, found.here, found.there):
         print(f"seed {seed}, here: {here}")
         print(f"seed {seed}, {found.engine}: {there}")
-    print(f"all seeds, here: {_means(found.here)}; {found.engine}: {_means(found.there)}")
+    print(f"return of all seeds: {_mean(found.here):.2f} here, {_mean(found.there):.2f} in {found.engine}")
     if found.share == found.share:
         print(f"{found.engine} achieves {100.0 * found.share:.0f} % of the return here")
+    for name, (here, there) in found.metrics.items():
+        print(f"{name} of all seeds: {here} here, {there} in {found.engine}")
     return 0
 
 
-def _means(episodes: tuple[Episodes, ...]) -> str:
-    """Return the mean return and tracking error of the episodes of all seeds."""
-    text = f"return {np.concatenate([e.returns for e in episodes]).mean():.2f}"
-    errors = [e.errors for e in episodes if e.errors is not None]
-    return f"{text}, tracking error {np.nanmean(errors):.3f} {episodes[0].unit}" if errors else text
+def _mean(episodes: tuple[Episodes, ...]) -> float:
+    """Return the mean return of the episodes of all seeds."""
+    return float(np.concatenate([e.returns for e in episodes]).mean())

@@ -29,6 +29,7 @@ from newtonsim.envs.sensors import Imu as Imu
 from newtonsim.envs.sensors import JointSensor as JointSensor
 from newtonsim.envs.sensors import Sensor as Sensor
 from newtonsim.envs.single import SingleEnv as SingleEnv
+from newtonsim.envs.task import Metric as Metric
 from newtonsim.envs.task import Motors as Motors
 from newtonsim.envs.task import Task as Task
 from newtonsim.envs.tasks import ALL
@@ -52,6 +53,7 @@ __all__ = [
     "Imu",
     "JointSensor",
     "Measured",
+    "Metric",
     "Motors",
     "Randomisation",
     "RayCaster",

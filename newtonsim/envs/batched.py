@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from newtonsim.checkpoints import Memory
     from newtonsim.envs.camera import EnvCamera
     from newtonsim.envs.frames import FrameStack
-    from newtonsim.envs.task import Task
+    from newtonsim.envs.task import Metric, Task
     from newtonsim.envs.vision import CameraSensor
     from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.model import Model
@@ -282,6 +282,13 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
             self._launch_reset()
         self.solver.report()
         return self.observations()
+
+    def metrics(self) -> dict[str, Metric]:
+        """Return what tells people how well each world does its task now, by name, see `Task.metrics`.
+
+        In a world that has just restarted it is that of the new episode. It waits for a GPU.
+        """
+        return self.task.metrics(self.buffers.attach(self.sim))
 
     def observations(self) -> tuple[Any, dict[str, Any]]:
         """Return what the last reset or step, or the environment that `restore` continues, observed.

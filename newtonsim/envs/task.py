@@ -62,6 +62,41 @@ class Motors:
         )
 
 
+@dataclass(frozen=True)
+class Metric:
+    """What tells people how well worlds do their task, such as a distance, in the units of the quantity.
+
+    Attributes:
+        values: The quantity, one for each world or episode.
+        unit: Its unit, "" for none.
+        at_rest: What it would be for a robot that stands still, where that says something; None elsewhere.
+    """
+
+    values: np.ndarray
+    unit: str = ""
+    at_rest: np.ndarray | None = None
+
+    def __str__(self) -> str:
+        unit = f" {self.unit}" if self.unit else ""
+        rest = "" if self.at_rest is None else f" ({np.nanmean(self.at_rest):.2f} standing still)"
+        return f"{np.nanmean(self.values):.3f}{unit}{rest}"
+
+    @staticmethod
+    def joined(parts: Sequence[Metric]) -> Metric:
+        """Return the metric of all worlds or episodes, from those of several."""
+        rest = [part.at_rest for part in parts if part.at_rest is not None]
+        return Metric(
+            np.concatenate([part.values for part in parts]),
+            parts[0].unit,
+            np.concatenate(rest) if rest else None,
+        )
+
+
+def joined_metrics(parts: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:
+    """Return the metrics by name of all worlds or episodes, from those of several."""
+    return {name: Metric.joined([part[name] for part in parts]) for name in parts[0]}
+
+
 def _check_names(task: type[Task], names: Iterable[str], known: Iterable[str]) -> None:
     """Raise an error that gives the first unknown name."""
     known = list(known)
@@ -250,12 +285,12 @@ class Task(ABC):
         """
         return None
 
-    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str] | None:
-        """Return how far each world is from its current command, (num_envs,), and the unit.
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """Return what tells people how well each world does its task now, by name; nothing by default.
 
-        None, the default, if the task has no such command. It waits for a GPU.
+        Commands of newtonsim show means over time, in this order. It waits for a GPU.
         """
-        return None
+        return {}
 
     def observation_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the lower and upper bounds of observations, (observation_size,) each."""

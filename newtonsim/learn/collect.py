@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 import warp as wp
 
+from newtonsim.envs.task import Metric, joined_metrics
 from newtonsim.learn.models import PolicySpaces, explore, make_network
 from newtonsim.learn.settings import Settings
 
@@ -56,6 +57,8 @@ class Rollout:
         returns: Returns of the episodes that ended, were observed completely and did not fail, (e,).
         lengths: Their lengths, (e,).
         failures: Number of episodes that ended because a world became NaN or infinite.
+        reached: Whether the goal was reached when they ended, (e,); (0,) of tasks without one.
+        metrics: What `Task.metrics` tells of all worlds after the last step, by name.
     """
 
     obs: torch.Tensor
@@ -71,6 +74,8 @@ class Rollout:
     returns: torch.Tensor
     lengths: torch.Tensor
     failures: int
+    reached: torch.Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.bool))
+    metrics: dict[str, Metric] = field(default_factory=dict)
 
     def to(self, device: torch.device | str) -> Rollout:
         """Return the rollout on a device."""
@@ -91,9 +96,15 @@ class Rollout:
         observed = ("cut_obs", "cut_privileged", "last_obs", "last_privileged")
         rows = {
             name: torch.cat([getattr(part, name) for part in parts])
-            for name in (*observed, "returns", "lengths")
+            for name in (*observed, "returns", "lengths", "reached")
         }
-        return Rollout(**of_worlds, **rows, cut=torch.cat(cuts), failures=sum(p.failures for p in parts))
+        return Rollout(
+            **of_worlds,
+            **rows,
+            cut=torch.cat(cuts),
+            failures=sum(p.failures for p in parts),
+            metrics=joined_metrics([p.metrics for p in parts]),
+        )
 
 
 def seeds_of_worlds(seed: int, iteration: int, first: int, count: int) -> list[int]:
@@ -146,7 +157,7 @@ class Collector:
         noise = noise[:, self.first : self.first + self.count]
         if self._obs is None:
             self._obs = self._start(iteration)
-        store = _Store(steps, self._obs, self._privileged, noise, self._partial)
+        store = _Store(steps, self._obs, self._privileged, noise, self._partial, self.env.task.has_goal)
         with torch.inference_mode():
             for t in range(steps):
                 store.obs[t], store.privileged[t] = self._obs, self._privileged
@@ -156,7 +167,10 @@ class Collector:
                 self._privileged = results[-1].get("privileged", self._privileged)
         failures = int(self.env.failures.sum())
         new, self._failures = failures - self._failures, failures
-        return store.rollout(self._obs.clone(), self._privileged.clone(), new)
+        rollout = store.rollout(self._obs.clone(), self._privileged.clone(), new)
+        # of one step of an iteration: that is enough for a mean over many worlds, and waits once
+        rollout.metrics = self.env.metrics()
+        return rollout
 
     def _start(self, iteration: int) -> torch.Tensor:
         """Start all worlds at different times of their episodes, so that these do not all end together.
@@ -187,6 +201,7 @@ class _Store:
         privileged: torch.Tensor,
         noise: torch.Tensor,
         partial: torch.Tensor,
+        has_goal: bool,
     ):
         worlds, self._partial = len(obs), partial
         options = {"device": obs.device}
@@ -200,6 +215,7 @@ class _Store:
         self.terminated, self.truncated, self.counted = (
             torch.empty((steps, worlds), dtype=torch.bool, **options) for _ in range(3)
         )
+        self.reached = torch.empty_like(self.counted) if has_goal else None
 
     def take(
         self,
@@ -218,6 +234,8 @@ class _Store:
         ended = terminated | truncated
         self.counted[t] = ended & ~self._partial & ~infos["failed"]
         self._partial &= ~ended
+        if self.reached is not None:
+            self.reached[t] = infos["is_success"]
 
     def rollout(self, last_obs: torch.Tensor, last_privileged: torch.Tensor, failures: int) -> Rollout:
         """Return the rollout."""
@@ -237,4 +255,5 @@ class _Store:
             returns=self.returns[self.counted],
             lengths=self.lengths[self.counted],
             failures=failures,
+            reached=self.counted[:0, 0] if self.reached is None else self.reached[self.counted],
         )

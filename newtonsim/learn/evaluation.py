@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from newtonsim.envs import BatchedEnv
+from newtonsim.envs import BatchedEnv, Metric
 from newtonsim.errors import NewtonsimError
 
 Policy = Callable[[np.ndarray], np.ndarray]
@@ -26,25 +25,23 @@ class Episodes:
         returns: Their returns.
         lengths: Their lengths.
         failures: Number of them that ended because a world became NaN or infinite.
-        errors: Mean tracking error of each, if the task has one and it was requested.
-        unit: Its unit.
+        metrics: Means over each of what `Task.metrics` tells, by name.
         reached: Whether the goal was reached when each ended, if the task has one.
     """
 
     returns: np.ndarray
     lengths: np.ndarray
     failures: int = 0
-    errors: np.ndarray | None = None
-    unit: str = ""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
     reached: np.ndarray | None = None
 
     def __str__(self) -> str:
         failed = f", {self.failures} of them failed (NaN or infinite)" if self.failures else ""
-        error = "" if self.errors is None else f"tracking error {np.nanmean(self.errors):.3f} {self.unit}, "
+        told = "".join(f"{name} {metric}, " for name, metric in self.metrics.items())
         goal = "" if self.reached is None else f"goal reached in {100.0 * self.reached.mean():.0f} %, "
         r = self.returns
         return (
-            f"return {r.mean():.1f} ± {r.std():.1f} (minimum {r.min():.1f}), {error}{goal}"
+            f"return {r.mean():.1f} ± {r.std():.1f} (minimum {r.min():.1f}), {told}{goal}"
             f"{self.lengths.mean():.0f} steps, {len(self.returns)} episodes{failed}"
         )
 
@@ -54,7 +51,6 @@ def evaluate(
     env: BatchedEnv,
     episodes: int = 100,
     seed: int = 0,
-    track: bool = False,
     watch: Callable[[Callable[[], Episodes]], None] | None = None,
 ) -> Episodes:
     """Run a policy for the same number of episodes in each world, so that short ones are not overrepresented.
@@ -64,9 +60,8 @@ def evaluate(
         env: Environment with NumPy output, whose episodes have a time limit and restart in the same step.
         episodes: Smallest number of episodes.
         seed: Seed of the environment.
-        track: Whether to compute tracking errors, see `Task.tracking_error`.
         watch: Called after each step with a function that returns the episodes that count and are complete by
-            then, without tracking errors.
+            then.
 
     Raises:
         NewtonsimError: Episodes have no time limit, or the infos do not report them.
@@ -81,16 +76,15 @@ def evaluate(
     reached: list[list[bool]] = [[] for _ in range(env.num_envs)]
     failures = 0
     obs, _ = env.reset(seed=seed)
-    errors = _Errors(env) if track else None
+    means = _Means(env)
 
     def found() -> Episodes:
         goals = _firsts(reached, each) if env.task.has_goal else None
-        return Episodes(_firsts(returns, each), _firsts(lengths, each), failures, reached=goals)
+        return Episodes(_firsts(returns, each), _firsts(lengths, each), failures, means.firsts(each), goals)
 
     while min(map(len, returns)) < each:
         obs, _, terminated, truncated, infos = env.step(policy(obs))
-        if errors is not None:
-            errors.add(terminated | truncated)
+        means.add(terminated | truncated)
         for world in np.flatnonzero(infos["_episode"]) if "episode" in infos else ():
             failures += int(infos["failed"][world] and len(returns[world]) < each)
             returns[world].append(float(infos["episode"]["r"][world]))
@@ -98,9 +92,7 @@ def evaluate(
             reached[world].append("is_success" in infos and bool(infos["is_success"][world]))
         if watch is not None:
             watch(found)
-    if errors is None or not errors.unit:
-        return found()
-    return dataclasses.replace(found(), errors=_firsts(errors.means, each), unit=errors.unit)
+    return found()
 
 
 def _firsts(values: Sequence[Sequence[float]], count: int) -> np.ndarray:
@@ -108,32 +100,39 @@ def _firsts(values: Sequence[Sequence[float]], count: int) -> np.ndarray:
     return np.concatenate([of_world[:count] for of_world in values])
 
 
-class _Errors:
-    """Mean tracking errors of episodes; a world that has restarted is past the last step of its old episode.
-
-    Attributes:
-        means: Means of each world, by episode.
-        unit: Their unit, "" if the task has none.
-    """
+class _Means:
+    """Means of metrics over episodes; a world that has restarted is past the last step of its old episode."""
 
     def __init__(self, env: BatchedEnv):
-        self._env = env
-        self._sum, self._count = np.zeros(env.num_envs), np.zeros(env.num_envs)
-        self.means: list[list[float]] = [[] for _ in range(env.num_envs)]
-        self.unit = ""
+        self._env, self._count = env, np.zeros(env.num_envs)
+        self._sums: dict[str, np.ndarray] = {}
+        self._means: list[list[dict[str, np.ndarray]]] = [[] for _ in range(env.num_envs)]
+        self._latest: dict[str, Metric] = {}
 
     def add(self, ended: np.ndarray) -> None:
         """Take a step."""
-        found = self._env.task.tracking_error(self._env.buffers.attach(self._env.sim))
-        if found is None:
-            return
-        errors, self.unit = found
-        self._sum[~ended] += errors[~ended]
+        self._latest = self._env.metrics()
         self._count[~ended] += 1
+        for name, metric in self._latest.items():
+            rest = metric.values if metric.at_rest is None else metric.at_rest
+            numbers = np.stack([metric.values, rest], axis=1)
+            self._sums.setdefault(name, np.zeros(numbers.shape))[~ended] += numbers[~ended]
         for world in np.flatnonzero(ended):
-            count = self._count[world]
-            self.means[world].append(self._sum[world] / count if count else math.nan)
-            self._sum[world] = self._count[world] = 0.0
+            count = self._count[world] or math.nan
+            self._means[world].append({name: sums[world] / count for name, sums in self._sums.items()})
+            for sums in self._sums.values():
+                sums[world] = 0.0
+        self._count[ended] = 0.0
+
+    def firsts(self, count: int) -> dict[str, Metric]:
+        """Return the metrics of the first episodes of each world, by world."""
+        means = [of_episode for of_world in self._means for of_episode in of_world[:count]]
+        found = {}
+        for name, metric in self._latest.items():
+            values = np.array([of_episode[name] for of_episode in means]).reshape(-1, 2)
+            rest = None if metric.at_rest is None else values[:, 1]
+            found[name] = Metric(values[:, 0], metric.unit, rest)
+        return found
 
 
 def film(

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 
 from newtonsim import envs
+from newtonsim.envs.task import Metric
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.beginning import Beginning
 from newtonsim.learn.collect import Plan, Rollout
@@ -51,6 +52,7 @@ class Progress:
         seconds: Total time of all sessions [s].
         returns: Returns of the last episodes.
         lengths: Their lengths.
+        reached: Whether they reached their goal, of tasks that have one.
         best: Mean of the last returns of the policy that is kept; -inf before there is one.
         failures: Episodes that ended because a world became NaN or infinite.
     """
@@ -60,6 +62,7 @@ class Progress:
     seconds: float = 0.0
     returns: list[float] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
+    reached: list[bool] = field(default_factory=list)
     best: float = -math.inf
     failures: int = 0
 
@@ -155,6 +158,7 @@ class Training:
         run: What is trained.
         folder: The folder.
         progress: Its progress.
+        metrics: What `Task.metrics` tells after the last iteration, by name.
 
     Raises:
         NewtonsimError: The folder holds another run or a damaged one, it is not a folder, the environment
@@ -175,6 +179,7 @@ class Training:
         if self.folder.exists() and not self.folder.is_dir():
             raise NewtonsimError(f"{self.folder}: expected a folder, got a file")
         self.progress = Progress()
+        self.metrics: dict[str, Metric] = {}
         _compare(self.folder, run)
         fresh = not (self.folder / CHECKPOINT).exists()
         beginning = read_beginning(run.start) if run.start is not None and fresh else None
@@ -224,7 +229,10 @@ class Training:
             "collect_seconds": collected - start,
             "samples_per_second": rollout.ended.numel() / (end - start),
         }
-        self._curve.add(p, told)
+        means = {name: float(np.nanmean(metric.values)) for name, metric in self.metrics.items()}
+        if p.reached:
+            means["goal reached"] = float(np.mean(p.reached))
+        self._curve.add(p, told, means)
         return told
 
     def _count(self, rollout: Rollout) -> None:
@@ -235,6 +243,8 @@ class Training:
         p.failures += rollout.failures
         p.returns = (p.returns + rollout.returns.tolist())[-WINDOW:]
         p.lengths = (p.lengths + rollout.lengths.tolist())[-WINDOW:]
+        p.reached = (p.reached + rollout.reached.tolist())[-WINDOW:]
+        self.metrics = rollout.metrics
 
     def save(self) -> None:
         """Write a checkpoint that replaces the last one."""
@@ -384,14 +394,14 @@ class _Curve:
         self._table = csv.writer(self._file, lineterminator="\n")
         self._events = SummaryWriter(str(folder), purge_step=iteration + 1)
 
-    def add(self, progress: Progress, told: dict[str, float]) -> None:
-        """Add an iteration."""
+    def add(self, progress: Progress, told: dict[str, float], means: dict[str, float]) -> None:
+        """Add an iteration; means of metrics go to the events alone."""
         p = progress
         numbers = {**told, "return": p.mean_return, "length": p.mean_length, "failures": p.failures}
         row = {"iteration": p.iteration, "samples": p.samples, "seconds": round(p.seconds, 2), **numbers}
         self._table.writerow([_short(row[name]) for name in _COLUMNS])
         self._file.flush()
-        for name, value in {**numbers, "samples": p.samples, "seconds": p.seconds}.items():
+        for name, value in {**numbers, **means, "samples": p.samples, "seconds": p.seconds}.items():
             if math.isfinite(value):
                 self._events.add_scalar(name, value, p.iteration)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from newtonsim import envs
 from newtonsim.envs import BatchedEnv
+from newtonsim.envs.task import Metric, joined_metrics
 from newtonsim.errors import NewtonsimError
 from newtonsim.learn.bullet_solver import PyBulletSolver
 from newtonsim.learn.evaluation import Episodes, Policy, evaluate
@@ -57,6 +58,12 @@ class Transfer:
         here, there = (np.concatenate([e.returns for e in side]).mean() for side in (self.here, self.there))
         return float(there / here) if here > 0.0 else float("nan")
 
+    @property
+    def metrics(self) -> dict[str, tuple[Metric, Metric]]:
+        """What `Task.metrics` tells of the episodes of all seeds here and there, by name."""
+        here, there = (joined_metrics([e.metrics for e in side]) for side in (self.here, self.there))
+        return {name: (metric, there[name]) for name, metric in here.items()}
+
 
 def transfer(
     policy: Policy,
@@ -92,7 +99,7 @@ def transfer(
     both = [env_of(name, episodes, given, make_solver, longest) for make_solver in solvers]
     sides = []
     for env in both:
-        sides.append(tuple(evaluate(policy, env, episodes, seed, track=True) for seed in seeds))
+        sides.append(tuple(evaluate(policy, env, episodes, seed) for seed in seeds))
         env.close()
     return Transfer(engine, tuple(seeds), *sides)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from newtonsim.envs.task import Metric
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Ending, Event, Observation, Reward
@@ -54,10 +55,10 @@ class Hover(TermTask):
             }
         )
 
-    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
-        """See `Task.tracking_error`: the distance from the point."""
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: the distance from the point."""
         place, _ = self._base_pose(env)
-        return np.linalg.norm(self._commands(env) - place, axis=1), "m"
+        return {"distance": Metric(np.linalg.norm(self._commands(env) - place, axis=1), "m")}
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.envs.task import Motors
+from newtonsim.envs.task import Metric, Motors
+from newtonsim.envs.tasks.metrics import velocity_errors
 from newtonsim.envs.tasks.robots import RobotTask
 from newtonsim.kernels.envs import quadruped as envs_quadruped
+
+if TYPE_CHECKING:
+    from newtonsim.kernels.envs.views import EnvView
 
 _MAX_TILT = math.radians(60.0)
 
@@ -63,6 +67,11 @@ class Quadruped(RobotTask):
         self._home = [float(builder.joint_act[axis]) for axis in motors.axes]
         motors.low, motors.high = [-1.0] * len(motors.axes), [1.0] * len(motors.axes)
         return motors
+
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: errors of the horizontal velocity and of the turning, in axes of the trunk."""
+        poses, rates = env.body_q.numpy()[:: env.bodies], env.body_qd.numpy()[:: env.bodies]
+        return velocity_errors(env.memory.numpy()[:, :3], poses[:, 3:], rates)
 
     def numbers(self) -> list[float]:
         """See `Task.numbers`."""

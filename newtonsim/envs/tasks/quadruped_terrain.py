@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.sensors import HeightScan, Sensor
-from newtonsim.envs.task import Motors
+from newtonsim.envs.task import Metric, Motors
 from newtonsim.envs.tasks.quadruped import Quadruped
 from newtonsim.envs.terrain import TERRAIN_OPTIONS, terrain_of_task
 from newtonsim.kernels.envs import terrain as envs_terrain
+
+if TYPE_CHECKING:
+    from newtonsim.kernels.envs.views import EnvView
 
 _SCAN_X = np.linspace(-0.8, 0.8, 17).tolist()
 _SCAN_Y = np.linspace(-0.5, 0.5, 11).tolist()
@@ -79,6 +82,10 @@ class QuadrupedTerrain(Quadruped):
             "heights": HeightScan("trunk", _SCAN_X, _SCAN_Y, noise=self.options["height_noise"]),
             "below": HeightScan("trunk", [0.0], [0.0]),
         }
+
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: those on flat ground, and the level of difficulty from 1 on."""
+        return {**super().metrics(env), "level": Metric(env.kept.numpy()[:, 0] + 1.0)}
 
     def numbers(self) -> list[float]:
         """See `Task.numbers`."""

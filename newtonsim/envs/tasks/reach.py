@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from newtonsim.envs.task import Metric
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Action, Event, Observation, Reward
@@ -74,10 +75,11 @@ class Reach(TermTask):
             }
         )
 
-    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
-        """See `Task.tracking_error`: the distance of the tip from the point."""
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: the distance of the tip from the point."""
         place, turn = self._base_pose(env)
-        return np.linalg.norm(self._commands(env) - place - turn.apply(self.options["tip"]), axis=1), "m"
+        way = self._commands(env) - place - turn.apply(self.options["tip"])
+        return {"distance": Metric(np.linalg.norm(way, axis=1), "m")}
 
     def event_terms(self) -> dict[str, Event]:
         """See `TermTask.event_terms`."""
@@ -168,10 +170,10 @@ class Lift(Reach):
             }
         )
 
-    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
-        """See `Task.tracking_error`: the distance of the cube from the point."""
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: the distance of the cube from the point."""
         cube = env.joint_q.numpy().reshape(-1, env.coords)[:, self._cube_at : self._cube_at + 3]
-        return np.linalg.norm(self._commands(env) - cube, axis=1), "m"
+        return {"distance": Metric(np.linalg.norm(self._commands(env) - cube, axis=1), "m")}
 
     def event_terms(self) -> dict[str, Event]:
         """See `TermTask.event_terms`."""

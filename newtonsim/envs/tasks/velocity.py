@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from newtonsim.envs.sensors import ContactSensor, HeightScan, Sensor
+from newtonsim.envs.task import Metric
+from newtonsim.envs.tasks.metrics import velocity_errors
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Ending, Event, Observation, Reward
@@ -96,11 +98,11 @@ class Velocity(TermTask):
         changes = {name: {"weight": weight, **arguments.get(name, {})} for name, weight in weights.items()}
         return library.rewards_of(changes)
 
-    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
-        """See `Task.tracking_error`: of the horizontal velocity, in the axes of the base."""
-        _, turn = self._base_pose(env)
-        velocity = turn.inv().apply(env.body_qd.numpy()[self.built.base :: env.bodies, 3:])
-        return np.linalg.norm(self._commands(env)[:, :2] - velocity[:, :2], axis=1), "m/s"
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: errors of the horizontal velocity and of the turning, in axes of the base."""
+        of_base = slice(self.built.base, None, env.bodies)
+        poses, rates = env.body_q.numpy()[of_base], env.body_qd.numpy()[of_base]
+        return velocity_errors(self._commands(env), poses[:, 3:], rates)
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""
@@ -182,6 +184,10 @@ class VelocityRough(Velocity):
         ends = library.ENDS
         return {"near_ground": ends["near_ground"]("below", least), "tilted": ends["tilted"](60.0)}
 
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: those on flat ground, and the level of difficulty from 1 on."""
+        return {**super().metrics(env), "level": Metric(env.kept.numpy()[:, 0] + 1.0)}
+
     def event_terms(self) -> dict[str, Event]:
         """See `TermTask.event_terms`."""
         o, terrain = self.options, self.terrain
@@ -234,10 +240,11 @@ class GetUp(Velocity):
             }
         )
 
-    def tracking_error(self, env: EnvView) -> tuple[np.ndarray, str]:
-        """See `Task.tracking_error`: of the tilt."""
+    def metrics(self, env: EnvView) -> dict[str, Metric]:
+        """See `Task.metrics`: the tilt."""
         _, turn = self._base_pose(env)
-        return np.degrees(np.arccos(np.clip(turn.apply([0.0, 0.0, 1.0])[:, 2], -1.0, 1.0))), "degrees"
+        tilt = np.degrees(np.arccos(np.clip(turn.apply([0.0, 0.0, 1.0])[:, 2], -1.0, 1.0)))
+        return {"tilt": Metric(tilt, "degrees")}
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""
