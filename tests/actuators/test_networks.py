@@ -58,10 +58,10 @@ def follow(sim, actuators, steps: int, worlds: int) -> tuple[np.ndarray, np.ndar
 
 
 @pytest.mark.parametrize("activation", FUNCTIONS)
-@pytest.mark.parametrize("position_first", [True, False])
-def test_perceptrons_are_torchs(device: str, activation: str, position_first: bool):
+@pytest.mark.parametrize(("position_first", "hidden"), [(True, (32, 13)), (False, (21, 37))])
+def test_perceptrons_are_torchs(device: str, activation: str, position_first: bool, hidden: tuple[int, ...]):
     """Efforts in motion, worlds side by side, with what was now and 2 and 4 steps ago."""
-    module, worlds, lags = perceptron(activation), 5, (0, 2, 4)
+    module, worlds, lags = perceptron(activation, hidden=hidden), 5, (0, 2, 4)
     network = Mlp.of_state_dict(module.state_dict(), activation)
     entry = Network(
         network=network,
@@ -155,11 +155,14 @@ def weigh_end(q: wp.array(dtype=float), qd: wp.array(dtype=float), loss: wp.arra
     wp.atomic_add(loss, 0, 3.0 * q[i] + 0.5 * qd[i])
 
 
-@pytest.mark.parametrize("kind", ["perceptron", "lstm", "wide lstm"])
+@pytest.mark.parametrize("kind", ["perceptron", "wide perceptron", "lstm", "wide lstm"])
 def test_gradients_through_networks_agree_with_differences(kind: str):
-    """With respect to each command of 10 steps, and a weight of each layer."""
-    if kind == "perceptron":
-        network = Mlp.of_state_dict(perceptron("elu", 4, (8, 5)).state_dict(), "elu")
+    """With respect to each command of 10 steps, and a weight of each layer: the second of its first block of
+    neurons, or of wide ones of the last."""
+    place = (-1, 1) if kind.startswith("wide") else (0, 1)
+    if kind.endswith("perceptron"):
+        hidden = (21, 37) if kind.startswith("wide") else (8, 5)
+        network = Mlp.of_state_dict(perceptron("elu", 4, hidden).state_dict(), "elu")
         entry = Network(network=network, history=(0, 3), effort_scale=20.0)
     else:
         units = 18 if kind == "wide lstm" else 5
@@ -174,7 +177,7 @@ def test_gradients_through_networks_agree_with_differences(kind: str):
         views = [*group.layers, *(view for cell in group.cells for view in cell)]
         number, step = moved
         values = views[number].weight.numpy()
-        values[0, 1] += step
+        values[place] += step
         views[number].weight.assign(values)
         solver = ActuatedSolver(FeatherstoneSolver(model), actuators)
         states = [model.state() for _ in range(steps + 1)]
@@ -189,7 +192,7 @@ def test_gradients_through_networks_agree_with_differences(kind: str):
         if not tape:
             return float(loss.numpy()[0])
         record.backward(loss)
-        weights = [view.weight.grad.numpy()[0, 1] for view in views]
+        weights = [view.weight.grad.numpy()[place] for view in views]
         return np.array([c.joint_act.grad.numpy()[0] for c in controls]), weights
 
     found, by_weight = run(given, tape=True)
