@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,44 @@ def test_a_policy_from_a_urdf_file(tmp_path: Path):
     torques = np.array(re.findall(r"-?[0-9.]+(?:e-?[0-9]+)?", outputs[2]), float)
     assert torques.shape == (2,)
     assert np.all(np.abs(torques) <= 1.0)
+
+
+@pytest.mark.slow
+def test_a_quadruped_of_ones_own(tmp_path: Path):
+    """Every program and every command of the page as it stands, with fewer samples and episodes."""
+    for name, program in zip(
+        ("make_pup.py", "look.py"), blocks("tutorial_quadruped.md", "python"), strict=True
+    ):
+        (tmp_path / name).write_text(program)
+    fewer = {
+        "train": ["--samples", "6000", "--no-video"],
+        "play": ["--episodes", "2", "--seconds", "0.5"],
+        "transfer": ["--seeds", "0", "--episodes", "2"],
+    }
+    said: dict[str, str] = {}
+
+    def run(key: str, command: list[str]) -> None:
+        result = subprocess.run(
+            [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, timeout=600
+        )
+        assert result.returncode == 0, result.stderr
+        said[key] = said.get(key, "") + result.stdout + result.stderr
+
+    run("make", ["make_pup.py"])
+    run("look", ["look.py"])
+    text = "".join(blocks("tutorial_quadruped.md", "sh")).replace("\\\n", " ")
+    commands = [shlex.split(line, comments=True)[1:] for line in text.splitlines()]
+    for command in commands:
+        if "--view" not in command:
+            run(command[0], ["-m", "newtonsim", *command, *fewer.get(command[0], [])])
+    assert len(commands) == 7
+    assert "fl_knee" in said["info"]
+    assert re.search(r"^0 falls; the trunk is 0\.2[67]\d m high", said["look"], re.MULTILINE)
+    assert "pup.urdf: it has no gains of drives" in said["train"]
+    assert re.search(r"velocity error \d\.\d+ m/s \(0\.\d+ standing still\)", said["train"])
+    assert (tmp_path / "pup.mp4").stat().st_size > 1000
+    assert "level 2.000, " in said["play"]
+    assert re.search(r"velocity error of all seeds: .* in mujoco", said["transfer"])
 
 
 def test_a_pybullet_name_makes_our_environment(tmp_path: Path):
