@@ -60,10 +60,10 @@ SCRIPT_OF = {
 }
 """Scripts that write a file of another name."""
 
-KEPT = ("learning", "learning_gpu", "gpu_kernels", "gpu_blocks", "pybullet_packages")
+KEPT = ("learning", "learning_gpu", "gpu_kernels", "gpu_cycles", "gpu_blocks", "pybullet_packages")
 """Files that --run leaves as they are: they took hours, a GPU, or packages that no extra installs."""
 
-ON_RESULTS_PAGE = [*SCRIPTS, "gpu_kernels", "gpu_blocks", "gpu"]
+ON_RESULTS_PAGE = [*SCRIPTS, "gpu_kernels", "gpu_cycles", "gpu_blocks", "gpu"]
 """Tables of results/README.md."""
 
 DRAWN = {

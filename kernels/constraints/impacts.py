@@ -18,9 +18,9 @@ Writes: ContactRowView, ImpulseView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.chains import push_triple, triple_velocity
+from newtonsim.kernels.constraints.chains import team_push_triple, team_triple_velocity, triple_velocity
 from newtonsim.kernels.constraints.contact_rows import ContactRowView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.rebounds import after_impact
@@ -46,18 +46,19 @@ def normal_velocity(
 
 
 @wp.func
-def any_rebound(rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: int) -> bool:
+def any_rebound(team: Team, rows: wp.ref[ContactRowView], contacts: wp.ref[ContactView], w: int) -> bool:
     """True if a contact of the world rebounds in this step."""
-    found = bool(False)
+    found = float(0.0)
     c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+    for c in range(c0 + team.lane, c0 + contacts.world_count[w], lanes(team)):
         if rows.impact[c][2] > rows.impact[c][1]:
-            found = True
-    return found
+            found = 1.0
+    return max_lanes(team, found) > 0.0
 
 
 @wp.func
 def mark_approaching(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[ContactRowView],
     contacts: wp.ref[ContactView],
@@ -68,22 +69,23 @@ def mark_approaching(
     after: wp.ref[ImpulseView],
 ) -> int:
     """Mark the elastic contacts that approach and close within the step; returns their number."""
-    count = int(0)
+    count = float(0.0)
     c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+    for c in range(c0 + team.lane, c0 + contacts.world_count[w], lanes(team)):
         # the impulse of this round, that of all rounds, and whether the contact takes part in the round
         state = wp.vec3(0.0, after.contact[c][1], 0.0)
         if rows.impact[c][0] > 0.0 and rows.delassus[c][0] > 0.0:
             u = normal_velocity(tree, rows, c, depth, after.z)
             if u < -slowest and contacts.distance[c] + dt * u <= 0.0:
                 state[2] = 1.0
-                count += 1
+                count += 1.0
         after.contact[c] = state
-    return count
+    return int(sum_lanes(team, count))
 
 
 @wp.func
 def stop_approach(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[ContactRowView],
     contacts: wp.ref[ContactView],
@@ -101,17 +103,21 @@ def stop_approach(
         for c in range(c0, c0 + contacts.world_count[w]):
             state = after.contact[c]
             if state[2] > 0.0:
-                u = normal_velocity(tree, rows, c, depth, after.z)
+                v = team_triple_velocity(team, tree, rows.leaf[c], c, depth, rows.B, after.z)
+                u = v[0] + rows.impact[c][2] - rows.target[c][0]
                 new = wp.max(0.0, state[0] - u / rows.delassus[c][0])
                 step = wp.vec3(new - state[0], 0.0, 0.0)
-                push_triple(tree, rows.leaf[c], c, depth, step, rows.B, after.z)
+                team_push_triple(team, tree, rows.leaf[c], c, depth, step, rows.B, after.z)
                 change = wp.max(change, wp.abs(step[0]) * rows.delassus[c][0])
-                after.contact[c] = wp.vec3(new, state[1], state[2])
+                if team.lane == 0:
+                    after.contact[c] = wp.vec3(new, state[1], state[2])
+        sync(team)
         sweeps += 1
 
 
 @wp.func
 def reflect(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[ContactRowView],
     contacts: wp.ref[ContactView],
@@ -125,12 +131,16 @@ def reflect(
         state = after.contact[c]
         if state[0] > 0.0:
             more = rows.impact[c][0] * state[0]
-            push_triple(tree, rows.leaf[c], c, depth, wp.vec3(more, 0.0, 0.0), rows.B, after.z)
-            after.contact[c] = wp.vec3(0.0, state[1] + state[0] + more, 0.0)
+            team_push_triple(team, tree, rows.leaf[c], c, depth, wp.vec3(more, 0.0, 0.0), rows.B, after.z)
+            sync(team)
+            # by the lane that looks at this contact in the next round
+            if team.lane == (c - c0) % lanes(team):
+                after.contact[c] = wp.vec3(0.0, state[1] + state[0] + more, 0.0)
 
 
 @wp.func
 def want_outcome(
+    team: Team,
     tree: wp.ref[TreeView],
     rows: wp.ref[ContactRowView],
     contacts: wp.ref[ContactView],
@@ -148,7 +158,7 @@ def want_outcome(
     slow its own impact was. Contacts that impacts were propagated to have -1 instead of this share.
     """
     c0 = contacts.world_start[w]
-    for c in range(c0, c0 + contacts.world_count[w]):
+    for c in range(c0 + team.lane, c0 + contacts.world_count[w], lanes(team)):
         impact = rows.impact[c]
         hit = impact[2] > impact[1]
         if hit or after.contact[c][1] > 0.0:
@@ -229,6 +239,7 @@ def weaken_rebounds(
 
 @wp.func(inline=False)
 def propagate_impacts(
+    team: Team,
     tree: wp.ref[TreeView],
     dofs: wp.ref[WorldDofsView],
     rows: wp.ref[ContactRowView],
@@ -244,21 +255,21 @@ def propagate_impacts(
 
     z holds the velocities without constraints; `after` is a workspace.
     """
-    for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
+    for i in range(dofs.world_start[w] + team.lane, dofs.world_start[w + 1], lanes(team)):
         after.z[dofs.dof[i]] = z[dofs.dof[i]]
     c0 = contacts.world_start[w]
     fastest = float(0.0)
-    for c in range(c0, c0 + contacts.world_count[w]):
+    for c in range(c0 + team.lane, c0 + contacts.world_count[w], lanes(team)):
         after.contact[c] = wp.vec3(0.0, 0.0, 0.0)
         if rows.impact[c][2] > rows.impact[c][1]:
             fastest = wp.max(fastest, -normal_velocity(tree, rows, c, depth, z))
-    slowest = SLOWEST * fastest
+    slowest = SLOWEST * max_lanes(team, fastest)
     rounds = int(0)
     while rounds < ROUNDS:
-        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, after) == 0:
+        if mark_approaching(team, tree, rows, contacts, w, depth, slowest, dt, after) == 0:
             rounds = ROUNDS
         else:
-            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, after)
-            reflect(tree, rows, contacts, w, depth, after)
+            stop_approach(team, tree, rows, contacts, w, depth, 0.1 * slowest, after)
+            reflect(team, tree, rows, contacts, w, depth, after)
             rounds += 1
-    want_outcome(tree, rows, contacts, w, depth, restitution_speed, dt, after, z)
+    want_outcome(team, tree, rows, contacts, w, depth, restitution_speed, dt, after, z)

@@ -165,6 +165,22 @@ def boxes(overlap: float, restitution: float = 0.0, count: int = 3) -> newtonsim
     return builder
 
 
+def tilted_rods() -> newtonsim.ModelBuilder:
+    """Worlds with a rod each, one end of which bounces off the ground."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for i in range(4):
+        world = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        turn = wp.quat_rpy(0.3 * i, 0.4 + 0.1 * i, 0.2)
+        body = world.add_body(origin=wp.transform((0.0, 0.0, 0.6), turn))
+        world.add_shape_box(body, hx=0.05, hy=0.07, hz=0.3, density=300.0)
+        world.add_shape_sphere(body, pos=(0.02, 0.03, -0.35), radius=0.05, density=500.0, restitution=0.5)
+        builder.add_builder(world)
+        builder.joint_q[-5] = 0.38 + 0.01 * i
+        builder.joint_qd[-1] = -2.0
+    builder.set_ground_plane(restitution=0.5)
+    return builder
+
+
 def lifted_load_scene() -> Scene:
     """The step after one in which light boxes bore a heavy one, whose impulses would now throw them up."""
     model = boxes(0.0).finalize("cpu")
@@ -240,6 +256,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "a load that is lifted": lifted_load_scene,
     "boxes that fall": lambda: contact_scene(boxes(-1.0e-3), 6),
     "boxes that bounce": lambda: contact_scene(boxes(-1.0e-3, 0.5), 3),
+    "rods that bounce": lambda: contact_scene(tilted_rods(), 0),
     "rods that strike": lambda: contact_scene(striking_rods(1.0, 1.0), 0),
     "links that turn far": lambda: contact_scene(spinning_chain(300.0, 0), 0),
     "sweeps first, then strike": lambda: contact_scene(striking_rods(1.0, 1.0), 0, sweeps_first=True),

@@ -17,6 +17,7 @@ Writes: found, out, reason
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
+from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.collision.contact_features import (
     NORMAL_UNKNOWN,
     FeatureView,
@@ -405,4 +406,4 @@ def find_rebounding_worlds(
 ):
     """One thread per world: 1 if a contact rebounds in the step."""
     w = first + wp.tid()
-    found[w] = int(any_rebound(rows, contacts, w))
+    found[w] = int(any_rebound(alone(w), rows, contacts, w))

@@ -17,6 +17,7 @@ Writes: ImpactRoundsView, ImpulseView, SystemView, mask, reason, v, y, zeta
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.adjoint.products import triple_product
 from newtonsim.kernels.constraints.adjoint.solve import clear_contact
@@ -137,7 +138,8 @@ def follow_impacts(
     """
     w = first + wp.tid()
     rounds.count[w] = 0
-    if not any_rebound(rows, contacts, w):
+    team = alone(w)
+    if not any_rebound(team, rows, contacts, w):
         return
     for i in range(dofs.world_start[w], dofs.world_start[w + 1]):
         after.z[dofs.dof[i]] = z[dofs.dof[i]]
@@ -153,15 +155,15 @@ def follow_impacts(
     n = int(0)
     running = int(1)
     while running == 1 and n < ROUNDS:
-        if mark_approaching(tree, rows, contacts, w, depth, slowest, dt, after) == 0:
+        if mark_approaching(team, tree, rows, contacts, w, depth, slowest, dt, after) == 0:
             running = 0
         else:
-            stop_approach(tree, rows, contacts, w, depth, 0.1 * slowest, after)
+            stop_approach(team, tree, rows, contacts, w, depth, 0.1 * slowest, after)
             if n < MOST_ROUNDS:
                 known = keep_round(contacts, rows, dofs, w, n, after, rounds) and known
             else:
                 known = False
-            reflect(tree, rows, contacts, w, depth, after)
+            reflect(team, tree, rows, contacts, w, depth, after)
             n += 1
     if changes_rebounds(tree, rows, contacts, w, depth, after, z):
         rounds.count[w] = wp.min(n, MOST_ROUNDS)

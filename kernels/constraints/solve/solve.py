@@ -417,9 +417,11 @@ def begin_world(
 ) -> bool:
     """Propagate impacts through a world and find its islands; returns True if one changes in the step."""
     w = team.index
+    if any_rebound(team, rows.contact, contacts, w):
+        propagate_impacts(
+            team, tree, dofs, rows.contact, contacts, w, depth, restitution_speed, dt, moving, z
+        )
     if team.lane == 0:
-        if any_rebound(rows.contact, contacts, w):
-            propagate_impacts(tree, dofs, rows.contact, contacts, w, depth, restitution_speed, dt, moving, z)
         find_islands(tree, rows, contacts, w, islands)
     has_impact = any_timed(team, rows, contacts, w)
     if has_impact:
