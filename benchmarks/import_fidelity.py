@@ -56,7 +56,7 @@ are written for: MJCF by MuJoCo's own compiler, URDF by pinocchio and by PyBulle
 - for MJCF the principal moments of inertia of all named bodies,
 
 all within {tolerance:g}. Files are read as they are: `ensure_nonstatic_links=False`,
-`ignore_inertial_definitions=False`, `floating=None`, and for URDF `density=0`, because in the other engines a
+`ignore_inertial_definitions=False`, for MJCF `floating=None`, for URDF `density=0`, because in the other engines a
 link without `<inertial>` has no mass.
 
 Written by `python benchmarks/import_fidelity.py --folder ... --write` from wheels that
@@ -463,7 +463,7 @@ Why files differ or are refused:
   (laikago) but the comparison of inertias does (`robot0:laser_link`, 0 instead of 3e-9 kg m²); unless a file
   is read as it is, it is a ball of water. Inertia without mass, which all three add up, counts here, too.
 - **Impossible inertia** (a moment larger than the sum of the others). It is simulated as it is, and M(q) is
-  that of pinocchio. MuJoCo compiles none: the six files whose MJCF misses M(q) are written with the nearest
+  that of pinocchio. MuJoCo compiles none: files whose MJCF misses M(q) are written with the nearest
   possible one. No other bodies could stand in: Σ = ½ tr(I) 1 - I is linear in I and positive for each body
   that MuJoCo compiles, so it is for whatever moves as one, while that of an impossible inertia is not.
 - **`<limit>` without `lower` and `upper`** on a revolute joint, or with the lower limit above the upper one,

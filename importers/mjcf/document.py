@@ -18,7 +18,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.tolerant_xml import read_tolerantly
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler
-from newtonsim.importers.mjcf.schema import meet_unknown_attributes
+from newtonsim.importers.mjcf.schema import meet_misspellings
 
 MAX_INCLUDES = 256
 ORIENTATIONS = ("quat", "axisangle", "euler", "xyaxes", "zaxis")
@@ -210,7 +210,7 @@ def read_document_tree(
     if root.tag != "mujoco":
         raise root.error("the root element of an MJCF file is <mujoco>")
     _expand_includes(root, folder, faults)
-    meet_unknown_attributes(root, faults)
+    meet_misspellings(root, faults)
     document = Document(root, folder, faults)
     for node in document.sections("compiler"):
         _read_compiler(node, document.compiler)

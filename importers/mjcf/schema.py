@@ -6,7 +6,7 @@ Elements that describe pictures, sensors or flexible bodies are not listed.
 Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html
 """
 
-from newtonsim.errors import did_you_mean
+from newtonsim.importers.files.attributes import meet_unknown_attributes
 from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.xml import Node
 
@@ -144,19 +144,6 @@ ATTRIBUTES: dict[str, frozenset[str]] = {
 }
 
 
-def meet_unknown_attributes(root: Node, faults: Faults) -> None:
-    """Meet attributes that MJCF does not know, as faults; each once for each kind of element.
-
-    Args:
-        root: The whole document; elements of sections that are not read are looked at as well.
-        faults: Meets each, with file, line, element, name and value.
-    """
-    found: dict[tuple[str, str], list[Node]] = {}
-    for node in root.walk():
-        for name in node.attrib.keys() - ATTRIBUTES.get(node.tag, node.attrib.keys()):
-            found.setdefault((node.tag, name), []).append(node)
-    for (tag, name), nodes in found.items():
-        text = f"attribute '{name}', here {nodes[0].attrib[name][:80]!r}, is not one of <{tag}>"
-        more = f", in {len(nodes)} elements" if len(nodes) > 1 else ""
-        fault = nodes[0].error(text + more + did_you_mean(name, ATTRIBUTES[tag]))
-        faults.meet(fault, "it is ignored")
+def meet_misspellings(root: Node, faults: Faults) -> None:
+    """Meet attributes that MJCF does not know, also of elements of sections that are not read."""
+    meet_unknown_attributes(root.walk(), ATTRIBUTES, faults)

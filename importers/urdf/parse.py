@@ -32,6 +32,7 @@ from newtonsim.importers.urdf.elements import (
     read_size,
     read_tree,
 )
+from newtonsim.importers.urdf.schema import meet_misspellings
 
 _EXTENTS = {"sphere": ("radius",), "cylinder": ("radius", "length"), "capsule": ("radius",), "box": ("size",)}
 _OPTENV = re.compile(r"\$\(optenv\s+\S+\s*([^)]*)\)")
@@ -110,6 +111,7 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
     if root.find("link") is None and any("xacro" in node.tag for node in root.children):
         raise root.error("this is a xacro file; run `xacro file.xacro > robot.urdf` first")
     _substitute(root, faults)
+    meet_misspellings(root, faults)
     materials = Materials(root, resolver, report, faults)
     links: dict[str, Link] = {}
     joints: dict[str, Joint] = {}

@@ -112,17 +112,17 @@ def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
     saved = time.perf_counter()
     while not training.done and training.progress.seconds < limit:
         told = training.step()
-        line.show(_progress(training, told["samples_per_second"]))
+        line.show(_progress(training, told["samples_per_second"], limit))
         if time.perf_counter() - saved > arguments.save_every:
             training.save()
             saved = time.perf_counter()
     line.end()
 
 
-def _progress(training: Training, samples_per_second: float) -> str:
-    """Return the progress of a training on one line."""
+def _progress(training: Training, samples_per_second: float, limit: float = math.inf) -> str:
+    """Return the progress of a training on one line; it ends after so many seconds if not before."""
     p, settings = training.progress, training.run.settings
-    rest = max(0.0, p.seconds * (settings.samples / p.samples - 1.0))
+    rest = max(0.0, min(p.seconds * (settings.samples / p.samples - 1.0), limit - p.seconds))
     return (
         f"{training.run.name}: {_of(p.samples, settings.samples)} samples, "
         f"{samples_per_second:,.0f}/s, {_episodes(p)}, {_metrics(training)}"

@@ -131,6 +131,16 @@ def test_a_home_beyond_limits_is_refused(tmp_path: Path):
         NewtonsimError, match=r"home: 'fl_knee': expected a value within its limits, -2\.4 to -0\.3, got 0\.5"
     ):
         built(tmp_path / "pup.urdf", home={"*_knee": 0.5})
+    with pytest.raises(NewtonsimError, match=r"'fr_knee': .*, got 0\.5 from '\*_knee'"):
+        built(tmp_path / "pup.urdf", home={"*_knee": 0.5, "fl_knee": -1.0})
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.DefaultsWarning")
+def test_the_last_pattern_of_home_that_names_a_joint_counts(tmp_path: Path):
+    """Also where the angle of an earlier one would be beyond the limits of this joint."""
+    home = {"*": -1.0, "*_hip": 0.4, "fr_hip": 0.2}
+    _, builder = built(tmp_path / "pup.urdf", home=home)
+    assert builder.joint_act == pytest.approx([0.4, -1.0, 0.2, -1.0, 0.4, -1.0, 0.4, -1.0])
 
 
 @pytest.mark.filterwarnings("ignore::newtonsim.errors.DefaultsWarning")

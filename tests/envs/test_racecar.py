@@ -39,7 +39,7 @@ def test_it_turns_as_a_bicycle():
     np.testing.assert_allclose(poses(env)[0][:, 2], 0.05, atol=1e-3)
 
 
-def test_it_drives_straight_and_stops():
+def test_it_drives_straight():
     env = racecar(1)
     env.reset(seed=0)
     for _ in range(20):
@@ -49,6 +49,15 @@ def test_it_drives_straight_and_stops():
     acceleration = 2.0 * 0.3 / 0.05 / 5.1
     np.testing.assert_allclose(x, 2.0 * 2.0 - 0.5 * 2.0**2 / acceleration, rtol=0.03)
     assert abs(y) < 0.05
+
+
+def test_it_stops_and_stays():
+    """Near the origin: four metres away, the steps of a creeping car would be of the size of rounding."""
+    env = racecar(1)
+    env.reset(seed=0)
+    for _ in range(5):
+        env.step(np.array([[1.0, 0.0]]))
+    assert poses(env)[0][0][0] > 0.1
     for _ in range(20):
         env.step(np.zeros((1, 2)))
     before = env.sim.state.joint_q.numpy().copy()

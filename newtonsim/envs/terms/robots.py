@@ -268,17 +268,18 @@ class BuiltRobot:
     def _bend_home(self) -> None:
         """Write the home pose into the builder."""
         builder, robot = self._builder, self.robot
-        for pattern, value in robot.home.items():
-            for name in self._matching(pattern):
-                axis, coord, _ = self._places[name]
-                low, high = builder.joint_limit_lower[axis], builder.joint_limit_upper[axis]
-                if not low <= value <= high:
-                    raise NewtonsimError(
-                        f"{robot.file}: home: {name!r}: expected a value within its limits, {low:g} to "
-                        f"{high:g}, got {value:g}"
-                    )
-                builder.joint_q[coord] = float(value)
-                builder.joint_act[axis] = float(value)
+        given = {name: pattern for pattern in robot.home for name in self._matching(pattern)}
+        for name, pattern in given.items():
+            value = robot.home[pattern]
+            axis, coord, _ = self._places[name]
+            low, high = builder.joint_limit_lower[axis], builder.joint_limit_upper[axis]
+            if not low <= value <= high:
+                raise NewtonsimError(
+                    f"{robot.file}: home: {name!r}: expected a value within its limits, {low:g} to "
+                    f"{high:g}, got {value:g}" + f" from {pattern!r}" * (pattern != name)
+                )
+            builder.joint_q[coord] = float(value)
+            builder.joint_act[axis] = float(value)
         if robot.height is not None:
             if JointType.FREE not in builder.joint_type:
                 raise NewtonsimError(f"{robot.file}: height: the base does not float")
