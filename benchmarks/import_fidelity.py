@@ -56,8 +56,8 @@ are written for: MJCF by MuJoCo's own compiler, URDF by pinocchio and by PyBulle
 - for MJCF the principal moments of inertia of all named bodies,
 
 all within {tolerance:g}. Files are read as they are: `ensure_nonstatic_links=False`,
-`ignore_inertial_definitions=False`, for MJCF `floating=None`, for URDF `density=0`, because in the other engines a
-link without `<inertial>` has no mass.
+`ignore_inertial_definitions=False`, for MJCF `floating=None`, for URDF `density=0`, because in the other
+engines a link without `<inertial>` has no mass.
 
 Written by `python benchmarks/import_fidelity.py --folder ... --write` from wheels that
 `pip download --no-deps` fetched; every figure is in `benchmarks/results/import_fidelity.json`.

@@ -187,10 +187,8 @@ class RobotBuilder:
             props = combine([self.shapes.mass(shape) for shape in shapes])
         if inertial is None or not inertial.mass > 0.0:
             if props.mass > 0.0:
-                self.report.approximated(
-                    link.node,
-                    f"no <inertial> with a mass: {props.mass:.4g} kg from shapes of {options.density:g} kg/m^3",
-                )
+                shapes_of = f"{props.mass:.4g} kg from shapes of {options.density:g} kg/m^3"
+                self.report.approximated(link.node, f"no <inertial> with a mass: {shapes_of}")
             return props
         if props.mass <= 0.0:
             self.report.approximated(
