@@ -176,7 +176,12 @@ def test_a_term_of_ones_own_joins():
     ("options", "words"),
     [
         ({"rewards": {"slip": -1.0}}, "rewards: there is no 'slip'.*slip_feet"),
-        ({"rewards": {"slip_feet": {"pnt": 1}}}, "rewards: slip_feet: .*pnt"),
+        ({"rewards": {"slip_feet": {"pnt": 1}}}, "rewards: slip_feet: .*has no 'pnt'"),
+        (
+            {"rewards": {"touch_otherwise": -1.0}},
+            "touch_otherwise: needs bodies, sensor; its arguments are bodies, ",
+        ),
+        ({"ends": {"low": {"hight": 1.0}}}, "ends: low: has no 'hight'; did you mean 'height'.*height=0.15"),
         ({"observations": {"heigt": None}}, "observations: there is no 'heigt'"),
         ({"ends": {"low": "yes"}}, "ends: low: expected None"),
         ({"rewards": {"home": library.EVENTS["home"]()}}, "expected Reward, got Event"),

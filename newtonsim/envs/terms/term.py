@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -174,10 +175,21 @@ def _of_library(
     """Make a term of the library."""
     if name not in known:
         raise _unknown(group, name, {**there, **known})
-    try:
-        return known[name](**arguments)
-    except TypeError as error:
-        raise NewtonsimError(f"{group}: {name}: {error}") from None
+    _check_arguments(f"{group}: {name}", known[name], arguments)
+    return known[name](**arguments)
+
+
+def _check_arguments(what: str, make: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments that a term does not have, and the lack of those that it needs."""
+    parameters = inspect.signature(make).parameters.values()
+    names = [parameter.name for parameter in parameters]
+    needed = [p.name for p in parameters if p.default is p.empty and p.name not in arguments]
+    surplus = [name for name in arguments if name not in names]
+    faults = [f"needs {', '.join(needed)}"] * bool(needed)
+    faults += [f"has no {name!r}{did_you_mean(name, names)}" for name in surplus]
+    if faults:
+        own = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
+        raise NewtonsimError(f"{what}: {'; '.join(faults)}; its arguments are {own or 'none'}")
 
 
 def _unknown(group: str, name: str, known: Mapping[str, Any]) -> NewtonsimError:
