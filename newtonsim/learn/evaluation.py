@@ -25,6 +25,7 @@ class Episodes:
         returns: Their returns.
         lengths: Their lengths.
         failures: Number of them that ended because a world became NaN or infinite.
+        early: Number of them that an ending of the task ended before their time, such as a fall.
         metrics: Means over each of what `Task.metrics` tells, by name.
         reached: Whether the goal was reached when each ended, if the task has one.
     """
@@ -34,15 +35,17 @@ class Episodes:
     failures: int = 0
     metrics: Mapping[str, Metric] = field(default_factory=dict)
     reached: np.ndarray | None = None
+    early: int = 0
 
     def __str__(self) -> str:
         failed = f", {self.failures} of them failed (NaN or infinite)" if self.failures else ""
+        early = f", {self.early} of them ended early" if self.early else ""
         told = "".join(f"{name} {metric}, " for name, metric in self.metrics.items())
         goal = "" if self.reached is None else f"goal reached in {100.0 * self.reached.mean():.0f} %, "
         r = self.returns
         return (
             f"return {r.mean():.1f} ± {r.std():.1f} (minimum {r.min():.1f}), {told}{goal}"
-            f"{self.lengths.mean():.0f} steps, {len(self.returns)} episodes{failed}"
+            f"{self.lengths.mean():.0f} steps, {len(self.returns)} episodes{early}{failed}"
         )
 
 
@@ -74,19 +77,22 @@ def evaluate(
     returns: list[list[float]] = [[] for _ in range(env.num_envs)]
     lengths: list[list[int]] = [[] for _ in range(env.num_envs)]
     reached: list[list[bool]] = [[] for _ in range(env.num_envs)]
-    failures = 0
+    failures = early = 0
     obs, _ = env.reset(seed=seed)
     means = _Means(env)
 
     def found() -> Episodes:
         goals = _firsts(reached, each) if env.task.has_goal else None
-        return Episodes(_firsts(returns, each), _firsts(lengths, each), failures, means.firsts(each), goals)
+        done = _firsts(returns, each), _firsts(lengths, each)
+        return Episodes(*done, failures, means.firsts(each), goals, early)
 
     while min(map(len, returns)) < each:
         obs, _, terminated, truncated, infos = env.step(policy(obs))
         means.add(terminated | truncated)
         for world in np.flatnonzero(infos["_episode"]) if "episode" in infos else ():
-            failures += int(infos["failed"][world] and len(returns[world]) < each)
+            counts, failed = len(returns[world]) < each, infos["failed"][world]
+            failures += int(failed and counts)
+            early += int(terminated[world] and counts and not failed)
             returns[world].append(float(infos["episode"]["r"][world]))
             lengths[world].append(int(infos["episode"]["l"][world]))
             reached[world].append("is_success" in infos and bool(infos["is_success"][world]))

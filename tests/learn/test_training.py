@@ -227,6 +227,17 @@ def test_evaluation_needs_the_infos_of_episodes():
     env.close()
 
 
+def test_episodes_that_end_before_their_time_are_counted():
+    """A pole that is pushed to one side falls in every episode; one whose episodes are short never does."""
+    for steps, early in ((0, 4), (3, 0)):
+        options = {"max_episode_steps": steps} if steps else {}
+        env = envs.make("CartPole", 2, "cpu", episode_infos=True, **options)
+        found = evaluate(lambda obs: np.ones(2, int), env, episodes=4)
+        env.close()
+        assert found.early == early
+        assert ("4 of them ended early" in str(found)) == bool(early)
+
+
 def test_a_run_whose_time_is_used_up_says_so(tmp_path, capsys):
     command = ["train", "CartPole", "--folder", str(tmp_path), "--num-envs", "8", "--set", "steps=8"]
     command += ["--device", "cpu", "--no-video", "--seconds", "0.05"]
