@@ -25,7 +25,7 @@ _INSTRUCTION = re.compile(r"(@!?%p\d+\s+)?(\S+)\s*(.*)", re.S)
 _CALL = re.compile(r"(?:\(\s*([\w$, ]+?)\s*\),)?\s*([\w$]+)\s*(?:,\s*\(\s*(.*?)\s*\))?\s*$")
 
 
-class UnknownCode(NotImplementedError):
+class UnknownCode(ValueError):
     """An instruction or a declaration that is not understood."""
 
 

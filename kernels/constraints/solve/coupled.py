@@ -1,9 +1,9 @@
 """Newton's step of a small island, with friction that follows the normal impulses.
 
 The bound of a contact's friction is its normal impulse times the coefficient. The derivative of the impulses
-therefore has entries more for each sliding contact, which make it unsymmetric. With them, a few steps suffice
-where the symmetric matrix, whose bounds are frozen, needs many (Alart, Curnier, "A mixed formulation for
-frictional contact problems prone to Newton like solution methods", 1991). Such a matrix
+therefore has additional entries for each sliding contact, which make it unsymmetric. With them, a few steps
+suffice where the symmetric matrix, whose bounds are frozen, needs many (Alart, Curnier, "A mixed formulation
+for frictional contact problems prone to Newton like solution methods", 1991). Such a matrix
 
     1 + B G Bᵀ
 

@@ -25,7 +25,8 @@ from newtonsim.kernels.constraints.solve.velocities import NewtonView, follow_bo
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# slope that ends a line search, over that at its start; most evaluations of the slope
+# slope that ends a line search, over that at its start; most evaluations of the slope; and the longest step
+# while bounds follow, along which the slope may never vanish
 FLAT = wp.constant(1.0e-2)
 SEARCHES = wp.constant(20)
 LONGEST = wp.constant(2.0)

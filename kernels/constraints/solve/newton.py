@@ -10,9 +10,10 @@ cause, and the generalised Hessian 1 + B G Bᵀ, G = -dp/dv (Todorov, "Convex an
 dynamics with contacts and constraints", 2014; Castro, Permenter, Han, "An unconstrained convex formulation of
 compliant contact", 2022). Newton's method with an exact line search converges to it from any start (for the
 final steps, see Hintermüller, Ito, Kunisch, "The primal-dual active set strategy as a semismooth Newton
-method", 2002). Near the solution, the bounds of friction follow the normal impulses. The Hessian does not
-contain this dependence; Broyden's correction learns it from the steps, so that they converge faster than a
-fixed-point iteration.
+method", 2002). Near the solution, the bounds of friction follow the normal impulses. This Hessian does not
+contain the dependence; Broyden's correction learns it from the steps, so that they converge faster than a
+fixed-point iteration. For a small island with an articulated body, the matrix contains it (`coupled`), and
+the bounds follow from the first step on.
 
 The residual is the largest row velocity of that difference: the velocities at which the impulses obey their
 laws differ by this much from those that the impulses cause.
@@ -52,8 +53,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # steps in which the bounds of friction follow, and their largest number
 FOLLOWING = wp.constant(25)
 MOST_STEPS = wp.constant(100)
-# steps that Broyden's correction uses; the square of a step below which it is ignored; and the least share of
-# a direction that remains where each step undoes most of the one before
+# square of a step below which Broyden's correction ignores it, and the least share of a direction that
+# remains where each step undoes most of the one before
 SMALLEST_SQUARE = wp.constant(1.0e-30)
 LEAST_PROGRESS = wp.constant(0.2)
 # share of the residual after a step up to which its factor is used again although rows have switched
@@ -350,7 +351,7 @@ def minimize(
     near = bool(False)
     kept = int(0)
     while running == 1:
-        # if bounds followed impulses far from the solution, it would oscillate
+        # far from the solution, it would oscillate if the matrix did not tell how bounds follow impulses
         near = near or (alpha > 0.9 and alpha < 1.1)
         follow = (near or small) and found.steps < FOLLOWING
         counts = apply_laws(team, tree, rows, islands, k, depth, laws, pyramidal, follow, alpha, n)
@@ -358,6 +359,7 @@ def minimize(
         found.residual = find_gap(team, islands, k, n, sys)
         last_one = rounded or found.factorizations >= most or found.steps >= MOST_STEPS
         stuck = found.steps > 0 and stale and switched == 0 and found.residual > STALLED * last
+        # an exact step that gains nothing is due to rounding if the residual itself is small
         if found.residual <= LOOSE * tolerance or last_one or (dense and stuck):
             found.residual = fastest_row(team, tree, rows, islands, k, depth, n.gap)
         if found.residual <= tolerance or last_one:
