@@ -10,13 +10,14 @@ import warp as wp
 from newtonsim.dynamics.tendon_paths import TendonPaths, chains_of, path_layout
 from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
-from newtonsim.kernels.tendons import forces, rows
+from newtonsim.kernels.tendons import forces, muscles, rows
 from newtonsim.kernels.views import pair_rows
 from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.runtime.copies import fill
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
+from newtonsim.scene.enums import JointMode
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
 from newtonsim.solvers.constraint_rows import PAIR_ROW
@@ -57,7 +58,11 @@ def _layout(model: Model) -> TendonLayout:
     limited = np.flatnonzero(np.isfinite(lower) | np.isfinite(upper)).tolist()
     table = [(int(rows.TENDON_LIMIT), t, -1, t) for t in limited]
     table += [(int(rows.TENDON_FRICTION), t, -1, t) for t in np.flatnonzero(friction > 0.0).tolist()]
-    table += [(int(rows.TENDON_INERTIA), t, -1, t) for t in np.flatnonzero(armature > 0.0).tolist()]
+    passive, servo = _implicit(model)
+    near = np.array([len(chains.leaves(one)) <= 2 for one in own], bool)
+    passive = (passive & near) | (armature > 0.0)
+    table += [(int(rows.TENDON_PASSIVE), t, -1, t) for t in np.flatnonzero(passive).tolist()]
+    table += [(int(rows.TENDON_SERVO), t, -1, t) for t in np.flatnonzero(servo & near).tolist()]
     if model.tendon_equality_count:
         pairs = model.tendon_equality_tendons.numpy().tolist()
         table += [(int(rows.TENDON_EQUALITY), a, b, k) for k, (a, b) in enumerate(pairs)]
@@ -75,6 +80,14 @@ def _layout(model: Model) -> TendonLayout:
     order = np.argsort(of_row, kind="stable")
     columns = columns[order]
     return TendonLayout(columns[:, 0], columns[:, 1:3], columns[:, 3], leaves[order], of_row[order], spread)
+
+
+def _implicit(model: Model) -> tuple[np.ndarray, np.ndarray]:
+    """Tendons with springs or dampers, and those with servos, bool (tendon_count,)."""
+    names = ("stiffness", "damping", "mode", "target_ke", "target_kd", "muscle")
+    stiffness, damping, mode, ke, kd, muscle = (getattr(model, f"tendon_{name}").numpy() for name in names)
+    servo = (mode != int(JointMode.FORCE)) & (muscle[:, muscles.VMAX] <= 0.0)
+    return (stiffness > 0.0) | (damping > 0.0), servo & ((ke > 0.0) | (kd > 0.0))
 
 
 def tendon_row_table(model: Model) -> np.ndarray:
@@ -106,8 +119,8 @@ class Tendons(TendonPaths):
         requires_grad: Whether gradients flow through what a step finds.
 
     Attributes:
-        force: Force of each tendon at the start of the step [N], positive where it lengthens, shape
-            (tendon_count,).
+        force: Force of each tendon at the start of the step [N], positive where it lengthens and without what
+            rows apply, shape (tendon_count,).
         starts: First tendon, element, entry and row of each world, and the end (host).
     """
 
@@ -126,6 +139,17 @@ class Tendons(TendonPaths):
         self.starts["tendon_row"] = np.searchsorted(layout.row_world, np.arange(model.world_count + 1))
         self.row_count = 0 if pair is None else len(layout.row_kind)
         self.rows = rows.TendonRowView() if pair is None else self._make_rows(layout, pair)
+        self._have_rows = {
+            name: self._with_row(layout, kind)
+            for name, kind in (("passive_row", rows.TENDON_PASSIVE), ("servo_row", rows.TENDON_SERVO))
+        }
+
+    def _with_row(self, layout: TendonLayout, kind: int) -> wp.array:
+        """Whether each tendon has a row of a kind."""
+        found = np.zeros(self.model.tendon_count, np.int32)
+        if self.row_count:
+            found[layout.row_number[layout.row_kind == int(kind)]] = 1
+        return put(found, dtype=int, device=self.model.device)
 
     def _drive(self) -> forces.TendonDrive:
         model, drive = self.model, forces.TendonDrive()
@@ -134,6 +158,8 @@ class Tendons(TendonPaths):
         drive.mode, drive.effort_limit = model.tendon_mode, model.tendon_effort_limit
         drive.target_ke, drive.target_kd = model.tendon_target_ke, model.tendon_target_kd
         drive.muscle = model.tendon_muscle
+        for name, array in self._have_rows.items():
+            setattr(drive, name, array)
         return drive
 
     # -- forces ----------------------------------------------------------------------------------------------
@@ -229,11 +255,12 @@ class Tendons(TendonPaths):
         view.equality_ref, view.equality_imp = model.tendon_equality_solref, model.tendon_equality_solimp
         return view
 
-    def build(self, launch: Launcher, L: wp.array, s: ConstraintSettings) -> None:
+    def build(self, launch: Launcher, act: wp.array, L: wp.array, s: ConstraintSettings) -> None:
         """Build the rows of tendons; needs `measure`.
 
         Args:
             launch: Launcher that knows `starts`.
+            act: Inputs of tendons, shape (tendon_count,).
             L: Factors of the joint-space inertia.
             s: Settings of the constraint solve.
         """
@@ -243,6 +270,8 @@ class Tendons(TendonPaths):
             reads=dict(
                 tree=launch.views.tree,
                 motion=self.motion,
+                drive=self._drive(),
+                act=act,
                 rows=self.describe_rows(),
                 L=L,
                 depth=topology_of(self.model).max_depth,
@@ -265,6 +294,7 @@ class Tendons(TendonPaths):
     def add_terms(
         self,
         launch: Launcher,
+        act: wp.array,
         lambda_: wp.array,
         v_end: wp.array,
         s: ConstraintSettings,
@@ -276,6 +306,7 @@ class Tendons(TendonPaths):
 
         Args:
             launch: Launcher whose launches are recorded.
+            act: Inputs of tendons, shape (tendon_count,).
             lambda_: Multipliers of the force balance, shape (joint_dof_count,).
             v_end: Velocities at the end.
             s: Settings of the constraint solve.
@@ -292,6 +323,8 @@ class Tendons(TendonPaths):
             reads=dict(
                 tendon=self.view,
                 motion=self.motion,
+                drive=self._drive(),
+                act=act,
                 rows=self.describe_rows(),
                 lambda_=lambda_,
                 v_end=v_end,

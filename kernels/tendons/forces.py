@@ -2,12 +2,14 @@
 
 A tendon pulls with the force f = -k (l - l0) - b l' + drive, positive along a growing length; l0 is the
 nearer end of the range of rest lengths, and there is no spring inside it. A muscle takes the place of the
-drive, see `muscles`. The generalised force is J f. The forces are those at the start of the step.
+drive, see `muscles`. The generalised force is J f. The forces here are those at the start of the step.
+Springs, damping and servos that have a row are left out: it applies their forces at the end of the step, see
+`rows`.
 
 Source: MuJoCo's documentation, "Computation", section "Passive forces", and "XML reference", element tendon.
 
 Stage: forces at the start of a step, of tendons
-Called by: solvers/tendons.py
+Called by: solvers/tendons.py, kernels/tendons/rows.py
 Reads: TendonDrive, TendonMotion, TendonView, act, force, joint_f
 Writes: force, total
 """
@@ -35,6 +37,20 @@ class TendonDrive:
     target_kd: wp.array(dtype=float)  # (T)
     effort_limit: wp.array(dtype=float)  # (T)
     muscle: wp.array2d(dtype=float)  # (T, 13) see `Model.tendon_muscle`; a vmax of 0 is none
+    passive_row: wp.array(dtype=int)  # (T) 1 if spring, damping and armature are a row
+    servo_row: wp.array(dtype=int)  # (T) 1 if the drive is a row while it is a servo
+
+
+@wp.func
+def is_servo(t: int, drive: TendonDrive) -> bool:
+    """Whether the drive of tendon t follows a length or a rate."""
+    return drive.mode[t] != MODE_FORCE and drive.muscle[t, muscles.VMAX] <= 0.0
+
+
+@wp.func
+def spring_stretch(t: int, length: float, drive: TendonDrive) -> float:
+    """How far a length is beyond the range of rest lengths; negative below it."""
+    return wp.max(length - drive.spring_upper[t], 0.0) + wp.min(length - drive.spring_lower[t], 0.0)
 
 
 @wp.func
@@ -58,13 +74,16 @@ def pull_tendons(
     act: wp.array(dtype=float),
     force: wp.array(dtype=float),
 ):
-    """One thread per tendon: its force."""
+    """One thread per tendon: its force, but for what a row applies."""
     t = first + wp.tid()
     length = motion.length[t]
     rate = motion.rate[t]
-    stretch = wp.max(length - drive.spring_upper[t], 0.0) + wp.min(length - drive.spring_lower[t], 0.0)
-    passive = -drive.stiffness[t] * stretch - drive.damping[t] * rate
-    force[t] = passive + drive_force(t, act[t], length, rate, drive)
+    total = float(0.0)
+    if drive.passive_row[t] == 0:
+        total -= drive.stiffness[t] * spring_stretch(t, length, drive) + drive.damping[t] * rate
+    if drive.servo_row[t] == 0 or not is_servo(t, drive):
+        total += drive_force(t, act[t], length, rate, drive)
+    force[t] = total
 
 
 @wp.kernel

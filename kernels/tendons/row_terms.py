@@ -2,14 +2,15 @@
 
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/tendons.py
-Reads: TendonMotion, TendonRowView, TendonView, impulse, lambda_, mode, multiplier, v_end
+Reads: TendonDrive, TendonMotion, TendonRowView, TendonView, act, impulse, lambda_, mode, multiplier, v_end
 Writes: out
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.adjoint.modes import ROW_BOUNDED, ROW_HOLDS, ROW_OPEN
+from newtonsim.kernels.tendons.forces import TendonDrive
 from newtonsim.kernels.tendons.paths import TendonMotion, TendonView
-from newtonsim.kernels.tendons.rows import TENDON_FRICTION, TendonRowView, tendon_goal
+from newtonsim.kernels.tendons.rows import TENDON_FRICTION, TENDON_SERVO, TendonRowView, tendon_goal
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -21,6 +22,8 @@ def tendon_lagrangian(
     first: int,
     tendon: TendonView,
     motion: TendonMotion,
+    drive: TendonDrive,
+    act: wp.array(dtype=float),
     rows: TendonRowView,
     lambda_: wp.array(dtype=float),
     v_end: wp.array(dtype=float),
@@ -38,7 +41,7 @@ def tendon_lagrangian(
         return
     p = impulse[place]
     m = multiplier[place]
-    goal = tendon_goal(r, motion, dt, late, rows)
+    goal = tendon_goal(r, motion, drive, act, dt, late, rows)
     under = float(0.0)
     end = float(0.0)
     for i in range(rows.part_start[r], rows.part_start[r + 1]):
@@ -56,6 +59,6 @@ def tendon_lagrangian(
         if p > 0.0:
             target = goal.slowest
         total += m * (end + goal.softness * p - target)
-    if mode[place] == ROW_BOUNDED and rows.kind[r] == TENDON_FRICTION:
-        total -= m * wp.sign(p) * rows.friction[rows.tendon[r][0]] * dt
+    if mode[place] == ROW_BOUNDED and (rows.kind[r] == TENDON_FRICTION or rows.kind[r] == TENDON_SERVO):
+        total -= m * wp.sign(p) * goal.bound
     out[r] = total

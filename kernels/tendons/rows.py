@@ -1,25 +1,31 @@
-"""Constraint rows of tendons: limits of lengths, dry friction, equalities, armature.
+"""Constraint rows of tendons: limits of lengths, dry friction, equalities, implicit forces, armature.
 
-Limits and equalities are rows by reference. Armature a resists changes of the rate: it adds a JᵀJ to the
-joint-space inertia and a Jᵀ(J̇ q̇) to the bias. This would fill the factors, which are sparse along the trees,
-so it is a row, too: the impulse -a (J v⁺ - J v⁻ + h J̇ q̇) is that of the softness 1/a and the target
-J v⁻ - h J̇ q̇.
+Limits and equalities are rows by reference. A spring k, damping b and armature a that act on the length l
+add (a + h (b + h k)) JᵀJ to the matrix of an implicit step. This would fill the factors, which are sparse
+along the trees, so they are a row, too: with the rate r = J v,
+
+    impulse = -h k (l - l0 + h r⁺) - h b r⁺ - a (r⁺ - r⁻ + h J̇ q̇) = p - w r⁺,    w = a + h (b + h k),
+
+which is a row of the softness 1/w and the target p/w. A servo is likewise, with bounds. Springs, damping and
+servos of any stiffness are thus stable at any time step, as those of joints are.
 
 They are stored among the rows between bodies, which have room for the dofs of two chains.
 
-Source: MuJoCo's documentation, "Computation", and "XML reference", elements tendon and equality/tendon.
+Source: MuJoCo's documentation, "Computation", and "XML reference", elements tendon and equality/tendon;
+Baraff and Witkin, "Large steps in cloth simulation", 1998 (forces at the end of a step).
 
 Stage: constraints, assembly of rows
 Called by: solvers/tendons.py, kernels/tendons/row_terms.py
-Reads: L, TendonMotion, TendonRowView, TreeView
+Reads: L, TendonDrive, TendonMotion, TendonRowView, TreeView, act
 Writes: PairRowView
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED
+from newtonsim.kernels.tendons.forces import TendonDrive, is_servo, spring_stretch
 from newtonsim.kernels.tendons.paths import TendonMotion
-from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.model import MODE_POSITION, TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView
 from newtonsim.kernels.views.references import read_parameters, row_reference
 
@@ -28,7 +34,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 TENDON_LIMIT = wp.constant(0)
 TENDON_FRICTION = wp.constant(1)
 TENDON_EQUALITY = wp.constant(2)
-TENDON_INERTIA = wp.constant(3)
+TENDON_PASSIVE = wp.constant(3)  # spring, damping and armature
+TENDON_SERVO = wp.constant(4)
 
 
 @wp.struct
@@ -134,32 +141,69 @@ def equality_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: Tend
 
 
 @wp.func
-def inertia_goal(t: int, motion: TendonMotion, dt: float, rows: TendonRowView) -> TendonGoal:
-    """Armature, see the file."""
+def implicit_goal(impulse: float, weight: float, bound: float) -> TendonGoal:
+    """A row whose impulse is `impulse` - `weight` r⁺ within a bound, see the file."""
     goal = TendonGoal()
-    if rows.armature[t] > 0.0:
-        target = motion.rate[t] - dt * motion.bend[t]
+    if weight > 0.0:
         goal.acts = 1
-        goal.bound = UNBOUNDED
-        goal.slowest = target
-        goal.fastest = target
-        goal.softness = 1.0 / rows.armature[t]
+        goal.slowest = impulse / weight
+        goal.fastest = goal.slowest
+        goal.softness = 1.0 / weight
+        goal.bound = wp.min(bound, UNBOUNDED)
     return goal
 
 
 @wp.func
-def tendon_goal(r: int, motion: TendonMotion, dt: float, late: int, rows: TendonRowView) -> TendonGoal:
+def passive_goal(t: int, motion: TendonMotion, drive: TendonDrive, dt: float, armature: float) -> TendonGoal:
+    """Spring, damping and armature, see the file."""
+    stretch = spring_stretch(t, motion.length[t], drive)
+    impulse = armature * (motion.rate[t] - dt * motion.bend[t])
+    weight = armature + dt * drive.damping[t]
+    if stretch != 0.0:
+        impulse -= dt * drive.stiffness[t] * stretch
+        weight += dt * dt * drive.stiffness[t]
+    return implicit_goal(impulse, weight, UNBOUNDED)
+
+
+@wp.func
+def servo_goal(t: int, act: float, motion: TendonMotion, drive: TendonDrive, dt: float) -> TendonGoal:
+    """The drive, while it is a servo."""
+    impulse = float(0.0)
+    weight = float(0.0)
+    if is_servo(t, drive):
+        if drive.mode[t] == MODE_POSITION:
+            impulse = dt * drive.target_ke[t] * (act - motion.length[t])
+            weight = dt * (drive.target_kd[t] + dt * drive.target_ke[t])
+        else:
+            impulse = dt * drive.target_ke[t] * act
+            weight = dt * drive.target_ke[t]
+    return implicit_goal(impulse, weight, dt * drive.effort_limit[t])
+
+
+@wp.func
+def tendon_goal(
+    r: int,
+    motion: TendonMotion,
+    drive: TendonDrive,
+    act: wp.array(dtype=float),
+    dt: float,
+    late: int,
+    rows: TendonRowView,
+) -> TendonGoal:
     """Target of row r."""
     goal = TendonGoal()
+    t = rows.tendon[r][0]
     if rows.kind[r] == TENDON_LIMIT:
-        goal = limit_goal(r, rows.tendon[r][0], motion, dt, late, rows)
+        goal = limit_goal(r, t, motion, dt, late, rows)
     elif rows.kind[r] == TENDON_EQUALITY:
         goal = equality_goal(r, motion, dt, late, rows)
-    elif rows.kind[r] == TENDON_INERTIA:
-        goal = inertia_goal(rows.tendon[r][0], motion, dt, rows)
+    elif rows.kind[r] == TENDON_PASSIVE:
+        goal = passive_goal(t, motion, drive, dt, rows.armature[t])
+    elif rows.kind[r] == TENDON_SERVO:
+        goal = servo_goal(t, act[t], motion, drive, dt)
     else:
         goal.acts = 1
-        goal.bound = rows.friction[rows.tendon[r][0]] * dt
+        goal.bound = rows.friction[t] * dt
     return goal
 
 
@@ -193,6 +237,8 @@ def build_tendon_rows(
     first: int,
     tree: TreeView,
     motion: TendonMotion,
+    drive: TendonDrive,
+    act: wp.array(dtype=float),
     rows: TendonRowView,
     L: wp.array(dtype=float),
     depth: int,
@@ -207,7 +253,7 @@ def build_tendon_rows(
     start = pair.impulse[p]
     pair.impulse[p] = 0.0
     pair.delassus[p] = 0.0
-    goal = tendon_goal(r, motion, dt, late, rows)
+    goal = tendon_goal(r, motion, drive, act, dt, late, rows)
     if goal.acts == 0:
         return
     fill_tendon_row(r, p, goal.slope, tree, motion, depth, rows, pair)

@@ -124,7 +124,7 @@ class ConstraintAdjoint:
     ) -> None:
         """Build the rows of a step again, with the impulses with which it started."""
         self.stage.options = options
-        self.stage.build(launch, smooth, state_in.joint_q, state_in.joint_qd, control.joint_act, contacts, dt)
+        self.stage.build(launch, smooth, state_in.joint_q, state_in.joint_qd, control, contacts, dt)
         starts.restore(launch, self.stage)
 
     def resolve(
@@ -313,11 +313,14 @@ class ConstraintAdjoint:
             writes=dict(out=self.dof_terms),
         )
 
-    def add_tendon_terms(self, launch: Launcher, v_end: wp.array, dt: float, impulse: ImpulseView) -> None:
+    def add_tendon_terms(
+        self, launch: Launcher, control: Control, v_end: wp.array, dt: float, impulse: ImpulseView
+    ) -> None:
         """Record the terms of tendon rows.
 
         Args:
             launch: Launcher whose launches are recorded.
+            control: Inputs.
             v_end: Joint velocities at the end.
             dt: Time step [s].
             impulse: Impulses of the rows.
@@ -326,6 +329,7 @@ class ConstraintAdjoint:
         if tendons is not None and tendons.row_count:
             tendons.add_terms(
                 launch,
+                control.tendon_act,
                 self.multiplier,
                 v_end,
                 self.stage.options.settings(dt),

@@ -27,6 +27,7 @@ from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
 from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
@@ -150,7 +151,7 @@ class ConstraintStage:
         smooth: SmoothStage,
         joint_q: wp.array,
         joint_qd: wp.array,
-        joint_act: wp.array,
+        control: Control,
         contacts: Contacts,
         dt: float,
     ) -> None:
@@ -161,7 +162,7 @@ class ConstraintStage:
             smooth: Result of the smooth stage.
             joint_q: Coordinates at the start of the step.
             joint_qd: Velocities likewise.
-            joint_act: Joint control inputs.
+            control: Inputs of joints and tendons.
             contacts: Contacts at the start of the step.
             dt: Time step [s].
         """
@@ -179,7 +180,7 @@ class ConstraintStage:
                 implicit=smooth.implicit,
                 q=joint_q,
                 v_free=smooth.v_free,
-                act=joint_act,
+                act=control.joint_act,
                 mass=smooth.factors.mass,
                 L=smooth.L,
                 s=self.options.settings(dt),
@@ -189,7 +190,7 @@ class ConstraintStage:
         if self.pair_count:
             self._build_pairs(launch, smooth, smooth.mid, joint_q, smooth.v_mid, joint_qd, dt, self.rows.pair)
         if self.tendons is not None and self.tendons.row_count:
-            self.tendons.build(launch, smooth.L, self.options.settings(dt))
+            self.tendons.build(launch, control.tendon_act, smooth.L, self.options.settings(dt))
         if contacts.rigid_contact_max:
             self._build_contacts(launch, smooth, contacts, dt)
 

@@ -264,7 +264,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self._limit_speeds(launch, smooth.v_free, smooth.v_free)
         # constraints
         constrained = self._contact_mode.constrained(contacts)
-        constraints.build(launch, smooth, state.joint_q, state.joint_qd, control.joint_act, constrained, dt)
+        constraints.build(launch, smooth, state.joint_q, state.joint_qd, control, constrained, dt)
         step.keep_starts(launch, constraints)
         constraints.find_impulses(launch, constrained, dt)
         # integrate

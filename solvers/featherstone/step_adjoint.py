@@ -533,7 +533,7 @@ class FeatherstoneAdjoint:
                 with record.where_any(self.constraints.acting):
                     self.constraints.add_masses(record)
                     self.constraints.add_dof_terms(record, state, control, dt, impulse)
-                self.constraints.add_tendon_terms(record, self.v_end, dt, impulse)
+                self.constraints.add_tendon_terms(record, control, self.v_end, dt, impulse)
                 if self._has_contacts:
                     with record.where_any(self.constraints.acting):
                         self._record_contacts(record, step, impulse, pushing)

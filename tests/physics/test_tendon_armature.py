@@ -140,7 +140,7 @@ def test_arms_with_heavy_tendons_move_as_in_mujoco():
     light.tendon_armature[:] = 0.0
     ends = []
     for one in (mj, light):
-        one.opt.timestep = 0.002
+        one.opt.timestep, one.opt.integrator = 0.002, mujoco.mjtIntegrator.mjINT_DISCRETE
         data = mujoco.MjData(one)
         mujoco.mj_step(one, data, 500)
         ends.append(data.qpos.copy())
@@ -154,12 +154,13 @@ def test_arms_with_heavy_tendons_move_as_in_mujoco():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_step_of_arms_that_a_tendon_couples(seed: int):
-    """M (v⁺ - v) = h (f - c) with the whole M, also where MuJoCo leaves entries out."""
+    """M (v⁺ - v) = h (f - c) with the whole M, also where MuJoCo leaves entries out, and f at the end."""
     builder, mj = read(ACROSS)
     model = builder.finalize("cpu")
     state, data = place(model, mj, seed)
-    force = data.qfrc_passive - data.qfrc_bias
-    wanted = data.qvel + 0.01 * np.linalg.solve(dense_inertia(mj, data), force)
+    force, M = data.qfrc_passive - data.qfrc_bias, dense_inertia(mj, data)
+    h, J = 0.01, np.array([0.7, -0.4, 0.0])  # of the spring in NEAR
+    wanted = np.linalg.solve(M + h * h * 20.0 * np.outer(J, J), M @ data.qvel + h * force)
     FeatherstoneSolver(model, coriolis="start", iterations=100, tolerance=1e-7).step(
         model, state, state, None, None, 0.01
     )

@@ -117,8 +117,10 @@ def test_length_is_that_of_tangents_and_arc():
 def test_springs_move_an_arm_as_in_mujoco():
     builder, mj = read(ARM.format(more=SPRINGS))
     model, data = builder.finalize("cpu"), mujoco.MjData(mj)
-    mj.opt.timestep = 0.002
-    ours, theirs = (FeatherstoneSolver(model, coriolis="start"), MuJoCoSolver(model, use_mujoco=True))
+    discrete = mujoco.mjtIntegrator.mjINT_DISCRETE
+    mj.opt.timestep, mj.opt.integrator = 0.002, discrete
+    ours = FeatherstoneSolver(model, coriolis="start")
+    theirs = MuJoCoSolver(model, use_mujoco=True, integrator=int(discrete))
     states = model.state(), model.state()
     for _ in range(250):
         mujoco.mj_step(mj, data)

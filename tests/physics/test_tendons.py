@@ -1,12 +1,17 @@
-"""Tendons of FeatherstoneSolver move as MuJoCo's do, alone and in many worlds, and say what is wrong."""
+"""Tendons of FeatherstoneSolver move as MuJoCo's do, alone and in many worlds, and say what is wrong.
+
+MuJoCo's integrator is `discrete`, in which springs, damping and servos of tendons are implicit, as here.
+"""
 
 import warnings
+from typing import Literal
 
 import mujoco
 import numpy as np
 import pytest
 
 import newtonsim
+from newtonsim import dynamics
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import FeatherstoneSolver
 
@@ -105,10 +110,12 @@ def arms() -> newtonsim.ModelBuilder:
     return builder
 
 
-def run(builder: newtonsim.ModelBuilder, steps: int, dt: float) -> np.ndarray:
+def run(
+    builder: newtonsim.ModelBuilder, steps: int, dt: float, references: Literal["start", "end"] = "start"
+) -> np.ndarray:
     """Coordinates after each step; velocity-dependent forces are taken where MuJoCo takes them."""
     model = builder.finalize("cpu")
-    solver, state = FeatherstoneSolver(model, coriolis="start"), model.state()
+    solver, state = FeatherstoneSolver(model, coriolis="start", references=references), model.state()
     found = []
     for _ in range(steps):
         solver.step(model, state, state, None, None, dt)
@@ -116,10 +123,14 @@ def run(builder: newtonsim.ModelBuilder, steps: int, dt: float) -> np.ndarray:
     return np.array(found)
 
 
-def run_mujoco(text: str, steps: int, dt: float, ctrl: float) -> np.ndarray:
+def run_mujoco(
+    text: str, steps: int, dt: float, ctrl: float, integrator: str = "mjINT_DISCRETE", shift: float = 0.0
+) -> np.ndarray:
     mj = mujoco.MjModel.from_xml_string(text)
     mj.opt.timestep, data = dt, mujoco.MjData(mj)
+    mj.opt.integrator = getattr(mujoco.mjtIntegrator, integrator)
     data.ctrl[:] = ctrl
+    data.qpos += shift
     found = []
     for _ in range(steps):
         mujoco.mj_step(mj, data)
@@ -129,14 +140,19 @@ def run_mujoco(text: str, steps: int, dt: float, ctrl: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", CASES)
 def test_tendons_pull_as_in_mujoco(name: str):
-    """Two arms that swing for 1 s; single precision leaves 1e-4 rad, where a spring whirls an arm about."""
+    """Two arms that swing for 1 s, or as long as single precision follows a spring that whirls one about."""
     tendon, more, add = CASES[name]
-    theirs = run_mujoco(ARMS.format(tendon=tendon, more=more), 500, 0.002, 2.0 if "motor" in name else 0.5)
+    text, ctrl = ARMS.format(tendon=tendon, more=more), 2.0 if "motor" in name else 0.5
+    theirs = run_mujoco(text, 500, 0.002, ctrl)
+    beside = run_mujoco(text, 500, 0.002, ctrl, shift=2.0e-7)
+    steps = int(np.argmax(np.append(np.abs(beside - theirs).max(axis=1) > 1.0e-4, True)))
+    assert steps > 300
     free = run_mujoco(ARMS.format(tendon=FIXED.format(""), more=""), 500, 0.002, 0.0)
     assert np.abs(theirs - free).max() > 0.1
     builder = arms()
     add(builder)
-    np.testing.assert_allclose(run(builder, 500, 0.002), theirs, rtol=0.0, atol=2.0e-4)
+    found = run(builder, steps, 0.002, "end")
+    np.testing.assert_allclose(found, theirs[:steps], rtol=0.0, atol=2.0e-4)
 
 
 def test_dry_friction_of_a_tendon_holds_up_to_its_bound():
@@ -182,6 +198,62 @@ def test_control_of_a_tendon():
     control.tendon_act.fill_(2.0)
     FeatherstoneSolver(model).step(model, state, state, control, None, 0.01)
     np.testing.assert_allclose(state.joint_qd.numpy(), 0.01 * 0.7 * 2.0 / (0.01 + 0.09), rtol=1.0e-5)
+
+
+def slider(**tendon) -> newtonsim.ModelBuilder:
+    """1 kg that slides, on a tendon of half its coordinate."""
+    builder = newtonsim.ModelBuilder(gravity=0.0)
+    body = builder.add_body(mass=1.0, I_m=np.eye(3))
+    builder.add_joint_prismatic(-1, body, axis=(1.0, 0.0, 0.0), armature=0.0)
+    builder.add_tendon_fixed([(0, 0.5)], **tendon)
+    return builder
+
+
+IMPLICIT = {
+    "spring": ({"stiffness": 400.0}, 400.0, 0.0, 0.0),
+    "spring and damping": ({"stiffness": 400.0, "damping": 20.0}, 400.0, 20.0, 0.0),
+    "servo of length": ({"mode": 1, "target_ke": 300.0, "target_kd": 5.0, "action": 0.1}, 300.0, 5.0, 30.0),
+    "servo of rate": ({"mode": 2, "target_ke": 30.0, "action": 0.4}, 0.0, 30.0, 12.0),
+}
+"""Options of a tendon, and its stiffness, its damping, and its force at length and rate zero."""
+
+
+@pytest.mark.parametrize("name", IMPLICIT)
+def test_forces_of_tendons_are_those_at_the_end_of_a_step(name: str):
+    """(m + h c² (b + h k)) v⁺ = m v + h c (f - k c x), which is the implicit Euler method."""
+    options, k, b, f = IMPLICIT[name]
+    model, c, h, x, v = slider(**options).finalize("cpu"), 0.5, 0.02, 0.3, -1.2
+    state = model.state()
+    state.joint_q.assign([x])
+    state.joint_qd.assign([v])
+    FeatherstoneSolver(model).step(model, state, state, None, None, h)
+    wanted = (v + h * c * (f - k * c * x)) / (1.0 + h * c * c * (b + h * k))
+    np.testing.assert_allclose(state.joint_qd.numpy(), wanted, rtol=1.0e-5)
+
+
+def test_a_servo_of_a_tendon_pulls_with_its_effort_limit():
+    model = slider(mode=1, target_ke=1.0e4, action=1.0, effort_limit=6.0).finalize("cpu")
+    state = model.state()
+    FeatherstoneSolver(model).step(model, state, state, None, None, 0.01)
+    np.testing.assert_allclose(state.joint_qd.numpy(), 0.01 * 0.5 * 6.0, rtol=1.0e-5)
+
+
+@pytest.mark.parametrize("stiffness", [1.0e2, 1.0e5, 1.0e8])
+def test_tendons_of_any_stiffness_are_stable(stiffness: float):
+    """A tendon across two arms, 20 ms a step: energy does not grow, and a stiff tendon keeps its length."""
+    builder = arms()
+    builder.gravity = 0.0
+    builder.add_tendon_spatial(POINTS, stiffness=stiffness)
+    model = builder.finalize("cpu")
+    state, solver = model.state(), FeatherstoneSolver(model)
+    state.joint_qd.assign([1.0, -2.0, 1.5])
+    start = dynamics.kinetic_energy(model, state).numpy().sum()
+    for _ in range(200):
+        solver.step(model, state, state, None, None, 0.02)
+        assert dynamics.kinetic_energy(model, state).numpy().sum() < 1.01 * start
+    assert np.isfinite(state.joint_q.numpy()).all()
+    stretch = solver.constraints.tendons.motion.length.numpy() - model.tendon_spring_upper.numpy()
+    assert abs(stretch[0]) < max(1.0e-4, 2.0 * np.sqrt(start / stiffness))
 
 
 def test_three_chains_have_forces_but_no_limits():
@@ -260,6 +332,6 @@ def test_a_limit_on_damped_joints_differs_from_mujoco_by_the_step():
         builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
         parse_mjcf(text, builder, floating=None, stiffness=0.0, damping=0.0)
         steps = round(0.6 / dt)
-        errors.append(np.abs(run(builder, steps, dt) - run_mujoco(text, steps, dt, 0.0)).max())
+        errors.append(np.abs(run(builder, steps, dt) - run_mujoco(text, steps, dt, 0.0, "mjINT_EULER")).max())
     assert errors[0] < 2.0e-3
     assert 3.0 < errors[0] / errors[1] < 5.0
