@@ -22,8 +22,8 @@ results from
     actuator        entry of `Control.actuator_ctrl` that holds its ctrl, None when it is a drive
     key             name of its joint in the model, None for none
     place           number of its axis among those of that joint, None for none
-    activation      its dynamics as arguments of `newtonsim.actuators.Activation`, None when it has none or is
-                    on no tendon
+    activation      what is between its ctrl and the drive, as arguments of `newtonsim.actuators.Activation`;
+                    None where no drive has its whole law, and on tendons also where it has no dynamics
     scale, offset   what it adds to that entry: scale * ctrl + offset
     ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
     law             all of it as arguments of `newtonsim.actuators.General`; None if it is not affine
@@ -64,7 +64,7 @@ DYNAMICS = ("integrator", "filter", "filterexact")
 """Activation dynamics of one time constant."""
 
 _INHERITING = ("position", "intvelocity")
-_STATEFUL = ("intvelocity", "damper", "cylinder", "muscle", "adhesion")
+_NO_DRIVES = ("damper", "muscle", "adhesion")
 
 
 def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> None:
@@ -89,7 +89,7 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
                 continue
             if is_muscle(node) and target is None:
                 _add_muscle(node, document, scene, report)
-            elif tag not in ACTUATOR_TAGS or tag in _STATEFUL:
+            elif tag not in ACTUATOR_TAGS or tag in _NO_DRIVES:
                 unless = _UNLESS if id(node) in scene.laws else ""
                 report.unsupported(node, f"actuators of type {tag}{unless}")
             elif target is not None:
@@ -189,16 +189,16 @@ def _add(
     if joint.kind in ("ball", "free"):
         report.unsupported(node, f"actuators on a {joint.kind} joint")
         return
-    if node.text_of("dyntype", "none") != "none" or node.float("timeconst", 0.0) > 0.0:
+    activation = _activation(node, document)
+    if activation is not None or node.text_of("dyntype", "none") != "none":
         report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS}")
     law = _law(node, report)
     if law is None:
         return
     ctrl = _inherited_range(node, joint) or _range(node, "ctrllimited", "ctrlrange", document)
     force = _range(node, "forcelimited", "forcerange", document)
-    scene.actuators.append(
-        Actuator(node.text_of("name"), node, joint.name, float(gears[0]), *law, ctrl, force)
-    )
+    ranges = {"ctrl_range": ctrl, "force_range": force, "activation": activation}
+    scene.actuators.append(Actuator(node.text_of("name"), node, joint.name, float(gears[0]), *law, **ranges))
 
 
 def _add_on_tendon(node: Node, document: Document, scene: Scene, report: ImportReport) -> None:
@@ -290,14 +290,9 @@ def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, f
 
 
 def _affine_law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:
-    if node.tag == "motor":
-        return 1.0, (0.0, 0.0, 0.0)
-    if node.tag == "position":
-        kp, kv = node.float("kp", 1.0), node.float("kv", 0.0)
-        return kp, (0.0, -kp, -kv)
-    if node.tag == "velocity":
-        kv = node.float("kv", 1.0)
-        return kv, (0.0, 0.0, -kv)
+    parts = parts_of(node) if node.tag != "general" else None
+    if parts is not None:
+        return parts[0][0], parts[1]
     gain_type, bias_type = node.text_of("gaintype", "fixed"), node.text_of("biastype", "none")
     gain = node.floats("gainprm", default=(1.0,))
     bias = np.zeros(3)
@@ -397,19 +392,53 @@ def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
             report.approximated(actuator.node, f"a force range that is not symmetric{unless}")
 
 
+def activation_of(actuators: list[Actuator]) -> dict[str, Any] | None:
+    """What is between the control and the drive of a joint, None where no drive has the law of one actuator.
+
+    Args:
+        actuators: Those of the joint.
+
+    Returns:
+        Arguments of an `Activation`, without those of the drive's input.
+    """
+    actuator = actuators[0]
+    low, high = actuator.force_range or (-math.inf, math.inf)
+    if len(actuators) > 1 or (low != -high and not _stays_inside(actuator)):
+        return None
+    found: dict[str, Any] = {"dynamics": "none"}
+    if actuator.ctrl_range is not None:
+        found["control_range"] = actuator.ctrl_range
+    return found | (actuator.activation or {})
+
+
 def _stays_inside(actuator: Actuator) -> bool:
-    """Whether the range of the control keeps the force of a motor within its range."""
-    if actuator.ctrl_range is None or any(actuator.bias[1:]):
+    """Whether the range of what the gain multiplies keeps the force of a motor within its range."""
+    span = _input_range(actuator)
+    if span is None or any(actuator.bias[1:]):
         return False
     low, high = actuator.force_range or (-math.inf, math.inf)
-    return all(low <= actuator.gain * ctrl + actuator.bias[0] <= high for ctrl in actuator.ctrl_range)
+    return all(low <= actuator.gain * value + actuator.bias[0] <= high for value in span)
+
+
+def _input_range(actuator: Actuator) -> tuple[float, float] | None:
+    """Range of what the gain multiplies, the control or the activation; None for an unbounded one."""
+    activation = actuator.activation
+    if activation is None:
+        return actuator.ctrl_range
+    if "activation_range" in activation:
+        return activation["activation_range"]
+    if actuator.ctrl_range is None or not activation["dynamics"].startswith("filter"):
+        return None
+    low, high = actuator.ctrl_range
+    return min(low, 0.0), max(high, 0.0)  # a filter starts at 0
 
 
 def _effort(actuator: Actuator) -> float:
-    """Largest effort of one actuator; that of a motor with a control range is at the range's wider end."""
+    """Largest effort of one actuator; that of a motor with a range of inputs is at the range's wider end."""
     limit = math.inf
     if actuator.force_range is not None:
         limit = max(map(abs, actuator.force_range))
-    if actuator.ctrl_range is not None and not any(actuator.bias[1:]):
-        limit = min(limit, max(abs(actuator.gain * ctrl + actuator.bias[0]) for ctrl in actuator.ctrl_range))
+    span = _input_range(actuator)
+    if span is not None and not any(actuator.bias[1:]):
+        limit = min(limit, max(abs(actuator.gain * value + actuator.bias[0]) for value in span))
     return abs(actuator.gear) * limit if actuator.gear != 0.0 else 0.0

@@ -1,5 +1,7 @@
 """MJCF records to builder content."""
 
+from typing import Any
+
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
@@ -10,7 +12,7 @@ from newtonsim.importers.building.filters import TouchRules
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, ball_of
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.mjcf.actuators import Drive, combine, report_bounds, target_of
+from newtonsim.importers.mjcf.actuators import Drive, activation_of, combine, report_bounds, target_of
 from newtonsim.importers.mjcf.damping_ratios import set_damping_ratios
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import add_equalities
@@ -311,20 +313,20 @@ class SceneBuilder:
         joints = {joint.name: joint for body in self.scene.bodies for joint in body.joints}
         drives: dict[int, Drive] = {}
         self.control_maps: dict[int, tuple[Joint, tuple[float, float]]] = {}
+        self.activations: dict[int, dict[str, Any]] = {}
         for name, actuators in groups.items():
             joint = joints[name]
             drive = drives[id(joint)] = combine(actuators, joint.ref)
+            activation = activation_of(actuators)
+            if activation is not None:
+                self.activations[id(actuators[0].node)] = activation
             report_bounds(actuators, self.report)
             for actuator, mapping in zip(actuators, drive.maps):
                 self.control_maps[id(actuator.node)] = (joint, mapping)
         self.tendon_drives: dict[str, Drive] = {}
-        self.activations = {
-            id(one.node): one.activation
-            for alone in on_tendons.values()
-            if len(alone) == 1
-            for one in alone
-            if one.activation is not None
-        }
+        for actuators in on_tendons.values():
+            if len(actuators) == 1 and actuators[0].activation is not None:
+                self.activations[id(actuators[0].node)] = actuators[0].activation
         self.tendon_maps: dict[int, tuple[str, tuple[float, float]]] = {}
         for name, actuators in on_tendons.items():
             if name in self.scene.tendons:
@@ -347,7 +349,7 @@ class SceneBuilder:
             index = -1 if target is None or target.axis is None else target.index
             key = self.builder.joint_key[index] if index >= 0 else None
             place = None if index < 0 else target.axis - self.builder.joint_axis_start[index]
-            activation = self.activations.get(id(node)) if tendon is not None else None
+            activation = self.activations.get(id(node))
             if activation is not None:
                 activation = activation | {"scale": scale, "offset": offset}
             self.report.actuators.append(

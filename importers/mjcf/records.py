@@ -171,7 +171,7 @@ class Actuator:
     """An actuator whose force is gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity.
 
     `joint` is the joint that it is on, or the tendon if `on_tendon`. `muscle` takes the place of the law, and
-    `activation` holds the arguments of an `Activation`, None without dynamics.
+    `activation` holds the dynamics as arguments of an `Activation`, None without any.
     """
 
     name: str | None

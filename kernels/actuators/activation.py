@@ -8,7 +8,7 @@ Source: MuJoCo's documentation, "Computation: Actuation model" and "Modeling: Mu
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/activation.py, newtonsim/actuators/actuators.py, kernels/actuators/general.py
-Reads: ActivationView, act, activation, command, taken, tendon
+Reads: ActivationView, act, activation, command, drive, taken
 Writes: act_out, activation_out
 """
 
@@ -76,10 +76,10 @@ def next_activation(view: ActivationView, i: int, u: float, a: float, dt: float)
 
 
 @wp.kernel
-def activate_tendons(
+def activate_drives(
     first: int,
     view: ActivationView,
-    tendon: wp.array(dtype=int),
+    drive: wp.array(dtype=int),
     scale: float,
     offset: float,
     dt: float,
@@ -88,14 +88,16 @@ def activate_tendons(
     activation_out: wp.array2d(dtype=float),
     act_out: wp.array(dtype=float),
 ):
-    """One thread per actuator: its activation, and the control input of its tendon."""
+    """One thread per actuator: its activation, and the control input of its drive."""
     i = first + wp.tid()
     u = wp.clamp(command[i], view.control[0], view.control[1])
-    start = activation[i, 0]
-    end = next_activation(view, i, u, start, dt)
-    activation_out[i, 0] = end
-    acting = wp.where(view.early == 1 or view.dynamics == DYNAMICS_NONE, end, start)
-    act_out[tendon[i]] = scale * acting + offset
+    acting = u
+    if view.dynamics != DYNAMICS_NONE:
+        start = activation[i, 0]
+        end = next_activation(view, i, u, start, dt)
+        activation_out[i, 0] = end
+        acting = wp.where(view.early == 1, end, start)
+    act_out[drive[i]] = scale * acting + offset
 
 
 @wp.kernel

@@ -1,7 +1,7 @@
 """Transfer of controls from the user to actuators, and from actuators to the solver.
 
 Stage: actuators, before a solver step
-Called by: newtonsim/actuators/actuators.py, newtonsim/actuators/groups.py
+Called by: newtonsim/actuators/activation.py, newtonsim/actuators/actuators.py, newtonsim/actuators/groups.py
 Reads: 12 arrays
 Writes: act_out, applied, command, count, count_out, force_out, values
 """
@@ -63,6 +63,15 @@ def pass_targets(
     """One thread per actuator: pass the command to the solver's drive."""
     i = first + wp.tid()
     act_out[axis[i]] = command[i]
+    force_out[dof[i]] = force[dof[i]]
+
+
+@wp.kernel
+def pass_forces(
+    first: int, dof: wp.array(dtype=int), force: wp.array(dtype=float), force_out: wp.array(dtype=float)
+):
+    """One thread per actuator: pass the force on its dof."""
+    i = first + wp.tid()
     force_out[dof[i]] = force[dof[i]]
 
 

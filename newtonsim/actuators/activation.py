@@ -1,4 +1,4 @@
-"""MuJoCo's activation dynamics in front of the drives of tendons, and those of MJCF files."""
+"""MuJoCo's activation dynamics in front of the drives of joints and tendons, and those of MJCF files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from newtonsim.actuators.models import Actuator, check_number
 from newtonsim.actuators.patterns import as_pattern
 from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels.actuators import activation
+from newtonsim.kernels.actuators import activation, commands
 from newtonsim.runtime.launcher import Launcher
 
 if TYPE_CHECKING:
@@ -60,10 +60,11 @@ class Dynamic(Actuator):
 
 @dataclass(frozen=True, kw_only=True)
 class Activation(Dynamic):
-    """MuJoCo's activation in front of the drive or the muscle of a tendon.
+    """MuJoCo's activation in front of the drive of a joint, or of the drive or the muscle of a tendon.
 
     Its command is MuJoCo's `ctrl`; what the drive gets is `scale` a + `offset`, where a is an activation that
-    follows the control and starts at 0. `tendon_actuators` makes them from an MJCF file.
+    follows the control and starts at 0. The drive is that of the model, implicit and stable at any gain.
+    `general_actuators` and `tendon_actuators` make them from an MJCF file.
 
     Source: MuJoCo's documentation, "Computation: Actuation model" and "Modeling: Muscles".
 
@@ -89,7 +90,7 @@ class Activation(Dynamic):
         check_number("scale", self.scale, -math.inf)
         check_number("offset", self.offset, -math.inf)
         if self.motor is not None:
-            raise NewtonsimError("Activation: a torque-speed curve needs an effort; tendons have a drive")
+            raise NewtonsimError("Activation: a torque-speed curve needs an effort, and this has a drive")
 
 
 def activation_view(model: Dynamic, sites: Sites) -> activation.ActivationView:
@@ -125,19 +126,56 @@ class TendonSites(Sites):
 
 
 class ActivationGroup(ActuatorGroup):
-    """Activations of tendons.
+    """Activations of joint axes.
 
     Attributes:
         view: How they follow controls; `time_constant` and `release` have an entry for each, (count,).
     """
 
-    def __init__(self, model: Activation, sites: TendonSites):
+    def __init__(self, model: Activation, sites: Sites):
         super().__init__(model, sites)
         self.view, self._scale, self._offset = activation_view(model, sites), model.scale, model.offset
 
     def memory(self) -> dict[str, int]:
         """See `ActuatorGroup.memory`."""
-        return {**super().memory(), "general": 1}
+        found = super().memory()
+        return {**found, "general": 1} if self.view.dynamics else found
+
+    def rooms(self) -> dict[str, int]:
+        """See `ActuatorGroup.rooms`."""
+        return {**super().rooms(), "general": 2}
+
+    def launch_law(self, launch: Launcher, p: Pass, command: wp.array) -> None:
+        """See `ActuatorGroup.launch_law`."""
+        self._activate(launch, p, command, p.driven.joint_act)
+        launch(
+            commands.pass_forces,
+            "actuator",
+            reads=dict(dof=self.dof, force=p.control.joint_f),
+            writes=dict(force_out=p.driven.joint_f),
+        )
+
+    def _activate(self, launch: Launcher, p: Pass, command: wp.array, inputs: wp.array) -> None:
+        """Launch the activations, which write the inputs of drives."""
+        before, after = (p.before, p.after) if self.view.dynamics else (p.room, p.room)
+        launch(
+            activation.activate_drives,
+            "actuator",
+            reads=dict(
+                view=self.view,
+                drive=self.axis,
+                scale=self._scale,
+                offset=self._offset,
+                dt=p.dt,
+                command=command,
+                activation=before["general"],
+            ),
+            writes=dict(activation_out=after["general"], act_out=inputs),
+        )
+
+
+class TendonActivationGroup(ActivationGroup):
+    """Activations of tendons."""
 
     def commands_of(self, control: Control) -> wp.array:
         """See `ActuatorGroup.commands_of`."""
@@ -145,20 +183,7 @@ class ActivationGroup(ActuatorGroup):
 
     def launch_law(self, launch: Launcher, p: Pass, command: wp.array) -> None:
         """See `ActuatorGroup.launch_law`."""
-        launch(
-            activation.activate_tendons,
-            "actuator",
-            reads=dict(
-                view=self.view,
-                tendon=self.axis,
-                scale=self._scale,
-                offset=self._offset,
-                dt=p.dt,
-                command=command,
-                activation=p.before["general"],
-            ),
-            writes=dict(activation_out=p.after["general"], act_out=p.driven.tendon_act),
-        )
+        self._activate(launch, p, command, p.driven.tendon_act)
 
 
 def tendon_actuators(

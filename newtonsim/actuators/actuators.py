@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from newtonsim.actuators.activation import Activation, ActivationGroup, TendonSites
+from newtonsim.actuators.activation import (
+    Activation,
+    ActivationGroup,
+    TendonActivationGroup,
+    TendonSites,
+)
 from newtonsim.actuators.general import General, GeneralGroup
 from newtonsim.actuators.groups import (
     ActuatorGroup,
@@ -53,6 +58,7 @@ _GROUPS: dict[type[Actuator], Callable[[Any, Sites], ActuatorGroup]] = {
     DCMotor: PDGroup,
     Network: NetworkGroup,
     General: GeneralGroup,
+    Activation: ActivationGroup,
 }
 """Makes the actuators of all worlds of an entry."""
 
@@ -63,8 +69,9 @@ class Actuators(Revised):
     `Control.joint_act` holds their commands, one for each axis: targets for `PD` and the like, efforts for
     `Effort`. Axes that no pattern matches keep their drives.
 
-    The drives of axes that get an actuator other than `Drive` are switched off in the model (position mode
-    with gains of zero), since the actuator replaces them; `Model.joint_effort_limit` limits its effort.
+    The drives of axes that get an actuator other than `Drive` and `Activation` are switched off in the model
+    (position mode with gains of zero), since the actuator replaces them;
+    `Model.joint_effort_limit` limits its effort.
 
     Args:
         model: The model.
@@ -142,7 +149,7 @@ class Actuators(Revised):
                 raise NewtonsimError(f"actuators of tendons {patterns!r}: one of them already has one")
             taken[found] = 1
             sites = TendonSites(str(patterns), model, found, self.dt)
-            self.groups[patterns] = ActivationGroup(entry, sites)
+            self.groups[patterns] = TendonActivationGroup(entry, sites)
         self._tendons_taken = put(taken, dtype=int, device=model.device)
 
     def replaced_axes(self) -> np.ndarray:

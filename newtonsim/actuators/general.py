@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from newtonsim.actuators.activation import Dynamic, activation_view
+from newtonsim.actuators.activation import Activation, Dynamic, activation_view
 from newtonsim.actuators.groups import EffortGroup, Pass, Sites
 from newtonsim.actuators.models import Actuator, check_number
 from newtonsim.actuators.patterns import AxisOf, Key, Pattern, as_pattern
@@ -26,8 +26,9 @@ _ANY = (-math.inf, math.inf)
 class General(Dynamic):
     """MuJoCo's general actuator: an effort gear (gain(l, l') a + bias(l, l')) with l = gear q.
 
-    Its command is MuJoCo's `ctrl`; a is the control, or an activation that follows it and starts at 0. Gain
-    and bias are affine in length and velocity. `general_actuators` makes them from an MJCF file.
+    It is explicit, unlike a drive: unstable if the time step is too long for its gains. Its command is
+    MuJoCo's `ctrl`; a is the control, or an activation that follows it and starts at 0. Gain and bias are
+    affine in length and velocity. `general_actuators` makes them from an MJCF file.
 
     Source: MuJoCo's documentation, "Computation: Actuation model".
 
@@ -117,9 +118,10 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[Key, Actua
     """Return the actuators of an MJCF file for `Actuators`, with joints of the same law grouped.
 
     They act as in MuJoCo, including what drives leave out: activation dynamics, gains that depend on position
-    and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`. Those of
-    tendons are left to the drives of these, see `tendon_actuators`, and those that are actuators of the model
-    (whose entries have a number as "actuator") to the solver.
+    and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`. Where a
+    drive has the law, it is an `Activation` in front of that implicit drive, otherwise a `General`, which is
+    explicit. Those of tendons are left to the drives of these, see `tendon_actuators`, and those that are
+    actuators of the model (whose entries have a number as "actuator") to the solver.
 
     Args:
         actuators: `ImportReport.actuators` of `parse_mjcf`.
@@ -128,16 +130,18 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[Key, Actua
         NewtonsimError: An axis of a joint has several actuators; or an actuator acts neither on a joint nor
             on a tendon, or is of a kind that is not known.
     """
-    keys: dict[General, list[Pattern]] = {}
+    keys: dict[General | Activation, list[Pattern]] = {}
     driven: set[tuple[str, int]] = set()
     for entry in actuators:
         name, joint, place = entry["name"], entry["key"], entry["place"]
         if entry["tendon"] is not None or entry["actuator"] is not None:
             continue
-        if entry["law"] is None or joint is None:
+        law, activation = entry["law"], entry["activation"]
+        if joint is None or (law is None and activation is None):
             raise NewtonsimError(f"actuator {name!r}: it is not an affine actuator of one joint axis")
         if (joint, place) in driven:
             raise NewtonsimError(f"actuator {name!r}: the joint {entry['joint']!r} already has one")
         driven.add((joint, place))
-        keys.setdefault(General(**entry["law"]), []).append(AxisOf(as_pattern(joint), place))
+        actuator = General(**law) if activation is None else Activation(**activation)
+        keys.setdefault(actuator, []).append(AxisOf(as_pattern(joint), place))
     return {tuple(places): law for law, places in keys.items()}

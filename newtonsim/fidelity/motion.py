@@ -314,8 +314,12 @@ def _follow(
 
 def _is_drive(actuator: dict) -> bool:
     """Whether an actuator is a motor or a servo, which is a drive and implicit, or has no law of its own."""
-    law = actuator["law"]
-    if law is None or actuator["actuator"] is not None:
+    law, activation = actuator["law"], actuator["activation"]
+    if actuator["actuator"] is not None or actuator["tendon"] is not None:
+        return True
+    if activation is not None:
+        return activation["dynamics"] == "none"
+    if law is None:
         return True
     varies = law["dynamics"] != "none" or any(law["gain"][1:])
     return actuator["axis"] is not None and not varies
@@ -331,7 +335,7 @@ def _give(simulator: Simulator, actuators: list[dict], whole: set[int], ctrl: np
         values[[one[name] for one in actuators if one[name] is not None]] = 0.0
     starts = model.joint_axis_start.numpy()
     for one, value in zip(actuators, ctrl, strict=True):
-        if one["activation"] is not None:
+        if one["activation"] is not None and one["tendon"] is not None:
             inputs["tendon"][one["tendon"]] = value
             continue
         if one["actuator"] is not None:

@@ -11,6 +11,7 @@ from newtonsim import ModelBuilder, Simulator, View
 from newtonsim.actuators import (
     PD,
     PID,
+    Activation,
     ActuatedSolver,
     Actuators,
     DCMotor,
@@ -290,6 +291,7 @@ ENTRIES = {
         gain=(9.0, 0.5, -0.3), bias=(0.1, -8.0, -0.4), gear=1.3, dynamics="filterexact", time_constant=0.01
     ),
     "drive": lambda: Drive(delay=1.5 * DT, activation=0.02),
+    "activation": lambda: Activation(dynamics="filter", time_constant=0.01, scale=1.4, offset=0.1),
 }
 
 
@@ -306,8 +308,10 @@ def test_gradients_of_a_motion_agree_with_differences(kind: str):
         model = arm("cpu", grad=True, gravity=G)
         actuators = Actuators(model, {"*": ENTRIES[kind]()}, DT)
         group = actuators.groups["*"]
-        name = {"motor": "torques", "drive": "time_constant", "general": "gear"}.get(kind, "stiffness")
-        array = getattr(group.view if kind == "general" else group, name)
+        own = {"motor": "torques", "drive": "time_constant", "general": "gear", "activation": "time_constant"}
+        array = getattr(
+            group.view if kind in ("general", "activation") else group, own.get(kind, "stiffness")
+        )
         array.assign(array.numpy() * parameter)
         states = [model.state() for _ in range(steps + 1)]
         controls = [model.control() for _ in range(steps)]

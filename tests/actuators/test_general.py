@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from newtonsim import ModelBuilder, Simulator
-from newtonsim.actuators import ActuatedSolver, Actuators, General, general_actuators
+from newtonsim.actuators import Activation, ActuatedSolver, Actuators, AxisOf, General, general_actuators
 from newtonsim.errors import NewtonsimError
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
@@ -42,6 +42,21 @@ CASES = {
     "one-sided force": '<motor joint="j" gear="3" forcerange="-.1 .5"/>',
 }
 
+DRIVES = {
+    name: CASES[name] for name in CASES if "position" in name or "filter" in name or name in "early"
+} | {
+    "motor": CASES["motor"],
+    "velocity": CASES["velocity"],
+    "integrator": CASES["integrator"],
+    "intvelocity": CASES["intvelocity"],
+    "cylinder": CASES["cylinder"],
+    "stiff servo with a filter": '<position joint="j" kp="4000" kv="200" timeconst=".02"/>',
+    "servo without damping": '<position joint="j" kp="40" timeconst=".05"/>',
+    "integrating motor": '<general joint="j" dyntype="integrator" gainprm="3" ctrlrange="-.5 .5"/>',
+    "as a muscle": '<general joint="j" dyntype="muscle" dynprm=".02 .05" gainprm="3" ctrlrange="0 1"/>',
+}
+"""What drives behind activations do."""
+
 
 def read(text: str):
     builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
@@ -51,16 +66,20 @@ def read(text: str):
     return builder, report
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_motion_is_that_of_mujoco(device: str, case: str):
-    """A second of motion under a control that swings beyond its range."""
-    text = TEXT.format(dt=DT, actuators=CASES[case])
+def swing(device: str, text: str, integrator: str, explicit: bool):
+    """Motions and torques here and in MuJoCo for a second under a control that swings beyond its range."""
     theirs = mujoco.MjModel.from_xml_string(text)
+    theirs.opt.integrator = getattr(mujoco.mjtIntegrator, integrator)
     data = mujoco.MjData(theirs)
     builder, report = read(text)
     model = builder.finalize(device)
-    actuators = Actuators(model, general_actuators(report.actuators), DT)
-    sim = Simulator(model, ActuatedSolver(FeatherstoneSolver(model), actuators), DT)
+    laws = general_actuators(report.actuators)
+    if explicit:
+        laws = {AxisOf(one["key"], one["place"]): General(**one["law"]) for one in report.actuators}
+    assert all(isinstance(law, General if explicit else Activation) for law in laws.values())
+    actuators = Actuators(model, laws, DT)
+    solver = FeatherstoneSolver(model, coriolis="start", tolerance=1.0e-7)
+    sim = Simulator(model, ActuatedSolver(solver, actuators), DT)
     sim.state.joint_qd.assign(np.array([1.5, 0.0], np.float32))
     data.qvel[0] = 1.5
     own, other, torques = [], [], []
@@ -74,9 +93,35 @@ def test_motion_is_that_of_mujoco(device: str, case: str):
         other.append(data.qpos.copy())
         torques.append((actuators.driven.joint_f.numpy()[0], data.qfrc_actuator[0]))
     assert np.ptp(other, axis=0)[0] > 0.05
+    return np.array(own), np.array(other), np.array(torques)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_laws_are_those_of_mujoco(device: str, case: str):
+    """General actuators are explicit, as in MuJoCo's Euler integrator."""
+    text = TEXT.format(dt=DT, actuators=CASES[case])
+    own, other, torques = swing(device, text, "mjINT_EULER", explicit=True)
     np.testing.assert_allclose(own, other, atol=2e-3)
-    first, second = np.array(torques).T
+    first, second = torques.T
     np.testing.assert_allclose(first, second, atol=0.02 + 0.01 * np.abs(second).max())
+
+
+@pytest.mark.parametrize("case", DRIVES)
+def test_drives_behind_activations_move_as_in_mujoco(device: str, case: str):
+    """Their stiffness and damping are implicit, as in MuJoCo's integrator `discrete`, and stable if stiff."""
+    text = TEXT.format(dt=DT, actuators=DRIVES[case])
+    own, other, _ = swing(device, text, "mjINT_DISCRETE", explicit=False)
+    np.testing.assert_allclose(own, other, atol=2e-5)
+
+
+def test_force_ranges_bound_drives_behind_activations():
+    """The bound is that of the force at the end of a step, in MuJoCo of that at its start."""
+    servo = '<position joint="j" kp="50" kv="2" gear="2" forcerange="-4 4" timeconst=".05"/>'
+    own, other, _ = swing("cpu", TEXT.format(dt=DT, actuators=servo), "mjINT_DISCRETE", explicit=False)
+    free = servo.replace("-4 4", "-40 40")
+    _, unbounded, _ = swing("cpu", TEXT.format(dt=DT, actuators=free), "mjINT_DISCRETE", explicit=False)
+    assert np.abs(unbounded - other).max() > 0.02
+    np.testing.assert_allclose(own, other, atol=5e-4)
 
 
 def test_worlds_of_mujocos_own_solver_are_driven_too():

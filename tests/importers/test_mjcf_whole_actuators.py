@@ -218,7 +218,7 @@ def test_axes_of_one_body_have_laws_of_their_own():
 
 def test_a_solver_with_copied_drives_is_refused():
     """MuJoCoSolver copies drives when it is created; actuators that replace them must be there before."""
-    text = BODIES.format(actuators='<position joint="j" kp="20" timeconst=".05"/>')
+    text = BODIES.format(actuators='<general joint="j" gaintype="affine" gainprm="2 .7 -.3"/>')
     builder, report = read(text)
     model = builder.finalize("cpu")
     early = MuJoCoSolver(model, use_mujoco=True)
