@@ -34,9 +34,21 @@ class Stepping(Protocol):
 
     model: Model
     solver: Any
-    state: State
-    control: Control
-    dt: float
+
+    @property
+    def state(self) -> State:
+        """The current state."""
+        ...
+
+    @property
+    def control(self) -> Control:
+        """The inputs that every step reads."""
+        ...
+
+    @property
+    def dt(self) -> float:
+        """Time of one step [s]."""
+        ...
 
     @property
     def time(self) -> float:

@@ -137,11 +137,11 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[Key, Actua
         if entry["tendon"] is not None or entry["actuator"] is not None:
             continue
         law, activation = entry["law"], entry["activation"]
-        if joint is None or (law is None and activation is None):
+        made = Activation(**activation) if activation is not None else law and General(**law)
+        if joint is None or made is None:
             raise NewtonsimError(f"actuator {name!r}: it is not an affine actuator of one joint axis")
         if (joint, place) in driven:
             raise NewtonsimError(f"actuator {name!r}: the joint {entry['joint']!r} already has one")
         driven.add((joint, place))
-        actuator = General(**law) if activation is None else Activation(**activation)
-        keys.setdefault(actuator, []).append(AxisOf(as_pattern(joint), place))
+        keys.setdefault(made, []).append(AxisOf(as_pattern(joint), place))
     return {tuple(places): law for law, places in keys.items()}

@@ -32,9 +32,17 @@ class Simulation(Protocol):
     """What a view needs of a simulation; `Simulator` is one."""
 
     model: Model
-    state: State
-    control: Control
     solver: Any
+
+    @property
+    def state(self) -> State:
+        """The current state."""
+        ...
+
+    @property
+    def control(self) -> Control:
+        """The inputs that every step reads."""
+        ...
 
 
 class View:

@@ -102,7 +102,7 @@ def _arrays(thing: Any, path: str, seen: set[int], depth: int) -> Iterator[tuple
     elif hasattr(thing, "__dict__") and (
         type(thing).__module__.startswith("newtonsim") or hasattr(thing, "_ctype")
     ):
-        members = vars(thing).items()
+        members = [(_seen_name(thing, name), member) for name, member in vars(thing).items()]
     else:
         return
     seen.add(id(thing))
@@ -111,3 +111,9 @@ def _arrays(thing: Any, path: str, seen: set[int], depth: int) -> Iterator[tuple
             yield from _arrays(member, path, seen, depth)
         elif name != "_ctype":
             yield from _arrays(member, f"{path}.{name}", seen, depth + 1)
+
+
+def _seen_name(thing: Any, name: str) -> str:
+    """Name of an attribute, or of the property that shows it."""
+    shown = name[0] == "_" and isinstance(getattr(type(thing), name[1:], None), property)
+    return name[1:] if shown else name

@@ -20,6 +20,11 @@ it is unchanged, so is every revision: one comparison instead of one per object.
 """
 
 
+def note_change() -> None:
+    """Count a change of something that is not `Revised`."""
+    latest[0] = next(_numbers)
+
+
 class Revised:
     """Base of classes whose arrays and plain numbers become part of captured graphs.
 
@@ -46,7 +51,7 @@ class Revised:
         if isinstance(before, _PLAIN) and isinstance(value, _PLAIN) and before == value:
             return
         held["revision"] = self.revision + 1
-        latest[0] = next(_numbers)
+        note_change()
 
 
 def counted(struct: Any) -> Any:
