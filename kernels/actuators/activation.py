@@ -75,6 +75,26 @@ def next_activation(view: ActivationView, i: int, u: float, a: float, dt: float)
     return wp.clamp(end, view.range[0], view.range[1])
 
 
+@wp.func
+def acting_input(
+    view: ActivationView,
+    i: int,
+    command: float,
+    dt: float,
+    activation: wp.array2d(dtype=float),
+    activation_out: wp.array2d(dtype=float),
+) -> float:
+    """What acts during a step, the control within its range or the activation that follows it."""
+    u = wp.clamp(command, view.control[0], view.control[1])
+    acting = u
+    if view.dynamics != DYNAMICS_NONE:
+        start = activation[i, 0]
+        end = next_activation(view, i, u, start, dt)
+        activation_out[i, 0] = end
+        acting = wp.where(view.early == 1, end, start)
+    return acting
+
+
 @wp.kernel
 def activate_drives(
     first: int,
@@ -90,14 +110,7 @@ def activate_drives(
 ):
     """One thread per actuator: its activation, and the control input of its drive."""
     i = first + wp.tid()
-    u = wp.clamp(command[i], view.control[0], view.control[1])
-    acting = u
-    if view.dynamics != DYNAMICS_NONE:
-        start = activation[i, 0]
-        end = next_activation(view, i, u, start, dt)
-        activation_out[i, 0] = end
-        acting = wp.where(view.early == 1, end, start)
-    act_out[drive[i]] = scale * acting + offset
+    act_out[drive[i]] = scale * acting_input(view, i, command[i], dt, activation, activation_out) + offset
 
 
 @wp.kernel

@@ -9,7 +9,7 @@ Writes: activation_out, effort
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.actuators.activation import DYNAMICS_NONE, ActivationView, next_activation
+from newtonsim.kernels.actuators.activation import ActivationView, acting_input
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -44,13 +44,7 @@ def apply_general(
 ):
     """One thread per actuator: its activation and the effort of the joint, gear (gain a + bias)."""
     i = first + wp.tid()
-    u = wp.clamp(command[i], follows.control[0], follows.control[1])
-    acts = u
-    if follows.dynamics != DYNAMICS_NONE:
-        start = activation[i, 0]
-        end = next_activation(follows, i, u, start, dt)
-        activation_out[i, 0] = end
-        acts = wp.where(follows.early == 1, end, start)
+    acts = acting_input(follows, i, command[i], dt, activation, activation_out)
     gear = view.gear[i]
     motion = wp.vec3(1.0, gear * (q[coord[i]] + view.reference), gear * qd[dof[i]])
     force = wp.dot(view.gain[i], motion) * acts + wp.dot(view.bias[i], motion)
