@@ -107,10 +107,8 @@ def first_steps(peers: list[str], warm: int, cold: int, wheel: str | None) -> li
 
 def start(text: str, cache: str, folder: str = "") -> tuple[float, float]:
     """Run a program in a process of its own; return its processor time and its time [s]."""
-    os.makedirs(cache, exist_ok=True)
     path = os.pathsep.join(name for name in (folder, os.environ.get("PYTHONPATH", "")) if name)
-    environment = {**os.environ, "WARP_CACHE_PATH": cache, "PYTHONPATH": path}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment = {**surroundings(cache), "PYTHONPATH": path}
     before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     result = subprocess.run(
         [sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=False
@@ -120,6 +118,13 @@ def start(text: str, cache: str, folder: str = "") -> tuple[float, float]:
         raise RuntimeError(result.stderr)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return cpu, end - begin
+
+
+def surroundings(cache: str) -> dict[str, str]:
+    """Environment of a process with a kernel cache, which writes bytecode, as an installation has it."""
+    os.makedirs(cache, exist_ok=True)
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "WARP_CACHE_PATH": cache}
 
 
 def run(name: str, cache: str, device: str) -> tuple[float, float]:
@@ -132,8 +137,7 @@ def run(name: str, cache: str, device: str) -> tuple[float, float]:
         command += ["--device", device]
     else:
         command = [sys.executable, __file__, "--child", name, "--device", device]
-    os.makedirs(cache, exist_ok=True)
-    environment = {**os.environ, "WARP_CACHE_PATH": cache}
+    environment = surroundings(cache)
     started = time.time()
     result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     end = time.time() - started

@@ -2,10 +2,15 @@
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import pytest
 import warp as wp
+
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    # else each process that a test starts would compile all sources anew, which takes it half a second
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", os.path.join(tempfile.gettempdir(), "newtonsim-bytecode"))
 
 UNCHECKED = [
     "adapters",
