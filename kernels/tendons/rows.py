@@ -7,7 +7,8 @@ along the trees, so they are a row, too: with the rate r = J v,
     impulse = -h k (l - l0 + h r⁺) - h b r⁺ - a (r⁺ - r⁻ + h J̇ q̇) = p - w r⁺,    w = a + h (b + h k),
 
 which is a row of the softness 1/w and the target p/w. A servo is likewise, with bounds. Springs, damping and
-servos of any stiffness are thus stable at any time step, as those of joints are.
+servos of any stiffness are thus stable at any time step, as those of joints are, along the tendon. J is that
+at the start of the step, so that the stiffness T/l of a tension T across a straight part l is explicit.
 
 They are stored among the rows between bodies, which have room for the dofs of two chains.
 
