@@ -109,7 +109,7 @@ class InertiaWarning(UserWarning):
 
 
 class DefaultsWarning(UserWarning):
-    """A robot's file lacks what a task needs, and other values take its place; the message gives them."""
+    """A robot's file lacks what is needed, and other values take its place; the message gives them."""
 
 
 class BufferWarning(RuntimeWarning):

@@ -11,20 +11,12 @@ import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.errors import ImportFileError, ModelError
-from newtonsim.importers.files.report import ImportReport, Told
-from newtonsim.importers.files.xml import Node
-from newtonsim.importers.geometry.massprops import MassProps, ball_of, principal_moments, sphere
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.scene.enums import JointType
 
 _BODY_NUMBERS = ("body_q", "body_com", "body_mass", "body_inertia")
 _SHAPE_NUMBERS = ("shape_transform", "shape_geo_scale")
-POINT_RADIUS = 1.0e-3
-"""Radius [m] of the ball that stands for a mass at a point."""
-
-ROUNDING = 1.0e-6
-"""Share of a moment of inertia that counts as rounding: files hold six digits or more."""
-
 _LETTERS = {"x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0)}
 _LINEAR, _ANGULAR = "pl", "ra"
 
@@ -58,9 +50,11 @@ def merge(
 ) -> None:
     """Add the finished scratch builder to the caller's and turn the report's indices into the caller's.
 
-    Before that the importer warns of what is not modelled, or raises with `strict`.
+    Before that the importer warns of what is not modelled and of masses that the file does not give, or
+    raises with `strict`.
     """
     report.settle_unsupported(strict, stacklevel=3)
+    report.warn_of_masses(stacklevel=3)
     finish(scratch, report, collapse)
     append(builder, scratch, report)
 
@@ -200,70 +194,9 @@ def add_base(
         raise ModelError(f"base_joint: {error}") from error
 
 
-def check_moments(inertia: np.ndarray, node: Node) -> None:
-    """Raise when an inertia (3, 3) of a file has a negative principal moment beyond rounding."""
-    size = max(map(abs, inertia.ravel().tolist()))
-    if size > 0.0 and principal_moments(inertia / size)[0] < -ROUNDING:
-        raise node.error("the inertia matrix has a negative principal moment")
-
-
-def note_impossible(inertia: np.ndarray, node: Told, report: ImportReport, whose: str) -> None:
-    """Report an inertia (3, 3) of a file that no distribution of mass has, which a strict import refuses.
-
-    The moments A <= B <= C about the principal axes of a body are the integrals of y² + z², x² + z² and
-    x² + y² over its mass, so that A + B - C is twice the integral of z².
-
-    Args:
-        inertia: As the file gives it [kg m^2].
-        node: Its element, with place in the file.
-        report: Receives the remark.
-        whose: Kind and name of the body, such as "link 'arm'".
-    """
-    low, middle, high = principal_moments(inertia)
-    if low + middle < high * (1.0 - ROUNDING):
-        moments = f"{low:.6g}, {middle:.6g} and {high:.6g} kg m^2"
-        report.impossible(
-            node, f"no distribution of mass has the principal moments of {whose}, {moments}: A + B < C"
-        )
-
-
 def signed_gravity(vector: np.ndarray, up: np.ndarray) -> float | np.ndarray:
     """Gravity as a number along the up vector, or as a vector where it points elsewhere."""
     along = float(vector @ up) / float(np.linalg.norm(up))
     if np.linalg.norm(vector - along * up / np.linalg.norm(up)) < 1.0e-9 * max(1.0, np.linalg.norm(vector)):
         return along
     return vector
-
-
-def left_out(defined: float, computed: float) -> str:
-    """Say that `ignore_inertial_definitions` replaces a mass of the file [kg] by that of the geometry."""
-    return (
-        f"<inertial> with {defined:g} kg is ignored, and the geometry gives {computed:g} kg, as "
-        "`ignore_inertial_definitions` says, which is on by default"
-    )
-
-
-def usable_mass(
-    props: MassProps, node: Node, report: ImportReport, ensure_nonstatic: bool, static_mass: float
-) -> MassProps:
-    """Make mass properties that dynamics can use: no mass without inertia and, if asked for, none of zero.
-
-    Where none of zero is asked for, inertia without mass stays, and a point is made a ball that is too small
-    to be seen in the inertia of a robot, yet large enough for single precision.
-    """
-    if props.mass <= 0.0:
-        if not ensure_nonstatic:
-            if props.inertia.any():
-                report.approximated(node, "inertia without mass acts in solvers in joint coordinates alone")
-            return MassProps(0.0, props.com, props.inertia)
-        report.approximated(node, f"the body has no mass and receives {static_mass:g} kg")
-        ball = ball_of(static_mass)
-        return MassProps(ball.mass, props.com, ball.inertia + props.inertia)
-    moments = principal_moments(props.inertia)
-    if not moments[0] > 1.0e-12 * moments[2]:
-        ball, text = ball_of(props.mass), "a ball of water"
-        if not ensure_nonstatic:
-            ball, text = sphere(POINT_RADIUS, 1.0).with_mass(props.mass), "a ball of 2 mm"
-        report.approximated(node, f"the body has mass but a singular inertia and receives that of {text}")
-        return MassProps(props.mass, props.com, props.inertia + ball.inertia)
-    return props

@@ -4,12 +4,16 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.errors import DefaultsWarning, ImportFileError, UnsupportedElementWarning
 from newtonsim.importers.files.faults import refuse_what_is_too_large
 from newtonsim.importers.files.xml import Node
 
 ELEMENT_KINDS = ("modelled", "approximated", "ignored", "mended", "unsupported")
 """What can happen to an element, from best to worst."""
+
+
+MOST_NAMED = 8
+"""How many bodies a warning names."""
 
 
 class Told(Protocol):
@@ -82,6 +86,8 @@ class ImportReport:
         constraints: Index of the constraint by name of the MJCF equality, or by kind and number.
         tendons: Index of the tendon by name of the MJCF tendon.
         shapes: Shape indices by name of body, in the order of the file.
+        assumed_masses: Mass [kg] of each moving body to which the file and its format give none, and where it
+            comes from, by name.
         entries: Remarks, in the order of the file.
         elements: How often each kind of element occurs in the file, by name and by what happened to it:
             "modelled", "approximated", "mended", "unsupported" (wholly or in part) or "ignored".
@@ -101,20 +107,21 @@ class ImportReport:
     constraints: dict[str, int] = field(default_factory=dict)
     tendons: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, list[int]] = field(default_factory=dict)
+    assumed_masses: dict[str, tuple[float, str]] = field(default_factory=dict)
     entries: list[ReportEntry] = field(default_factory=list)
     elements: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def add(self, kind: str, node: Told | None, message: str, element: str | None = None) -> None:
-        """Record a remark about an element."""
-        self.entries.append(
-            ReportEntry(
-                kind,
-                element or (node.label if node is not None else "file"),
-                message,
-                node.path if node is not None else self.path,
-                node.line if node is not None else None,
-            )
+    def add(self, kind: str, node: Told | None, message: str, element: str | None = None) -> ReportEntry:
+        """Record a remark about an element, and return it."""
+        entry = ReportEntry(
+            kind,
+            element or (node.label if node is not None else "file"),
+            message,
+            node.path if node is not None else self.path,
+            node.line if node is not None else None,
         )
+        self.entries.append(entry)
+        return entry
 
     def leave_to_mujoco(self, element: str, index: int, arguments: dict[str, Any]) -> None:
         """Record attributes of a "joint", "tendon" or "geom", see `mujoco`; none are no entry."""
@@ -132,14 +139,13 @@ class ImportReport:
             ReportEntry("mended", fault.element or "file", message, fault.path or self.path, fault.line)
         )
 
-    def approximated(self, node: Told | None, message: str) -> None:
-        """Record something that is modelled differently from what the file says."""
-        self.add("approximated", node, message)
+    def approximated(self, node: Told | None, message: str) -> ReportEntry:
+        """Record something that is modelled differently from what the file says, and return the remark."""
+        return self.add("approximated", node, message)
 
     def impossible(self, node: Told, message: str) -> None:
         """Record what no robot can have, and is used as it is unless the import is strict."""
-        self.approximated(node, message)
-        self.entries[-1].refused = True
+        self.approximated(node, message).refused = True
 
     def ignored(self, node: Told | None, message: str = "has no effect on the motion") -> None:
         """Record something that is skipped without effect on the motion."""
@@ -211,6 +217,24 @@ class ImportReport:
             return
         text = self._warning_text(entries, "read but not modelled")
         warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
+
+    def warn_of_masses(self, stacklevel: int) -> None:
+        """Warn once of moving bodies to which the file gives no mass, with those that they have instead."""
+        count = len(self.assumed_masses)
+        if not count:
+            return
+        by_source: dict[str, list[str]] = {}
+        for name, (mass, source) in list(self.assumed_masses.items())[:MOST_NAMED]:
+            by_source.setdefault(source, []).append(f"{name!r} {mass:.4g} kg")
+        named = [f"{', '.join(names)}, {source}" for source, names in by_source.items()]
+        if count > MOST_NAMED:
+            named.append(f"{count - MOST_NAMED} more in `assumed_masses` of the report")
+        one, many = ("body has", "bodies have") if self.format == "mjcf" else ("link has", "links have")
+        text = (
+            f"{self.path or 'XML text'}: {count} moving {one if count == 1 else many} no mass in the file, "
+        )
+        text += f"and newtonsim assumes one: {'; '.join(named)}. An <inertial> in the file takes its place"
+        warnings.warn(text, DefaultsWarning, stacklevel=stacklevel + 1)
 
     def _warning_text(self, entries: list[ReportEntry], what: str) -> str:
         groups: dict[tuple[str, str], list[ReportEntry]] = {}

@@ -154,7 +154,8 @@ def parse_mjcf(
             excludes say. Bodies of different trees always follow these rules.
         ignore_inertial_definitions: Compute mass and inertia from the geoms; bodies without any still use
             their <inertial>. If False, the result is that of MuJoCo.
-        ensure_nonstatic_links: Give bodies without mass a small one.
+        ensure_nonstatic_links: Give bodies without mass a small one. A `DefaultsWarning` names those that
+            move on their own, which MuJoCo refuses, and so does `strict`.
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         verbose: Print the report.

@@ -7,8 +7,9 @@ import numpy as np
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.geometry import Heightfield, Mesh
 from newtonsim.geometry.transforms import quat_between
-from newtonsim.importers.building.assemble import add_base, usable_mass
+from newtonsim.importers.building.assemble import add_base
 from newtonsim.importers.building.filters import TouchRules
+from newtonsim.importers.building.masses import UnknownMasses, usable_mass
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, ball_of
 from newtonsim.importers.geometry.pose import Pose
@@ -49,6 +50,9 @@ class SceneBuilder:
         self.builder, self.report = builder, report
         self.state = BuildState()
         self.rules = TouchRules(within_tree=options.enable_self_collisions)
+        self.unknown = UnknownMasses(
+            report, "body", options.static_link_mass if options.ensure_nonstatic_links else None
+        )
         self.geom_shapes: dict[str, int] = {}
         self.mesh_cache: dict[str, Mesh] = {}
         self.height_cache: dict[str, Heightfield] = {}
@@ -73,6 +77,7 @@ class SceneBuilder:
         self.state.places.append(Place(-1, options.xform, 0, -1))
         for number, body in enumerate(scene.bodies[1:], start=1):
             self._add_body(number, body, masses[number])
+        self.unknown.settle(self.builder)
         for number, body in enumerate(scene.bodies):
             self._add_shapes(number, body)
             self._add_sites(number, body)
@@ -106,6 +111,7 @@ class SceneBuilder:
             return
         if parent.index < 0:
             self.builder.add_articulation(self._name(number))
+        weighs = props.mass > 0.0
         props = usable_mass(
             props, body.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
         )
@@ -123,6 +129,8 @@ class SceneBuilder:
             above = self._add_link(number, segment, above, local, pose, props)
             local = Pose.identity()
         index = self._add_dynamic_body(pose, props, self._name(number))
+        if not weighs:
+            self.unknown.note_empty(index, body.node)
         if body.gravcomp != 0.0:
             self.report.gravcomp[index] = (body.gravcomp, tuple(props.com.tolist()))
         moves = True

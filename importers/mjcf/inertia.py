@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from newtonsim.importers.building.assemble import left_out
+from newtonsim.importers.building.masses import left_out
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, combine
 from newtonsim.importers.mjcf.document import Compiler

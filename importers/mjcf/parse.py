@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.importers.building.assemble import check_moments, note_impossible
+from newtonsim.importers.building.masses import check_moments, note_impossible
 from newtonsim.importers.files.mjcf_names import INERTIA
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
@@ -95,7 +95,7 @@ def _restore_inertias(document: Document, scene: Scene, report: ImportReport) ->
             xx, yy, zz, xy, xz, yz = node.floats("data", 6, np.zeros(6))
             inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             check_moments(inertia, node)
-            note_impossible(inertia, node, report, f"body {body.name!r}")
+            note_impossible(inertia, body.inertial.mass, node, report, f"body {body.name!r}")
             body.inertial = MassProps(body.inertial.mass, body.inertial.com, inertia)
 
 
@@ -363,7 +363,8 @@ def _parse_inertial(
     check_moments(inertia, node)
     compiler = document.compiler
     if not compiler.balance_inertia and compiler.inertia_from_geom != "true":  # which mend or replace it
-        note_impossible(inertia, node, report, f"body {body.name!r}" if body.name else "a body without name")
+        whose = f"body {body.name!r}" if body.name else "a body without name"
+        note_impossible(inertia, mass, node, report, whose)
     return MassProps(mass, np.zeros(3), inertia).moved(pose)
 
 

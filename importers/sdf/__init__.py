@@ -79,7 +79,7 @@ def parse_sdf(
             its square.
         hide_visuals: Make visual shapes invisible.
         force_show_colliders: Show collision shapes even of links that have visuals.
-        ensure_nonstatic_links: Give moving links without mass a small one.
+        ensure_nonstatic_links: Give moving links without mass a small one, with a `DefaultsWarning`.
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge links that fixed joints connect.
         merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a

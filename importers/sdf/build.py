@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
-from newtonsim.importers.building.assemble import usable_mass
 from newtonsim.importers.building.filters import TouchRules
+from newtonsim.importers.building.masses import UnknownMasses, usable_mass
 from newtonsim.importers.files.arguments import ContactSettings
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, combine
@@ -55,6 +55,9 @@ class SceneBuilder:
             builder, options.contact, options.scale, options.density, options.merge_mesh_objects, report
         )
         self.rules = TouchRules(within_tree=False)
+        self.unknown = UnknownMasses(
+            report, "link", options.static_link_mass if options.ensure_nonstatic_links else None
+        )
         self.weld: dict[str, int] = {}
         self.tree: Tree = find_tree(scene)
 
@@ -74,6 +77,7 @@ class SceneBuilder:
                 self._add_gearbox(joint)
             for place, axis in enumerate(joint.axes):
                 self._add_mimic(joint, place, axis)
+        self.unknown.settle(self.builder)
         for link in self.scene.links.values():
             self._add_shapes(link)
         self.builder.shape_collision_filter_pairs |= self.rules.blocked()
@@ -110,8 +114,11 @@ class SceneBuilder:
     def _add_body(self, name: str, joint: Joint | None) -> None:
         link, options = self.scene.links[name], self.options
         link.node.check_time()
+        props = self._mass(link)
+        if props.mass <= 0.0:
+            self.unknown.note_empty(self.builder.body_count, link.node)
         props = usable_mass(
-            self._mass(link), link.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
+            props, link.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
         )
         self.report.bodies[name] = self.builder.add_body(
             origin=self._pose(link.pose).warp(), com=props.com, I_m=props.inertia, mass=props.mass, key=name

@@ -3,7 +3,7 @@
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
-from newtonsim.importers.building.assemble import check_moments, note_impossible
+from newtonsim.importers.building.masses import check_moments, note_impossible
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.massprops import MassProps
@@ -193,7 +193,7 @@ class _Reader:
             xy, xz, yz = (text.number(given, tag, 0.0) for tag in ("ixy", "ixz", "iyz"))
             inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
             check_moments(inertia, given)
-            note_impossible(inertia, given, self.report, f"link {link.node.required('name')!r}")
+            note_impossible(inertia, mass, given, self.report, f"link {link.node.required('name')!r}")
         pose = self._pose_in(node, link.node.required("name"), scope)
         link.inertial = MassProps(mass, np.zeros(3), inertia).moved(pose)
 

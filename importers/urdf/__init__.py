@@ -76,7 +76,8 @@ def parse_urdf(
             `base_joint`.
         base_joint: "px,py,rz" for a D6 joint with these linear (p) and angular (r) axes of the root link's
             frame, or a dict with arguments of `ModelBuilder.add_joint`.
-        density: Density of collision shapes [kg/m^3] if the mass is computed from them.
+        density: Density of collision shapes [kg/m^3] if the mass is computed from them. A `DefaultsWarning`
+            names moving links that get their mass so because the file gives none.
         stiffness: Gain of the position drives [N m/rad or N/m] that all joints receive when this or `damping`
             is above zero; they hold the initial coordinates. Zero for both leaves the joints passive.
         damping: Damping of these drives [N m s/rad or N s/m]. Passive damping is that of the file's
@@ -102,7 +103,9 @@ def parse_urdf(
         ignore_inertial_definitions: Compute mass and inertia from the geometry; links without such geometry
             still use their <inertial>. If False, <inertial> is used, and the geometry only where it is
             missing.
-        ensure_nonstatic_links: Give links without mass a small one.
+        ensure_nonstatic_links: Give links without mass a small one. A `DefaultsWarning` names those that
+            move on their own. If False, only those receive a mass and an inertia, too small for M(q) to show
+            them.
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge links that fixed joints connect.
         merge_mesh_objects: Collide with one hull around all objects of a Wavefront mesh on a body, not with a
@@ -111,7 +114,8 @@ def parse_urdf(
             modelled. Otherwise faults that other URDF readers tolerate are repaired: numbers with trailing
             characters, XML that is not well-formed, negative damping, meshes that are missing or cannot be
             read, several root links. A warning and the report's entries of kind "mended" say where, and what
-            was assumed. Inertia that no distribution of mass has (A + B < C) is used as it is, and reported.
+            was assumed. Inertia that no distribution of mass has (A + B < C) is used as it is, and reported,
+            and so are moving links without mass; both are refused.
         package_paths: Where package:// is searched for before ROS_PACKAGE_PATH and the file's parent folders:
             folders that contain packages or are one, or a mapping from package name to folder.
 

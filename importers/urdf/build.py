@@ -7,8 +7,9 @@ import numpy as np
 
 from newtonsim.builder import JointAxis, ModelBuilder
 from newtonsim.errors import ImportFileError
-from newtonsim.importers.building.assemble import add_base, left_out, usable_mass
+from newtonsim.importers.building.assemble import add_base
 from newtonsim.importers.building.filters import TouchRules
+from newtonsim.importers.building.masses import UnknownMasses, left_out, usable_mass
 from newtonsim.importers.files.arguments import ContactSettings
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
@@ -63,6 +64,9 @@ class RobotBuilder:
         self.shapes = ShapeMaker(
             builder, options.contact, options.scale, options.density, options.merge_mesh_objects, report
         )
+        self.unknown = UnknownMasses(
+            report, "link", options.static_link_mass if options.ensure_nonstatic_links else None
+        )
         self.poses: dict[str, Pose] = {}
         self.weld: dict[str, int] = {}
         self.tree: dict[str, int] = {}
@@ -85,6 +89,7 @@ class RobotBuilder:
                 self._add_body(robot.links[joint.child])
                 self._add_joint(joint)
         self._add_mimics()
+        self.unknown.settle(builder)
         for name, link in robot.links.items():
             self._add_shapes(name, link)
         builder.shape_collision_filter_pairs |= self.rules.blocked()
@@ -163,8 +168,11 @@ class RobotBuilder:
 
     def _add_body(self, link: Link) -> None:
         link.node.check_time()
-        props = self._mass(link)
-        options = self.options
+        props, options, body = self._mass(link), self.options, self.builder.body_count
+        if props.mass <= 0.0:
+            self.unknown.note_empty(body, link.node)
+        elif link.inertial is None or not link.inertial.mass > 0.0:
+            self.unknown.note_shapes(body, props.mass, options.density, link.node)
         props = usable_mass(
             props, link.node, self.report, options.ensure_nonstatic_links, options.static_link_mass
         )
@@ -186,9 +194,6 @@ class RobotBuilder:
         if shapes and options.density > 0.0:
             props = combine([self.shapes.mass(shape) for shape in shapes])
         if inertial is None or not inertial.mass > 0.0:
-            if props.mass > 0.0:
-                shapes_of = f"{props.mass:.4g} kg from shapes of {options.density:g} kg/m^3"
-                self.report.approximated(link.node, f"no <inertial> with a mass: {shapes_of}")
             return props
         if props.mass <= 0.0:
             self.report.approximated(

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from newtonsim.builder.validate import LEAST_GYRATION
 from newtonsim.errors import ImportFileError
-from newtonsim.importers.building.assemble import note_impossible
+from newtonsim.importers.building.masses import ROUNDING, note_impossible
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.resolve import FileResolver
@@ -264,21 +265,24 @@ def _parse_link(
 
 def _parse_inertial(node: Node, link: str, report: ImportReport, faults: Faults) -> Inertial:
     given = read_inertial(node, faults)
+    mass = max(given.mass or 0.0, 0.0)
     if given.inertia is None:
         inertia = np.zeros((3, 3))
     else:
-        inertia = _without_negative_moments(given.inertia, node.find("inertia"), report)
-        note_impossible(inertia, node.find("inertia"), report, f"link {link!r}")
-    props = MassProps(max(given.mass or 0.0, 0.0), np.zeros(3), inertia)
+        inertia = _without_negative_moments(given.inertia, mass, node.find("inertia"), report)
+        note_impossible(inertia, mass, node.find("inertia"), report, f"link {link!r}")
+    props = MassProps(mass, np.zeros(3), inertia)
     if given.origin is not None:
         props = props.moved(_pose(given.origin))
     return Inertial(props.mass, props.com, props.inertia)
 
 
-def _without_negative_moments(inertia: np.ndarray, node: Node, report: ImportReport) -> np.ndarray:
+def _without_negative_moments(
+    inertia: np.ndarray, mass: float, node: Node, report: ImportReport
+) -> np.ndarray:
     """Raise negative principal moments, which published files have, to zero."""
     least, _, largest = principal_moments(inertia)
-    if least >= -1.0e-6 * max(largest, -least):
+    if least >= -max(ROUNDING * max(largest, -least), LEAST_GYRATION**2 * mass):
         return inertia
     moments, axes = np.linalg.eigh(inertia)
     report.unsupported(node, f"a principal moment of {moments[0]:.3g} kg m^2 is raised to zero")

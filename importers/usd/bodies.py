@@ -9,7 +9,7 @@ import numpy as np
 
 from newtonsim.geometry.inertia import shift_inertia
 from newtonsim.geometry.transforms import quat_matrix, quat_rotate
-from newtonsim.importers.building.assemble import note_impossible, usable_mass
+from newtonsim.importers.building.masses import note_impossible, usable_mass
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.usd_names import NAMESPACE
 from newtonsim.importers.geometry import massprops
@@ -91,7 +91,7 @@ class BodyReader:
             inertia = shift_inertia(inertia, props.mass, com - props.com) if inertia.any() else inertia
         stated = self._inertia(element)
         if stated is not None:
-            note_impossible(stated, element, self.report, "the prim")
+            note_impossible(stated, props.mass, element, self.report, "the prim")
             rotation = quat_matrix(frame.pose.q)
             inertia = rotation @ stated @ rotation.T
         return MassProps(props.mass, com, inertia)

@@ -280,6 +280,8 @@ LEAST_INERTIA, LARGEST_INERTIA = 1.0e-30, 1.0e30
 """Moments of inertia of moving bodies [kg m^2] for which the same is true."""
 INERTIA_TOLERANCE = 1.0e-3
 """Fraction by which the largest moment may exceed the sum of the others, since files have few digits."""
+LEAST_GYRATION = 1.0e-9
+"""Radius of gyration [m], a billionth of a metre, below which moments of inertia are rounding of zero."""
 _MOST_NAMED = 3
 LARGEST_LENGTH = 1.0e12
 """Largest coordinate or size [m]."""
@@ -402,15 +404,16 @@ def _check_masses(builder, arrays: dict[str, np.ndarray]) -> None:
                 f"body '{key}': its moments of inertia are {smallest[at]:g} to "
                 f"{scale[at]:g} kg m^2, expected {LEAST_INERTIA:g} to {LARGEST_INERTIA:g}"
             )
-        _warn_of_impossible([builder.body_key[at] for at in dynamic], moments)
+        _warn_of_impossible([builder.body_key[at] for at in dynamic], moments, mass[dynamic])
 
 
-def _warn_of_impossible(keys: list[str], moments: np.ndarray) -> None:
-    """Warn of principal moments A <= B <= C (n, 3) with A + B < C, which no positive mass has.
+def _warn_of_impossible(keys: list[str], moments: np.ndarray, mass: np.ndarray) -> None:
+    """Warn of principal moments A <= B <= C (n, 3) of masses (n,) with A + B < C, which no positive mass has.
 
     They are used as they are, and stay stable: an eighth of the robots that come with PyBullet have them.
     """
-    impossible = moments[:, 2] * (1.0 - INERTIA_TOLERANCE) > moments[:, 0] + moments[:, 1]
+    rounding = mass * LEAST_GYRATION**2
+    impossible = moments[:, 2] * (1.0 - INERTIA_TOLERANCE) > moments[:, 0] + moments[:, 1] + rounding
     if not impossible.any():
         return
     named = {keys[at]: moments[at] for at in np.flatnonzero(impossible)[::-1]}  # the first of copies

@@ -118,13 +118,14 @@ def load_robot(
         ImportFileError: The file is unusable.
     """
     from newtonsim.builder import ModelBuilder
-    from newtonsim.errors import UnsupportedElementWarning
+    from newtonsim.errors import DefaultsWarning, UnsupportedElementWarning
 
     path = os.fspath(path)
     builder = ModelBuilder(up_vector=UP)
     # The remarks are shown in full by the caller, so the collected warning would say them twice.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsupportedElementWarning)
+        warnings.simplefilter("ignore", DefaultsWarning)
         report = _read(path, builder, base, hold, self_collision)
     if not builder.body_count:
         raise ImportFileError(_why_empty(path), path=path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
-from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
+from newtonsim.errors import DefaultsWarning, NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import ImportReport, parse_mjcf, parse_urdf
 from newtonsim.importers.files.report import Mend
 from newtonsim.importers.files.tolerant_xml import read_tolerantly
@@ -77,7 +77,8 @@ def read(path: str | os.PathLike, kind: str) -> Reading:
     builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     as_it_stands = {"ignore_inertial_definitions": False, "ensure_nonstatic_links": False}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnsupportedElementWarning)
+        warnings.simplefilter("ignore", UnsupportedElementWarning)  # the report has it all
+        warnings.simplefilter("ignore", DefaultsWarning)
         if kind == "mjcf":
             options = {"floating": None, "stiffness": 0.0, "damping": 0.0, "mujoco_defaults": True}
             report = parse_mjcf(path, builder, **as_it_stands, **options)
