@@ -48,6 +48,7 @@ class ReportEntry:
         line: Line, from 1.
         refused: Whether an import with `strict=True` refuses the file for it; it does so for all that is
             "unsupported".
+        partly: Whether the rest of the element is modelled, with what is inside it.
     """
 
     kind: str
@@ -56,6 +57,7 @@ class ReportEntry:
     path: str | None = None
     line: int | None = None
     refused: bool = False
+    partly: bool = False
 
     def __str__(self) -> str:
         where = ":".join(str(part) for part in (self.path, self.line) if part is not None)
@@ -128,9 +130,15 @@ class ImportReport:
         if arguments:
             self.mujoco.setdefault(element, {})[index] = arguments
 
-    def unsupported(self, node: Told, message: str = "is not modelled") -> None:
-        """Record physics that the file requires and the model does not have."""
-        self.add("unsupported", node, message)
+    def unsupported(self, node: Told, message: str = "is not modelled", partly: bool = False) -> None:
+        """Record physics that the file requires and the model does not have.
+
+        Args:
+            node: The element.
+            message: What is not modelled.
+            partly: Whether that is one attribute of an element that contains others, which are modelled.
+        """
+        self.add("unsupported", node, message).partly = partly
 
     def mended(self, fault: ImportFileError, assumed: str) -> None:
         """Record a fault of the file, and what was assumed instead."""
@@ -173,6 +181,11 @@ class ImportReport:
     def count_elements(self, root: Node) -> None:
         """Count all elements of an XML document; elements below a skipped one are skipped too."""
         worst = self.worst_by_element()
+        without = {
+            _key(entry.path, entry.line, entry.element)
+            for entry in self.entries
+            if entry.kind in ("unsupported", "ignored") and not entry.partly
+        }
         places = {(entry.line, entry.element.split(" ")[0]) for entry in self.entries}
         lines = {line for line, _ in places}
         counted: dict[tuple[str, str], int] = {}
@@ -181,13 +194,15 @@ class ImportReport:
             parent, above = stack.pop()
             skipped = above in ("unsupported", "ignored")
             for node in parent.children:
-                kind = above if skipped else "modelled"
+                kind = inside = above if skipped else "modelled"
                 if node.line in lines and not skipped and (node.line, node.tag) in places:
-                    kind = worst.get(_key(node.path, node.line, node.label), kind)
+                    key = _key(node.path, node.line, node.label)
+                    kind = worst.get(key, kind)
+                    inside = kind if key in without else inside
                 name = (node.tag, kind)
                 counted[name] = counted.get(name, 0) + 1
                 if node.children and node.tag != "default":  # defaults count where they are used
-                    stack.append((node, kind))
+                    stack.append((node, inside))
         for (name, kind), count in counted.items():
             self.count(name, kind, count)
 

@@ -17,6 +17,8 @@ from newtonsim.scene.enums import JointType
 
 _KINDS = ("connect", "weld", "joint")
 _SCALAR = ("hinge", "slide")
+SAME_BODY = "both ends are on one body"
+"""Why an equality does nothing."""
 
 
 def parse_equalities(document: Document, scene: Scene, report: ImportReport) -> None:
@@ -89,7 +91,7 @@ def add_equalities(
         else:
             first, second = _frames(equality, scene, state, bodies)
             if first[0] == second[0]:
-                report.ignored(equality.node, "both ends are on one body")
+                report.ignored(equality.node, SAME_BODY)
                 continue
             kind = JointType.BALL if equality.kind == "connect" else JointType.FIXED
             index = builder.add_loop_joint(

@@ -111,9 +111,8 @@ def _parse_options(document: Document, scene: Scene, report: ImportReport) -> No
         for name in MEDIUM:
             values = node.floats(name)
             if values is not None and values.any():
-                report.unsupported(
-                    node, f"{name} of the medium, unless the solver has a Medium stage or is MuJoCoSolver"
-                )
+                missing = f"{name} of the medium, unless the solver has a Medium stage or is MuJoCoSolver"
+                report.unsupported(node, missing, partly=True)
                 scene.medium[name] = values
         for flag in node.findall("flag"):
             read_flags(flag, scene, report)
@@ -184,7 +183,9 @@ class _BodyReader:
         if mocap and parent != 0:
             raise node.error("a mocap body is a child of the world")
         if mocap and node.find("body") is not None:
-            self.report.unsupported(node, "a mocap body that carries other bodies is fixed in place")
+            self.report.unsupported(
+                node, "a mocap body that carries other bodies is fixed in place", partly=True
+            )
             mocap = False
         gravcomp = node.float("gravcomp", 0.0)
         if gravcomp != 0.0:
@@ -192,6 +193,7 @@ class _BodyReader:
                 node,
                 "gravcomp, unless report.gravcomp is passed to a GravityCompensation stage of the solver, or "
                 "to MuJoCoSolver",
+                partly=True,
             )
         self.scene.bodies.append(Body(name, node, parent, pose, mocap, gravcomp))
         return len(self.scene.bodies) - 1

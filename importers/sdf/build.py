@@ -218,7 +218,9 @@ class SceneBuilder:
             self.report.approximated(joint.node, "a joint with two axes that closes a loop has no limits")
             angular = [JointAxis(axis.direction) for axis in joint.axes]
         if any(axis.damping or axis.friction or axis.stiffness for axis in joint.axes):
-            self.report.unsupported(joint.node, "passive forces of a joint that closes a loop of links")
+            self.report.unsupported(
+                joint.node, "passive forces of a joint that closes a loop of links", partly=True
+            )
         self.report.constraints[joint.name] = self.builder.add_loop_joint(
             _TYPES[joint.kind],
             parent,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import bisect
 import math
 from typing import TYPE_CHECKING
 
 from newtonsim.builder.tendons import MUSCLE_FORCE, MUSCLE_VMAX
+from newtonsim.cli.equalities import equality_lines, joint_of
 from newtonsim.cli.scene import Robot, load_robot
 from newtonsim.scene.enums import ON_AXIS, ON_BODY, WRAP, GeoType, JointMode, JointType, ShapeFlags
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _COLUMNS = {
     "modelled": "modelled",
     "approximated": "approximated",
+    "mended": "repaired",
     "unsupported": "not or partly",
     "ignored": "without effect",
 }
@@ -60,7 +61,12 @@ def describe(robot: Robot) -> list[str]:
     """Return the lines that ``newtonsim info`` prints."""
     builder = robot.builder
     mass, dofs = sum(builder.body_mass), len(builder.joint_qd)
-    numbers = (("tendons", builder.tendon_count), ("actuators", len(robot.report.actuators)))
+    equalities = equality_lines(robot)
+    numbers = (
+        ("tendons", builder.tendon_count),
+        ("actuators", len(robot.report.actuators)),
+        ("equalities", len(equalities)),
+    )
     moved = "".join(f"{number} {name}, " for name, number in numbers if number)
     lines = [
         f"{robot.report.name or robot.path}: {robot.report.format.upper()}, {builder.body_count} bodies, "
@@ -75,6 +81,7 @@ def describe(robot: Robot) -> list[str]:
     lines += [f"static shape {_shape(builder, s)}" for s in _shapes_of(builder, -1)]
     lines += [_tendon(robot, tendon) for tendon in range(builder.tendon_count)]
     lines += [_actuator(builder, entry) for entry in robot.report.actuators]
+    lines += equalities
     lines += _extras(robot)
     lines += [f"note: {remark}" for remark in robot.grouped_remarks]
     return lines
@@ -162,7 +169,7 @@ def _tendon(robot: Robot, tendon: int) -> str:
     kinds = [builder.tendon_element_kind[element] for element in span]
     if ON_AXIS in kinds:
         terms = (
-            f"{builder.tendon_element_factor[i]:.4g} {_joint_of(robot, builder.tendon_element_axis[i])}"
+            f"{builder.tendon_element_factor[i]:.4g} {joint_of(robot, builder.tendon_element_axis[i])}"
             for i in span
         )
         parts = [f"fixed, {' + '.join(terms)}"]
@@ -182,15 +189,6 @@ def _tendon(robot: Robot, tendon: int) -> str:
     return f"tendon {builder.tendon_key[tendon]}: {', '.join(parts)}"
 
 
-def _joint_of(robot: Robot, axis: int) -> str:
-    """Return the file's name of the joint that has an axis; several of a body may be one in the model."""
-    builder = robot.builder
-    joint = bisect.bisect_right(list(builder.joint_axis_start), axis) - 1
-    dof = builder.joint_qd_start[joint] + axis - builder.joint_axis_start[joint]
-    names = {first: name for name, first in robot.report.joint_dofs.items()}
-    return names.get(dof) or str(builder.joint_key[joint])
-
-
 def _actuator(builder: ModelBuilder, entry: dict) -> str:
     """Return what an actuator of the file acts on, and the range of its control."""
     kind, name = entry["target"]
@@ -203,14 +201,11 @@ def _actuator(builder: ModelBuilder, entry: dict) -> str:
 
 
 def _extras(robot: Robot) -> list[str]:
-    """Return lines about keyframes, sites and couplings."""
+    """Return lines about keyframes, sites and the time step."""
     builder, lines = robot.builder, []
     if builder.keyframes:
         lines.append(f"keyframes: {', '.join(k['name'] or '(unnamed)' for k in builder.keyframes)}")
     if builder.sites:
         lines.append(f"sites: {', '.join(site['name'] or '(unnamed)' for site in builder.sites)}")
-    for joint, other, multiplier, offset in builder.joint_mimic:
-        follower, leader = builder.joint_key[joint], builder.joint_key[other]
-        lines.append(f"{follower} follows {leader}: {multiplier:.4g} q + {offset:.4g}")
     lines.append(f"time step: {robot.time_step:.4g} s; shapes in brackets collide with nothing")
     return lines

@@ -15,6 +15,7 @@ from newtonsim.fidelity.mujoco_oracle import MujocoOracle, Placed
 from newtonsim.fidelity.ours import Reading
 from newtonsim.fidelity.pinocchio_oracle import PinocchioOracle
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply
+from newtonsim.importers.mjcf.equality import SAME_BODY
 from newtonsim.testing import random_state
 
 if TYPE_CHECKING:
@@ -98,11 +99,11 @@ def compare_with_oracle(
 ) -> Comparison:
     """Compare a robot file as it is read here with MuJoCo (MJCF) or pinocchio (URDF).
 
-    Compared are masses in all and of each body, the joint-space inertia M(q), the forces without acceleration
-    and the frames of all bodies in random states, and for MJCF the motion of origins and centres of mass from
-    the reference pose at equal time step and integrator, without contacts: MuJoCo's "discrete" and
-    `FeatherstoneSolver(coriolis="start", references="end")`, with actuators as `general_actuators` makes them
-    under a tenth of their largest control. A motion that diverges in MuJoCo
+    Compared are masses in all and of each body, for MJCF the number of equalities, the joint-space inertia
+    M(q), the forces without acceleration and the frames of all bodies in random states, and for MJCF the
+    motion of origins and centres of mass from the reference pose at equal time step and integrator, without
+    contacts: MuJoCo's "discrete" and `FeatherstoneSolver(coriolis="start", references="end")`, with actuators
+    as `general_actuators` makes them under a tenth of their largest control. A motion that diverges in MuJoCo
     counts as missing. The file is read with `mujoco_defaults`, `floating=None` and its own inertias.
 
     Errors of M(q) are those of entries after scaling each degree of freedom to unit inertia, those of forces
@@ -136,7 +137,7 @@ def compare_with_oracle(
     remarks = [entry.message for entry in reading.report.entries if entry.kind != "ignored"]
     found = Comparison(path, oracle.name, remarks=list(dict.fromkeys(remarks)))
     if isinstance(oracle, MujocoOracle):
-        found.items += _mass_items(reading, oracle)
+        found.items += [*_mass_items(reading, oracle), _equalities(reading, oracle)]
     else:
         found.items += _group_items(reading, oracle)
     missing = abs(reading.model.joint_dof_count - oracle.dof_count)
@@ -226,6 +227,14 @@ def _mass_items(reading: Reading, oracle: MujocoOracle) -> list[Item]:
         Item("centres of mass", away, "m", there, PLACES),
         Item("inertias of bodies", turned, "", body, INERTIA),
     ]
+
+
+def _equalities(reading: Reading, oracle: MujocoOracle) -> Item:
+    """How many equalities are missing; those within one body, which do nothing, do not count."""
+    mine = reading.model.constraint_count + len(reading.model.tendon_equality_key or ())
+    idle = sum(entry.message == SAME_BODY for entry in reading.report.of_kind("ignored"))
+    theirs = int(oracle.model.neq) - idle
+    return Item("equalities", float(abs(mine - theirs)), "", "", 0.0, f"there are {theirs}")
 
 
 def _group_items(reading: Reading, oracle: PinocchioOracle) -> list[Item]:

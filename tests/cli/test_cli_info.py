@@ -5,6 +5,7 @@ import pytest
 
 from newtonsim.cli.main import main
 from newtonsim.examples import asset_path
+from newtonsim.fidelity import compare_with_oracle
 
 PENDULUM = """
 <robot name="crane">
@@ -124,6 +125,94 @@ def named(lines: list[str], kind: str) -> list[str]:
     return [line.split(":")[0].removeprefix(f"{kind} ") for line in lines if line.startswith(f"{kind} ")]
 
 
+EQUALITIES = """<mujoco model="eq"><worldbody>
+<body name="a"><joint name="ja" axis="0 1 0"/><geom size=".1"/>
+  <body name="b" pos="0 0 1"><joint name="jb" axis="0 1 0"/><geom size=".1"/>
+    <body name="e"><joint name="jc" type="slide"/><geom size=".1"/></body></body></body>
+<body name="c" pos="1 0 0"><freejoint/><geom size=".1"/></body>
+<body name="d" pos="2 0 0"><freejoint/><geom size=".1"/></body></worldbody>
+<tendon><fixed name="t1"><joint joint="ja" coef="1"/></fixed>
+  <fixed name="t2"><joint joint="jb" coef="2"/></fixed></tendon>
+<equality>
+  <connect name="pin" body1="b" body2="c" anchor="0 0 0"/>
+  <weld name="glue" body1="c" body2="d" active="false"/>
+  <joint name="gear" joint1="jb" joint2="ja" polycoef="0.1 -2 0 0.5"/>
+  <joint name="held" joint1="jc" polycoef="0.3"/>
+  <tendon name="pull" tendon1="t1" tendon2="t2" polycoef="0 1.5"/>
+</equality></mujoco>"""
+
+
+def test_equalities_are_listed(capsys, tmp_path):
+    path = tmp_path / "eq.xml"
+    path.write_text(EQUALITIES)
+    lines = lines_of(capsys, str(path))
+    assert mujoco.MjModel.from_xml_string(EQUALITIES).neq == 5
+    assert "5 equalities, " in lines[0]
+    assert lines[find(lines, "equality pin")].endswith("connected points of b and c")
+    assert lines[find(lines, "equality glue")].endswith("weld of c and d, switched off")
+    assert lines[find(lines, "equality gear")].endswith("jb = 0.1 - 2 ja + 0.5 ja^3")
+    assert lines[find(lines, "equality held")].endswith("jc = 0.3")
+    assert lines[find(lines, "equality pull")].endswith("stretch of tendon t1 = 1.5 t2")
+
+
+def test_joints_that_follow_and_loops_are_listed(capsys, tmp_path):
+    robot = tmp_path / "crane.urdf"
+    mimic = '<mimic joint="boom_lift" multiplier="-0.5" offset="0.25"/><limit lower="0" upper="1.5"'
+    robot.write_text(PENDULUM.replace('<limit lower="0" upper="1.5"', mimic))
+    lines = lines_of(capsys, str(robot))
+    assert "1 equalities, " in lines[0]
+    find(lines, "hoist follows boom_lift: -0.5 q + 0.25")
+    loop = tmp_path / "loop.sdf"
+    joint = "<joint name='{0}' type='{1}'><parent>{2}</parent><child>{3}</child>{4}</joint>"
+    turn = "<axis><xyz>0 0 1</xyz></axis>"
+    loop.write_text(
+        "<sdf version='1.9'><model name='m'><link name='a'/><link name='b'/><link name='c'/>"
+        + joint.format("ab", "revolute", "a", "b", turn)
+        + joint.format("ac", "revolute", "a", "c", turn)
+        + joint.format("bc", "revolute", "b", "c", turn)
+        + "</model></sdf>"
+    )
+    lines = lines_of(capsys, str(loop))
+    find(lines, "equality ", "loop joint with 0 linear and 1 angular axes between")
+
+
+def test_an_equality_that_is_missing_is_no_agreement(monkeypatch, tmp_path):
+    path = tmp_path / "eq.xml"
+    path.write_text(EQUALITIES)
+    found = {item.name: item for item in compare_with_oracle(path, seconds=0.0).items}
+    assert found["equalities"].agrees
+    # as if the reader dropped the tendon's
+    monkeypatch.setattr("newtonsim.importers.mjcf.build.add_equalities", lambda *arguments: None)
+    found = {item.name: item for item in compare_with_oracle(path, seconds=0.0).items}
+    assert found["equalities"].error == 4.0
+    assert not found["equalities"].agrees
+
+
+def test_an_attribute_that_is_not_modelled_leaves_what_is_inside(capsys, tmp_path):
+    """`gravcomp` of a body does not make its geoms, joints and the bodies on it unmodelled."""
+    path = tmp_path / "light.xml"
+    path.write_text(
+        """<mujoco><option density="1.2"><flag gravity="enable"/></option><worldbody>
+        <body name="a" gravcomp="1"><freejoint/><geom size=".1"/>
+          <body name="b"><joint/><geom size=".1"/></body></body></worldbody></mujoco>"""
+    )
+    lines = lines_of(capsys, str(path), "--report")
+    rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
+    assert rows["body"] == ["2", "1", "0", "0", "1", "0"]
+    assert rows["geom"] == ["2", "2", "0", "0", "0", "0"]
+    assert rows["joint"] == rows["freejoint"] == rows["flag"] == ["1", "1", "0", "0", "0", "0"]
+    assert rows["option"] == ["1", "0", "0", "0", "1", "0"]
+
+
+def test_repaired_elements_have_a_column(capsys, tmp_path):
+    path = tmp_path / "crane.urdf"
+    limit = '<dynamics damping="-0.5"/><limit lower="0" upper="1.5"'
+    path.write_text(PENDULUM.replace('<limit lower="0" upper="1.5"', limit))
+    lines = lines_of(capsys, str(path), "--report")
+    rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
+    assert rows["dynamics"] == ["1", "0", "0", "1", "0", "0"]
+
+
 def test_remarks_name_element_and_line(capsys, tmp_path):
     path = tmp_path / "rope.xml"
     path.write_text(
@@ -180,13 +269,13 @@ def test_report_by_element(capsys, tmp_path):
     lines = lines_of(capsys, str(path), "--report")
     assert lines[0] == "yard: SDF"
     assert " ".join(lines[1].split()) == (
-        "element in the file modelled approximated not or partly without effect"
+        "element in the file modelled approximated repaired not or partly without effect"
     )
     rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
-    assert rows["box"] == ["1", "1", "0", "0", "0"]
-    assert rows["ode"] == ["1", "0", "1", "0", "0"]
-    assert rows["plugin"] == rows["gain"] == ["1", "0", "0", "1", "0"]
-    assert rows["light"] == ["1", "0", "0", "0", "1"]
+    assert rows["box"] == ["1", "1", "0", "0", "0", "0"]
+    assert rows["ode"] == ["1", "0", "1", "0", "0", "0"]
+    assert rows["plugin"] == rows["gain"] == ["1", "0", "0", "0", "1", "0"]
+    assert rows["light"] == ["1", "0", "0", "0", "0", "1"]
     find(lines, "ode", "approximated", "one coefficient of friction, 0.5")
     find(lines, "plugin", "yard.sdf:6", "plugins are not run")
 
@@ -197,4 +286,4 @@ def test_report_of_a_file_without_remarks(capsys, tmp_path):
     lines = lines_of(capsys, str(path), "--report")
     assert lines[0] == "crane: URDF"
     rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
-    assert rows["joint"] == ["2", "2", "0", "0", "0"]
+    assert rows["joint"] == ["2", "2", "0", "0", "0", "0"]

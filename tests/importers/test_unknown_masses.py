@@ -174,7 +174,7 @@ def test_massless_links_move_under_the_solver():
         simulator.step(500)
     assert np.abs(simulator.state.joint_qd.numpy()).max() > 1.0
     assert kinetic > 0.5
-    assert energies[1] == pytest.approx(energies[0], abs=1e-3 * float(kinetic))
+    assert energies[1] == pytest.approx(energies[0], abs=5e-3 * float(kinetic))
 
 
 MASSLESS = """<mujoco><worldbody><body name="a"><joint axis="0 1 0"/>{inside}
