@@ -325,6 +325,8 @@ def source_of(source: str | bytes | os.PathLike) -> tuple[str | bytes, str | Non
     Args:
         source: File name, or the XML itself (text that starts with '<').
     """
+    if isinstance(source, str | bytes) and not source.strip():
+        raise ImportFileError("expected the name of a file or XML, got an empty text")
     if is_xml_text(source):
         return source, None, Path.cwd()  # pyright: ignore[reportReturnType]
     path = Path(os.fspath(source)) if not isinstance(source, str) else Path(source)
@@ -350,9 +352,8 @@ def read_bytes(path: Path, limit: int) -> bytes:
     """Read a regular file of at most `limit` bytes; anything else raises ImportFileError."""
     try:
         if not path.is_file():
-            raise ImportFileError(
-                "no such file" if not path.exists() else "not a regular file", path=str(path)
-            )
+            what = "a folder, expected a file" if path.is_dir() else "not a regular file"
+            raise ImportFileError(what if path.exists() else "no such file", path=str(path))
         size = path.stat().st_size
         if size > limit:
             raise ImportFileError(
@@ -399,6 +400,8 @@ def parse_xml(source: str | bytes, path: str | None) -> tuple[Node, list[str]]:
         else:
             line = error.position[0] + first_line - 1
             what = f"not well-formed XML: {ErrorString(error.code)}"
+            if body[:1] not in ("<", b"<"):
+                what = f"not XML, which URDF, MJCF and SDF are written in: {_beginning(body)}"
             raise ImportFileError(what, path, line, _open_element(target)) from error
     except ImportFileError:
         raise
@@ -407,6 +410,13 @@ def parse_xml(source: str | bytes, path: str | None) -> tuple[Node, list[str]]:
     if target.root is None:
         raise ImportFileError("the document is empty", path)
     return target.root, notes
+
+
+def _beginning(body: str | bytes) -> str:
+    """Return how a document begins that has no element."""
+    text = body[:200].decode("utf-8", errors="replace") if isinstance(body, bytes) else body[:200]
+    first = text.split("\n", maxsplit=1)[0].rstrip()[:60]
+    return f"it begins with {first!r}" if first else "it is empty"
 
 
 def _open_element(target: _TreeTarget) -> str | None:

@@ -8,7 +8,8 @@ import warp as wp
 from newtonsim.builder import ModelBuilder
 from newtonsim.importers.files.arguments import ContactSettings, check_arguments, patterns
 from newtonsim.importers.files.clock import limited_time
-from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.files.faults import REFUSE
+from newtonsim.importers.files.report import ImportReport, Mend
 from newtonsim.importers.usd.load import LoadOptions, load
 from newtonsim.importers.usd.scene import Defaults
 from newtonsim.importers.usd.stage import faults_named, opened, view_stage
@@ -96,8 +97,9 @@ def parse_usd(
             it, each in its own world.
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         root_path: Read only this prim and what is below it.
-        strict: Raise instead of warning about what is read but not modelled, and for inertia that no
-            distribution of mass has (A + B < C), which otherwise is used as it is, and reported.
+        strict: Raise instead of warning about what is read but not modelled, for inertia that no distribution
+            of mass has (A + B < C), which otherwise is used as it is, and reported, and for sublayers,
+            references and payloads that are missing, which otherwise are left out with a warning.
 
     Returns:
         A dict with
@@ -140,7 +142,7 @@ def parse_usd(
     with limited_time(), opened(source) as (stage, path):
         report.path = path
         with faults_named(path):
-            view = view_stage(stage, path, xform, builder.up_vector)
+            view = view_stage(stage, path, xform, builder.up_vector, REFUSE if strict else Mend(report))
             walker = Walker(view, report, ignore, only_load_enabled_rigid_bodies, only_load_enabled_joints)
             options = LoadOptions(root_path, cloned_env, only_load_warp_scene, invert_rotations, strict)
             result = load(walker, builder, defaults, report, options)

@@ -14,7 +14,9 @@ import warp as wp
 
 from newtonsim.errors import ImportFileError, ModelError
 from newtonsim.geometry.transforms import quat_between, quat_matrix
+from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.resolve_url import is_url, resolve_usd_from_url
+from newtonsim.importers.files.usd_composition import meet_composition_errors
 from newtonsim.importers.geometry.pose import Pose
 
 if TYPE_CHECKING:
@@ -185,16 +187,12 @@ def _described(error: Any, path: str | None) -> ImportFileError:
     return ImportFileError(f"cannot be read as USD: {telling[0][:300]}", path)
 
 
-def check_composition(stage: "Usd.Stage", path: str | None) -> None:
-    """Raise when references, payloads or other arcs of a stage lead nowhere or in a circle."""
-    errors = stage.GetCompositionErrors()
-    if errors:
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise ImportFileError(f"the stage does not compose: {str(errors[0])[:300]}{more}", path)
-
-
 def view_stage(
-    stage: "Usd.Stage", path: str | None, xform: Sequence | wp.transform | None, up_vector: np.ndarray
+    stage: "Usd.Stage",
+    path: str | None,
+    xform: Sequence | wp.transform | None,
+    up_vector: np.ndarray,
+    faults: Faults = REFUSE,
 ) -> StageView:
     """Read units, up axis and time of a stage and turn its up axis to the builder's.
 
@@ -203,10 +201,11 @@ def view_stage(
         path: Its file, for messages.
         xform: Where the turned stage is put.
         up_vector: Up direction of the builder.
+        faults: Meets layers, references and payloads that are missing.
     """
     from pxr import Usd, UsdGeom, UsdPhysics
 
-    check_composition(stage, path)
+    meet_composition_errors(stage, path, faults)
     units = Units(UsdGeom.GetStageMetersPerUnit(stage), UsdPhysics.GetStageKilogramsPerUnit(stage))
     for name, value in (("metersPerUnit", units.length), ("kilogramsPerUnit", units.mass)):
         if not 1.0e-12 < value < 1.0e12:

@@ -9,7 +9,7 @@ import pytest
 
 import newtonsim
 from newtonsim.errors import ImportFileError, NewtonsimError, UnsupportedElementWarning
-from newtonsim.importers import limits, parse_mjcf, parse_urdf
+from newtonsim.importers import limits, parse_mjcf, parse_sdf, parse_urdf
 from newtonsim.importers.building import filters as building_filters
 
 SOON = 20.0
@@ -153,7 +153,7 @@ BROKEN_URDF = {
         None,
     ),
     "missing file": ("no_such_robot.urdf", "no such file", None, None),
-    "folder": ("/", "not a regular file", None, None),
+    "folder": ("/", "a folder, expected a file", None, None),
 }
 
 
@@ -486,3 +486,27 @@ def test_errors_of_arguments_leave_the_builder_alone():
         with pytest.raises(NewtonsimError, match=next(iter(options))):
             parse(text, builder, **options)
         assert same(before, contents(builder))
+
+
+@pytest.mark.parametrize("parse", [parse_urdf, parse_mjcf, parse_sdf])
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "^expected the name of a file or XML, got an empty text$"),
+        (" \n", "^expected the name of a file or XML, got an empty text$"),
+        (b"", "^expected the name of a file or XML, got an empty text$"),
+        ("{tmp}/notes.md", "notes.md:1: not XML, .* it begins with '# Robots'$"),
+        ("{tmp}/empty.urdf", "empty.urdf:1: not XML, .* it is empty$"),
+        ("{tmp}", ": a folder, expected a file$"),
+        ("<robot", "^1: not well-formed XML: unclosed token$"),
+    ],
+)
+def test_what_is_no_robot_file_is_told_as_what_it_is(parse, source, words, tmp_path):
+    (tmp_path / "notes.md").write_text("# Robots\n\nText & more.\n")
+    (tmp_path / "empty.urdf").write_text("")
+    given = source.replace("{tmp}", str(tmp_path)) if isinstance(source, str) else source
+    for strict in (False, True):
+        builder = newtonsim.ModelBuilder()
+        with pytest.raises(newtonsim.ImportFileError, match=words):
+            parse(given, builder, strict=strict)
+        assert builder.body_count == 0

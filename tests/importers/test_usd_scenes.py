@@ -378,7 +378,7 @@ def test_files_that_cannot_be_read(tmp_path):
         if text is not None:
             path.write_text(text)
         with pytest.raises(newtonsim.ImportFileError, match=words):
-            parse_usd(path, builder)
+            parse_usd(path, builder, strict=True)
     with pytest.raises(newtonsim.ModelError, match="source"):
         parse_usd(3, builder)
     assert builder.body_count == 0
@@ -428,8 +428,8 @@ def test_report_by_type_and_schema(tmp_path, capsys):
     assert main(["info", str(path), "--report"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
-    assert rows["Sphere"] == ["3", "3", "0", "0", "0"]
-    assert rows["PhysicsRigidBodyAPI"] == ["2", "2", "0", "0", "0"]
-    assert rows["PhysxBodyAPI"] == ["2", "0", "0", "0", "2"]
-    assert rows["Camera"] == ["1", "0", "0", "0", "1"]
+    assert rows["Sphere"] == ["3", "3", "0", "0", "0", "0"]
+    assert rows["PhysicsRigidBodyAPI"] == ["2", "2", "0", "0", "0", "0"]
+    assert rows["PhysxBodyAPI"] == ["2", "0", "0", "0", "0", "2"]
+    assert rows["Camera"] == ["1", "0", "0", "0", "0", "1"]
     assert lines[-1] == "- 2 x <prim> ignored: the schema PhysxBodyAPI is not read (/a, /b)"
