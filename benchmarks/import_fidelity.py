@@ -7,6 +7,7 @@ python benchmarks/import_fidelity.py --folder ~/wheels/dm_control  # and unpacke
 python benchmarks/import_fidelity.py --folder ... --log done.jsonl # goes on where it was cut off
 python benchmarks/import_fidelity.py --folder ... --write          # docs/import_fidelity.md and results/
 python benchmarks/import_fidelity.py --installed --log done.jsonl --write  # the page anew, with what is done
+python benchmarks/import_fidelity.py --folder ... --again TEXT --write      # what results lack, or say TEXT
 python benchmarks/import_fidelity.py --exports ...                 # what engines read of what is written
 python benchmarks/import_fidelity.py --mujoco-solver ...           # MuJoCoSolver beside MuJoCo on the file
 
@@ -104,6 +105,12 @@ class Row:
         return "differs" if any(self.differences.values()) else "agrees"
 
     @property
+    def was_never_compared(self) -> bool:
+        """Whether the row is older than the comparison with the oracle, which reads the file."""
+        readable = not self.error and not self._is_refused_by_its_engine
+        return readable and not self.items and not self.uncompared
+
+    @property
     def _is_refused_by_its_engine(self) -> bool:
         return self.refused.keys() >= ({"MuJoCo"} if self.kind == "mjcf" else {"pinocchio"})
 
@@ -122,6 +129,12 @@ def main() -> None:
     parser.add_argument(
         "--log", type=Path, help="file with a line for each file done, which is not done again"
     )
+    parser.add_argument(
+        "--again",
+        metavar="PATTERN",
+        help="take what the results hold, but for files that were never compared with their oracle,\n"
+        "and those whose row this regular expression finds",
+    )
     parser.add_argument("--write", action="store_true", help="write the page and the results")
     parser.add_argument("--exports", action="store_true", help="write the files in all formats instead")
     parser.add_argument(
@@ -135,6 +148,8 @@ def main() -> None:
         return
     rows = []
     done = read_log(arguments.log)
+    if arguments.again is not None:
+        done = {**kept(arguments.again), **done}
     for package, folder in chosen:
         for row in compare_package(package, folder, done):
             rows.append(row)
@@ -144,7 +159,7 @@ def main() -> None:
                 print(f"{row.package}/{row.file}: {row.verdict}", row.error or row.differences or row.refused)
     print("\n".join(summary(rows)))
     if arguments.write:
-        rows = sorted(_merged(rows, done.values()), key=lambda row: row.package.lower())
+        rows = sorted(_merged(rows, done.values()), key=lambda row: (row.package.lower(), row.file))
         RESULTS.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
         OUT.write_text(page(rows))
 
@@ -197,6 +212,21 @@ def read_log(path: Path | None) -> dict[tuple[str, str], Row]:
         return {}
     rows = [Row(**json.loads(line)) for line in path.read_text().splitlines()]
     return {(row.package, row.file): row for row in rows}
+
+
+def kept(pattern: str) -> dict[tuple[str, str], Row]:
+    """Rows of the results that need not be made again: those compared with their oracle, if it reads them.
+
+    Args:
+        pattern: Regular expression; rows in which it occurs are made again.
+    """
+    earlier = [Row(**row) for row in json.loads(RESULTS.read_text())] if RESULTS.exists() else []
+    found = re.compile(pattern)
+    return {
+        (row.package, row.file): row
+        for row in earlier
+        if not row.was_never_compared and not found.search(json.dumps(asdict(row)))
+    }
 
 
 def write_log(path: Path | None, row: Row | exports.ExportRow | solver_motion.MotionRow) -> None:
@@ -410,6 +440,9 @@ def page(rows: list[Row]) -> str:
     parts += ["", "## What misses the oracle", "", *misses_table(rows)]
     uncompared = [f"{row.package}: {row.file} ({row.uncompared})" for row in rows if row.uncompared]
     parts += ["", f"Not compared: {'; '.join(uncompared) or 'none'}."]
+    older = [f"{row.package}: {row.file}" for row in rows if row.was_never_compared]
+    if older:
+        parts += ["", f"Never compared, since measured before the comparison was there: {'; '.join(older)}."]
     parts += ["", "## All files", ""]
     for package in sorted({row.package for row in rows}):
         names = [f"{row.file} ({row.verdict})" for row in rows if row.package == package]
@@ -459,8 +492,8 @@ Why files differ or are refused:
   to the centre of mass that is 0.2 mm with a sixteenth of the step; the whole body is then 0.8 mm apart,
   because it falls 5 m in single precision.
 - **Singular inertia.** A body with mass and an inertia of zero is a point to pinocchio, to PyBullet and,
-  where it cannot move, to MuJoCo. Here it is a ball 2 mm wide of that mass, which M(q) does not show to 1e-4
-  (laikago) but the comparison of inertias does (`robot0:laser_link`, 0 instead of 3e-9 kg m²); unless a file
+  where it cannot move, to MuJoCo. Here it is a ball 0.1 mm wide of that mass, which M(q) does not show to
+  1e-4, but the comparison of inertias does (`robot0:laser_link`, 0 instead of 8e-12 kg m²); unless a file
   is read as it is, it is a ball of water. Inertia without mass, which all three add up, counts here, too.
 - **Impossible inertia** (a moment larger than the sum of the others). It is simulated as it is, and M(q) is
   that of pinocchio. MuJoCo compiles none: files whose MJCF misses M(q) are written with the nearest

@@ -11,7 +11,7 @@ import numpy as np
 
 from engines.pybullet_client import quiet
 from newtonsim.builder import ModelBuilder
-from newtonsim.errors import UnsupportedElementWarning
+from newtonsim.errors import DefaultsWarning, UnsupportedElementWarning
 from newtonsim.importers import ImportReport, parse_mjcf, parse_urdf
 
 TOLERANCE = 1.0e-5
@@ -68,6 +68,7 @@ def read_ours(kind: str, path: Path) -> Facts:
     common = {"ignore_inertial_definitions": False, "ensure_nonstatic_links": False}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnsupportedElementWarning)
+        warnings.simplefilter("ignore", DefaultsWarning)
         if kind == "mjcf":
             report = parse_mjcf(path, builder, floating=None, **common)
         else:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from newtonsim.errors import did_you_mean
 from newtonsim.importers.files.faults import REFUSE, Faults
 from newtonsim.importers.files.xml import Node
 
@@ -103,7 +104,8 @@ def read_joint_ends(node: Node) -> tuple[str, str, str, str]:
     """Return name, type, parent link and child link of a <joint>."""
     kind = node.required("type")
     if kind not in JOINT_TYPES:
-        raise node.error(f"joint type {kind!r} is unknown; supported: {', '.join(JOINT_TYPES)}")
+        known = f"supported: {', '.join(JOINT_TYPES)}{did_you_mean(kind, JOINT_TYPES)}"
+        raise node.error(f"joint type {kind!r} is unknown; {known}")
     ends = []
     for tag in ("parent", "child"):
         end = node.find(tag)
@@ -162,7 +164,8 @@ def read_tree(
     for joint in joints:
         for end in (joint.parent, joint.child):
             if end not in links:
-                raise joint.node.error(f"joint {joint.name!r} names the link {end!r}, which does not exist")
+                missing = f"names the link {end!r}, which does not exist{did_you_mean(end, links)}"
+                raise joint.node.error(f"joint {joint.name!r} {missing}")
         if joint.parent == joint.child:
             fault = joint.node.error(f"joint {joint.name!r} connects link {joint.child!r} to itself")
             faults.meet(fault, "both are left out")

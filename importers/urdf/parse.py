@@ -37,6 +37,7 @@ from newtonsim.importers.urdf.schema import meet_misspellings
 
 _EXTENTS = {"sphere": ("radius",), "cylinder": ("radius", "length"), "capsule": ("radius",), "box": ("size",)}
 _OPTENV = re.compile(r"\$\(optenv\s+\S+\s*([^)]*)\)")
+_RUN_XACRO = "run `xacro file.xacro > robot.urdf` first"
 _JOINT_PARTS = ("origin", "parent", "child", "axis", "limit", "dynamics", "mimic")
 _SILENT = ("safety_controller", "calibration")
 _ROBOT_SILENT = ("transmission", "sensor", "ros2_control")
@@ -110,7 +111,7 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
     if root.tag != "robot":
         raise root.error("the root element of a URDF file is <robot>")
     if root.find("link") is None and any("xacro" in node.tag for node in root.children):
-        raise root.error("this is a xacro file; run `xacro file.xacro > robot.urdf` first")
+        raise root.error(f"this is a xacro file; {_RUN_XACRO}")
     _substitute(root, faults)
     meet_misspellings(root, faults)
     materials = Materials(root, resolver, report, faults)
@@ -142,11 +143,16 @@ def parse_robot(root: Node, resolver: FileResolver, report: ImportReport, faults
 
 
 def _substitute(root: Node, faults: Faults) -> None:
-    """Put the defaults in the place of "$(optenv VARIABLE default)", which roslaunch would have replaced."""
+    """Put the defaults in the place of "$(optenv VARIABLE default)", which roslaunch would have replaced.
+
+    Expressions of xacro have none.
+    """
     stack = [root]
     while stack:
         node = stack.pop()
         for name, text in node.attrib.items():
+            if "${" in text:
+                raise node.error(f"attribute '{name}' has a xacro expression: {text[:80]!r}; {_RUN_XACRO}")
             if "$(optenv" in text:
                 node.attrib[name] = _OPTENV.sub(r"\1", text)
                 fault = node.error(f"attribute '{name}' has a roslaunch substitution: {text[:80]!r}")

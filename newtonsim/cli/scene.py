@@ -265,9 +265,11 @@ def _is_fixed(root: Node) -> bool:
 
 def _has_mass(link: Node) -> bool:
     """Tell whether a URDF link has mass; many files write a mass of zero for a base that does not move."""
+    from newtonsim.importers.files.faults import Forgive
+
     inertial = link.find("inertial")
     mass = inertial.find("mass") if inertial is not None else None
-    return mass is not None and mass.float("value", 0.0) != 0.0
+    return mass is not None and mass.float("value", 0.0, Forgive()) != 0.0  # the importer tells of faults
 
 
 def _assume_home(builder: ModelBuilder) -> str:

@@ -232,6 +232,20 @@ def test_root_of_zero_mass_is_fixed(capsys, tmp_path, mass, free):
     assert sum(": free" in line for line in lines_of(capsys, str(path))) == free
 
 
+def test_a_mass_of_the_root_that_needs_repair_is_no_obstacle(capsys, tmp_path):
+    """As for all other links: the number is used up to where it ends."""
+    path = tmp_path / "root.urdf"
+    path.write_text(
+        PENDULUM.replace(
+            '<link name="mast"/>', '<link name="mast"><inertial>\n<mass value="7 kg"/></inertial></link>'
+        )
+    )
+    lines = lines_of(capsys, str(path))
+    find(lines, "- mast_base: free")
+    find(lines, "* mast: 7 kg")
+    find(lines, "<mass> mended: attribute 'value' is not a finite number: '7 kg'; 7 is used")
+
+
 def test_velocity_drive_shows_its_gain(capsys, tmp_path):
     path = tmp_path / "wheel.xml"
     path.write_text(

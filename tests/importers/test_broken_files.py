@@ -152,6 +152,19 @@ BROKEN_URDF = {
         1,
         None,
     ),
+    "expression of xacro": (
+        urdf("", '<link name="a"><inertial>\n<mass value="${m}"/></inertial></link>'),
+        r"attribute 'value' has a xacro expression: '\$\{m\}'; run `xacro",
+        3,
+        "mass",
+    ),
+    "type in capitals": (one_joint("Revolute"), r"did you mean 'revolute'\?$", 3, "joint name='j'"),
+    "misspelt link": (
+        urdf(JOINT.format(kind="fixed", parent="base_lnk", child="b", more=""), '<link name="base_link"/>'),
+        r"names the link 'base_lnk', which does not exist; did you mean 'base_link'\?$",
+        3,
+        "joint name='j'",
+    ),
     "missing file": ("no_such_robot.urdf", "no such file", None, None),
     "folder": ("/", "a folder, expected a file", None, None),
 }

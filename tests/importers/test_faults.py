@@ -76,7 +76,7 @@ def test_a_file_without_a_tree_is_refused_with_its_line(tmp_path, text, line):
     path = tmp_path / "robot.urdf"
     path.write_text(text)
     builder = newtonsim.ModelBuilder()
-    with pytest.raises(ImportFileError, match="not (well-formed )?XML") as refused:
+    with pytest.raises(ImportFileError, match=r"not (well-formed )?XML") as refused:
         parse_urdf(str(path), builder)
     assert f"robot.urdf:{line}" in str(refused.value)
 
