@@ -56,6 +56,14 @@ MATTERS = {
         arm('frictionloss="1.2"', SWINGS.format(more='noslip_iterations="5"')),
         arm('frictionloss="1.2"', SWINGS.format(more="")),
     ),
+    "tolerance": (
+        HEAD.format(option=SWINGS.format(more='tolerance="10"')) + COUPLED,
+        HEAD.format(option=SWINGS.format(more="")) + COUPLED,
+    ),
+    "iterations of the line search": (
+        HEAD.format(option=SWINGS.format(more='ls_iterations="1" iterations="1"')) + COUPLED,
+        HEAD.format(option=SWINGS.format(more='iterations="1"')) + COUPLED,
+    ),
     "gravity compensation": (
         HEAD.format(option="") + LIFTED.format(share=0.7) + TAIL,
         HEAD.format(option="") + LIFTED.format(share=0.0) + TAIL,
@@ -117,11 +125,12 @@ def test_nothing_touches_on_either_side(tmp_path):
     assert found.agrees, str(found)
 
 
-def beside(folder, monkeypatch, text: str, other: str):
+def beside(folder, monkeypatch, text: str, other: str, **options):
     """Compare a file in MuJoCo with another one here."""
     read, another = ours.read, write(folder, other, "other.xml")
-    monkeypatch.setattr(ours, "read", lambda path, kind: read(another, kind))
-    return compare_mujoco_solver(write(folder, text))
+    with monkeypatch.context() as patch:
+        patch.setattr(ours, "read", lambda path, kind: read(another, kind))
+        return compare_mujoco_solver(write(folder, text), **options)
 
 
 TWO = (
@@ -139,6 +148,43 @@ def test_where_and_when_motions_part(tmp_path, monkeypatch):
     damped = (1.0 - (1.0 - np.exp(-0.01)) / 0.01) / 0.01
     assert found.error == pytest.approx(9.81 * (0.5 - damped), rel=0.01)
     assert not found.agrees
+
+
+def test_the_motion_lasts_as_long_as_is_asked_for(tmp_path, monkeypatch):
+    """And a step at least for each of the samples."""
+    texts = [HEAD.format(option='<option timestep=".001"/>') + TWO.format(d) + TAIL for d in (0.0, 0.01)]
+    assert beside(tmp_path, monkeypatch, *texts, seconds=0.5).where == "b after 0.5 s"
+    assert beside(tmp_path, monkeypatch, *texts, seconds=0.002).where == "b after 0.025 s"
+
+
+def motor(gear: float) -> str:
+    actuator = f'</worldbody><actuator><motor joint="j" gear="{gear}"/></actuator></mujoco>'
+    return arm('damping="2"', SWINGS.format(more="")).replace(TAIL, actuator)
+
+
+def test_what_actuators_do_is_seen_with_other_controls_for_each_seed(tmp_path, monkeypatch):
+    texts = [motor(gear) for gear in (1.0, 1.5)]
+    errors = {seed: beside(tmp_path, monkeypatch, *texts, seed=seed).error for seed in (0, 1, 2)}
+    assert min(errors.values()) > 5.0 * PLACES
+    assert len({round(error, 6) for error in errors.values()}) == 3
+    assert compare_mujoco_solver(write(tmp_path, motor(1.0), "motor.xml")).agrees
+
+
+def test_mujoco_starts_elsewhere_for_each_seed(tmp_path):
+    path = write(tmp_path, arm("", SWINGS.format(more="")))
+    assert len({compare_mujoco_solver(path, seed=seed).remark for seed in (0, 1, 2)}) == 3
+
+
+def test_remarks_are_about_the_integrator_of_the_file(tmp_path, monkeypatch):
+    """Where Euler's method is further than ten times the tolerance from that of Runge and Kutta."""
+    option = '<option timestep=".007" integrator="RK4"/>'
+    agreeing = compare_mujoco_solver(write(tmp_path, arm("", option)))
+    assert agreeing.agrees
+    assert "single precision" not in agreeing.remark
+    found = beside(tmp_path, monkeypatch, *(arm(f'stiffness="{k}"', option) for k in (2.0, 2.5)))
+    for number in re.findall(r"([\d.e+-]+) m from itself", found.remark):
+        assert float(number) < PLACES
+    assert found.remark.count("m from itself") == 2
 
 
 def test_what_the_remark_says_is_what_mujoco_does(tmp_path, monkeypatch):
