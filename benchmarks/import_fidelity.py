@@ -30,7 +30,7 @@ from engines import import_facts, processes
 from tasks import exports, solver_motion
 
 from newtonsim.fidelity import compare_with_oracle
-from newtonsim.fidelity.comparison import MOTION
+from newtonsim.fidelity.comparison import MOTION, REFUSED
 from newtonsim.fidelity.motion import DIVERGES
 
 OUT = Path(__file__).parents[1] / "docs" / "import_fidelity.md"
@@ -377,6 +377,8 @@ def reason(row: Row, name: str) -> str:
     left = [text for text in row.remarks if not any(known in text for known in MODELLED)]
     if name == "motion" and error is not None and numbers and error <= 3.0 * numbers[0]:
         return f"chaotic: MuJoCo is {numbers[0]:.1e} m from itself if it starts 1e-6 beside"
+    if name == "motion" and remark.startswith(REFUSED):
+        return remark
     if name == "motion" and remark.startswith(DIVERGES):
         return f"{DIVERGES} with this time step: {remark.removeprefix(DIVERGES).strip()}"
     finer = _number(r"of the time step, ([\d.]+e[+-]\d+)", remark)
@@ -495,6 +497,10 @@ Why files differ or are refused:
   where it cannot move, to MuJoCo. Here it is a ball 0.1 mm wide of that mass, which M(q) does not show to
   1e-4, but the comparison of inertias does (`robot0:laser_link`, 0 instead of 8e-12 kg m²); unless a file
   is read as it is, it is a ball of water. Inertia without mass, which all three add up, counts here, too.
+- **Massless links between moving joints**, or at their ends (romeo's fingers), move here with 2e-15 kg and
+  2e-15 kg m², which neither masses nor M(q) of a file show; unless it is read as it is, with 10 g each.
+- **A negative moment of inertia** is raised to zero, since solvers in maximal coordinates could not bear it,
+  and pinocchio takes it as it is: M(q) of `romeo_laas_small.urdf` differs for that.
 - **Impossible inertia** (a moment larger than the sum of the others). It is simulated as it is, and M(q) is
   that of pinocchio. MuJoCo compiles none: files whose MJCF misses M(q) are written with the nearest
   possible one. No other bodies could stand in: Σ = ½ tr(I) 1 - I is linear in I and positive for each body
@@ -506,7 +512,7 @@ Why files differ or are refused:
 - **Refused**: mesh files that a collision needs and that the wheel does not ship, numbers that are none
   (`0.07,`, `$(optenv ...)`), Bullet's `<cdf>` shapes. A missing mesh that is only to be seen, one that MuJoCo
   builds in, a mesh scale of four numbers, a colour of five, a shape of size zero, a `<mimic>` of a joint that
-  is not there, a negative moment of inertia and left-over xacro elements are reported, and the file is read.
+  is not there and left-over xacro elements are reported, and the file is read.
 
 `mujoco-menagerie` was tried, too: its wheel ships no models. `random_urdfs` of `pybullet_data`, a thousand
 solids of one making, are left out.

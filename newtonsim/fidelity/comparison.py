@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim import dynamics
-from newtonsim.errors import OracleError
+from newtonsim.errors import ModelError, OracleError
 from newtonsim.fidelity import motion, ours
 from newtonsim.fidelity.mujoco_oracle import MujocoOracle, Placed
 from newtonsim.fidelity.ours import Reading
@@ -28,6 +28,9 @@ BIAS = 1.0e-3
 PLACES = 1.0e-5
 ANGLES = 1.0e-4
 MOTION = 1.0e-3
+
+REFUSED = "the solver refuses the model"
+"""How the remark on a motion begins that there is none of."""
 
 LEAST_BIAS = 0.1
 """Acceleration [m/s²] of the whole mass below which forces count as small."""
@@ -149,10 +152,7 @@ def compare_with_oracle(
         ):  # a robot without mass has no forces to compare with
             found.items += _state_items(reading, oracle, states, seed)
         if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.joint_dof_count:
-            apart = motion.compare(reading, oracle, seconds, seed, MOTION)
-            where = f"{apart.body} after {apart.time:.2g} s"
-            error = apart.distance if apart.lost is None else np.inf  # there is nothing to agree with
-            found.items.append(Item("motion", error, "m", where, MOTION, apart.remark))
+            found.items.append(_motion_item(reading, oracle, seconds, seed))
     return found
 
 
@@ -227,6 +227,17 @@ def _mass_items(reading: Reading, oracle: MujocoOracle) -> list[Item]:
         Item("centres of mass", away, "m", there, PLACES),
         Item("inertias of bodies", turned, "", body, INERTIA),
     ]
+
+
+def _motion_item(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int) -> Item:
+    """How far motions are apart; a model that the solver refuses does not move."""
+    try:
+        apart = motion.compare(reading, oracle, seconds, seed, MOTION)
+    except ModelError as error:
+        return Item("motion", np.inf, "m", "", MOTION, f"{REFUSED}: {error}")
+    where = f"{apart.body} after {apart.time:.2g} s"
+    error = apart.distance if apart.lost is None else np.inf  # there is nothing to agree with
+    return Item("motion", error, "m", where, MOTION, apart.remark)
 
 
 def _equalities(reading: Reading, oracle: MujocoOracle) -> Item:

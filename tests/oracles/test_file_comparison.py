@@ -310,3 +310,22 @@ def test_what_was_mended_stands_below_what_differs(tmp_path):
     said = found.lines()
     below = said[said.index("of the file, newtonsim says:") :]
     assert any("'1,5'" in line for line in below), said
+
+
+CHAINS = """<mujoco><worldbody>
+  <body name="a"><joint name="a"/><geom size=".1"/></body>
+  <body name="b" pos="1 0 0"><joint name="b"/><geom size=".1"/></body>
+  <body name="c" pos="2 0 0"><joint name="c"/><geom size=".1"/></body></worldbody>
+  <tendon><fixed name="pull" limited="true" range="-1 1"><joint joint="a" coef="1"/>
+    <joint joint="b" coef="1"/><joint joint="c" coef="1"/></fixed></tendon></mujoco>"""
+
+
+def test_a_model_that_the_solver_refuses_is_compared_but_for_its_motion(tmp_path):
+    path = tmp_path / "chains.xml"
+    path.write_text(CHAINS)
+    found = compare_with_oracle(path)
+    assert differing(found) == {"motion"}
+    motion = found.items[-1]
+    assert motion.error == np.inf
+    assert motion.remark.startswith("the solver refuses the model: tendon 'pull': ")
+    assert "M(q)" in {item.name for item in found.items}
