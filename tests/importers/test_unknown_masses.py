@@ -130,10 +130,14 @@ def test_many_links_are_counted():
     assert "29 moving links" in told[0]
     assert "'l8'" in told[0]
     assert "21 more" in told[0]
+    assert "'l9'" not in told[0]
     assert len(report.assumed_masses) == 29
 
 
-@pytest.mark.parametrize("text", [CARDAN, EMPTY_HAND], ids=["cardan", "empty hand"])
+TURNING_HAND = EMPTY_HAND.replace("prismatic", "continuous")
+
+
+@pytest.mark.parametrize("text", [CARDAN, EMPTY_HAND, TURNING_HAND], ids=["cardan", "sliding", "turning"])
 def test_dynamics_without_mass_between_joints_are_those_of_pinocchio(text, tmp_path):
     """Next to nothing is in the way of a singular matrix; a robot's own numbers do not show it."""
     path = tmp_path / "robot.urdf"
