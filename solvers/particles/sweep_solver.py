@@ -14,6 +14,7 @@ from newtonsim.runtime.shards import Shard
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.solvers.launched import LaunchedSolver
+from newtonsim.solvers.light_bodies import refuse_light_bodies
 from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
@@ -135,6 +136,7 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
         if not parts.checked:
             parts.checked = True
             warn_of_references(model, self._name)
+            refuse_light_bodies(model, self._name)
         bodies, constraints = parts.bodies, parts.constraints
         launch = Launcher(model, record_tape=False, shard=shard)
         if constraints is not None:

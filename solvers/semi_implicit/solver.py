@@ -18,6 +18,7 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.launched import LaunchedSolver
+from newtonsim.solvers.light_bodies import refuse_light_bodies
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.option_ranges import check_not_negative, check_positive
 from newtonsim.solvers.references import warn_of_references
@@ -110,6 +111,7 @@ class SemiImplicitSolver(LaunchedSolver):
         self.fade_depth = fade_depth
         _check_options(self)
         warn_of_references(model, type(self).__name__)
+        refuse_light_bodies(model, type(self).__name__)
         self.elements = ElementForces(model)
         self.bodies = BodyForces(model)
         touching = model.particle_count and model.shape_count
