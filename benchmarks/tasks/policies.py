@@ -109,7 +109,8 @@ def played(shipped: Shipped, seeds: Sequence[int]) -> list[dict[str, object]]:
     if shipped.falls:
         env = envs.make(name, shipped.episodes, "cpu", **options)
         found = _all([evaluate(policy, env, shipped.episodes, seed) for seed in seeds])
-        rows.append(_row(shipped, name, "as in its training", found.returns, found.lengths, env))
+        others = _others(found)
+        rows.append(_row(shipped, name, "as in its training", found.returns, found.lengths, others, env))
         env.close()
     if shipped.rough:
         nominal = {key: value for key, value in options.items() if key != "randomise"}
@@ -132,24 +133,31 @@ def by_level(
     levels = int(options.get("levels", 10))  # pyright: ignore[reportArgumentType]
     options = {**options, "levels": levels, "first_levels": levels, "curriculum": False}
     env = envs.make(name, shipped.episodes, "cpu", **options)
-    returns, lengths, on = [], [], []
+    returns, lengths, others, on = [], [], [], []
     for seed in seeds:
         found = evaluate(policy, env, env.num_envs, seed)
         returns.append(found.returns)
         lengths.append(found.lengths)
+        others.append(_others(found))
         on.append(env.buffers.view.kept.numpy()[:, 0].astype(int))
-    each = [np.concatenate(values) for values in (returns, lengths, on)]
+    *each, on = [np.concatenate(values) for values in (returns, lengths, others, on)]
     rows = []
-    for level in np.unique(each[2]):
-        there = each[2] == level
+    for level in np.unique(on):
+        there = on == level
         how = f"level {level + 1} of {levels}"
-        rows.append(_row(shipped, name, how, each[0][there], each[1][there], env))
+        rows.append(_row(shipped, name, how, *(values[there] for values in each), env))
     env.close()
     return rows
 
 
 def _row(
-    shipped: Shipped, name: str, how: str, returns: np.ndarray, lengths: np.ndarray, env: BatchedEnv
+    shipped: Shipped,
+    name: str,
+    how: str,
+    returns: np.ndarray,
+    lengths: np.ndarray,
+    others: np.ndarray,
+    env: BatchedEnv,
 ) -> dict[str, object]:
     return {
         "policy": f"`policies/{shipped.name}.onnx`",
@@ -160,7 +168,13 @@ def _row(
         "mean_steps": float(lengths.mean()),
         "most_steps": env.max_episode_steps,
         "falls": int((lengths < env.max_episode_steps).sum()),
+        "contacts_besides_the_feet": f"{np.nanmean(others):.2f} %",
     }
+
+
+def _others(episodes: Episodes) -> np.ndarray:
+    """Return the share of each episode in which anything but the feet touches the ground [%]."""
+    return episodes.metrics["contacts besides the feet"].values
 
 
 def _all(parts: Sequence[Episodes]) -> Episodes:

@@ -2,16 +2,29 @@
 
 Stage: environment, sensors
 Called by: newtonsim/envs/contact_pairs.py, newtonsim/envs/sensors.py
-Reads: DriveView, EnvView, ImuView, 10 arrays
+Reads: ContactView, DriveView, EnvView, ImuView, ShapeView, SoleView, 10 arrays
 Writes: EnvView, ImuView
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.envs.views import SENSE, EnvView, random_of
 from newtonsim.kernels.trees.joint_forces import drive_effort
 from newtonsim.kernels.views.model import MODE_FORCE, DriveView
+from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+TOUCHING = wp.constant(1.0e-3)  # [m] gap up to which surfaces count as touching
+
+
+@wp.struct
+class SoleView:
+    """The sole of each of the B bodies of a world: points x of its frame with up · x <= top."""
+
+    up: wp.array(dtype=wp.vec3)  # (B) unit; zero for a body that has none
+    top: wp.array(dtype=float)  # (B) [m]; negative for a body that has none
+    tree: wp.array(dtype=int)  # tree of each body of all worlds
 
 
 @wp.struct
@@ -105,6 +118,49 @@ def sense_touch(
         for i in range(3):
             env.sensed[w, column + 4 * k + i] = force[i]
         env.sensed[w, column + 4 * k + 3] = wp.where(wp.length(force) > threshold, 1.0, 0.0)
+
+
+@wp.func
+def mark_touch(env: EnvView, w: int, column: int, soles: SoleView, body: int, x: wp.vec3):
+    """Mark a body of world w that touches at x, in its frame, unless that belongs to its sole."""
+    b = body - w * env.bodies
+    if body >= 0 and b >= 0 and b < env.bodies:
+        if wp.dot(soles.up[b], x) > soles.top[b]:
+            env.sensed[w, column + b] = 1.0
+
+
+@wp.kernel
+def sense_undesired(
+    first: int,
+    env: EnvView,
+    contacts: ContactView,
+    shape: ShapeView,
+    soles: SoleView,
+    column: int,
+    mask: wp.array(dtype=bool),
+    fresh: int,
+):
+    """One thread per world: for each body 1 if it touches what is not its own tree, other than with its sole.
+
+    At the start of an episode, no step has found contacts.
+    """
+    w = first + wp.tid()
+    if not mask[w]:
+        return
+    for b in range(env.bodies):
+        env.sensed[w, column + b] = 0.0
+    if fresh == 1:
+        return
+    begin = contacts.world_start[w]
+    for c in range(begin, begin + contacts.world_count[w]):
+        b0 = shape.body[contacts.shape0[c]]
+        b1 = shape.body[contacts.shape1[c]]
+        own = b0 >= 0 and b1 >= 0
+        if own:
+            own = soles.tree[b0] == soles.tree[b1]
+        if not own and contacts.distance[c] <= TOUCHING:
+            mark_touch(env, w, column, soles, b0, contacts.point0[c] + contacts.offset0[c])
+            mark_touch(env, w, column, soles, b1, contacts.point1[c] + contacts.offset1[c])
 
 
 @wp.kernel

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import os
 import sys
+import textwrap
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().read(argv)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+            warnings.showwarning = lambda message, *_: print(_folded(message), file=sys.stderr)
             start_warp()
             return _command(arguments.command)(arguments)
     except BrokenPipeError:  # the reader of a pipe has seen enough
@@ -48,6 +49,12 @@ def _command(name: str) -> Callable[[argparse.Namespace], int]:
     """Return the function of a command, named like its module; each imports what it needs."""
     name = name.replace("-", "_")
     return getattr(importlib.import_module(f"newtonsim.cli.{name}"), name)
+
+
+def _folded(message: object) -> str:
+    """Return a warning on lines that fit a terminal."""
+    lines = textwrap.wrap(f"warning: {message}", 100, break_long_words=False, break_on_hyphens=False)
+    return "\n  ".join(lines)
 
 
 def _one_line(error: Exception) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from newtonsim.cli.progress import EpisodesProgress
+from newtonsim.cli.progress import EpisodesProgress, advise
 from newtonsim.cli.start import device_name
 from newtonsim.cli.train import find_task, import_learn, key_values, let_threads_sleep
 from newtonsim.cli.view import LiveView
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import DefaultsWarning, NewtonsimError
 from newtonsim.render.films.video import check_video_name, require_video
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 def play(arguments: argparse.Namespace) -> int:
     """Run a policy as the arguments say."""
     let_threads_sleep()
+    # training has told them
+    warnings.simplefilter("ignore", DefaultsWarning)
     device = device_name(arguments.device)
     path = policy_path(arguments.policy)
     if arguments.video:
@@ -137,6 +140,7 @@ def _evaluate(policy: PolicyFile, env: BatchedEnv, arguments: argparse.Namespace
         return False
     progress.end()
     print(found)
+    advise(found.metrics)
     return True
 
 

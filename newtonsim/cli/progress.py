@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import sys
+import textwrap
 import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from newtonsim.envs import Metric
     from newtonsim.learn import Episodes
 
+_WIDTH = 100  # characters in a line of text
 _PRINT_EVERY = (0.5, 10.0)  # [s] on a terminal, elsewhere
 
 
@@ -53,6 +56,14 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def advise(metrics: Mapping[str, Metric]) -> None:
+    """Print what metrics advise, on lines that fit a terminal."""
+    for name, metric in metrics.items():
+        advice = metric.advise(name)
+        if advice:
+            print(textwrap.fill(f"note: {advice}", _WIDTH, subsequent_indent="  ", break_long_words=False))
 
 
 class EpisodesProgress:

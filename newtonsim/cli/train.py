@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from newtonsim.cli.progress import EpisodesProgress, ProgressLine, clock
+from newtonsim.cli.progress import EpisodesProgress, ProgressLine, advise, clock
 from newtonsim.cli.start import device_name
 from newtonsim.errors import NewtonsimError
 from newtonsim.render.films.video import require_video
@@ -167,6 +167,7 @@ def _show(policy: PolicyFile, arguments: argparse.Namespace, folder: str) -> Non
     found = evaluate(policy, env, 128, watch=progress.show)
     progress.end()
     print(f"without noise: {found}")
+    advise(found.metrics)
     env.close()
     if arguments.no_video:
         return

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from newtonsim.cli.play import options_of, policy_path
+from newtonsim.cli.progress import advise
 from newtonsim.cli.train import import_learn, let_threads_sleep
+from newtonsim.errors import DefaultsWarning
 
 if TYPE_CHECKING:
     from newtonsim.learn import Episodes
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 def transfer(arguments: argparse.Namespace) -> int:
     """Play a policy here and in another engine as the arguments say, and print how well it performs."""
     let_threads_sleep()
+    # training has told them
+    warnings.simplefilter("ignore", DefaultsWarning)
     path = policy_path(arguments.policy)
     learn = import_learn()
     policy = learn.PolicyFile(path)
@@ -33,6 +38,7 @@ def transfer(arguments: argparse.Namespace) -> int:
         print(f"{found.engine} achieves {100.0 * found.share:.0f} % of the return here")
     for name, (here, there) in found.metrics.items():
         print(f"{name} of all seeds: {here} here, {there} in {found.engine}")
+    advise({name: here for name, (here, _) in found.metrics.items()})
     return 0
 
 

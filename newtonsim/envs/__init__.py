@@ -11,6 +11,8 @@ if importlib.util.find_spec("gymnasium") is None:
 
 from newtonsim.envs.batched import BatchedEnv as BatchedEnv
 from newtonsim.envs.contact_pairs import ContactPairs as ContactPairs
+from newtonsim.envs.contact_pairs import Sole as Sole
+from newtonsim.envs.contact_pairs import UndesiredContacts as UndesiredContacts
 from newtonsim.envs.draws import Draw as Draw
 from newtonsim.envs.frame_sensors import FrameTransform as FrameTransform
 from newtonsim.envs.host import HostView as HostView
@@ -60,7 +62,9 @@ __all__ = [
     "Rays",
     "Sensor",
     "SingleEnv",
+    "Sole",
     "Task",
+    "UndesiredContacts",
     "find",
     "make",
     "names",

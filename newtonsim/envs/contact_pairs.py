@@ -1,4 +1,4 @@
-"""Contacts between sets of shapes that patterns name."""
+"""Contacts between sets of shapes that patterns name, and contacts other than those of feet."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
-from newtonsim.envs.sensors import AttachedSensor, Sensor, Site
+from newtonsim.collision.collide import find_contacts
+from newtonsim.collision.contacts import Contacts
+from newtonsim.collision.plan import collision_plan_of
+from newtonsim.envs.sensors import AttachedSensor, Element, Sensor, Site
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.constraints.reactions import READINGS
 from newtonsim.kernels.envs import sensors as envs_sensors
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.patterns import match_labels
+from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
     from newtonsim.kernels.envs.views import EnvView
@@ -62,6 +66,49 @@ class ContactPairs(Sensor):
         return _AttachedPairs(site.model, side, column, self.noise)
 
 
+@dataclass(frozen=True)
+class Sole:
+    """The part of a body with which it is to touch the ground: the points x of its frame with up · x <= top.
+
+    Attributes:
+        body: The body.
+        up: Unit vector that points up in the frame of the body when it stands.
+        top: How far along it the sole reaches [m].
+    """
+
+    body: Element
+    up: Sequence[float]
+    top: float
+
+
+@dataclass(frozen=True)
+class UndesiredContacts(Sensor):
+    """Which bodies touch something other than with their soles; a reading of 1 or 0 for each body of a world.
+
+    What a body touches counts unless it belongs to its own tree. The point of a contact decides, since foot
+    and shin may be one body. Contacts are those at the start of the last solver step, with gaps of up to
+    1 mm; with solvers that do not say which they found, those at its end. Zero in the first observation of an
+    episode.
+
+    Attributes:
+        soles: The soles; bodies without one are not to touch anything.
+    """
+
+    soles: Sequence[Sole] = ()
+
+    def attach(self, site: Site, column: int) -> AttachedSensor:
+        """See `Sensor.attach`."""
+        bodies = site.world.body_count
+        up, top = np.zeros((bodies, 3)), np.full(bodies, -1.0)
+        for sole in self.soles:
+            length = float(np.linalg.norm(sole.up))
+            if np.shape(sole.up) != (3,) or not abs(length - 1.0) < 1.0e-3:
+                raise NewtonsimError(f"sensor {site.name!r}: up: expected a unit vector, got {sole.up}")
+            body = site.index("body", sole.body)
+            up[body], top[body] = sole.up, sole.top
+        return _AttachedUndesired(site, up, top, column)
+
+
 def shapes_of(model: Model, pattern: str) -> np.ndarray:
     """Return which shapes a pattern names, by their own names or those of their bodies, uint8 (shape_count,).
 
@@ -93,5 +140,37 @@ class _AttachedPairs(AttachedSensor):
             envs_sensors.show_readings,
             "world",
             reads=dict(readings=self._sums, column=self._column, mask=mask, fresh=fresh),
+            writes=dict(env=env),
+        )
+
+
+class _AttachedUndesired(AttachedSensor):
+    def __init__(self, site: Site, up: np.ndarray, top: np.ndarray, column: int):
+        model, device = site.model, site.model.device
+        self.deviations, self._column = [0.0] * len(top), column
+        self._shape = collision_plan_of(model).shape
+        # solvers that report forces keep the contacts that they found
+        finds = hasattr(site.solver, "pair_forces")
+        self._contacts = site.solver.contacts if finds else Contacts(model)  # pyright: ignore[reportAttributeAccessIssue]
+        self._finds = finds
+        self._soles = envs_sensors.SoleView()
+        self._soles.up = put(up, dtype=wp.vec3, device=device)
+        self._soles.top = put(top, dtype=float, device=device)
+        self._soles.tree = put(topology_of(model).body_tree, dtype=int, device=device)
+
+    def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
+        if not fresh and not self._finds:
+            find_contacts(launch, env.body_q, env.body_qd, self._contacts, 0.0)
+        launch(
+            envs_sensors.sense_undesired,
+            "world",
+            reads=dict(
+                contacts=self._contacts.view,
+                shape=self._shape,
+                soles=self._soles,
+                column=self._column,
+                mask=mask,
+                fresh=fresh,
+            ),
             writes=dict(env=env),
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -62,6 +64,10 @@ class Motors:
         )
 
 
+_LARGEST = 4
+"""Number of parts that an advice names."""
+
+
 @dataclass(frozen=True)
 class Metric:
     """What tells people how well worlds do their task, such as a distance, in the units of the quantity.
@@ -70,26 +76,48 @@ class Metric:
         values: The quantity, one for each world or episode.
         unit: Its unit, "" for none.
         at_rest: What it would be for a robot that stands still, where that says something; None elsewhere.
+        parts: The same of single parts of the robot, by name.
+        most: Mean above which commands give the advice.
+        advice: What this means, and what to do.
     """
 
     values: np.ndarray
     unit: str = ""
     at_rest: np.ndarray | None = None
+    parts: Mapping[str, np.ndarray] = field(default_factory=dict)
+    most: float = math.inf
+    advice: str = ""
 
     def __str__(self) -> str:
         unit = f" {self.unit}" if self.unit else ""
         rest = "" if self.at_rest is None else f" ({np.nanmean(self.at_rest):.2f} standing still)"
-        return f"{np.nanmean(self.values):.3f}{unit}{rest}"
+        return f"{np.nanmean(self.values):.{1 if self.unit == '%' else 3}f}{unit}{rest}"
+
+    def advise(self, name: str) -> str:
+        """Return the advice with figures and the parts that have most, given its name; "" if it is small."""
+        known = self.values[np.isfinite(self.values)]
+        if not known.size or known.mean() <= self.most:
+            return ""
+        means = {part: float(np.nanmean(values)) for part, values in self.parts.items()}
+        largest = sorted(means, key=lambda part: -means[part])[:_LARGEST]
+        of_parts = ", ".join(f"{part} {means[part]:.0f}" for part in largest if means[part] > 0.0)
+        return f"{name} {self}{f' ({of_parts})' if of_parts else ''}: {self.advice}"
+
+    def table(self) -> np.ndarray:
+        """Return all numbers, a row for each world or episode."""
+        rest = [] if self.at_rest is None else [self.at_rest]
+        return np.stack([self.values, *rest, *self.parts.values()], axis=1)
+
+    def with_table(self, table: np.ndarray) -> Metric:
+        """Return the metric with the numbers of other worlds or episodes, in the order of `table`."""
+        values, *others = table.T
+        rest = None if self.at_rest is None else others.pop(0)
+        return dataclasses.replace(self, values=values, at_rest=rest, parts=dict(zip(self.parts, others)))
 
     @staticmethod
-    def joined(parts: Sequence[Metric]) -> Metric:
+    def joined(several: Sequence[Metric]) -> Metric:
         """Return the metric of all worlds or episodes, from those of several."""
-        rest = [part.at_rest for part in parts if part.at_rest is not None]
-        return Metric(
-            np.concatenate([part.values for part in parts]),
-            parts[0].unit,
-            np.concatenate(rest) if rest else None,
-        )
+        return several[0].with_table(np.concatenate([one.table() for one in several]))
 
 
 def joined_metrics(parts: Sequence[Mapping[str, Metric]]) -> dict[str, Metric]:

@@ -120,8 +120,7 @@ class _Means:
         self._latest = self._env.metrics()
         self._count[~ended] += 1
         for name, metric in self._latest.items():
-            rest = metric.values if metric.at_rest is None else metric.at_rest
-            numbers = np.stack([metric.values, rest], axis=1)
+            numbers = metric.table()
             self._sums.setdefault(name, np.zeros(numbers.shape))[~ended] += numbers[~ended]
         for world in np.flatnonzero(ended):
             count = self._count[world] or math.nan
@@ -135,9 +134,9 @@ class _Means:
         means = [of_episode for of_world in self._means for of_episode in of_world[:count]]
         found = {}
         for name, metric in self._latest.items():
-            values = np.array([of_episode[name] for of_episode in means]).reshape(-1, 2)
-            rest = None if metric.at_rest is None else values[:, 1]
-            found[name] = Metric(values[:, 0], metric.unit, rest)
+            columns = metric.table().shape[1]
+            table = np.array([of_episode[name] for of_episode in means]).reshape(-1, columns)
+            found[name] = metric.with_table(table)
         return found
 
 

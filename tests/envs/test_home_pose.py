@@ -51,9 +51,11 @@ def test_a_level_sole_touches_in_its_middle():
 
 def test_gains_carry_the_weight_and_damp_the_limbs(tmp_path: Path):
     """Closed forms of the knee: a quarter of the weight at the foot's distance, and a rod that swings."""
-    with pytest.warns(DefaultsWarning, match="it has no gains of drives; .*fl_knee ") as told:
+    with pytest.warns(DefaultsWarning, match=r"pup\.urdf has no gains of drives; they follow") as told:
         _, builder = built(tmp_path / "pup.urdf")
     assert len(told) == 1
+    ends = min(builder.joint_target_ke), max(builder.joint_target_ke)
+    assert f"stiffness {ends[0]:.2g} to {ends[1]:.2g} [N m/rad" in str(told[0].message)
     knee = builder.joint_axis_start[builder.joint_key.index("fl_knee")]
     weight = 9.81 * (MASSES["trunk"] + 4.0 * (MASSES["upper"] + MASSES["lower"])) / 4.0
     lean = HIP + KNEE
@@ -74,6 +76,32 @@ def test_similar_robots_give_alike(tmp_path: Path):
     # a damping is a torque times a time, which goes with the square root of the size
     ratio = np.array(large.joint_target_kd) / np.array(small.joint_target_kd)
     np.testing.assert_allclose(ratio, 4.0**4.5, rtol=1e-4)
+
+
+def test_heavy_rears_have_stiffer_legs(tmp_path: Path):
+    """The lever rule, with limbs that are bent backward, and with a trunk whose mass is 8 cm behind."""
+    path = tmp_path / "rear.urdf"
+    middle = '<origin xyz="0.0 0.0 0.0"/><mass value="4.0"/>'
+    assert quadruped().count(middle) == 1
+    gains = []
+    for text in (quadruped(), quadruped().replace(middle, middle.replace("0.0 0.0 0.0", "-0.08 0.0 0.0"))):
+        path.write_text(text)
+        builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+        robot = Robot(str(path), "trunk", feet="*_lower", home=HOME)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DefaultsWarning)
+            BuiltRobot(robot, builder, self_collisions=False)
+        knees = [builder.joint_axis_start[builder.joint_key.index(f"{leg}_knee")] for leg in ("fl", "rl")]
+        gains.append([builder.joint_target_ke[axis] for axis in knees])
+    total = MASSES["trunk"] + 4.0 * (MASSES["upper"] + MASSES["lower"])
+    limbs = 4.0 * (MASSES["upper"] + MASSES["lower"]) * 0.5 * LENGTH * math.sin(HIP)
+    # feet are below the hips, 0.15 m before and behind the middle
+    (front, rear), (front_then, rear_then) = gains
+    behind = [(limbs + 0.08 * trunk) / total / 0.15 for trunk in (0.0, MASSES["trunk"])]
+    assert rear / front == pytest.approx(1.0 + behind[0], rel=1e-3)
+    assert rear_then / front == pytest.approx(1.0 + behind[1], rel=1e-3)
+    # in a walk the others carry their share, too
+    assert front_then == pytest.approx(front)
 
 
 def test_limbs_without_feet_swing_at_their_frequency():
@@ -122,7 +150,7 @@ def test_gains_and_home_are_told_unless_they_are_given(tmp_path: Path):
     assert set(builder.joint_target_ke) == {20.0}
     assert builder.joint_target_kd == [0.5, 0.2] * 4
     # one of them alone leaves the other to the masses
-    with pytest.warns(DefaultsWarning, match="fl_hip 20, 0"):
+    with pytest.warns(DefaultsWarning, match=r"stiffness 20 \[N m/rad or N/m\], damping 0"):
         built(tmp_path / "pup.urdf", stiffness=20.0)
 
 

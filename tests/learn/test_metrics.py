@@ -5,16 +5,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_quadruped import quadruped
 
 from newtonsim import envs
 from newtonsim.cli.main import main
+from newtonsim.envs.terms import robots
 from newtonsim.learn import Run, Training, evaluate, settings_of
 from newtonsim.learn.collect import Rollout
 from newtonsim.learn.workers import LocalWorkers
 
 SMALL = {"num_envs": 6, "steps": 8, "samples": 96, "hidden": (8,), "mini_batches": 2}
-NUMBER = r"[0-9]\.[0-9]+"
-TOLD = rf"velocity error {NUMBER} m/s \({NUMBER} standing still\), turning error {NUMBER} rad/s \({NUMBER} "
+NUMBER = r"[0-9]+\.[0-9]+"
+TOLD = (
+    rf"velocity error {NUMBER} m/s \({NUMBER} standing still\), turning error {NUMBER} rad/s \({NUMBER} "
+    rf"standing still\), contacts besides the feet {NUMBER} %"
+)
 
 
 def test_standing_earns_but_does_not_follow_commands():
@@ -22,7 +27,8 @@ def test_standing_earns_but_does_not_follow_commands():
     env = envs.make("Velocity", 8, "cpu", threads=1, max_episode_steps=200, still=0.0)
     found = evaluate(lambda obs: np.zeros((len(obs), 12), np.float32), env, 8, seed=1)
     assert np.all(found.returns > 0.0)
-    for error in found.metrics.values():
+    for name in ("velocity error", "turning error"):
+        error = found.metrics[name]
         assert error.at_rest is not None
         np.testing.assert_allclose(error.values, error.at_rest, rtol=0.1, atol=0.02)
     # means of a uniform draw: half of the largest turning, and more than that of the largest speed forward
@@ -93,6 +99,37 @@ def test_all_commands_tell_them(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert re.search(rf"return of all seeds: -?{NUMBER} here, -?{NUMBER} in mujoco", told)
     error = rf"{NUMBER} m/s \({NUMBER} standing still\)"
     assert re.search(rf"velocity error of all seeds: {error} here, {error} in mujoco", told)
+
+
+def test_commands_say_what_touches_besides_the_feet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    """A robot without strength lies on the ground; training alone tells gains that follow from masses."""
+    robot = tmp_path / "pup.urdf"
+    robot.write_text(quadruped())
+    numbers = ["--num-envs", "8", "--samples", "800", "--set", "steps=10", "--set", "mini_batches=2"]
+    task = {"robot": str(robot), "base": "trunk", "feet": "*_lower", "ends": {"low": None}, "stiffness": 0.01}
+    options = [f"{name}={value}" for name, value in {**task, "max_episode_steps": 100}.items()]
+    train = [
+        "train",
+        "Velocity",
+        "--folder",
+        str(tmp_path / "run"),
+        *numbers,
+        "--device",
+        "cpu",
+        "--no-video",
+    ]
+    play = ["play", str(tmp_path / "run"), "--episodes", "2", "--device", "cpu"]
+    transfer = ["transfer", str(tmp_path / "run"), "--episodes", "2", "--seeds", "5"]
+    for command in ([*train, *(part for option in options for part in ("--option", option))], play, transfer):
+        monkeypatch.setattr(robots, "_told", set())
+        assert main(command) == 0
+        said = capsys.readouterr()
+        notes = re.findall(r"^note: .*?(?=^\S|\Z)", said.out, re.MULTILINE | re.DOTALL)
+        assert len(notes) == 1, said.out
+        assert re.match(rf"note: contacts besides the feet {NUMBER} % \(.*_upper \d+", notes[0])
+        assert ("has no gains of drives" in " ".join(said.err.split())) == (command[0] == "train")
 
 
 def test_a_level_is_played_that_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -1,10 +1,12 @@
 """Symmetry: the physics of mirror images is the truth; and what learning makes of it."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from small_quadruped import HIP, KNEE, quadruped
 
 from newtonsim import FeatherstoneSolver, Model, View, envs
 from newtonsim.envs.terms import library
@@ -255,6 +257,71 @@ def test_what_has_no_mirror_map_is_refused():
     envs.make("Velocity", 1, "cpu", observations={"mass": {**mass, "mirror": "same"}}).symmetry()
     with pytest.raises(NewtonsimError, match="there is no joint 'tail'"):
         envs.make("Velocity", 1, "cpu", mirror={"tail": "tail"}).symmetry()
+
+
+@pytest.fixture
+def with_feet(tmp_path: Path) -> dict[str, Any]:
+    """Options of a quadruped whose feet are links on fixed joints with numbers instead of sides."""
+    path, parts = tmp_path / "pup.urdf", []
+    inertia = '<inertia ixx="1e-5" iyy="1e-5" izz="1e-5" ixy="0" ixz="0" iyz="0"/>'
+    light = f'<inertial><mass value="0.02"/>{inertia}</inertial>'
+    sphere = '<collision><geometry><sphere radius="0.018"/></geometry></collision>'
+    places = {f"foot{k}": (f"{leg}_lower", "0 0 -0.16") for k, leg in enumerate(("rr", "fl", "fr", "rl"))}
+    for name, (parent, place) in {**places, "imu": ("trunk", "0.05 0.004 0.02")}.items():
+        parts.append(f'<link name="{name}">{light}{sphere if name != "imu" else ""}</link>')
+        parts.append(
+            f'<joint name="{name}_mount" type="fixed"><parent link="{parent}"/><child link="{name}"/>'
+            f'<origin xyz="{place}"/></joint>'
+        )
+    path.write_text(quadruped().replace("</robot>", "".join(parts) + "</robot>"))
+    home = {"*_hip": HIP, "*_knee": KNEE}
+    gains = {"stiffness": 20.0, "damping": 0.5}
+    return {"robot": str(path), "base": "trunk", "feet": "foot*", "home": home, **gains}
+
+
+def test_what_is_fixed_to_a_body_belongs_to_it(with_feet: dict[str, Any]):
+    """Fixed joints need no counterparts, whatever their names; what they carry counts with its body."""
+    maps = envs.make("Velocity", 1, "cpu", **with_feet).symmetry()
+    expected = envs.make("Velocity", 1, "cpu", **with_feet, mirror={"foot0_mount": "foot3_mount"}).symmetry()
+    assert maps.actions.places() == expected.actions.places() == [3, 4, 1, 2, 7, 8, 5, 6]
+    path = Path(with_feet["robot"])
+    text = path.read_text()
+    # a heavier foot is found, and so is one that is mounted elsewhere
+    foot, mount = (
+        '<link name="foot0"><inertial><mass value="0.02"/>',
+        '"0 0 -0.16"/></joint><link name="foot1">',
+    )
+    for edit, what in (
+        (text.replace(foot, foot.replace("0.02", "0.03")), "masses"),
+        (text.replace(mount, mount.replace("0 0 -0.16", "0 0.02 -0.16")), "inertias"),
+    ):
+        assert edit != text
+        path.write_text(edit)
+        with pytest.raises(
+            NewtonsimError, match=f"its mirror image: {what} of joints 'rl_knee' and 'rr_knee'"
+        ):
+            envs.make("Velocity", 1, "cpu", **with_feet).symmetry()
+
+
+def test_errors_say_how_to_name_counterparts(with_feet: dict[str, Any]):
+    path = Path(with_feet["robot"])
+    plain = path.read_text()
+    for k, leg in enumerate(("fl", "fr", "rl", "rr")):
+        plain = plain.replace(f"{leg}_hip", f"hip{k}_hip").replace(f"{leg}_knee", f"knee{k}_knee")
+    path.write_text(plain)
+    with pytest.raises(
+        NewtonsimError, match=r"""joint 'hip0_hip'.*--option "mirror=\{'hip0_hip':'hip1_hip'\}\""""
+    ):
+        envs.make("Velocity", 1, "cpu", **with_feet).symmetry()
+    pairs = {f"{name}{k}_{name}": f"{name}{k + 1}_{name}" for name in ("hip", "knee") for k in (0, 2)}
+    envs.make("Velocity", 1, "cpu", **with_feet, mirror=pairs).symmetry()
+    path.write_text(plain.replace("hip1_hip", "left_hip"))
+    with pytest.raises(
+        NewtonsimError, match=r"""'left_hip' has no counterpart 'right_hip'; .*'left_hip':'hip0_hip'"""
+    ):
+        envs.make(
+            "Velocity", 1, "cpu", **with_feet, mirror={k: v for k, v in pairs.items() if v != "hip1_hip"}
+        ).symmetry()
 
 
 def test_asymmetric_tasks_are_refused_before_the_first_step(tmp_path):

@@ -200,6 +200,16 @@ def slip_feet(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=boo
 
 
 @wp.kernel
+def undesired_contacts(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: number of the bodies that touch other than with their soles, by their sensor."""
+    w = first + wp.tid()
+    value = float(0.0)
+    for k in range(term.bodies.shape[0]):
+        value += env.sensed[w, term.sensed + term.bodies[k]]
+    env.reward[w] = env.reward[w] + env.control_dt * term.weight * value
+
+
+@wp.kernel
 def touch_otherwise(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: number of the bodies that touch anything, according to their sensor."""
     w = first + wp.tid()

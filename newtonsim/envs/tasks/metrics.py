@@ -2,9 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from newtonsim.envs.task import Metric
+
+_FEW = 5.0
+"""Share of the time in which what walks on its feet may touch something else, as when it stumbles [%]."""
+_ADVICE = (
+    "it does not walk on its feet alone, as a film shows. A larger penalty may prevent it, --option "
+    "\"rewards={'undesired_contacts':-3.0}\". If what is named here is part of a foot, the options feet and "
+    "sole_height say so"
+)
+
+
+def undesired_contacts(touching: np.ndarray, names: Sequence[str]) -> dict[str, Metric]:
+    """Return the share of worlds, or of the time, in which anything but the soles of the feet touches.
+
+    Args:
+        touching: Which bodies do, bool, (n, bodies).
+        names: Names of the bodies.
+    """
+    shares = 100.0 * touching
+    parts = dict(zip(names, shares.T))
+    return {
+        "contacts besides the feet": Metric(shares.max(axis=1), "%", parts=parts, most=_FEW, advice=_ADVICE)
+    }
 
 
 def velocity_errors(commands: np.ndarray, orientation: np.ndarray, rates: np.ndarray) -> dict[str, Metric]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from newtonsim.envs.contact_pairs import UndesiredContacts
 from newtonsim.envs.sensors import ContactSensor, HeightScan, Sensor
 from newtonsim.envs.task import Metric
-from newtonsim.envs.tasks.metrics import velocity_errors
+from newtonsim.envs.tasks.metrics import undesired_contacts, velocity_errors
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Ending, Event, Observation, Reward
@@ -36,7 +37,8 @@ class Velocity(TermTask):
     Observations: "velocity", "spin", "down" (3 each, axes of the base), "command" (3), "angles", "rates" and
     "actions" (one for each joint). Rewards: "stay_alive", "track_velocity", "track_turning",
     "step_in_the_air" for long steps; minus "vertical_speed", "rolling", "leaning", "jerking", "leaving_home",
-    "slip_feet". Ends: the base is "low" (`min_height` times its height at home) or "tilted" by 60°.
+    "slip_feet", and "undesired_contacts", the number of bodies that touch other than with the sole of a foot.
+    Ends: the base is "low" (`min_height` times its height at home) or "tilted" by 60°.
 
     Source: the terms are those of Rudin et al., "Learning to walk in minutes using massively parallel deep
     reinforcement learning", 2021.
@@ -74,6 +76,10 @@ class Velocity(TermTask):
         """See `TermTask.add_others`: adds nothing, but records the height of the base."""
         self.standing = float(builder.joint_q[2])
 
+    def sensors(self) -> Mapping[str, Sensor]:
+        """See `Task.sensors`."""
+        return {"undesired": UndesiredContacts(self.built.soles)}
+
     def observation_terms(self) -> dict[str, Observation]:
         """See `TermTask.observation_terms`."""
         names = ("velocity", "spin", "down", "command", "angles", "rates", "actions")
@@ -93,16 +99,21 @@ class Velocity(TermTask):
             "leaving_home": -0.03,
             "step_in_the_air": 5.0,
             "slip_feet": -0.02,
+            "undesired_contacts": -1.0,
         }
         arguments = {"step_in_the_air": foot, "slip_feet": foot}
         changes = {name: {"weight": weight, **arguments.get(name, {})} for name, weight in weights.items()}
         return library.rewards_of(changes)
 
     def metrics(self, env: EnvView) -> dict[str, Metric]:
-        """See `Task.metrics`: errors of the horizontal velocity and of the turning, in axes of the base."""
+        """See `Task.metrics`: errors of velocity and turning in axes of the base, and undesired contacts."""
         of_base = slice(self.built.base, None, env.bodies)
         poses, rates = env.body_q.numpy()[of_base], env.body_qd.numpy()[of_base]
-        return velocity_errors(self._commands(env), poses[:, 3:], rates)
+        touching = env.sensed.numpy()[:, self.sensor_columns["undesired"]] > 0.0
+        return {
+            **velocity_errors(self._commands(env), poses[:, 3:], rates),
+            **undesired_contacts(touching, self.built.body_names),
+        }
 
     def end_terms(self) -> dict[str, Ending]:
         """See `TermTask.end_terms`."""
@@ -154,6 +165,7 @@ class VelocityRough(Velocity):
         """See `Task.sensors`."""
         base = self.built.base
         return {
+            **super().sensors(),
             "heights": HeightScan(base, _SCAN_X, _SCAN_Y),
             "below": HeightScan(base, [0.0], [0.0]),
             "soles": ContactSensor(self.built.feet),
@@ -239,6 +251,10 @@ class GetUp(Velocity):
                 "moving_joints": -1.0e-3,
             }
         )
+
+    def sensors(self) -> Mapping[str, Sensor]:
+        """See `Task.sensors`."""
+        return {}
 
     def metrics(self, env: EnvView) -> dict[str, Metric]:
         """See `Task.metrics`: the tilt."""

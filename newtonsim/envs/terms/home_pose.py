@@ -75,15 +75,20 @@ class HomePose:
             point = point + (higher - lower) / (2.0 * math.sin(_TILT)) * across
         return transform_point(transform_inverse(self._poses[body]), point)
 
+    def up_of(self, body: int) -> np.ndarray:
+        """Return the upward direction in the frame of a body."""
+        return quat_matrix(self._poses[body, 3:]).T @ _UP
+
     def gains(
         self, joints: Sequence[int], feet: Sequence[int], points: Sequence[Sequence[float]]
     ) -> list[tuple[float, float]]:
         """Return stiffness and damping of drives that suit the masses of the robot.
 
-        A joint of a leg gives by 0.2 rad where the share of the weight that its foot carries acts at the
-        whole distance of the foot: its natural frequency under this mass goes with the square root of gravity
-        over length, as the gaits of large and small animals do. The limb that a joint moves has a natural
-        frequency of at least 3 Hz on its drive, and is damped by 0.7 of the critical damping.
+        A joint of a leg gives by 0.2 rad where the weight that its foot carries, at home or if all carry the
+        same, acts at the whole distance of the foot: its natural frequency under this mass goes with the
+        square root of gravity over length, as the gaits of large and small animals do. The limb that a joint
+        moves has a natural frequency of at least 3 Hz on its drive, and is damped by 0.7 of the critical
+        damping.
 
         Args:
             joints: Joints of one axis.
@@ -97,16 +102,34 @@ class HomePose:
         1983; Spong, Hutchinson and Vidyasagar, "Robot modeling and control", 2006, section 6.3.
         """
         places = [transform_point(self._poses[b], np.asarray(p, float)) for b, p in zip(feet, points)]
-        share = self._gravity * self._mass.sum() / max(len(feet), 1)
+        loads = self._loads(places)
         found = []
         for joint in joints:
             moved = self._moved(joint)
             inertia = self._limb_inertia(joint, moved)
-            arms = [self._arm(joint, place) for foot, place in zip(feet, places) if foot in moved]
+            torques = [
+                load * self._arm(joint, place)
+                for foot, place, load in zip(feet, places, loads)
+                if foot in moved
+            ]
             limb = inertia * (2.0 * math.pi * _FREQUENCY) ** 2
-            stiffness = max(share * sum(arms) / _GIVES, limb)
+            stiffness = max(sum(torques) / _GIVES, limb)
             found.append((stiffness, 2.0 * _DAMPING_RATIO * math.sqrt(stiffness * inertia)))
         return found
+
+    def _loads(self, places: Sequence[np.ndarray]) -> np.ndarray:
+        """Return the weight that each foot must carry [N]: an equal share, or that at home if it is larger.
+
+        At home it is the solution of least norm that balances the weight, which is unique for three feet.
+        """
+        mass = self._mass.sum()
+        equal = np.full(len(places), self._gravity * mass / max(len(places), 1))
+        if not places:
+            return equal
+        centre = self._mass @ self._com / mass
+        arms = np.stack([np.ones(len(places)), *(np.asarray(places) - centre).T[:2]])
+        balanced, *_ = np.linalg.lstsq(arms, np.array([self._gravity * mass, 0.0, 0.0]), rcond=1.0e-9)
+        return np.maximum(equal, balanced)
 
     def _heights(self, up: np.ndarray) -> np.ndarray:
         """Return how far along a direction the shapes begin [m]."""

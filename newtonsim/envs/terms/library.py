@@ -113,6 +113,9 @@ REWARDS: dict[str, Callable[..., Reward]] = {
     "lift_feet": lambda point=_ORIGIN, height=0.03, lift=0.08, width=0.003, period=0.8, air=0.4: Reward(
         kernel=gait.lift_feet, numbers=(height, lift, width, period, air, *_flat(point))
     ),
+    "undesired_contacts": lambda bodies="*", sensor="undesired": Reward(
+        kernel=rewards.undesired_contacts, bodies=bodies, sensor=sensor, readings=1
+    ),
     "touch_otherwise": lambda bodies, sensor: Reward(
         kernel=rewards.touch_otherwise, bodies=bodies, sensor=sensor, readings=4
     ),

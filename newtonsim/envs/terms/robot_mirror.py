@@ -50,6 +50,7 @@ class RobotMirror:
 
     The root is a floating base in its own frame, or the world for a robot that is fixed to it. Joints
     correspond by their names, unless `pairs` says otherwise. Signs follow from the axes in the home pose.
+    Bodies that fixed joints hold together are one rigid body: fixed joints need no counterparts.
 
     Args:
         model: The model, whose first world is used.
@@ -59,7 +60,7 @@ class RobotMirror:
             size of the robot.
 
     Attributes:
-        partners: Name of the counterpart of each joint.
+        partners: Name of the counterpart of each joint that is not fixed.
         signs: Its sign: the coordinate of the counterpart from home, in the mirror image of a pose, is that
             of the joint times the sign.
 
@@ -74,14 +75,13 @@ class RobotMirror:
         self.partners: dict[str, str] = {}
         self.signs: dict[str, int] = {}
         for name in both:
-            if name not in self._names:
+            if name not in self._names and name not in self._fixed:
                 raise NewtonsimError(f"mirror: there is no joint {name!r} in {', '.join(self._names)}")
         for name in self._names:
             partner = both.get(name, other_side(name))
             if partner not in self._names:
-                raise NewtonsimError(
-                    f"symmetry: joint {name!r} has no counterpart {partner!r}; name one in `mirror`"
-                )
+                named = _naming(name, self._nearest(name))
+                raise NewtonsimError(f"symmetry: joint {name!r} has no counterpart {partner!r}; {named}")
             self.partners[name] = partner
         self._check_root(root)
         for name, partner in self.partners.items():
@@ -115,7 +115,7 @@ class RobotMirror:
         Raises:
             NewtonsimError: It is not, or its axes are not those of its image.
         """
-        name = next((name for name, joint in self._names.items() if self._children[joint] == body), None)
+        name = next((name for name in self._names if body in self._rigid_body(name)), None)
         if name is None:
             return
         pose = self._poses[body]
@@ -136,6 +136,8 @@ class RobotMirror:
         parents, children = model.joint_parent.numpy(), model.joint_child.numpy()
         kinds = model.joint_type.numpy()
         self._names: dict[str, int] = {}
+        self._fixed: set[str] = set()
+        rigid = {root: [root]}
         bodies = {root}
         floats = False
         for joint in range(model.joint_count // model.world_count):
@@ -150,7 +152,14 @@ class RobotMirror:
                 raise NewtonsimError(
                     f"symmetry: joint {model.joint_key[joint]!r}: joints of type {kind} have no mirror map"
                 )
+            if kinds[joint] == JointType.FIXED and child != root:
+                self._fixed.add(model.joint_key[joint])
+                rigid[child] = rigid[parent]
+                rigid[child].append(child)
+                continue
+            rigid.setdefault(child, [child])
             self._names[model.joint_key[joint]] = joint
+        self._rigid = rigid
         frame = poses[root] if floats else np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
         self._poses = transform_multiply(transform_inverse(frame), poses)
         self._kinds, self._parents, self._children = kinds, parents, children
@@ -159,6 +168,29 @@ class RobotMirror:
             name: getattr(model, name).numpy()
             for name in ("body_mass", "body_com", "body_inertia", "joint_X_p", "joint_axis", "joint_q")
         }
+
+    def _rigid_body(self, name: str) -> list[int]:
+        """Return the body that a joint moves, and those that are fixed to it."""
+        return self._rigid[int(self._children[self._names[name]])]
+
+    def _nearest(self, name: str) -> str:
+        """Return the joint whose bodies have their centre nearest to the mirror image of a joint's."""
+        image = _FLIP * self._mass_properties(name)[1]
+        apart = {other: np.linalg.norm(self._mass_properties(other)[1] - image) for other in self._names}
+        return min(apart, key=lambda other: apart[other])
+
+    def _mass_properties(self, name: str) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return mass [kg], centre [m] and inertia [kg m²] of what a joint moves, seen from the root."""
+        bodies, a = self._rigid_body(name), self._arrays
+        masses = a["body_mass"][bodies].astype(np.float64)
+        centres = transform_point(self._poses[bodies], a["body_com"][bodies].astype(np.float64))
+        turns = quat_matrix(self._poses[bodies, 3:])
+        mass = float(masses.sum())
+        centre = masses @ centres / mass if mass > 0.0 else centres[0]
+        arms = centres - centre
+        own = turns @ a["body_inertia"][bodies].astype(np.float64) @ turns.swapaxes(1, 2)
+        across = (arms**2).sum(axis=1)[:, None, None] * np.eye(3) - arms[:, :, None] * arms[:, None, :]
+        return mass, centre, (own + masses[:, None, None] * across).sum(axis=0)
 
     def _check_root(self, root: int) -> None:
         first = next(name for name, joint in self._names.items() if self._children[joint] == root)
@@ -218,29 +250,27 @@ class RobotMirror:
             self._compare_numbers(name, partner, "limits from home", end, other)
 
     def _compare_bodies(self, name: str, partner: str) -> None:
-        one, other = (int(self._children[self._names[joint]]) for joint in (name, partner))
-        a = self._arrays
-        mass = a["body_mass"][one]
-        self._compare_numbers(name, partner, "masses", mass, a["body_mass"][other])
-        centres = [transform_point(self._poses[b], a["body_com"][b].astype(np.float64)) for b in (one, other)]
+        masses, centres, inertias = zip(*map(self._mass_properties, (name, partner)))
+        self._compare_numbers(name, partner, "masses", *masses)
         image = _FLIP * centres[0]
         if np.abs(image - centres[1]).max() > self._tolerance * self._size:
             raise self._asymmetric(name, partner, "centres of mass", image.round(4), centres[1].round(4))
-        turns = [quat_matrix(self._poses[b, 3:]) for b in (one, other)]
-        inertias = [r @ a["body_inertia"][b].astype(np.float64) @ r.T for r, b in zip(turns, (one, other))]
         image = _REFLECTION * inertias[0]
         if np.abs(image - inertias[1]).max() > self._tolerance * np.abs(image).max():
             raise self._asymmetric(name, partner, "inertias", image.round(6), inertias[1].round(6))
-        reach = self._reach(one, _DIRECTIONS * _FLIP), self._reach(other, _DIRECTIONS)
+        reach = self._reach(name, _DIRECTIONS * _FLIP), self._reach(partner, _DIRECTIONS)
         if np.abs(reach[0] - reach[1]).max() > self._tolerance * self._size:
             raise self._asymmetric(name, partner, "shapes", reach[0].round(4), reach[1].round(4))
 
-    def _reach(self, body: int, directions: np.ndarray) -> np.ndarray:
-        """Return how far the shapes of a body reach in some directions, seen from the root [m]; 0 without."""
+    def _reach(self, name: str, directions: np.ndarray) -> np.ndarray:
+        """Return how far the shapes that a joint moves reach, seen from the root [m]; 0 without."""
         model = self._model
         found = [np.zeros(len(directions))]
         kinds, scales = model.shape_geo.type.numpy(), model.shape_geo.scale.numpy()
-        for shape in model.body_shapes.get(body, ()):
+        shapes = (
+            (body, shape) for body in self._rigid_body(name) for shape in model.body_shapes.get(body, ())
+        )
+        for body, shape in shapes:
             pose = transform_multiply(
                 self._poses[body], model.shape_transform.numpy()[shape].astype(np.float64)
             )
@@ -260,8 +290,20 @@ class RobotMirror:
         pair = f"joint {name!r}" if name == partner else f"joints {name!r} and {partner!r}"
         return NewtonsimError(
             f"symmetry: the robot is not its mirror image: {what} of {pair}: the mirror image has {image}, "
-            f"the robot {there}"
+            f"the robot {there}{self._other_pair(name, partner)}"
         )
+
+    def _other_pair(self, name: str, partner: str) -> str:
+        """Return how to name the counterpart of a joint that has none by name but one by place, else ""."""
+        nearest = self._nearest(name)
+        if name != partner or nearest == name or self._kinds[self._names[nearest]] not in _TURNS:
+            return ""
+        return f"; if its counterpart is another joint, {_naming(name, nearest)}"
+
+
+def _naming(name: str, nearest: str) -> str:
+    """Return how a user names the counterpart of a joint."""
+    return f'the option `mirror` says so, as --option "mirror={{{name!r}:{nearest!r}}}"'
 
 
 def _support(kind: GeoType, scale: np.ndarray, source: object, directions: np.ndarray) -> np.ndarray:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from newtonsim.builder import ModelBuilder
+from newtonsim.envs.contact_pairs import Sole
 from newtonsim.envs.terms.home_pose import HomePose
 from newtonsim.envs.terms.term import Patterns
 from newtonsim.errors import DefaultsWarning, NewtonsimError, UnsupportedElementWarning
@@ -23,6 +24,8 @@ from newtonsim.scene.patterns import match_labels
 
 _FOOT_SHARE = 0.03
 """Height below which a foot touches, as a share of the height of the base."""
+_SOLE_SHARE = 0.1
+"""Height up to which the points of a foot at home are its sole, likewise."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Robot:
             foot in the home pose.
         foot_height: Height of that point when it touches level ground [m]; None for 3 % of the height of the
             base.
+        sole_height: Height above that point up to which, in the home pose, the points of the foot's body are
+            its sole [m]; None for 10 % of the height of the base. Other contacts are undesired.
         joints: Joints that actions drive, by patterns; they have one axis. Other drives hold theirs at home.
         legs: Those of them that walk; None for all.
         home: Coordinates of the home pose by patterns of joints [rad or m]; others are as in the file, and
@@ -73,6 +78,7 @@ class Robot:
     feet: Patterns = ()
     foot_point: tuple[float, float, float] | None = None
     foot_height: float | None = None
+    sole_height: float | None = None
     joints: Patterns = "*"
     legs: Patterns | None = None
     home: Mapping[str, float] = field(default_factory=dict)
@@ -132,6 +138,7 @@ class BuiltRobot:
         feet: Indices of the feet.
         foot_points: Contact point of each foot in the frame of its body [m].
         foot_height: Height below which they touch level ground [m].
+        soles: The soles of the feet.
         joints: Names of the driven joints.
         axes: Axis of each.
         coords: Coordinate of each.
@@ -172,6 +179,7 @@ class BuiltRobot:
         self.foot_points = [tuple(float(x) for x in point) for point in points]
         height = float(builder.joint_q[2]) if self.floats else 0.0
         self.foot_height = _FOOT_SHARE * height if robot.foot_height is None else robot.foot_height
+        self.soles = self._soles(_SOLE_SHARE * height if robot.sole_height is None else robot.sole_height)
         names = [] if robot.rotors else self._matching(robot.joints)
         self.joints = names
         self.axes, self.coords, self.dofs = self.places(names)
@@ -185,6 +193,14 @@ class BuiltRobot:
         mode = builder.joint_axis_mode
         others = {name: axis for name, (axis, *_) in self._places.items() if axis not in driven}
         self.held = tuple(name for name, axis in others.items() if mode[axis] == JointMode.TARGET_POSITION)
+
+    def _soles(self, height: float) -> list[Sole]:
+        """Return the soles, which reach up to a height above the points of the feet at home [m]."""
+        found = []
+        for body, point in zip(self.feet, self.foot_points):
+            up = self._pose.up_of(body)
+            found.append(Sole(body, tuple(up.tolist()), float(up @ point) + height))
+        return found
 
     def leg_of(self, names: list[str]) -> list[int]:
         """Return for each joint the number of the foot that it moves, -1 for none or several."""
@@ -211,6 +227,11 @@ class BuiltRobot:
     def bodies(self, patterns: Patterns) -> list[int]:
         """Return the indices of the bodies that patterns name."""
         return match_labels(patterns, self._builder.body_key, "bodies")
+
+    @property
+    def body_names(self) -> list[str]:
+        """Names of all bodies of a world."""
+        return list(self._builder.body_key)
 
     def places(self, names: list[str]) -> tuple[list[int], list[int], list[int]]:
         """Return the axes, coordinates and degrees of freedom of joints."""
@@ -304,7 +325,7 @@ class BuiltRobot:
             builder.joint_act[axis] = home
             bare = builder.joint_target_ke[axis] <= 0.0
             if bare and not (name in stiffness and name in damping):
-                chosen.append(f"{name} {stiffness.get(name, suits):.3g}, {damping.get(name, damps):.2g}")
+                chosen.append((stiffness.get(name, suits), damping.get(name, damps)))
             builder.joint_target_ke[axis] = stiffness.get(
                 name, suits if bare else builder.joint_target_ke[axis]
             )
@@ -316,15 +337,22 @@ class BuiltRobot:
                 at_limits.append(f"{name} at {home:g} of {low:g} to {high:g}")
         if chosen:
             _tell(
-                f"{robot.file}: it has no gains of drives; stiffness [N m/rad or N/m] and damping [N m s/rad "
-                f"or N s/m] suit its masses: {'; '.join(chosen)}; the options `stiffness` and `damping` set "
-                "others"
+                f"{robot.file} has no gains of drives; they follow from its masses: "
+                f"stiffness {_range([k for k, _ in chosen])} [N m/rad or N/m], "
+                f"damping {_range([d for _, d in chosen])} [N m s/rad or N s/m]. "
+                "The options `stiffness` and `damping` set others"
             )
         if at_limits:
             _tell(
                 f"{robot.file}: joints whose limits exclude 0 start at a limit [rad or m]: "
                 f"{'; '.join(at_limits)}; the option `home` sets others"
             )
+
+
+def _range(values: Sequence[float]) -> str:
+    """Describe numbers by the least and the greatest."""
+    ends = dict.fromkeys(f"{value:.2g}" for value in (min(values), max(values)))
+    return " to ".join(ends)
 
 
 def _tell(message: str) -> None:

@@ -75,6 +75,7 @@ class TermTask(Task):
         "feet": None,
         "foot_point": None,
         "foot_height": None,
+        "sole_height": None,
         "joints": None,
         "home": None,
         "keyframe": None,
@@ -114,8 +115,8 @@ class TermTask(Task):
                 f"{self.name}: robot: there is no {given!r}{hint}; there are {', '.join(ZOO)}, paths of "
                 "files and objects of Robot"
             )
-        names = ("base", "feet", "foot_point", "foot_height", "joints", "home", "keyframe", "height")
-        for name in (*names, "stiffness", "damping", "action_scale"):
+        names = ("base", "feet", "foot_point", "foot_height", "sole_height", "joints", "home", "keyframe")
+        for name in (*names, "height", "stiffness", "damping", "action_scale"):
             if o[name] is not None:
                 fields[name] = tuple(o[name]) if isinstance(o[name], list) else o[name]
         if "base" not in fields:
