@@ -190,7 +190,8 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         if entries:
             self.solver = ActuatedSolver(self.solver, Actuators(self.model, entries, self.task.dt))
         self.motors = motors
-        sensors = returned(self.task, "sensors", self.task.sensors(), Mapping)
+        own = returned(self.task, "sensors", self.task.sensors(), Mapping)
+        sensors = {**self.task.standard_sensors(), **own}
         self._sensors = SensorSet(
             sensors, world, self.model, self.solver, self.task.dt * self.task.frame_skip
         )

@@ -289,6 +289,10 @@ class Task(ABC):
         """
         return {}
 
+    def standard_sensors(self) -> Mapping[str, Sensor]:
+        """Return the sensors that the task itself needs, whatever `sensors` of a subclass adds, by name."""
+        return {}
+
     def numbers(self) -> list[float]:
         """Return the constants that the kernels find in `EnvView.numbers`."""
         return []

@@ -76,8 +76,8 @@ class Velocity(TermTask):
         """See `TermTask.add_others`: adds nothing, but records the height of the base."""
         self.standing = float(builder.joint_q[2])
 
-    def sensors(self) -> Mapping[str, Sensor]:
-        """See `Task.sensors`."""
+    def standard_sensors(self) -> Mapping[str, Sensor]:
+        """See `Task.standard_sensors`: contacts other than those of feet."""
         return {"undesired": UndesiredContacts(self.built.soles)}
 
     def observation_terms(self) -> dict[str, Observation]:
@@ -165,7 +165,6 @@ class VelocityRough(Velocity):
         """See `Task.sensors`."""
         base = self.built.base
         return {
-            **super().sensors(),
             "heights": HeightScan(base, _SCAN_X, _SCAN_Y),
             "below": HeightScan(base, [0.0], [0.0]),
             "soles": ContactSensor(self.built.feet),
@@ -252,8 +251,8 @@ class GetUp(Velocity):
             }
         )
 
-    def sensors(self) -> Mapping[str, Sensor]:
-        """See `Task.sensors`."""
+    def standard_sensors(self) -> Mapping[str, Sensor]:
+        """See `Task.standard_sensors`: none, since it touches the ground with anything."""
         return {}
 
     def metrics(self, env: EnvView) -> dict[str, Metric]:
