@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import warp as wp
 from host_work import forbid_host_work
-from sensor_bench import Bench, bench, put_state, still
+from sensor_bench import bench, put_state, still
 from small_quadruped import HIP, KNEE, LENGTH, RADIUS, quadruped
 
 from newtonsim import envs
@@ -71,38 +70,20 @@ def test_points_of_a_body_decide():
     np.testing.assert_array_equal(env.sensor("none"), 0.0)
 
 
-class Folded(Bench):
-    """A chain in the air whose third link lies on the first, and a ball on the first, too."""
-
-    name = "Folded"
-
-    def build(self, builder):
-        chain = [builder.add_body(mass=1.0, I_m=wp.mat33(*(0.01 * np.eye(3)).ravel()), key=k) for k in "abc"]
-        aside = ((0.1, 0.0, 0.1), (0.0, 0.0, 0.0, 1.0))
-        builder.add_joint_free(chain[0])
-        builder.add_joint_revolute(chain[0], chain[1], parent_xform=aside, axis=(0.0, 0.0, 1.0))
-        # the second link is empty, and the third 0.2 m above the first but for half a millimetre
-        back = ((-0.1, 0.0, 0.0995), (0.0, 0.0, 0.0, 1.0))
-        builder.add_joint_revolute(chain[1], chain[2], parent_xform=back, axis=(0.0, 0.0, 1.0))
-        for body in (chain[0], chain[2]):
-            builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, density=0.0)
-        builder.joint_q[2] = 5.0
-        ball = builder.add_body(mass=1.0, I_m=wp.mat33(*(0.01 * np.eye(3)).ravel()), key="ball")
-        builder.add_shape_sphere(ball, radius=0.1, density=0.0)
-        builder.add_joint_free(ball)
-        builder.joint_q[-7:] = [0.0, 0.1995, 5.0, 0.0, 0.0, 0.0, 1.0]
-        return envs.Motors(axes=[0], gears=[0.0], low=[-1.0], high=[1.0])
-
-
-def test_a_tree_may_touch_itself():
-    """A link that lies on another one of its tree does not count, a ball on one of them does."""
-    task = Folded()
-    task.mounted = {"touch": envs.UndesiredContacts()}
-    env = envs.BatchedEnv(task, 2, "cpu")
+def test_a_robot_may_touch_itself():
+    """High above the ground its front legs cross: they touch each other, which does not count."""
+    env = envs.make("Velocity", 1, "cpu", threads=1, self_collisions=True, stiffness=1e-3, damping=50.0)
     env.reset(seed=0)
-    env.step(np.zeros((2, 1)))
-    assert np.all(env.sim.solver.contacts.world_count.numpy() >= 5)  # corners of the third link, and the ball
-    np.testing.assert_array_equal(env.sensor("touch"), [[1.0, 0.0, 0.0, 1.0]] * 2)
+    q = env.sim.state.joint_q.numpy().copy()
+    q[2] = 5.0
+    for name, coord in zip(env.task.built.joints, env.task.built.coords):
+        q[coord] = {"fl_abduction": -0.54, "fr_abduction": 0.54}.get(name, q[coord])
+    put_state(env, q, np.zeros(env.buffers.view.dofs))
+    env.step(np.zeros(env.action_space.shape, np.float32))
+    contacts = env.sim.solver.contacts
+    assert contacts.world_count.numpy()[0] > 0
+    assert contacts.view.distance.numpy()[: contacts.world_count.numpy()[0]].min() < 1e-3
+    assert touching(env) == set()
 
 
 def test_a_sole_needs_a_direction():
