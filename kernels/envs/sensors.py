@@ -121,12 +121,43 @@ def sense_touch(
 
 
 @wp.func
-def mark_touch(env: EnvView, w: int, column: int, soles: SoleView, body: int, x: wp.vec3):
-    """Mark a body of world w that touches at x, in its frame, unless that belongs to its sole."""
+def touches_with(soles: SoleView, b: int, x: wp.vec3) -> bool:
+    """Whether point x of a world's body b, in its frame, belongs to its sole."""
+    return wp.dot(soles.up[b], x) <= soles.top[b]
+
+
+@wp.func
+def note_touch(
+    env: EnvView, w: int, column: int, soles: SoleView, body: int, x: wp.vec3, gap: float, mark: bool
+):
+    """Note how deep the sole of a body of world w is, negative, or mark that the body touches otherwise."""
     b = body - w * env.bodies
-    if body >= 0 and b >= 0 and b < env.bodies:
-        if wp.dot(soles.up[b], x) > soles.top[b]:
-            env.sensed[w, column + b] = 1.0
+    if body < 0 or b < 0 or b >= env.bodies:
+        return
+    at = column + b
+    if touches_with(soles, b, x) != mark:
+        if not mark:
+            env.sensed[w, at] = wp.min(env.sensed[w, at], gap)
+        elif gap - wp.min(env.sensed[w, at], 0.0) <= TOUCHING:
+            env.sensed[w, at] = 1.0
+
+
+@wp.func
+def note_touches(
+    env: EnvView, w: int, contacts: ContactView, shape: ShapeView, soles: SoleView, column: int, mark: bool
+):
+    """Note the soles of a world that touch what is not their tree, or mark the bodies that do otherwise."""
+    begin = contacts.world_start[w]
+    for c in range(begin, begin + contacts.world_count[w]):
+        b0 = shape.body[contacts.shape0[c]]
+        b1 = shape.body[contacts.shape1[c]]
+        own = b0 >= 0 and b1 >= 0
+        if own:
+            own = soles.tree[b0] == soles.tree[b1]
+        gap = contacts.distance[c]
+        if not own and gap <= TOUCHING:
+            note_touch(env, w, column, soles, b0, contacts.point0[c] + contacts.offset0[c], gap, mark)
+            note_touch(env, w, column, soles, b1, contacts.point1[c] + contacts.offset1[c], gap, mark)
 
 
 @wp.kernel
@@ -142,7 +173,8 @@ def sense_undesired(
 ):
     """One thread per world: for each body 1 if it touches what is not its own tree, other than with its sole.
 
-    At the start of an episode, no step has found contacts.
+    A sole that sinks into soft ground takes the leg above with it: what is less deep than the sole of the
+    same body does not touch. At the start of an episode, no step has found contacts.
     """
     w = first + wp.tid()
     if not mask[w]:
@@ -151,16 +183,10 @@ def sense_undesired(
         env.sensed[w, column + b] = 0.0
     if fresh == 1:
         return
-    begin = contacts.world_start[w]
-    for c in range(begin, begin + contacts.world_count[w]):
-        b0 = shape.body[contacts.shape0[c]]
-        b1 = shape.body[contacts.shape1[c]]
-        own = b0 >= 0 and b1 >= 0
-        if own:
-            own = soles.tree[b0] == soles.tree[b1]
-        if not own and contacts.distance[c] <= TOUCHING:
-            mark_touch(env, w, column, soles, b0, contacts.point0[c] + contacts.offset0[c])
-            mark_touch(env, w, column, soles, b1, contacts.point1[c] + contacts.offset1[c])
+    note_touches(env, w, contacts, shape, soles, column, False)
+    note_touches(env, w, contacts, shape, soles, column, True)
+    for b in range(env.bodies):
+        env.sensed[w, column + b] = wp.max(env.sensed[w, column + b], 0.0)
 
 
 @wp.kernel

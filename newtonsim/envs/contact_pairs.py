@@ -86,7 +86,8 @@ class UndesiredContacts(Sensor):
     """Which bodies touch something other than with their soles; a reading of 1 or 0 for each body of a world.
 
     What a body touches counts unless it belongs to its own tree. The point of a contact decides, since foot
-    and shin may be one body. Contacts are those at the start of the last solver step, with gaps of up to
+    and shin may be one body; where the sole of a body sinks into soft ground, what is less deep does not
+    count. Contacts are those at the start of the last solver step, with gaps of up to
     1 mm; with solvers that do not say which they found, those at its end. Zero in the first observation of an
     episode.
 

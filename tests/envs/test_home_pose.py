@@ -55,7 +55,7 @@ def test_gains_carry_the_weight_and_damp_the_limbs(tmp_path: Path):
         _, builder = built(tmp_path / "pup.urdf")
     assert len(told) == 1
     ends = min(builder.joint_target_ke), max(builder.joint_target_ke)
-    assert f"stiffness {ends[0]:.2g} to {ends[1]:.2g} [N m/rad" in str(told[0].message)
+    assert f"stiffness {ends[0]:.3g} to {ends[1]:.3g} [N m/rad" in str(told[0].message)
     knee = builder.joint_axis_start[builder.joint_key.index("fl_knee")]
     weight = 9.81 * (MASSES["trunk"] + 4.0 * (MASSES["upper"] + MASSES["lower"])) / 4.0
     lean = HIP + KNEE

@@ -122,6 +122,11 @@ def test_spheres_at_the_ends_of_shins_are_feet_and_shafts_are_not(engine: str | 
     assert touching(env) == {f"{leg}_lower" for leg in ("fl", "fr", "rl", "rr")}
     put_robot(env, LENGTH + knee + 0.01, -0.5 * math.pi - rise)
     assert touching(env) == set()
+    # 3 cm deep in the ground, feet take the lower ends of the shafts with them; shafts that are deeper count
+    put_robot(env, LENGTH + LENGTH * math.cos(1.3) + RADIUS - 0.03, -1.3)
+    assert touching(env) == set()
+    put_robot(env, LENGTH + knee - 0.03, -0.5 * math.pi - rise)
+    assert touching(env) >= {f"{leg}_lower" for leg in ("fl", "fr", "rl", "rr")}
 
 
 def put_robot(env: envs.BatchedEnv, height: float, knee: float) -> None:

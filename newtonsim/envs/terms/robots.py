@@ -351,7 +351,7 @@ class BuiltRobot:
 
 def _range(values: Sequence[float]) -> str:
     """Describe numbers by the least and the greatest."""
-    ends = dict.fromkeys(f"{value:.2g}" for value in (min(values), max(values)))
+    ends = dict.fromkeys(f"{value:.3g}" for value in (min(values), max(values)))
     return " to ".join(ends)
 
 
