@@ -80,8 +80,9 @@ class RobotMirror:
         for name in self._names:
             partner = both.get(name, other_side(name))
             if partner not in self._names:
-                named = _naming(name, self._nearest(name))
-                raise NewtonsimError(f"symmetry: joint {name!r} has no counterpart {partner!r}; {named}")
+                raise NewtonsimError(
+                    f"symmetry: joint {name!r} has no counterpart {partner!r}{self._pairs_by_place(both)}"
+                )
             self.partners[name] = partner
         self._check_root(root)
         for name, partner in self.partners.items():
@@ -178,6 +179,16 @@ class RobotMirror:
         image = _FLIP * self._mass_properties(name)[1]
         apart = {other: np.linalg.norm(self._mass_properties(other)[1] - image) for other in self._names}
         return min(apart, key=lambda other: apart[other])
+
+    def _pairs_by_place(self, known: Mapping[str, str]) -> str:
+        """Return the option that names all counterparts which names do not tell, by place; "" without any."""
+        pairs: dict[str, str] = {}
+        for name in self._names:
+            nearest, partner = self._nearest(name), known.get(name, other_side(name))
+            told = partner in self._names and partner != name
+            if not told and nearest not in (name, *pairs) and self._nearest(nearest) == name:
+                pairs[name] = nearest
+        return f'; by place they would be --option "mirror={pairs}"' if pairs else ""
 
     def _mass_properties(self, name: str) -> tuple[float, np.ndarray, np.ndarray]:
         """Return mass [kg], centre [m] and inertia [kg m²] of what a joint moves, seen from the root."""
@@ -290,20 +301,8 @@ class RobotMirror:
         pair = f"joint {name!r}" if name == partner else f"joints {name!r} and {partner!r}"
         return NewtonsimError(
             f"symmetry: the robot is not its mirror image: {what} of {pair}: the mirror image has {image}, "
-            f"the robot {there}{self._other_pair(name, partner)}"
+            f"the robot {there}{self._pairs_by_place(self.partners) if name == partner else ''}"
         )
-
-    def _other_pair(self, name: str, partner: str) -> str:
-        """Return how to name the counterpart of a joint that has none by name but one by place, else ""."""
-        nearest = self._nearest(name)
-        if name != partner or nearest == name or self._kinds[self._names[nearest]] not in _TURNS:
-            return ""
-        return f"; if its counterpart is another joint, {_naming(name, nearest)}"
-
-
-def _naming(name: str, nearest: str) -> str:
-    """Return how a user names the counterpart of a joint."""
-    return f'the option `mirror` says so, as --option "mirror={{{name!r}:{nearest!r}}}"'
 
 
 def _support(kind: GeoType, scale: np.ndarray, source: object, directions: np.ndarray) -> np.ndarray:
