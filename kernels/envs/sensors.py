@@ -3,7 +3,7 @@
 Stage: environment, sensors
 Called by: newtonsim/envs/contact_pairs.py, newtonsim/envs/sensors.py
 Reads: ContactView, DriveView, EnvView, ImuView, ShapeView, SoleView, 10 arrays
-Writes: EnvView, ImuView
+Writes: EnvView, ImuView, SoleView
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -24,7 +24,9 @@ class SoleView:
 
     up: wp.array(dtype=wp.vec3)  # (B) unit; zero for a body that has none
     top: wp.array(dtype=float)  # (B) [m]; negative for a body that has none
+    rigid: wp.array(dtype=int)  # (B) first of the bodies to which a body is fixed, or itself
     tree: wp.array(dtype=int)  # tree of each body of all worlds
+    gap: wp.array2d(dtype=float)  # (W, B) least gap under soles of bodies fixed to each other, at most 0 [m]
 
 
 @wp.struct
@@ -121,43 +123,30 @@ def sense_touch(
 
 
 @wp.func
-def touches_with(soles: SoleView, b: int, x: wp.vec3) -> bool:
-    """Whether point x of a world's body b, in its frame, belongs to its sole."""
-    return wp.dot(soles.up[b], x) <= soles.top[b]
-
-
-@wp.func
-def note_touch(
-    env: EnvView, w: int, column: int, soles: SoleView, body: int, x: wp.vec3, gap: float, mark: bool
-):
-    """Note how deep the sole of a body of world w is, negative, or mark that the body touches otherwise."""
+def note_sole(env: EnvView, w: int, soles: SoleView, body: int, x: wp.vec3, gap: float):
+    """Note the gap at point x of a body of world w, in its frame, if the point belongs to its sole."""
     b = body - w * env.bodies
-    if body < 0 or b < 0 or b >= env.bodies:
-        return
-    at = column + b
-    if touches_with(soles, b, x) != mark:
-        if not mark:
-            env.sensed[w, at] = wp.min(env.sensed[w, at], gap)
-        elif gap - wp.min(env.sensed[w, at], 0.0) <= TOUCHING:
-            env.sensed[w, at] = 1.0
+    if body >= 0 and b >= 0 and b < env.bodies:
+        if wp.dot(soles.up[b], x) <= soles.top[b]:
+            soles.gap[w, soles.rigid[b]] = wp.min(soles.gap[w, soles.rigid[b]], gap)
 
 
 @wp.func
-def note_touches(
-    env: EnvView, w: int, contacts: ContactView, shape: ShapeView, soles: SoleView, column: int, mark: bool
-):
-    """Note the soles of a world that touch what is not their tree, or mark the bodies that do otherwise."""
-    begin = contacts.world_start[w]
-    for c in range(begin, begin + contacts.world_count[w]):
-        b0 = shape.body[contacts.shape0[c]]
-        b1 = shape.body[contacts.shape1[c]]
-        own = b0 >= 0 and b1 >= 0
-        if own:
-            own = soles.tree[b0] == soles.tree[b1]
-        gap = contacts.distance[c]
-        if not own and gap <= TOUCHING:
-            note_touch(env, w, column, soles, b0, contacts.point0[c] + contacts.offset0[c], gap, mark)
-            note_touch(env, w, column, soles, b1, contacts.point1[c] + contacts.offset1[c], gap, mark)
+def mark_touch(env: EnvView, w: int, column: int, soles: SoleView, body: int, x: wp.vec3, gap: float):
+    """Mark a body of world w that touches at x, in its frame, unless that belongs to its sole."""
+    b = body - w * env.bodies
+    if body >= 0 and b >= 0 and b < env.bodies:
+        if wp.dot(soles.up[b], x) > soles.top[b] and gap - soles.gap[w, soles.rigid[b]] <= TOUCHING:
+            env.sensed[w, column + b] = 1.0
+
+
+@wp.func
+def touches_other(contacts: ContactView, soles: SoleView, c: int, b0: int, b1: int) -> bool:
+    """Whether bodies, or the world for -1, touch in contact c and are not of the same tree."""
+    touch = contacts.distance[c] <= TOUCHING
+    if b0 >= 0 and b1 >= 0:
+        touch = touch and soles.tree[b0] != soles.tree[b1]
+    return touch
 
 
 @wp.kernel
@@ -174,19 +163,33 @@ def sense_undesired(
     """One thread per world: for each body 1 if it touches what is not its own tree, other than with its sole.
 
     A sole that sinks into soft ground takes the leg above with it: what is less deep than the sole of the
-    same body does not touch. At the start of an episode, no step has found contacts.
+    same body, or of one that is fixed to it, does not touch. At the start of an episode, no step has found
+    contacts.
     """
     w = first + wp.tid()
     if not mask[w]:
         return
     for b in range(env.bodies):
         env.sensed[w, column + b] = 0.0
+        soles.gap[w, b] = 0.0
     if fresh == 1:
         return
-    note_touches(env, w, contacts, shape, soles, column, False)
-    note_touches(env, w, contacts, shape, soles, column, True)
-    for b in range(env.bodies):
-        env.sensed[w, column + b] = wp.max(env.sensed[w, column + b], 0.0)
+    begin = contacts.world_start[w]
+    end = begin + contacts.world_count[w]
+    for c in range(begin, end):
+        b0 = shape.body[contacts.shape0[c]]
+        b1 = shape.body[contacts.shape1[c]]
+        if touches_other(contacts, soles, c, b0, b1):
+            note_sole(env, w, soles, b0, contacts.point0[c] + contacts.offset0[c], contacts.distance[c])
+            note_sole(env, w, soles, b1, contacts.point1[c] + contacts.offset1[c], contacts.distance[c])
+    for c in range(begin, end):
+        b0 = shape.body[contacts.shape0[c]]
+        b1 = shape.body[contacts.shape1[c]]
+        if touches_other(contacts, soles, c, b0, b1):
+            x0 = contacts.point0[c] + contacts.offset0[c]
+            x1 = contacts.point1[c] + contacts.offset1[c]
+            mark_touch(env, w, column, soles, b0, x0, contacts.distance[c])
+            mark_touch(env, w, column, soles, b1, x1, contacts.distance[c])
 
 
 @wp.kernel

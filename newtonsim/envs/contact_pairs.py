@@ -18,10 +18,12 @@ from newtonsim.kernels.constraints.reactions import READINGS
 from newtonsim.kernels.envs import sensors as envs_sensors
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.enums import JointType
 from newtonsim.scene.patterns import match_labels
 from newtonsim.scene.topology import topology_of
 
 if TYPE_CHECKING:
+    from newtonsim.builder import ModelBuilder
     from newtonsim.kernels.envs.views import EnvView
     from newtonsim.scene.model import Model
     from newtonsim.simulator import Simulator
@@ -86,10 +88,10 @@ class UndesiredContacts(Sensor):
     """Which bodies touch something other than with their soles; a reading of 1 or 0 for each body of a world.
 
     What a body touches counts unless it belongs to its own tree. The point of a contact decides, since foot
-    and shin may be one body; where the sole of a body sinks into soft ground, what is less deep does not
-    count. Contacts are those at the start of the last solver step, with gaps of up to
-    1 mm; with solvers that do not say which they found, those at its end. Zero in the first observation of an
-    episode.
+    and shin may be one body. Where a sole sinks into soft ground, what is less deep does not count on its
+    body and on those that are fixed to it. Contacts are those at the start of the last solver step, with gaps
+    of up to 1 mm; with solvers that do not say which they found, those at its end. Zero in the first
+    observation of an episode.
 
     Attributes:
         soles: The soles; bodies without one are not to touch anything.
@@ -145,6 +147,22 @@ class _AttachedPairs(AttachedSensor):
         )
 
 
+def _firsts_of_rigid(world: ModelBuilder) -> list[int]:
+    """Return for each body of a world the first of those to which fixed joints hold it, or itself."""
+    held = {
+        child: parent
+        for child, parent, kind in zip(world.joint_child, world.joint_parent, world.joint_type)
+        if kind == JointType.FIXED and parent >= 0
+    }
+    firsts = []
+    for body in range(world.body_count):
+        first = body
+        while first in held:
+            first = held[first]
+        firsts.append(first)
+    return firsts
+
+
 class _AttachedUndesired(AttachedSensor):
     def __init__(self, site: Site, up: np.ndarray, top: np.ndarray, column: int):
         model, device = site.model, site.model.device
@@ -157,7 +175,9 @@ class _AttachedUndesired(AttachedSensor):
         self._soles = envs_sensors.SoleView()
         self._soles.up = put(up, dtype=wp.vec3, device=device)
         self._soles.top = put(top, dtype=float, device=device)
+        self._soles.rigid = put(_firsts_of_rigid(site.world), dtype=int, device=device)
         self._soles.tree = put(topology_of(model).body_tree, dtype=int, device=device)
+        self._soles.gap = zeros((model.world_count, len(top)), dtype=float, device=device)
 
     def launch(self, launch: Launcher, env: EnvView, sim: Simulator, mask: wp.array, fresh: int) -> None:
         if not fresh and not self._finds:
@@ -168,10 +188,9 @@ class _AttachedUndesired(AttachedSensor):
             reads=dict(
                 contacts=self._contacts.view,
                 shape=self._shape,
-                soles=self._soles,
                 column=self._column,
                 mask=mask,
                 fresh=fresh,
             ),
-            writes=dict(env=env),
+            writes=dict(env=env, soles=self._soles),
         )

@@ -29,16 +29,32 @@ SHIN = (
 STAND = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0, 1.0, 0.0]
 
 
-@pytest.fixture
-def pup(tmp_path: Path) -> dict[str, Any]:
-    """Options of a quadruped whose feet are spheres on its shins."""
+@pytest.fixture(params=["one body", "fixed to each other"])
+def pup(tmp_path: Path, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options of a quadruped whose feet are spheres, on the links of its shins or on links of their own."""
     path = tmp_path / "pup.urdf"
     sphere = '<collision><origin xyz="0 0 -0.16"/>'
-    text = quadruped()
+    text, feet = quadruped(), "*_lower"
     assert text.count(sphere) == 4
-    path.write_text(text.replace(sphere, SHIN + sphere))
+    if request.param == "one body":
+        text = text.replace(sphere, SHIN + sphere)
+    else:
+        feet = "*_foot"
+        ball = f'<collision><geometry><sphere radius="{RADIUS}"/></geometry></collision>'
+        inertia = '<inertia ixx="1e-5" iyy="1e-5" izz="1e-5" ixy="0" ixz="0" iyz="0"/>'
+        old = f'{sphere}<geometry><sphere radius="{RADIUS}"/></geometry></collision>'
+        assert text.count(old) == 4
+        text = text.replace(old, SHIN).replace("</robot>", "")
+        for leg in ("fl", "fr", "rl", "rr"):
+            text += (
+                f'<link name="{leg}_foot"><inertial><mass value="0.02"/>{inertia}</inertial>{ball}</link>'
+                f'<joint name="{leg}_ankle" type="fixed"><parent link="{leg}_lower"/>'
+                f'<child link="{leg}_foot"/><origin xyz="0 0 -0.16"/></joint>'
+            )
+        text += "</robot>"
+    path.write_text(text)
     home = {"*_hip": HIP, "*_knee": KNEE}
-    return {"robot": str(path), "base": "trunk", "feet": "*_lower", "home": home}
+    return {"robot": str(path), "base": "trunk", "feet": feet, "home": home}
 
 
 def touching(env: envs.BatchedEnv, world: int = 0) -> set[str]:
@@ -151,6 +167,7 @@ def test_each_body_that_touches_costs(pup: dict[str, Any]):
     assert earned["none"] - earned["two"] == pytest.approx(2 * 0.02, abs=1e-6)
 
 
+@pytest.mark.parametrize("pup", ["one body"], indirect=True)
 def test_the_height_of_soles_is_an_option(pup: dict[str, Any]):
     """Soles that reach above the knees make feet of shafts; those of no height leave nothing but a point."""
     for height, lower in ((0.3, False), (None, True)):
