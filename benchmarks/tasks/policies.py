@@ -140,12 +140,14 @@ def by_level(
         lengths.append(found.lengths)
         others.append(_others(found))
         on.append(env.buffers.view.kept.numpy()[:, 0].astype(int))
-    *each, on = [np.concatenate(values) for values in (returns, lengths, others, on)]
+    each = [np.concatenate(values) for values in (returns, lengths, others)]
+    levels_of = np.concatenate(on)
     rows = []
-    for level in np.unique(on):
-        there = on == level
+    for level in np.unique(levels_of):
+        there = levels_of == level
         how = f"level {level + 1} of {levels}"
-        rows.append(_row(shipped, name, how, *(values[there] for values in each), env))
+        chosen = [values[there] for values in each]
+        rows.append(_row(shipped, name, how, chosen[0], chosen[1], chosen[2], env))
     env.close()
     return rows
 
