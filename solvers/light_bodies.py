@@ -28,8 +28,9 @@ def refuse_light_bodies(model: Model, solver: str) -> None:
     if not model.joint_count:
         return
     mass: np.ndarray = model.body_mass.numpy()
-    child, parent = model.joint_child.numpy(), model.joint_parent.numpy()
-    kind = model.joint_type.numpy()
+    child: np.ndarray = model.joint_child.numpy()
+    parent: np.ndarray = model.joint_parent.numpy()
+    kind: np.ndarray = model.joint_type.numpy()
     light = mass <= SHARE * mass.max(initial=0.0)
     if not light[child].any():
         return

@@ -32,7 +32,7 @@ def meet_composition_errors(stage: "Usd.Stage", path: str | None, faults: Faults
     Raises:
         ImportFileError: Arcs lead in a circle, or make no sense otherwise.
     """
-    errors = stage.GetCompositionErrors()
+    errors = stage.GetCompositionErrors()  # pyright: ignore[reportAttributeAccessIssue]  # not in the stubs
     for error in errors:
         if not str(error.errorType).endswith(_FORGIVEN):
             more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
