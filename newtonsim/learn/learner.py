@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,15 @@ class Learner:
                 self._store(rollout)
                 self.ppo.compute_returns(self.policy.groups(rollout.last_obs, rollout.last_privileged))
             losses = self.ppo.update()
+        self._bound_deviation(self.settings.largest_std(iteration + 1))
         self.ppo.eval_mode()
         deviation = float(self.ppo.actor.output_std.detach().mean())
         return {**losses, "std": deviation, "learning_rate": float(self.ppo.learning_rate)}
+
+    def _bound_deviation(self, most: float | None) -> None:
+        if most is not None and not self.policy.choices:
+            with torch.no_grad():
+                self.ppo.actor.distribution.log_std_param.clamp_(max=math.log(most))  # pyright: ignore[reportOptionalMemberAccess]
 
     def state(self) -> dict[str, Any]:
         """Return everything that later updates depend on."""

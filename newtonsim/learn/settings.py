@@ -35,6 +35,8 @@ class Settings:
         hidden: Sizes of the hidden layers of actor and critic.
         activation: Activation of the layers, by its name in rsl-rl.
         init_std: Initial standard deviation of actions; 1 is half of an action's range.
+        final_std: Largest standard deviation of actions at the end of training, which a bound reaches over
+            the last quarter of the samples, so that the policy is good without noise, too; None for no bound.
         normalise: Whether observations are normalised by their mean and standard deviation so far.
         reward_scale: Factor on rewards, for the critic's sake; returns are reported without it.
         symmetry: "augment" adds the mirror image of each sample to mini-batches; "loss" adds a penalty on the
@@ -69,6 +71,7 @@ class Settings:
     hidden: tuple[int, ...] = (128, 128)
     activation: str = "elu"
     init_std: float = 1.0
+    final_std: float | None = None
     normalise: bool = True
     reward_scale: float = 1.0
     symmetry: str = "none"
@@ -109,9 +112,22 @@ class Settings:
         """Iterations until training ends."""
         return math.ceil(self.samples / self.batch)
 
+    def largest_std(self, done: int) -> float | None:
+        """Return the bound of the standard deviation of actions after so many iterations; None for none."""
+        left = max(0.0, 1.0 - done / self.iterations) / _CALMING
+        if self.final_std is None or left >= 1.0:
+            return None
+        return self.final_std * max(1.0, self.init_std / self.final_std) ** left
+
+
+_CALMING = 0.25
+"""Share of the samples, the last ones, over which noise is reduced to `Settings.final_std`."""
+
 
 def _check(name: str, value: Any, default: Any) -> None:
     """Raise an error unless a value is of its default's kind and in range."""
+    if default is None and value is None:
+        return
     if isinstance(default, (bool, str)):
         right = isinstance(value, type(default))
     elif isinstance(default, tuple):
@@ -122,7 +138,8 @@ def _check(name: str, value: Any, default: Any) -> None:
         right = isinstance(value, (int, float)) and math.isfinite(value)
         right = right and (value > 0.0 or (value == 0.0 and name == "entropy"))
     if not right:
-        raise NewtonsimError(f"{name}: expected a value such as {default!r}, got {value!r}")
+        such_as = 0.1 if default is None else default
+        raise NewtonsimError(f"{name}: expected a value such as {such_as!r}, got {value!r}")
 
 
 _PLANAR = {"steps": 32, "hidden": (64, 64), "entropy": 2.0e-3, "reward_scale": 0.1}
@@ -162,7 +179,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "QuadrupedTerrain": {**_LEGS, "samples": 100_000_000, "hidden": (256, 128), "keep": "last"},
     "ArmReach": {"steps": 50, "samples": 5_000_000, "hidden": (64, 64)},
     "ArmPick": {"steps": 50, "samples": 30_000_000},
-    "Velocity": {**_SMALL, **_LEGS, "samples": 8_000_000, "init_std": 0.5},
+    "Velocity": {**_SMALL, **_LEGS, "samples": 8_000_000, "init_std": 0.5, "final_std": 0.05},
     "VelocityRough": {
         **_LEGS,
         "num_envs": 1024,

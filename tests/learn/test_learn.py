@@ -174,6 +174,32 @@ def test_updates_do_not_depend_on_who_collects(name):
         torch.testing.assert_close(value, learned[1][key], atol=2e-5, rtol=1e-4, msg=key)
 
 
+def test_noise_fades_over_the_last_quarter():
+    """The deviation of actions is free until then, and ends at `final_std`, on a logarithmic scale."""
+    changes = {
+        "samples": 48,
+        "num_envs": 6,
+        "steps": 1,
+        "mini_batches": 1,
+        "init_std": 0.4,
+        "final_std": 0.025,
+    }
+    workers = LocalWorkers(plan_of("InvertedDoublePendulum", changes), 1)
+    settings = plan_of("InvertedDoublePendulum", changes).settings
+    assert [settings.largest_std(done) for done in (0, 5, 6)] == [None, None, None]
+    learner = Learner(workers.policy, settings, 0, "cpu")
+    deviations = []
+    for iteration in range(8):
+        rollout = Rollout.joined(workers.collect(learner.weights(), iteration))
+        learner.update(rollout, iteration)
+        deviations.append(float(learner.weights()["distribution.log_std_param"].exp().max()))
+    workers.close()
+    assert min(deviations[:6]) > 0.3
+    assert deviations[6:] == pytest.approx([0.1, 0.025], rel=1e-5)
+    with pytest.raises(NewtonsimError, match=r"final_std: expected a value such as 0.1, got 0.0"):
+        settings_of("Ant", {"final_std": 0.0})
+
+
 @pytest.mark.parametrize("count", [0, 7])
 def test_shares_need_a_world_each(count):
     assert shares(7, 3) == [(0, 2), (2, 2), (4, 3)]
