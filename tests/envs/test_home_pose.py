@@ -187,3 +187,23 @@ def test_actions_have_the_scale_of_the_task_unless_the_robot_has_one(tmp_path: P
         env = envs.make(name, 1, "cpu", threads=1, **options)
         assert env.task.built.scale == scale
         env.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"stiffness": -3.0}, "stiffness: expected a positive number, got -3.0"),
+        ({"stiffness": {"*_calf": "high"}}, r"stiffness of '\*_calf': expected a positive number"),
+        ({"damping": -1.0}, "damping: expected a positive number"),
+        ({"action_scale": math.nan}, "action_scale: expected a positive number, got nan"),
+        ({"height": -1.0}, "height: expected a positive number"),
+        ({"sole_height": -1.0}, "sole_height: expected a positive number"),
+        ({"max_sideways": -1.0}, "max_sideways: expected a positive number"),
+        ({"command_seconds": 0.0}, "command_seconds: expected a positive number"),
+        ({"still": 2.0}, "still: expected a share from 0 to 1"),
+        ({"base": "*_calf"}, r"base: '\*_calf' names several bodies: fl_calf, fr_calf"),
+    ],
+)
+def test_options_that_no_robot_has_are_refused(options: dict, message: str):
+    with pytest.raises(NewtonsimError, match=message):
+        envs.make("Velocity", 1, "cpu", **options)

@@ -65,6 +65,15 @@ class Velocity(TermTask):
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
+        for name in ("max_forward", "max_sideways", "max_turn", "command_seconds"):
+            if not self.options[name] >= 0.0 or (name == "command_seconds" and self.options[name] == 0.0):
+                raise NewtonsimError(
+                    f"{self.name}: {name}: expected a positive number, got {self.options[name]!r}"
+                )
+        if not 0.0 <= self.options["still"] <= 1.0:
+            raise NewtonsimError(
+                f"{self.name}: still: expected a share from 0 to 1, got {self.options['still']!r}"
+            )
         motors = super().build(builder)
         if not self.built.feet:
             raise NewtonsimError(

@@ -160,7 +160,12 @@ class BuiltRobot:
     def __init__(self, robot: Robot, builder: ModelBuilder, self_collisions: bool, scale: float = 0.25):
         self.robot, self._builder = robot, builder
         _load(robot, builder, self_collisions)
-        self.base = self.bodies(robot.base)[0]
+        _check_numbers(robot)
+        base = self.bodies(robot.base)
+        if len(base) > 1:
+            names = ", ".join(self.body_names[body] for body in base)
+            raise NewtonsimError(f"{robot.file}: base: {robot.base!r} names several bodies: {names}")
+        self.base = base[0]
         self.feet = self.bodies(robot.feet) if robot.feet else []
         self.root = int(builder._roots()[self.base])
         first = (builder.joint_child[0], builder.joint_type[0]) if builder.joint_count else (-1, None)
@@ -347,6 +352,18 @@ class BuiltRobot:
                 f"{robot.file}: joints whose limits exclude 0 start at a limit [rad or m]: "
                 f"{'; '.join(at_limits)}; the option `home` sets others"
             )
+
+
+def _check_numbers(robot: Robot) -> None:
+    """Refuse numbers that no robot has, before it is built."""
+    for name in ("stiffness", "damping", "action_scale", "height", "foot_height", "sole_height"):
+        given = getattr(robot, name)
+        numbers = given if isinstance(given, Mapping) else {} if given is None else {"": given}
+        for pattern, value in numbers.items():
+            right = isinstance(value, (int, float)) and math.isfinite(value)
+            if not (right and (value >= 0.0 if name in ("damping", "sole_height") else value > 0.0)):
+                of = f" of {pattern!r}" if pattern else ""
+                raise NewtonsimError(f"{robot.file}: {name}{of}: expected a positive number, got {value!r}")
 
 
 def _range(values: Sequence[float]) -> str:
