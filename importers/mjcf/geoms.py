@@ -116,12 +116,12 @@ def _read_contact(geom: Geom, report: ImportReport, faults: Faults) -> None:
 
 
 def solver_parameters(node: Node, ref: str, imp: str, faults: Faults) -> SolverParameters | None:
-    """Read parameters of MuJoCo's constraint solver; None where those are given that hold anyway.
+    """Read parameters of MuJoCo's constraint solver; None where neither is stated, by a class or otherwise.
 
     MuJoCo compiles parameters out of their range, and steps with the nearest ones in it; in place of a solref
     of one positive and one negative number it takes its default.
     """
-    if not (differs(node, ref) or differs(node, imp)):
+    if node.floats(ref) is None and node.floats(imp) is None:
         return None
     found = []
     for name, usual in ((ref, SOLREF), (imp, SOLIMP)):
@@ -143,15 +143,6 @@ def solver_parameters(node: Node, ref: str, imp: str, faults: Faults) -> SolverP
     # no impedance is wholly 0 or 1, and so no middle
     middle = min(max(middle, 1.0e-4), 0.9999)
     return SolverParameters((first, second), (*inside[:3], middle, inside[4]))
-
-
-def differs(node: Node, name: str) -> bool:
-    """Whether a parameter of MuJoCo's constraint solver is given and not the one that holds anyway."""
-    values = node.floats(name)
-    if values is None:
-        return False
-    neutral = SOLREF if name.startswith("solref") else SOLIMP
-    return len(values) > len(neutral) or bool((values != neutral[: len(values)]).any())
 
 
 def _material(node: Node, assets: Assets) -> Material:

@@ -10,7 +10,7 @@ from newtonsim.builder import ModelBuilder
 from newtonsim.importers.files.faults import Faults
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
-from newtonsim.importers.mjcf.geoms import differs, solver_parameters
+from newtonsim.importers.mjcf.geoms import solver_parameters
 from newtonsim.importers.mjcf.records import Scene, SolverParameters
 
 _OWN = {"condim", "friction", "solref", "solimp", "solreffriction", "margin"}
@@ -48,7 +48,7 @@ def add_pair_parameters(
         builder.add_contact_pair(shapes[first], shapes[second], _friction(node, report), solref, solimp)
         if node.float("margin", 0.0) * scale != margins[first] + margins[second]:
             report.approximated(node, "the margin of a pair; the sum of those of its geoms is used")
-        if differs(node, "solreffriction"):
+        if node.floats("solreffriction", default=()).any():  # zeros stand for solref
             report.approximated(node, "solreffriction; friction is not softened")
 
 

@@ -15,7 +15,7 @@ from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.actuators import Drive
 from newtonsim.importers.mjcf.document import Document
-from newtonsim.importers.mjcf.geoms import differs, solver_parameters
+from newtonsim.importers.mjcf.geoms import solver_parameters
 from newtonsim.importers.mjcf.muscles import set_forces
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
 from newtonsim.importers.mjcf.records import (
@@ -132,7 +132,7 @@ def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> N
         options["limit_solref"], options["limit_solimp"] = limit.solref, limit.solimp
         options["limit_margin"] = node.float("margin", 0.0)
     for name in ("solreffriction", "solimpfriction"):
-        if differs(node, name):
+        if node.floats(name) is not None:
             report.unsupported(node, f"{name}; dry friction of tendons is rigid, {LEFT_TO_MUJOCO}")
     if options["friction"] != 0.0:
         dry = solver_parameters(node, "solreffriction", "solimpfriction", document.faults)

@@ -174,3 +174,55 @@ def test_pairs_have_mujocos_defaults_whatever_their_geoms_say():
     np.testing.assert_allclose(builder.contact_pair_solimp, compiled.pair_solimp)
     np.testing.assert_allclose([friction[0] for friction in builder.contact_pair_friction], [1.0, 1.0, 0.6])
     np.testing.assert_allclose(compiled.pair_friction[:, 0], [1.0, 1.0, 0.6])
+
+
+DEFAULTS = 'solref="0.02 1"', 'solimp="0.9 0.95 0.001 0.5 2"'
+
+
+@pytest.mark.parametrize("stated", DEFAULTS)
+@pytest.mark.parametrize("by_class", [False, True])
+def test_mujocos_defaults_count_as_stated_where_they_stand(stated: str, by_class: bool, tmp_path):
+    """On geoms, limits, dry friction, equalities and pairs; also from a class, and after an export."""
+    name, value = stated.split("=")
+    own = {one: f"{name}{one}={value}" for one in ("", "limit", "friction")}
+    classes = {
+        "geom": own[""],
+        "joint": f"{own['limit']} {own['friction']}",
+        "equality": own[""],
+        "pair": own[""],
+    }
+    here = dict.fromkeys(classes, "") if by_class else classes
+    above = "".join(f"<{tag} {text}/>" for tag, text in classes.items()) if by_class else ""
+    text = f"""<mujoco><default>{above}</default><worldbody>
+      <geom name="g" type="plane" size="1 1 1" {here["geom"]}/>
+      <body><joint name="a" range="-1 1" axis="0 1 0" frictionloss=".1" {here["joint"]}/>
+        <geom name="b" size=".1" pos="0 0 2" {here["geom"]}/></body></worldbody>
+      <equality><joint joint1="a" {here["equality"]}/></equality>
+      <contact><pair geom1="g" geom2="b" {here["pair"]}/></contact></mujoco>"""
+    theirs = mujoco.MjModel.from_xml_string(text)
+    tables = {
+        "shape": theirs.geom_solref,
+        "joint_limit": theirs.jnt_solref,
+        "joint_friction": theirs.dof_solref,
+        "constraint": theirs.eq_solref,
+        "contact_pair": theirs.pair_solref,
+    }
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_mjcf(text, builder)
+    again = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    report = export_mjcf(builder, str(tmp_path / "scene.xml"))
+    parse_mjcf(report.path, again, **report.read_with)
+    for read in (builder, again):
+        model = read.finalize("cpu")
+        for kind, wanted in tables.items():
+            np.testing.assert_allclose(getattr(model, f"{kind}_solref").numpy(), wanted, rtol=1e-6)
+
+
+def test_what_is_not_stated_is_rigid():
+    text = """<mujoco><worldbody><body><joint name="a" range="-1 1"/><geom size=".1"/></body>
+      </worldbody><equality><joint joint1="a"/></equality></mujoco>"""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_mjcf(text, builder)
+    model = builder.finalize("cpu")
+    for kind in ("shape", "joint_limit", "constraint"):
+        assert not getattr(model, f"{kind}_solref").numpy().any()
