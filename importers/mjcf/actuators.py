@@ -23,7 +23,7 @@ results from
     key             name of its joint in the model, None for none
     place           number of its axis among those of that joint, None for none
     activation      what is between its ctrl and the drive, as arguments of `newtonsim.actuators.Activation`;
-                    None where no drive has its whole law, and on tendons also where it has no dynamics
+                    None where no drive has its whole law, as where several share one
     scale, offset   what it adds to that entry: scale * ctrl + offset
     ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
     law             all of it as arguments of `newtonsim.actuators.General`; None if it is not affine
@@ -393,17 +393,18 @@ def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
 
 
 def activation_of(actuators: list[Actuator]) -> dict[str, Any] | None:
-    """What is between the control and the drive of a joint, None where no drive has the law of one actuator.
+    """What is between the control and the drive of a joint or tendon, None where no drive has the whole law.
 
     Args:
-        actuators: Those of the joint.
+        actuators: Those of the joint or tendon.
 
     Returns:
         Arguments of an `Activation`, without those of the drive's input.
     """
     actuator = actuators[0]
     low, high = actuator.force_range or (-math.inf, math.inf)
-    if len(actuators) > 1 or (low != -high and not _stays_inside(actuator)):
+    # on tendons, nothing but the drive bounds the force
+    if len(actuators) > 1 or (low != -high and not _stays_inside(actuator) and not actuator.on_tendon):
         return None
     found: dict[str, Any] = {"dynamics": "none"}
     if actuator.ctrl_range is not None:

@@ -325,24 +325,26 @@ class SceneBuilder:
         for name, actuators in groups.items():
             joint = joints[name]
             drive = drives[id(joint)] = combine(actuators, joint.ref)
-            activation = activation_of(actuators)
-            if activation is not None:
-                self.activations[id(actuators[0].node)] = activation
+            self._keep_activation(actuators)
             report_bounds(actuators, self.report)
             for actuator, mapping in zip(actuators, drive.maps):
                 self.control_maps[id(actuator.node)] = (joint, mapping)
         self.tendon_drives: dict[str, Drive] = {}
-        for actuators in on_tendons.values():
-            if len(actuators) == 1 and actuators[0].activation is not None:
-                self.activations[id(actuators[0].node)] = actuators[0].activation
         self.tendon_maps: dict[int, tuple[str, tuple[float, float]]] = {}
         for name, actuators in on_tendons.items():
             if name in self.scene.tendons:
                 drive = self.tendon_drives[name] = combine(actuators, 0.0)
+                self._keep_activation(actuators)
                 report_bounds(actuators, self.report)
                 for actuator, mapping in zip(actuators, drive.maps):
                     self.tendon_maps[id(actuator.node)] = (name, mapping)
         return drives
+
+    def _keep_activation(self, actuators: list[Actuator]) -> None:
+        """Keep what is between the control and the drive of the actuators of one joint or tendon."""
+        activation = activation_of(actuators)
+        if activation is not None:
+            self.activations[id(actuators[0].node)] = activation
 
     def _report_actuators(self, whole: dict[int, int]) -> None:
         axes = {id(place.record): place.axis for place in self.state.joints}

@@ -189,9 +189,10 @@ class TendonActivationGroup(ActivationGroup):
 def tendon_actuators(
     actuators: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> dict[str | tuple[str, ...], Activation]:
-    """Return the activations of the tendons of an MJCF file, for the `tendons` of `Actuators`.
+    """Return the actuators of the tendons of an MJCF file, for the `tendons` of `Actuators`.
 
-    `Control.tendon_act` of these tendons then holds MuJoCo's `ctrl`; others have no activation.
+    They add the activation dynamics and the range of the control. `Control.tendon_act` then holds MuJoCo's
+    `ctrl`, except on tendons with several actuators, which keep the input of their drive.
 
     Args:
         actuators: `ImportReport.actuators` of `parse_mjcf`.

@@ -44,6 +44,9 @@ CASES = {
     "early": f'<general {SPATIAL} dyntype="muscle" dynprm=".01 .04" gaintype="muscle" gainprm="{LAW}"'
     f' biastype="muscle" biasprm="{LAW}" actearly="true"/>',
     "no force": f'<muscle {SPATIAL} force="0"/>',
+    "motor with a range of one side": '<motor tendon="path" gear="-8" ctrlrange="0 .7"/>',
+    "motor with a bias and a range": '<general tendon="path" gainprm="-8" biastype="affine" biasprm="-2" '
+    'ctrlrange=".2 1"/>',
     "motor with a filter": '<general tendon="path" dyntype="filter" dynprm=".05" gainprm="-8"/>',
 }
 
