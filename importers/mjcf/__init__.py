@@ -224,7 +224,7 @@ def parse_mjcf(
         scratch = scratch_builder(builder)
         SceneBuilder(document, scene, options, scratch, report).build()
         if keyframe is not None:
-            start_in_keyframe(scratch, keyframe)
+            start_in_keyframe(scratch, keyframe, report)
         if scene.timestep is not None:
             scratch.solver_hint["timestep"] = scene.timestep
         scratch.solver_hint |= _medium_hints(scene, turn)

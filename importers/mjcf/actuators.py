@@ -189,10 +189,11 @@ def _add(
     if joint.kind in ("ball", "free"):
         report.unsupported(node, f"actuators on a {joint.kind} joint")
         return
-    activation = _activation(node, document)
+    activation, unless = _activation(node, document), _UNLESS if id(node) in scene.laws else ""
     if activation is not None or node.text_of("dyntype", "none") != "none":
-        report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS}")
-    law = _law(node, report)
+        unless = unless if activation is None else _UNLESS
+        report.unsupported(node, f"the activation dynamics of an actuator{unless}")
+    law = _law(node, report, unless)
     if law is None:
         return
     ctrl = _inherited_range(node, joint) or _range(node, "ctrllimited", "ctrlrange", document)
@@ -280,16 +281,20 @@ def _own_name(wanted: str, document: Document, scene: Scene) -> str:
     return next(name for name in names if name not in taken)
 
 
-def _law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:
-    """Gain and bias (b0, b1, b2) of an actuator, None when it is not affine."""
-    found = _affine_law(node, report)
+def _law(
+    node: Node, report: ImportReport, unless: str = ""
+) -> tuple[float, tuple[float, float, float]] | None:
+    """Gain and bias (b0, b1, b2) of an actuator, None when it is not affine; with a reader's way out."""
+    found = _affine_law(node, report, unless)
     if found is not None and max(found[1][1:]) > 0.0:
-        report.unsupported(node, f"actuators that push away from their target{_UNLESS}")
+        report.unsupported(node, f"actuators that push away from their target{unless}")
         return None
     return found
 
 
-def _affine_law(node: Node, report: ImportReport) -> tuple[float, tuple[float, float, float]] | None:
+def _affine_law(
+    node: Node, report: ImportReport, unless: str
+) -> tuple[float, tuple[float, float, float]] | None:
     parts = parts_of(node) if node.tag != "general" else None
     if parts is not None:
         return parts[0][0], parts[1]
@@ -306,7 +311,7 @@ def _affine_law(node: Node, report: ImportReport) -> tuple[float, tuple[float, f
         or bias_type not in ("none", "affine")
         or (gain_type == "affine" and gain[1:3].any())
     ):
-        report.unsupported(node, f"actuators with gain {gain_type!r} and bias {bias_type!r}{_UNLESS}")
+        report.unsupported(node, f"actuators with gain {gain_type!r} and bias {bias_type!r}{unless}")
         return None
     return (float(gain[0]) if len(gain) else 1.0), (float(bias[0]), float(bias[1]), float(bias[2]))
 
@@ -406,7 +411,7 @@ def activation_of(actuators: list[Actuator]) -> dict[str, Any] | None:
     # on tendons, nothing but the drive bounds the force
     if len(actuators) > 1 or (low != -high and not _stays_inside(actuator) and not actuator.on_tendon):
         return None
-    found: dict[str, Any] = {"dynamics": "none"}
+    found: dict[str, Any] = {"dynamics": "none", "initial": 0.0}
     if actuator.ctrl_range is not None:
         found["control_range"] = actuator.ctrl_range
     return found | (actuator.activation or {})

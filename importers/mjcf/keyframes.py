@@ -50,15 +50,17 @@ def add_keyframes(
         if frame.ctrl is not None:
             _set_controls(frame.ctrl, report, act)
         name = frame.name or f"key_{number}"
-        builder.keyframes.append({"name": name, "joint_q": q, "joint_qd": qd, "joint_act": act})
+        ctrl = [0.0] * len(report.actuators) if frame.ctrl is None else frame.ctrl.tolist()
+        builder.keyframes.append({"name": name, "joint_q": q, "joint_qd": qd, "joint_act": act, "ctrl": ctrl})
 
 
-def start_in_keyframe(builder: ModelBuilder, which: str | int) -> None:
-    """Make a keyframe the initial state of a builder, poses of bodies included.
+def start_in_keyframe(builder: ModelBuilder, which: str | int, report: ImportReport) -> None:
+    """Make a keyframe the initial state of a builder, poses of bodies and inputs of tendons included.
 
     Args:
         builder: Its keyframes were just added.
         which: Name or number of the keyframe.
+        report: Its actuators learn the control that they start with.
 
     Raises:
         ModelError: There is no such keyframe.
@@ -73,12 +75,34 @@ def start_in_keyframe(builder: ModelBuilder, which: str | int) -> None:
         )
     for name in ("joint_q", "joint_qd", "joint_act"):
         getattr(builder, name)[:] = frames[number][name]
+    _start_actuators(frames[number]["ctrl"], builder, report)
     model = builder.finalize("cpu")
     state = model.state()
     eval_fk(model, model.joint_q, model.joint_qd, None, state)
     if model.body_count:
         builder.body_q[:] = [wp.transform(*row) for row in state.body_q.numpy().tolist()]
         builder.body_qd[:] = [wp.spatial_vector(*row) for row in state.body_qd.numpy().tolist()]
+
+
+def _start_actuators(ctrl: list[float], builder: ModelBuilder, report: ImportReport) -> None:
+    """Set the inputs of tendons and of actuators of the model, and what `newtonsim.actuators` starts with."""
+    for actuator in report.actuators:
+        if actuator["tendon"] is not None:
+            builder.tendon_act[actuator["tendon"]] = 0.0
+    for value, actuator in zip(ctrl, report.actuators, strict=True):
+        if actuator["tendon"] is not None:
+            builder.tendon_act[actuator["tendon"]] += _input(value, actuator)
+        if actuator["actuator"] is not None:
+            builder.actuator_ctrl[actuator["actuator"]] = value
+        for part in ("activation", "law"):
+            if actuator[part] is not None:
+                actuator[part]["initial"] = value
+
+
+def _input(value: float, actuator: dict) -> float:
+    """What a control adds to the input of a drive."""
+    low, high = actuator["ctrl_range"] or (-np.inf, np.inf)
+    return actuator["scale"] * float(np.clip(value, low, high)) + actuator["offset"]
 
 
 def _check(frame: Keyframe, name: str, values: np.ndarray | None, expected: int) -> None:
@@ -143,5 +167,4 @@ def _set_controls(ctrl: np.ndarray, report: ImportReport, act: list[float]) -> N
         act[axis] = 0.0
     for value, actuator in zip(ctrl, report.actuators):
         if actuator["axis"] is not None:
-            low, high = actuator["ctrl_range"] or (-np.inf, np.inf)
-            act[actuator["axis"]] += actuator["scale"] * float(np.clip(value, low, high)) + actuator["offset"]
+            act[actuator["axis"]] += _input(value, actuator)

@@ -50,6 +50,7 @@ def law_of(
         "force_range": force or everything,
         "activation_range": activation or everything,
         "early": node.text_of("actearly", "false") == "true",
+        "initial": 0.0,
     }
 
 

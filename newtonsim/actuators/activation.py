@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import warp as wp
 
 from newtonsim.actuators.groups import ActuatorGroup, Pass, Sites
 from newtonsim.actuators.models import Actuator, check_number
-from newtonsim.actuators.patterns import as_pattern
+from newtonsim.actuators.patterns import Key, as_pattern
 from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation, commands
@@ -43,6 +43,7 @@ class Dynamic(Actuator):
     control_range: tuple[float, float] = _ANY
     activation_range: tuple[float, float] = _ANY
     early: bool = False
+    initial: float | tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,6 +53,8 @@ class Dynamic(Actuator):
         check_number("time_constant", self.time_constant, strict=True)
         check_number("release", self.release, strict=True)
         check_number("smoothing", self.smoothing)
+        for value in () if self.initial is None else np.ravel(self.initial).tolist():
+            check_number("initial", value, -math.inf)
         for name in ("control_range", "activation_range"):
             low, high = getattr(self, name)
             if not low <= high:
@@ -76,6 +79,8 @@ class Activation(Dynamic):
         control_range: Smallest and largest control.
         activation_range: Smallest and largest activation.
         early: Whether the activation at the end of a step acts in it, as `actearly`.
+        initial: Initial control, which `Actuators` writes into the model, or one for each pattern of the
+            key of `Actuators`; None leaves that of the model.
         scale, offset: What the drive gets of an activation.
     """
 
@@ -200,3 +205,27 @@ def tendon_actuators(
     """
     found = [entry for entry in actuators if entry["activation"] is not None and entry["tendon"] is not None]
     return {as_pattern(names[int(entry["tendon"])]): Activation(**entry["activation"]) for entry in found}
+
+
+def set_initial(controls: wp.array, entry: Actuator, key: Key, places_of: Callable[[Any], Any]) -> None:
+    """Write the controls that an entry of `Actuators` starts with into those of the model.
+
+    Args:
+        controls: `Model.joint_act` or `Model.tendon_act`, in place.
+        entry: The entry; one that says nothing leaves them.
+        key: Its key.
+        places_of: Returns the places in `controls` of a pattern of the key.
+
+    Raises:
+        NewtonsimError: The entry has as many initial controls as the key has no patterns.
+    """
+    if not isinstance(entry, Dynamic) or entry.initial is None:
+        return
+    patterns = key if isinstance(key, tuple) else (key,)
+    if np.size(entry.initial) not in (1, len(patterns)):
+        wanted = f"one number, or one for each of {len(patterns)} patterns"
+        raise NewtonsimError(f"actuators {key!r}: initial: expected {wanted}, got {entry.initial}")
+    values = controls.numpy().copy()
+    for pattern, value in zip(patterns, np.broadcast_to(entry.initial, len(patterns)), strict=True):
+        values[places_of(pattern)] = value
+    controls.assign(values)

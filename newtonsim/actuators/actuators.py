@@ -14,6 +14,7 @@ from newtonsim.actuators.activation import (
     ActivationGroup,
     TendonActivationGroup,
     TendonSites,
+    set_initial,
 )
 from newtonsim.actuators.general import General, GeneralGroup
 from newtonsim.actuators.groups import (
@@ -28,7 +29,7 @@ from newtonsim.actuators.groups import (
 )
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, Network, check_number
 from newtonsim.actuators.network_group import NetworkGroup
-from newtonsim.actuators.patterns import Key, matched_dofs
+from newtonsim.actuators.patterns import Key, Pattern, matched_dofs
 from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation, commands, episodes
@@ -71,7 +72,8 @@ class Actuators(Revised):
 
     The drives of axes that get an actuator other than `Drive` and `Activation` are switched off in the model
     (position mode with gains of zero), since the actuator replaces them;
-    `Model.joint_effort_limit` limits its effort.
+    `Model.joint_effort_limit` limits its effort. Initial controls of entries go into `Model.joint_act` and
+    `Model.tendon_act`, from which `Model.control` and a `Simulator` that are made later start.
 
     Args:
         model: The model.
@@ -120,6 +122,7 @@ class Actuators(Revised):
             sites = Sites(str(patterns), model, dofs, self.dt)
             self.groups[patterns] = _GROUPS[type(entry)](entry, sites)
             taken[sites.dofs] = 1
+            set_initial(model.joint_act, entry, patterns, partial(self._axes_of, sites))
         self._add_tendons(tendons or {})
         if model.actuator_count:
             worlds = np.arange(model.world_count + 1)
@@ -136,6 +139,10 @@ class Actuators(Revised):
         self._everyone = put(np.ones(model.world_count, bool), dtype=bool, device=model.device)
         self._draw(Launcher(model, record_tape=False), self._everyone)
 
+    def _axes_of(self, sites: Sites, pattern: Pattern) -> np.ndarray:
+        """Axes of an entry that one of its patterns names."""
+        return sites.axes[np.isin(sites.dofs, matched_dofs(pattern, self.model))]
+
     def _add_tendons(self, entries: Mapping[str | tuple[str, ...], Activation]) -> None:
         model = self.model
         taken = np.zeros(model.tendon_count, np.int32)
@@ -150,6 +157,9 @@ class Actuators(Revised):
             taken[found] = 1
             sites = TendonSites(str(patterns), model, found, self.dt)
             self.groups[patterns] = TendonActivationGroup(entry, sites)
+            set_initial(
+                model.tendon_act, entry, patterns, lambda one: match_labels(one, model.tendon_key, "tendons")
+            )
         self._tendons_taken = put(taken, dtype=int, device=model.device)
 
     def replaced_axes(self) -> np.ndarray:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from newtonsim.actuators.activation import Activation, Dynamic, activation_view
 from newtonsim.actuators.groups import EffortGroup, Pass, Sites
 from newtonsim.actuators.models import Actuator, check_number
 from newtonsim.actuators.patterns import AxisOf, Key, Pattern, as_pattern
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
 from newtonsim.kernels.actuators import general
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put
@@ -45,6 +47,7 @@ class General(Dynamic):
         force_range: Smallest and largest force before the gear.
         activation_range: Smallest and largest activation.
         early: Whether the activation at the end of a step determines its force, as `actearly`.
+        initial: Initial control, see `Activation`.
     """
 
     gear: float = 1.0
@@ -118,30 +121,43 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[Key, Actua
     """Return the actuators of an MJCF file for `Actuators`, with joints of the same law grouped.
 
     They act as in MuJoCo, including what drives leave out: activation dynamics, gains that depend on position
-    and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`. Where a
-    drive has the law, it is an `Activation` in front of that implicit drive, otherwise a `General`, which is
-    explicit. Those of tendons are left to the drives of these, see `tendon_actuators`, and those that are
-    actuators of the model (whose entries have a number as "actuator") to the solver.
+    and velocity, ranges of control and of force. `Control.joint_act` then holds MuJoCo's `ctrl`, and starts
+    with that of the file, or of the keyframe that `parse_mjcf` starts in. Where a drive has the law, it is an
+    `Activation` in front of that implicit drive, otherwise a `General`, which is explicit. Those of tendons
+    are left to the drives of these, see `tendon_actuators`, and those that are actuators of the model (whose
+    entries have a number as "actuator") to the solver.
+
+    Axes of joints with several actuators, and actuators of kinds that are not known, are left as they are in
+    the model, and named in an `UnsupportedElementWarning`.
 
     Args:
         actuators: `ImportReport.actuators` of `parse_mjcf`.
-
-    Raises:
-        NewtonsimError: An axis of a joint has several actuators; or an actuator acts neither on a joint nor
-            on a tendon, or is of a kind that is not known.
     """
-    keys: dict[General | Activation, list[Pattern]] = {}
-    driven: set[tuple[str, int]] = set()
-    for entry in actuators:
+    own = [entry for entry in actuators if entry["tendon"] is None and entry["actuator"] is None]
+    shares = Counter((entry["key"], entry["place"]) for entry in own if entry["key"] is not None)
+    keys: dict[General | Activation, list[tuple[Pattern, Any]]] = {}
+    left: list[str] = []
+    for entry in own:
         name, joint, place = entry["name"], entry["key"], entry["place"]
-        if entry["tendon"] is not None or entry["actuator"] is not None:
-            continue
         law, activation = entry["law"], entry["activation"]
         made = Activation(**activation) if activation is not None else law and General(**law)
         if joint is None or made is None:
-            raise NewtonsimError(f"actuator {name!r}: it is not an affine actuator of one joint axis")
-        if (joint, place) in driven:
-            raise NewtonsimError(f"actuator {name!r}: the joint {entry['joint']!r} already has one")
-        driven.add((joint, place))
-        keys.setdefault(made, []).append(AxisOf(as_pattern(joint), place))
-    return {tuple(places): law for law, places in keys.items()}
+            left.append(f"{name!r}, which is not an affine actuator of one joint axis")
+        elif shares[joint, place] > 1:
+            left.append(f"{name!r}, one of {shares[joint, place]} of the joint {entry['joint']!r}")
+        else:
+            start = None if made.initial is None else 0.0  # that laws are grouped wherever they start
+            found = keys.setdefault(replace(made, initial=start), [])
+            found.append((AxisOf(as_pattern(joint), place), made.initial))
+    if left:
+        text = f"general_actuators leaves to the drives of the model, and their inputs: {'; '.join(left)}"
+        warnings.warn(text, UnsupportedElementWarning, stacklevel=2)
+    return {
+        tuple(pattern for pattern, _ in found): replace(law, initial=_common([one for _, one in found]))
+        for law, found in keys.items()
+    }
+
+
+def _common(starts: list[float]) -> float | tuple[float, ...]:
+    """One number for all where they agree."""
+    return starts[0] if len(set(starts)) == 1 else tuple(starts)

@@ -56,7 +56,8 @@ class ModelBuilder(
         joint_mimic: Tuples (joint, other joint, factor, offset): q = factor * q_other + offset. The model has
             one coupling for each, after all other constraints.
         sites: Dicts with "name", "body", "xform".
-        keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
+        keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act"; those of MJCF files also with
+            "ctrl", MuJoCo's of each entry of `ImportReport.actuators`.
         solver_hint: Settings that a file asks for, such as "timestep", or "density", "viscosity" and "wind"
             of the medium.
         particle_color_groups: Particles of each colour.

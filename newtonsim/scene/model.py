@@ -172,7 +172,8 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         rigid_contact_max_per_world: Capacity for contacts in each world, in the same way.
         rigid_contact_*, soft_contact_*: Contact buffers, None until allocated.
         sites: Dicts with "name", "body", "xform".
-        keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act".
+        keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act"; those of MJCF files also with
+            "ctrl", MuJoCo's of each entry of `ImportReport.actuators`.
         solver_hint: Settings that a file asked for.
         device: Device of the arrays.
 

@@ -8,8 +8,16 @@ import numpy as np
 import pytest
 
 from newtonsim import ModelBuilder, Simulator
-from newtonsim.actuators import Activation, ActuatedSolver, Actuators, AxisOf, General, general_actuators
-from newtonsim.errors import NewtonsimError
+from newtonsim.actuators import (
+    Activation,
+    ActuatedSolver,
+    Actuators,
+    AxisOf,
+    General,
+    general_actuators,
+    tendon_actuators,
+)
+from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
 
@@ -141,20 +149,105 @@ def test_worlds_of_mujocos_own_solver_are_driven_too():
     np.testing.assert_allclose(np.add(sim.state.joint_q.numpy(), REFERENCE), data.qpos, atol=2e-3)
 
 
-def test_what_has_no_law_is_refused():
-    for actuators, message in (
-        (
-            '<motor joint="j"/><velocity name="v" joint="j"/>',
-            "actuator 'v': the joint 'j' already has one",
-        ),
-        (
-            '<general name="m" joint="j" gaintype="user"/>',
-            "actuator 'm': it is not an affine actuator of one joint",
-        ),
-    ):
-        _, report = read(TEXT.format(dt=DT, actuators=actuators))
-        with pytest.raises(NewtonsimError, match=message):
-            general_actuators(report.actuators)
+def test_what_has_no_law_is_left_to_the_drives_and_named():
+    """The rest of the file moves as in MuJoCo: here a servo with a filter."""
+    both = '<motor name="m" joint="j" gear="2"/><velocity name="v" joint="j" kv=".4"/>'
+    text = TEXT.format(dt=DT, actuators=both).replace('kv="20"', 'kv="20" timeconst=".05"')
+    builder, report = read(text)
+    model = builder.finalize("cpu")
+    with pytest.warns(UnsupportedElementWarning, match=r"'m', one of 2 of the joint 'j'; 'v', one of 2"):
+        laws = general_actuators(report.actuators)
+    assert list(laws) == [(AxisOf("s", 0),)]
+    theirs = mujoco.MjModel.from_xml_string(text)
+    theirs.opt.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
+    data = mujoco.MjData(theirs)
+    data.ctrl[:] = 0.3, -0.5, 0.05
+    solver = FeatherstoneSolver(model, coriolis="start", tolerance=1.0e-7)
+    sim = Simulator(model, ActuatedSolver(solver, Actuators(model, laws, DT)), DT)
+    drive = sum(one["scale"] * ctrl + one["offset"] for one, ctrl in zip(report.actuators[:2], data.ctrl))
+    sim.control.joint_act.assign(np.array([drive, data.ctrl[2]], np.float32))
+    sim.step(300)
+    mujoco.mj_step(theirs, data, 300)
+    np.testing.assert_allclose(np.add(sim.state.joint_q.numpy(), REFERENCE), data.qpos, atol=2e-5)
+    assert np.abs(data.qpos).min() > 0.02
+
+
+def test_unknown_kinds_are_named():
+    _, report = read(TEXT.format(dt=DT, actuators='<general name="m" joint="j" gaintype="user"/>'))
+    with pytest.warns(UnsupportedElementWarning, match="'m', which is not an affine actuator of one joint"):
+        laws = general_actuators(report.actuators)
+    assert list(laws) == [(AxisOf("s", 0),)]
+
+
+STARTS = """<mujoco><compiler angle="radian"/><option timestep="0.002" gravity="0 0 0"/><worldbody>
+  <body name="a"><joint name="a" axis="0 1 0" ref=".3" damping=".2"/>
+    <inertial pos="0 0 0" mass="1" diaginertia=".02 .02 .02"/></body>
+  <body name="b"><joint name="b" axis="0 1 0" damping=".2"/>
+    <inertial pos="0 0 0" mass="1" diaginertia=".02 .02 .02"/></body>
+  <body name="d"><joint name="d" axis="0 1 0" damping=".2"/>
+    <inertial pos="0 0 0" mass="1" diaginertia=".02 .02 .02"/></body>
+  <body name="c"><joint name="c" axis="0 1 0" damping=".2"/>
+    <inertial pos="0 0 0" mass="1" diaginertia=".02 .02 .02"/></body></worldbody>
+  <tendon><fixed name="t"><joint joint="c" coef="2"/></fixed></tendon>
+  <actuator><position joint="a" kp="5" kv=".3" timeconst=".05"/><position joint="b" kp="5" kv=".3"
+    timeconst=".05"/><position joint="d" kp="5" kv=".3" timeconst=".05"/>
+    <position tendon="t" kp="5" kv=".3" ctrlrange="-.5 .5"/></actuator>
+  <keyframe><key name="home" qpos=".3 0 0 .1" ctrl=".1 -.4 .6 .8"/></keyframe></mujoco>"""
+
+
+@pytest.mark.parametrize("keyframe", [None, "home"])
+@pytest.mark.parametrize("worlds", [1, 2])
+def test_controls_start_as_in_the_file(keyframe: str | None, worlds: int):
+    """With MuJoCo's ctrl of its start or of a keyframe, also of joints of one law and of tendons."""
+    theirs = mujoco.MjModel.from_xml_string(STARTS)
+    theirs.opt.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
+    data = mujoco.MjData(theirs)
+    if keyframe is not None:
+        mujoco.mj_resetDataKeyframe(theirs, data, 0)
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = parse_mjcf(STARTS, builder, keyframe=keyframe)
+    scene = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    scene.replicate(builder, worlds)
+    model = scene.finalize("cpu")
+    laws = general_actuators(report.actuators)
+    tendons = tendon_actuators(report.actuators, builder.tendon_key)
+    assert [len(key) for key in laws] == [1, 2], "those of one law are one group wherever they start"
+    actuators = Actuators(model, laws, DT, tendons=tendons)
+    solver = FeatherstoneSolver(model, coriolis="start", tolerance=1.0e-7)
+    sim = Simulator(model, ActuatedSolver(solver, actuators), DT)
+    np.testing.assert_allclose(sim.control.joint_act.numpy()[:3], data.ctrl[:3], rtol=1e-6)
+    np.testing.assert_allclose(sim.control.tendon_act.numpy(), data.ctrl[3], rtol=1e-6)
+    sim.step(300)
+    mujoco.mj_step(theirs, data, 300)
+    found = np.add(sim.state.joint_q.numpy().reshape(worlds, 4), [0.3, 0.0, 0.0, 0.0])
+    np.testing.assert_allclose(found, np.tile(data.qpos, (worlds, 1)), atol=2e-5)
+
+
+def test_a_keyframe_starts_the_drives_of_tendons():
+    """Without `Actuators`, inputs are those of drives, whose range bounds the control of the keyframe."""
+    theirs = mujoco.MjModel.from_xml_string(STARTS)
+    data = mujoco.MjData(theirs)
+    mujoco.mj_resetDataKeyframe(theirs, data, 0)
+    mujoco.mj_forward(theirs, data)
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parse_mjcf(STARTS, builder, keyframe="home")
+    assert builder.keyframes[0]["ctrl"] == pytest.approx([0.1, -0.4, 0.6, 0.8])
+    force = builder.tendon_target_ke[0] * (builder.tendon_act[0] - 2.0 * data.qpos[3])
+    assert force == pytest.approx(data.actuator_force[3])
+
+
+def test_initial_controls_are_as_many_as_patterns():
+    builder, _ = read(STARTS)
+    model = builder.finalize("cpu")
+    law = Activation(dynamics="none", initial=(0.1, 0.2, 0.3))
+    with pytest.raises(NewtonsimError, match="initial: expected one number, or one for each of 2 patterns"):
+        Actuators(model, {("a", "b"): law}, DT)
+    with pytest.raises(NewtonsimError, match="initial: expected a number"):
+        Activation(initial=math.nan)
 
 
 @pytest.mark.parametrize(
