@@ -383,6 +383,17 @@ def _muscle_drive(actuator: Actuator) -> Drive:
     return Drive(JointMode.FORCE, 0.0, 0.0, 0.0, limit, [(1.0, 0.0)], actuator.muscle)
 
 
+def bound_together(drive: Drive, actuators: list[Actuator], limit: float, report: ImportReport) -> None:
+    """Bound the drive of a tendon by a limit on the sum of its actuators' forces before their gears."""
+    if limit == math.inf:
+        return
+    gears = {actuator.gear for actuator in actuators}
+    drive.effort_limit = min(drive.effort_limit, limit * max(map(abs, gears)))
+    if len(gears) > 1:
+        what = "the actuatorfrcrange of a tendon whose actuators have several gears; the largest one counts"
+        report.approximated(actuators[0].node, what)
+
+
 def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
     """Report ranges of force that the effort limit of the drive of one joint or tendon only resembles."""
     for actuator in actuators:

@@ -13,7 +13,14 @@ from newtonsim.importers.building.masses import UnknownMasses, usable_mass
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.massprops import MassProps, ball_of
 from newtonsim.importers.geometry.pose import Pose
-from newtonsim.importers.mjcf.actuators import Drive, activation_of, combine, report_bounds, target_of
+from newtonsim.importers.mjcf.actuators import (
+    Drive,
+    activation_of,
+    bound_together,
+    combine,
+    report_bounds,
+    target_of,
+)
 from newtonsim.importers.mjcf.damping_ratios import set_damping_ratios
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import add_equalities
@@ -334,6 +341,7 @@ class SceneBuilder:
         for name, actuators in on_tendons.items():
             if name in self.scene.tendons:
                 drive = self.tendon_drives[name] = combine(actuators, 0.0)
+                bound_together(drive, actuators, self.scene.tendons[name].effort_limit, self.report)
                 self._keep_activation(actuators)
                 report_bounds(actuators, self.report)
                 for actuator, mapping in zip(actuators, drive.maps):

@@ -18,7 +18,7 @@ from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.tolerant_xml import read_tolerantly
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.geometry.pose import Pose, quat_from_axis_angle, quat_from_euler
-from newtonsim.importers.mjcf.schema import meet_misspellings
+from newtonsim.importers.mjcf.schema import meet_misspellings, name_what_is_not_modelled
 
 MAX_INCLUDES = 256
 ORIENTATIONS = ("quat", "axisangle", "euler", "xyaxes", "zaxis")
@@ -211,6 +211,7 @@ def read_document_tree(
         raise root.error("the root element of an MJCF file is <mujoco>")
     _expand_includes(root, folder, faults)
     meet_misspellings(root, faults)
+    name_what_is_not_modelled(root, report)
     document = Document(root, folder, faults)
     for node in document.sections("compiler"):
         _read_compiler(node, document.compiler)

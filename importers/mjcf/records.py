@@ -235,6 +235,7 @@ class Tendon:
         joints: Names of joints and their coefficients, of a fixed tendon.
         stops: Names of sites, divisors of pulleys and what is wrapped around, of a spatial one.
         options: Arguments of `ModelBuilder.add_tendon_fixed` and `add_tendon_spatial`.
+        effort_limit: Largest sum of the forces of its actuators before their gears.
         mujoco: See `ImportReport.mujoco`.
     """
 
@@ -243,6 +244,7 @@ class Tendon:
     joints: list[tuple[str, float]] = field(default_factory=list)
     stops: list[str | float | Wrap] = field(default_factory=list)
     options: dict = field(default_factory=dict)
+    effort_limit: float = np.inf
     mujoco: dict = field(default_factory=dict)
 
 

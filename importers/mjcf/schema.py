@@ -1,5 +1,8 @@
 """Attributes of MJCF elements: what stands in a file besides these is a misspelling.
 
+Each of them is read somewhere, or without effect on the motion (`WITHOUT_EFFECT`), or named where it stands
+with a value that has one (`NOT_MODELLED`).
+
 An element has those of all places in which it stands: a <joint> in a body, in a fixed tendon, in <equality>.
 Elements that describe pictures, sensors or flexible bodies are not listed.
 
@@ -8,6 +11,7 @@ Reference: https://mujoco.readthedocs.io/en/stable/XMLreference.html
 
 from newtonsim.importers.files.attributes import meet_unknown_attributes
 from newtonsim.importers.files.faults import Faults
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 
 ATTRIBUTES: dict[str, frozenset[str]] = {
@@ -142,6 +146,103 @@ ATTRIBUTES: dict[str, frozenset[str]] = {
         "weld": "active anchor body1 body2 class name relpose site1 site2 solimp solref torquescale",
     }.items()
 }
+
+
+_DRIVEN = frozenset(("class", "cranklength", "group", "interp", "lengthrange", "name", "nsample", "user"))
+"""Of actuators that are no muscles; cranks and delays are named by other attributes."""
+
+WITHOUT_EFFECT: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("cylinder", "damper", "intvelocity", "motor", "position", "velocity"), _DRIVEN),
+    **{name: ATTRIBUTES[name] for name in ("dcmotor", "lengthrange", "size")},
+    **{
+        name: frozenset(attributes.split())
+        for name, attributes in {
+            "adhesion": "class group interp name nsample user",
+            "body": "user",
+            "compiler": ("conflict fusestatic passthrough savecanonical savecompiled saveinertial usethread"),
+            "connect": "class",
+            "exclude": "name",
+            "fixed": "class group user",
+            "flag": (
+                "autoreset diagexact energy eulerdamp fwdinv invdiscrete island midphase multiccd "
+                "nativeccd sensor sleep warmstart"
+            ),
+            "freejoint": "group",
+            "general": "actdim class cranklength group interp lengthrange name nsample user",
+            "geom": "castshadow fluidcoef user",
+            "hfield": "content_type",
+            "joint": "group user",
+            "key": "time",
+            "material": "emission metallic reflectance roughness shininess specular texrepeat texuniform",
+            "mesh": "content_type material maxhullvert normal params smoothnormal texcoord",
+            "muscle": "class cranklength group interp name nsample user",
+            "option": (
+                "ccd_iterations ccd_tolerance cone impratio integrator iterations jacobian ls_iterations "
+                "ls_tolerance magnetic noslip_iterations noslip_tolerance o_friction o_margin o_solimp "
+                "o_solref sdf_initpoints sdf_iterations sleep_tolerance solver tolerance"
+            ),
+            "pair": "gap name",
+            "site": "group material mesh rgba size type user",
+            "spatial": "class group material rgba user width",
+            "tendon": "group material rgba user width",
+            "weld": "class",
+        }.items()
+    },
+}
+"""Pictures, names, sizes of memory, settings of MuJoCo's solver, and what only acts with another attribute;
+a <dcmotor> is named as a whole."""
+
+_ACTUATOR = {"armature": "", "damping": "", "delay": ""}
+
+NOT_MODELLED: dict[str, dict[str, str]] = {
+    **dict.fromkeys(
+        ("cylinder", "damper", "intvelocity", "motor", "muscle", "position", "velocity"), _ACTUATOR
+    ),
+    "adhesion": {"delay": ""},
+    "attach": {"frame": ""},
+    "body": {"sleep": "auto never allowed"},
+    "compiler": {"alignfree": "false"},
+    "fixed": {"springyield": ""},
+    "flag": {
+        "clampctrl": "enable",
+        "filterparent": "enable",
+        "ipc": "disable",
+        "override": "disable",
+        "refsafe": "enable",
+        "speculative": "disable",
+    },
+    "freejoint": {"align": "false auto"},
+    "general": _ACTUATOR | {"ffrange": "", "input": "", "velrange": ""},
+    "geom": {"adhesion": "", "surfacevel": ""},
+    "joint": {"springyield": ""},
+    "key": {"act": "", "mpos": "", "mquat": "", "plastic": ""},
+    "option": {"actuatorgroupdisable": ""},
+    "pair": {"adhesion": ""},
+    "spatial": {"springyield": ""},
+    "tendon": {"springyield": ""},
+}
+"""By element and attribute the words that change nothing. Zeros change nothing either, except as a group."""
+
+
+def name_what_is_not_modelled(root: Node, report: ImportReport) -> None:
+    """Report attributes that nothing reads, in elements and in default classes."""
+    for node in root.walk():
+        for name, neutral in NOT_MODELLED.get(node.tag, {}).items():
+            value = node.attrib.get(name, "")
+            words = set(value.split()) - set(neutral.split())
+            if not words or (name != "actuatorgroupdisable" and all(map(_is_zero, words))):
+                continue
+            if node.tag == "key":  # which nobody has to start in
+                report.approximated(node, f"{name} of a keyframe is not kept")
+            else:
+                report.unsupported(node, f"{name}={value[:80]!r}", partly=True)
+
+
+def _is_zero(word: str) -> bool:
+    try:
+        return float(word) == 0.0
+    except ValueError:
+        return False
 
 
 def meet_misspellings(root: Node, faults: Faults) -> None:

@@ -131,6 +131,15 @@ def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> N
         limit = given or SolverParameters()
         options["limit_solref"], options["limit_solimp"] = limit.solref, limit.solimp
         options["limit_margin"] = node.float("margin", 0.0)
+    if document.is_limited(node, "actuatorfrclimited", "actuatorfrcrange"):
+        low, high = node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
+        if low > high:
+            raise node.error(
+                f"attribute 'actuatorfrcrange' is reversed: {node.text_of('actuatorfrcrange')!r}"
+            )
+        if low != -high:
+            report.approximated(node, "an actuatorfrcrange that is not symmetric; the larger number counts")
+        tendon.effort_limit = max(abs(low), abs(high))
     for name in ("solreffriction", "solimpfriction"):
         if node.floats(name) is not None:
             report.unsupported(node, f"{name}; dry friction of tendons is rigid, {LEFT_TO_MUJOCO}")
@@ -255,7 +264,12 @@ def add_tendons(
                 low, high = np.broadcast_to(given, 2)
                 builder.tendon_spring_lower[index] = float(low)
                 builder.tendon_spring_upper[index] = float(high)
+    whole = {node.text_of("tendon") for node, _ in scene.whole_actuators}
     for name, tendon in scene.tendons.items():
+        if name in whole and tendon.effort_limit < np.inf:  # drives are bounded themselves
+            report.unsupported(tendon.node, f"actuatorfrcrange of actuators of the model, {LEFT_TO_MUJOCO}")
+            bounds = tendon.node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
+            tendon.mujoco |= {"actfrclimited": True, "actfrcrange": bounds}
         report.leave_to_mujoco("tendon", report.tendons[name], tendon.mujoco)
     muscles = {report.tendons[n]: one.muscle for n, one in drives.items() if one.muscle is not None}
     if any(kind in (JointType.BALL, JointType.FREE) for kind in builder.joint_type):

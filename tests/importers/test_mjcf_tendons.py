@@ -192,3 +192,52 @@ def test_tendons_that_do_nothing_along_what_is_not_there(message: str, tmp_path)
     assert "name='rope'" in entry.element
     assert not report.of_kind("ignored")
     assert builder.tendon_count == 0
+
+
+BOUNDED = """<mujoco><option gravity="0 0 0" integrator="discrete"/><worldbody><body name="a">
+  <joint name="a" axis="0 1 0" damping="1"/><inertial pos="0 0 0" mass="1" diaginertia=".2 .2 .2"/></body>
+  </worldbody><tendon><fixed name="t" actuatorfrcrange="-.4 .4"><joint joint="a" coef="2"/></fixed></tendon>
+  <actuator>{}</actuator></mujoco>"""
+
+
+@pytest.mark.parametrize("solver_type", [FeatherstoneSolver, MuJoCoSolver])
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_sum_of_forces_on_a_tendon_is_bounded(solver_type, count: int):
+    """MuJoCo's actuatorfrcrange bounds it before the gear, and is not reached at first."""
+    text = BOUNDED.format('<motor tendon="t" gear="3"/>' * count)
+    theirs = mujoco.MjModel.from_xml_string(text)
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    report = read(text, builder)
+    model = builder.finalize("cpu")
+    args = {"use_mujoco": True} if solver_type is MuJoCoSolver else {}
+    solver = solver_type(model, **args)
+    data, state, control = mujoco.MjData(theirs), model.state(), model.control()
+    for ctrl in (0.1, 0.9, -0.7):
+        data.ctrl[:] = ctrl
+        control.tendon_act.fill_(sum(one["scale"] * ctrl + one["offset"] for one in report.actuators))
+        for _ in range(100):
+            solver.step(model, state, state, control, None, 0.002)
+            mujoco.mj_step(theirs, data)
+        assert abs(data.qfrc_actuator[0]) == pytest.approx(6.0 * min(count * abs(ctrl), 0.4))
+        np.testing.assert_allclose(state.joint_q.numpy(), data.qpos, atol=2e-5)
+
+
+def test_the_bound_of_actuators_of_the_model_is_left_to_mujoco():
+    filtered = '<general tendon="t" gear="3" dyntype="filter" dynprm=".01"/>'
+    text = BOUNDED.format(filtered * 2)
+    theirs = mujoco.MjModel.from_xml_string(text)
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with pytest.warns(
+        newtonsim.UnsupportedElementWarning, match="actuatorfrcrange of actuators of the model"
+    ):
+        report = parse_mjcf(text, builder, **AS_THERE)
+    model = builder.finalize("cpu")
+    solver = MuJoCoSolver(model, use_mujoco=True, element_args=report.mujoco)
+    data, state, control = mujoco.MjData(theirs), model.state(), model.control()
+    data.ctrl[:] = 0.9
+    control.actuator_ctrl.fill_(0.9)
+    for _ in range(100):
+        solver.step(model, state, state, control, None, 0.002)
+        mujoco.mj_step(theirs, data)
+    assert data.qfrc_actuator[0] == pytest.approx(2.4)
+    np.testing.assert_allclose(state.joint_q.numpy(), data.qpos, atol=2e-5)
