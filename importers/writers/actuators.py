@@ -45,6 +45,7 @@ def read_actuators(
         scene.actuators.append(
             ActuatorRecord(
                 key=key,
+                index=number,
                 target=target,
                 law=model.actuator_law[number],
                 joint=(joint_number[joint], axis - int(starts[joint]) if axis >= 0 else 0)

@@ -218,6 +218,7 @@ class ActuatorRecord:
 
     Attributes:
         key: Its name.
+        index: Its place in the model.
         target: What it acts on.
         law: Its force.
         joint: Place in `Scene.joints` and number of the axis, None if it is on no joint.
@@ -227,6 +228,7 @@ class ActuatorRecord:
     """
 
     key: str
+    index: int
     target: ActuatorTarget
     law: ActuatorLaw
     joint: tuple[int, int] | None

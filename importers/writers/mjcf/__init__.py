@@ -9,14 +9,24 @@ import numpy as np
 
 from newtonsim.builder import ModelBuilder
 from newtonsim.errors import ModelError
+from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.mjcf.actuators import ActuatorWriter
 from newtonsim.importers.writers.mjcf.constraints import ConstraintWriter
+from newtonsim.importers.writers.mjcf.controls import Control
 from newtonsim.importers.writers.mjcf.drives import drive_attributes
+from newtonsim.importers.writers.mjcf.file_actuators import FileActuators
+from newtonsim.importers.writers.mjcf.file_parts import FileParts, file_parts, spec_attributes
 from newtonsim.importers.writers.mjcf.geoms import GeomWriter, pose_attributes
 from newtonsim.importers.writers.mjcf.inertia import InertiaWriter
-from newtonsim.importers.writers.mjcf.joints import joint_motions, keyframe, motion_count
-from newtonsim.importers.writers.mjcf.tendons import TendonWriter
+from newtonsim.importers.writers.mjcf.joints import (
+    Motion,
+    joint_motions,
+    keyframe,
+    motion_count,
+    tendon_ctrl,
+)
+from newtonsim.importers.writers.mjcf.tendons import TendonWriter, is_driven
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import AxisRecord, JointRecord, Scene
 from newtonsim.importers.writers.report import ExportReport
@@ -37,6 +47,7 @@ def export_mjcf(
     world: int | None = None,
     strict: bool = False,
     actuated_axes: Collection[int] | None = None,
+    imported: ImportReport | None = None,
 ) -> ExportReport:
     """Write a model as MJCF, for MuJoCo and `parse_mjcf`.
 
@@ -65,18 +76,28 @@ def export_mjcf(
         strict: Raise instead of warning about what MJCF cannot hold; then no file is written.
         actuated_axes: Joint axes that get an actuator; None for all. In a model that `parse_mjcf` read, those
             that the file drove are `{one["axis"] for one in report.actuators} - {None}`.
+        imported: The report of `parse_mjcf` when it read the model (or, for `gravcomp`, that of `parse_usd`).
+            Then what the file had and the model does not hold is written, too: `gravcomp`, the attributes in
+            `imported.mujoco`, and each actuator of the file, in its order, with its dynamics, gains and
+            ranges; `ctrl` is what it is there. Other axes get an actuator where the model drives them, or
+            where `actuated_axes` names them.
 
     Returns:
         Names in the file, arguments for `parse_mjcf`, and what was approximated or left out.
 
     Raises:
-        ModelError: There is no such world or axis, or the file cannot be written.
+        ModelError: There is no such world or axis, `imported` is of another model, or the file cannot be
+            written.
     """
     path = output_path(path, (".xml", ".mjcf"))
+    model = model.finalize("cpu") if isinstance(model, ModelBuilder) else model
     scene = read_scene(model, world)
     scene.turn_up((0.0, 0.0, 1.0))
     report = ExportReport(str(path), "mjcf")
-    root = _MjcfWriter(scene, path, report, _known_axes(scene, actuated_axes)).write()
+    parts = file_parts(imported, model, scene, report)
+    if parts.actuators is not None and actuated_axes is None:
+        actuated_axes = _driven_axes(scene)
+    root = _MjcfWriter(scene, path, report, _known_axes(scene, actuated_axes), parts).write()
     report.settle(strict, stacklevel=2)
     write_xml(root, path)
     return report
@@ -85,8 +106,10 @@ def export_mjcf(
 class _MjcfWriter:
     """Writes one scene, whose up axis is z."""
 
-    def __init__(self, scene: Scene, path: Path, report: ExportReport, actuated: frozenset[int]):
-        self.scene, self.report, self.actuated = scene, report, actuated
+    def __init__(
+        self, scene: Scene, path: Path, report: ExportReport, actuated: frozenset[int], parts: FileParts
+    ):
+        self.scene, self.report, self.actuated, self.parts = scene, report, actuated, parts
         self.root = ElementTree.Element("mujoco", model=xml_name(path.stem))
         compiler = {"angle": "radian", "autolimits": "true", "inertiafromgeom": "false"}
         element(self.root, "compiler", compiler)
@@ -98,12 +121,14 @@ class _MjcfWriter:
         self.contact = element(self.root, "contact")
         self.actuator = element(self.root, "actuator")
         self.inertias = InertiaWriter(self.root, report, bool(scene.medium))
-        self.geoms = GeomWriter(scene, path, self.asset, report)
+        self.geoms = GeomWriter(scene, path, self.asset, report, parts.geoms)
         self.names = {kind: Names(xml_name, {"world"}) for kind in ("body", "joint", "site")}
         self.elements: dict[int, ElementTree.Element] = {-1: self.world}
         self.joint_names: dict[int, list[str]] = {}
         self.order: list[JointRecord] = []
         self.axes: list[tuple[str, AxisRecord]] = []
+        self.axis_elements: dict[int, ElementTree.Element] = {}
+        self.controls: list[Control] = []
 
     def write(self) -> ElementTree.Element:
         """Return the document."""
@@ -114,19 +139,13 @@ class _MjcfWriter:
             name = self.names["site"].unique(name)
             element(self.elements[body], "site", {"name": name, **pose_attributes(pose)})
         self.geoms.write_contacts(self.contact, self._body_names())
-        for name, axis in self.axes:
-            if axis.index in self.actuated:
-                self._write_drive(name, axis)
-            elif axis.target_ke or axis.target_kd or axis.act:
-                self.report.unsupported(name, "its drive is left out, as actuated_axes does not name it")
         ConstraintWriter(
             self.scene, self.root, self.elements, self.joint_names, self.names["site"], self.report
         ).write()
         places = (self.elements, self.joint_names, self.names["site"], self.geoms.names)
-        tendons = TendonWriter(self.scene, self.root, *places, self.report)
-        tendons.write(self.actuator)
-        places = (self.elements, self.joint_names, tendons.names, self.names["site"])
-        ActuatorWriter(self.scene, *places).write(self.actuator)
+        tendons = TendonWriter(self.scene, self.root, *places, self.report, self.parts.tendons)
+        tendons.write()
+        self._write_actuators(tendons)
         self._write_keyframes()
         self._say_how_to_read()
         return self.root
@@ -172,6 +191,8 @@ class _MjcfWriter:
         floats = joint.kind in FLOATING and joint.parent < 0
         pose = joint.X_p @ Pose.of(joint.q) @ joint.X_c.inverse() if floats else joint.zero
         own = self._open_body(joint.parent, joint.child, pose)
+        if share := self.parts.gravcomp.get(body.index):
+            own.set("gravcomp", number(share))
         self.inertias.write(own, body, self.scene.shapes_of(joint.child))
         count = motion_count(joint)
         keys = [joint.key] if count == 1 else [f"{joint.key}_{i}" for i in range(count)]
@@ -182,17 +203,56 @@ class _MjcfWriter:
         elif joint.kind != JointType.FIXED and joint.axes:
             self.report.unsupported(joint.key, f"a joint of type {joint.kind.name}")
         self.joint_names[body.joint] = names
-        for motion in joint_motions(joint, names, self.report) if count else ():
-            element(own, "joint", motion.attributes)
+        for place, motion in enumerate(joint_motions(joint, names, self.report) if count else ()):
+            written = element(own, "joint", motion.attributes | self._spec_attributes(joint, motion, place))
             if motion.axis is not None:
                 self.axes.append((motion.attributes["name"], motion.axis))
+                self.axis_elements[motion.axis.index] = written
         self._write_shapes(joint.child)
 
     def _write_shapes(self, number: int) -> None:
         for shape in self.scene.shapes_of(number):
             self.geoms.write(self.elements[number], shape)
 
+    def _spec_attributes(self, joint: JointRecord, motion: Motion, place: int) -> dict[str, str]:
+        """Attributes of a joint that the file has besides."""
+        given = self.parts.joints.get((joint.index, place))
+        if given is None:
+            return {}
+        found = spec_attributes(given, motion.attributes["name"], self.report)
+        if "stiffness" in found and motion.axis is not None:
+            found["springref"] = number(motion.axis.spring_ref)
+        return found
+
     # -- drives ----------------------------------------------------------------------------------------------
+
+    def _write_actuators(self, tendons: TendonWriter) -> None:
+        """Those of the file that was read, then drives of axes and tendons, then actuators of the model."""
+        places = (self.elements, self.joint_names, tendons.names, self.names["site"])
+        others = ActuatorWriter(self.scene, *places)
+        entries = self.parts.actuators or []
+        first = FileActuators(entries, self.scene, self.axis_elements, tendons, others, self.report)
+        first.write(self.actuator)
+        self.controls += first.controls
+        places = {axis.index: n for n, axis in enumerate(a for j in self.scene.joints for a in j.axes)}
+        for name, axis in self.axes:
+            if axis.index in first.axes:
+                continue
+            if axis.index in self.actuated:
+                self._write_drive(name, axis)
+                self.controls.append(Control(places[axis.index]))
+            elif axis.target_ke or axis.target_kd or axis.act:
+                self.report.unsupported(name, "its drive is left out, as actuated_axes does not name it")
+        for place, tendon in enumerate(self.scene.tendons):
+            if place not in first.tendons_done and (self.parts.actuators is None or is_driven(tendon)):
+                tendons.write_drive(self.actuator, place)
+                self.controls.append(Control(None, value=tendon_ctrl(tendon)))
+        taken = Names(xml_name)
+        for one in self.actuator:  # a tendon may be named like a joint, their drives may not
+            one.set("name", taken.unique(one.get("name", "")))
+        others.write(self.actuator, first.whole)
+        rest = (one for place, one in enumerate(self.scene.actuators) if place not in first.whole)
+        self.controls += [Control(None, value=one.ctrl) for one in rest]
 
     def _write_drive(self, name: str, axis: AxisRecord) -> None:
         """The actuator of an axis; its ctrl is the axis' control input."""
@@ -213,7 +273,7 @@ class _MjcfWriter:
             return
         section = element(self.root, "keyframe")
         for name, frame in frames:
-            values = keyframe(self.scene, self.order, frame, self.actuated)
+            values = keyframe(self.scene, self.order, frame, self.controls)
             attributes = {key: numbers(row) for key, row in values.items()}
             element(section, "key", {"name": names.unique(name), **attributes})
 
@@ -256,6 +316,12 @@ def _known_axes(scene: Scene, chosen: Collection[int] | None) -> frozenset[int]:
     if unknown:
         raise ModelError(f"actuated_axes: there is no axis {unknown[0]!r} in what is written")
     return frozenset(chosen)
+
+
+def _driven_axes(scene: Scene) -> frozenset[int]:
+    """Axes that the model drives."""
+    axes = (axis for joint in scene.joints for axis in joint.axes)
+    return frozenset(axis.index for axis in axes if axis.target_ke or axis.target_kd or axis.act)
 
 
 def _differs(frame: dict, other: dict) -> bool:

@@ -1,5 +1,6 @@
 """Actuators that are no drives as MJCF."""
 
+from collections.abc import Collection
 from xml.etree import ElementTree
 
 from newtonsim.builder import ActuatorLaw, ActuatorTarget
@@ -31,14 +32,19 @@ class ActuatorWriter:
         self.scene, self.elements, self.joint_names = scene, elements, joint_names
         self.tendon_names, self.sites = tendon_names, sites
 
-    def write(self, section: ElementTree.Element) -> None:
-        """Write all of them into a section that holds those of drives."""
+    def write(self, section: ElementTree.Element, done: Collection[int] = ()) -> None:
+        """Write all but those at some places into a section that holds those of drives."""
         taken = Names(xml_name, {one.get("name", "") for one in section})
-        for one in self.scene.actuators:
-            law, target = one.law, self._target(one)
-            if one.tendon is not None:
-                law = law.shifted(law.gear[0] * self.scene.tendons[one.tendon].numbers["offset"])
-            element(section, "general", {"name": taken.unique(one.key)} | target | law_attributes(law))
+        for place, one in enumerate(self.scene.actuators):
+            if place not in done:
+                self.write_one(section, one, taken)
+
+    def write_one(self, section: ElementTree.Element, one: ActuatorRecord, taken: Names) -> None:
+        """Write one of them, by a name that is not taken."""
+        law, target = one.law, self._target(one)
+        if one.tendon is not None:
+            law = law.shifted(law.gear[0] * self.scene.tendons[one.tendon].numbers["offset"])
+        element(section, "general", {"name": taken.unique(one.key)} | target | law_attributes(law))
 
     def _target(self, one: ActuatorRecord) -> dict[str, str]:
         """What an actuator acts on."""

@@ -1,12 +1,15 @@
 """Shapes as geoms, with their meshes, height fields and contact bits."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.writers.meshes import MeshFolder, file_name, thickened, triangles_of
+from newtonsim.importers.writers.mjcf.file_parts import spec_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import ContactPairRecord, Scene, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
@@ -33,9 +36,18 @@ class GeomWriter:
         path: The file, for the folder of meshes.
         asset: The section <asset>.
         report: Receives names and remarks.
+        given: Attributes of MjSpec by shape that the file says besides.
     """
 
-    def __init__(self, scene: Scene, path: Path, asset: ElementTree.Element, report: ExportReport):
+    def __init__(
+        self,
+        scene: Scene,
+        path: Path,
+        asset: ElementTree.Element,
+        report: ExportReport,
+        given: Mapping[int, Mapping[str, Any]],
+    ):
+        self.given = given
         self.scene, self.asset, self.report = scene, asset, report
         self.names = Names(xml_name)
         self.meshes = MeshFolder(path, Names(file_name), report)
@@ -128,15 +140,17 @@ class GeomWriter:
         if (contype, conaffinity) != (1, 1):
             attributes |= {"contype": str(contype), "conaffinity": str(conaffinity)}
         if shape.is_collider:
-            attributes |= _friction(shape) | _solver(shape)
+            attributes |= _friction(shape)
             if shape.material["thickness"] > 0.0:
                 attributes["margin"] = number(shape.material["thickness"])
+        attributes |= _solver(shape)
         if not shape.visible:
             attributes["group"] = _HIDDEN_GROUP
         if shape.color is not None:
             attributes["rgba"] = numbers(shape.color)
         if shape.is_textured:
             self.report.ignored(name, "the texture is left out")
+        attributes |= spec_attributes(self.given.get(shape.index, {}), name, self.report)
         element(parent, "geom", attributes)
 
     def _form(self, shape: ShapeRecord) -> tuple[dict[str, str], Pose] | None:

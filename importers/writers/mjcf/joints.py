@@ -1,5 +1,6 @@
 """Joints of the model as joints of MJCF, and configurations as MuJoCo's qpos and qvel."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from newtonsim.builder.tendons import MUSCLE_VMAX
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.writers.mjcf.controls import Control
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, JointRecord, Scene, TendonRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import number, numbers
@@ -70,7 +72,7 @@ def _axis_attributes(axis: AxisRecord) -> dict[str, str]:
     if axis.limit_solref.any():
         attributes |= {"solreflimit": numbers(axis.limit_solref), "solimplimit": numbers(axis.limit_solimp)}
         attributes["margin"] = number(axis.limit_margin)
-    if axis.friction_solref.any() and axis.friction != 0.0:
+    if axis.friction_solref.any():
         attributes |= _dry(axis.friction_solref, axis.friction_solimp)
     if axis.stiffness != 0.0:
         attributes |= {"stiffness": number(axis.stiffness), "springref": number(axis.spring_ref)}
@@ -92,7 +94,7 @@ def _common_passive(joint: JointRecord, report: ExportReport) -> dict[str, str]:
     if any(np.ptp(row) > 0.0 for row in rows):
         report.approximated(joint.key, "damping, friction and armature that differ by direction are averaged")
     attributes = _passive(*(float(row.mean()) for row in rows))
-    if joint.friction_solref.any() and "frictionloss" in attributes:
+    if joint.friction_solref.any():
         attributes |= _dry(joint.friction_solref[0], joint.friction_solimp[0])
     return attributes
 
@@ -166,7 +168,7 @@ def _wxyz(q: np.ndarray) -> list[float]:
 
 
 def keyframe(
-    scene: Scene, order: list[JointRecord], values: dict, actuated: frozenset[int]
+    scene: Scene, order: list[JointRecord], values: dict, controls: Sequence[Control]
 ) -> dict[str, np.ndarray]:
     """Return qpos, qvel and ctrl of a keyframe.
 
@@ -174,10 +176,9 @@ def keyframe(
         scene: The scene.
         order: Its joints in the order of the file.
         values: "joint_q", "joint_qd" and "joint_act" of the scene; what is missing is left out.
-        actuated: Axes that have an actuator.
+        controls: What each actuator of the file receives, in its order.
     """
     result: dict[str, list[float]] = {"qpos": [], "qvel": [], "ctrl": []}
-    first_axis = np.cumsum([0, *(len(joint.axes) for joint in scene.joints)])
     q = values.get("joint_q")
     start = np.concatenate([np.zeros(0), *(joint.q for joint in scene.joints)])
     for joint in order:
@@ -187,17 +188,12 @@ def keyframe(
         if values.get("joint_qd") is not None:
             qd = values["joint_qd"][joint.dof : joint.dof + len(joint.qd)]
             result["qvel"] += velocities(joint, own, qd, scene.bodies[joint.child].props.com)
-        if values.get("joint_act") is not None:
-            first = first_axis[scene.joints.index(joint)]
-            acts = values["joint_act"][first : first + len(joint.axes)].tolist()
-            result["ctrl"] += [act for act, axis in zip(acts, joint.axes) if axis.index in actuated]
     if values.get("joint_act") is not None:
-        result["ctrl"] += [_tendon_ctrl(tendon) for tendon in scene.tendons]
-        result["ctrl"] += [actuator.ctrl for actuator in scene.actuators]
+        result["ctrl"] += [control.of(values["joint_act"]) for control in controls]
     return {name: np.array(row) for name, row in result.items() if row}
 
 
-def _tendon_ctrl(tendon: TendonRecord) -> float:
+def tendon_ctrl(tendon: TendonRecord) -> float:
     """The ctrl of a tendon's drive; keyframes hold no inputs of tendons, so that it is the initial one."""
     given = tendon.numbers
     shifted = int(given["mode"]) == JointMode.TARGET_POSITION and not tendon.muscle[MUSCLE_VMAX] > 0.0

@@ -1,5 +1,7 @@
 """Tendons, their actuators and equalities as MJCF."""
 
+from collections.abc import Mapping
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -7,6 +9,7 @@ import numpy as np
 from newtonsim.builder import TendonWrap
 from newtonsim.builder.tendons import MUSCLE_VMAX
 from newtonsim.importers.writers.mjcf.drives import drive_attributes
+from newtonsim.importers.writers.mjcf.file_parts import spec_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, Scene, TendonRecord
 from newtonsim.importers.writers.report import ExportReport
@@ -27,6 +30,7 @@ class TendonWriter:
         sites: Names of sites in use.
         geoms: Names of geoms in use.
         report: Receives what MJCF holds differently.
+        given: Attributes of MjSpec by tendon that the file says besides.
     """
 
     def __init__(
@@ -38,25 +42,27 @@ class TendonWriter:
         sites: Names,
         geoms: Names,
         report: ExportReport,
+        given: Mapping[int, Mapping[str, Any]],
     ):
+        self.given = given
         self.scene, self.root, self.elements, self.joint_names = scene, root, elements, joint_names
         self.sites, self.report = sites, report
         taken = Names(xml_name)
         self.names = [taken.unique(tendon.key) for tendon in scene.tendons]
         self.geoms = geoms
 
-    def write(self, actuator: ElementTree.Element) -> None:
-        """Write all of them, with actuators into the section given."""
+    def write(self) -> None:
+        """Write all of them, without actuators."""
         if not self.scene.tendons:
             return
         section = element(self.root, "tendon")
         for name, tendon in zip(self.names, self.scene.tendons):
             self._write_tendon(section, name, tendon)
-            self._write_drive(actuator, name, tendon)
-        taken = Names(xml_name)
-        for one in actuator:  # a tendon may be named like a joint, their drives may not
-            one.set("name", taken.unique(one.get("name", "")))
         self._write_equalities()
+
+    def write_drive(self, actuator: ElementTree.Element, place: int) -> None:
+        """Write the actuator of a tendon into the section given."""
+        self._write_drive(actuator, self.names[place], self.scene.tendons[place])
 
     def _write_tendon(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
         given, offset = tendon.numbers, tendon.numbers["offset"]
@@ -86,6 +92,7 @@ class TendonWriter:
             if tendon.limit_solref.any():
                 attributes["solreflimit"] = numbers(tendon.limit_solref)
                 attributes["solimplimit"] = numbers(tendon.limit_solimp)
+        attributes |= spec_attributes(self.given.get(tendon.index, {}), name, self.report)
         own = element(section, "fixed" if fixed else "spatial", attributes)
         for one in tendon.elements:
             if isinstance(one, TendonWrap):
@@ -131,7 +138,11 @@ class TendonWriter:
         element(section, tag, {"name": name, "tendon": name} | gains)
 
     def _write_muscle(self, section: ElementTree.Element, name: str, tendon: TendonRecord) -> None:
-        """A muscle with its activation; its ctrl is what the activation follows."""
+        element(section, "general", {"name": name, "tendon": name} | self.muscle_attributes(tendon))
+
+    @staticmethod
+    def muscle_attributes(tendon: TendonRecord) -> dict[str, str]:
+        """Return those of a muscle with its activation; its ctrl is what the activation follows."""
         low, high, force, *curves, shortest, longest = tendon.muscle[:10]
         rise, fall, smoothing = tendon.muscle[10:]
         gear = 1.0 if shortest < longest else -1.0
@@ -140,7 +151,7 @@ class TendonWriter:
         _, attributes = drive_attributes(int(JointMode.FORCE), 0.0, 0.0, tendon.numbers["effort_limit"])
         attributes |= {"gear": number(gear), "dyntype": "muscle", "dynprm": numbers([rise, fall, smoothing])}
         attributes |= {"gaintype": "muscle", "gainprm": law, "biastype": "muscle", "biasprm": law}
-        element(section, "general", {"name": name, "tendon": name, "lengthrange": numbers(span)} | attributes)
+        return {"lengthrange": numbers(span)} | attributes
 
     def _write_equalities(self) -> None:
         """Equalities of changes from the lengths that tendons have where coordinates are zero."""
@@ -164,3 +175,9 @@ class TendonWriter:
             if one.solref.any():
                 attributes |= {"solref": numbers(one.solref), "solimp": numbers(one.solimp)}
             element(section, "tendon", attributes)
+
+
+def is_driven(tendon: TendonRecord) -> bool:
+    """Whether the model drives a tendon."""
+    given = tendon.numbers
+    return tendon.muscle[MUSCLE_VMAX] > 0.0 or any(given[name] for name in ("target_ke", "target_kd", "act"))
