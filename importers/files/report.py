@@ -174,7 +174,8 @@ class ImportReport:
         """Return the worst remark about each element, by its name and, if it has one, its place."""
         worst: dict[str, str] = {}
         for entry in self.entries:
-            key = _key(entry.path, entry.line, entry.element)
+            # prims have paths of their own, also where a remark knows their line
+            key = entry.element if self.format == "usd" else _key(entry.path, entry.line, entry.element)
             worst[key] = max(worst.get(key, "modelled"), entry.kind, key=ELEMENT_KINDS.index)
         return worst
 

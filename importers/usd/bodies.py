@@ -36,6 +36,7 @@ class BodyReader:
     ):
         self.shapes, self.materials, self.units = shapes, materials, units
         self.density, self.report = density, report
+        self._impossible: set[str] = set()
 
     def collider(self, place: Place, body_place: Place | None, body: Pose) -> Collider:
         """Read a collider on a body, or on the world with the identity as pose."""
@@ -91,10 +92,20 @@ class BodyReader:
             inertia = shift_inertia(inertia, props.mass, com - props.com) if inertia.any() else inertia
         stated = self._inertia(element)
         if stated is not None:
-            note_impossible(stated, props.mass, element, self.report, "the prim")
+            self._note_impossible(stated, props.mass, element)
             rotation = quat_matrix(frame.pose.q)
             inertia = rotation @ stated @ rotation.T
         return MassProps(props.mass, com, inertia)
+
+    def _note_impossible(self, inertia: np.ndarray, mass: float, element: Element) -> None:
+        """Report an inertia that nothing has, once of a prim that is a body and its own collider."""
+        if element.label in self._impossible:
+            return
+        before = len(self.report.entries)
+        note_impossible(inertia, mass, element, self.report, "the prim")
+        for entry in self.report.entries[before:]:
+            self._impossible.add(element.label)
+            entry.path, entry.line = element.place("physics:diagonalInertia")
 
     def _centre(self, element: Element) -> np.ndarray | None:
         value = element.value("physics:centerOfMass")

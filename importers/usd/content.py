@@ -93,7 +93,8 @@ def _report_foreign(place: Place, report: ImportReport) -> None:
         moving = whole or any(part in name for part in _MOVING)
         kind, words = ("unsupported", "modelled") if moving else ("ignored", "read")
         element = _schema_label(place, name)
-        report.add(kind, place.element, f"the schema {name} is not {words}", element)
+        entry = report.add(kind, place.element, f"the schema {name} is not {words}", element)
+        entry.refused = not whole  # nobody says what it means, as where it is misspelt
 
 
 def _schema_label(place: Place, schema: str) -> str:

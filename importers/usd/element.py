@@ -66,6 +66,11 @@ class Element:
         file = self.path if is_root else spec.layer.realPath
         return ImportFileError(f"column {place[1]}: {message}", file, place[0], self.label)
 
+    def place(self, name: str | None = None) -> tuple[str | None, int | None]:
+        """Return file and line of a property, or of the prim; None for what is not known."""
+        fault = self.error("" if name is None else f"'{name}'")
+        return fault.path, fault.line
+
     def _spec(self, name: str | None) -> "Sdf.Spec | None":
         """The strongest opinion on a property, or on the prim where it has none."""
         if name is not None:

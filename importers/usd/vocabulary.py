@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from numbers import Real
 
+from newtonsim.errors import did_you_mean
 from newtonsim.importers.files.report import ImportReport
+from newtonsim.importers.usd.element import Element
 from newtonsim.importers.usd.walk import Place
 
 
@@ -443,7 +445,10 @@ _SEVERAL = (
 """Namespaces in which the name of an instance follows."""
 
 _NAMED = 8
-"""Unknown properties that are named."""
+"""Unknown properties that are named, and prims with such whose place is looked for."""
+
+_SHOWN = 40
+"""Characters of a value that are shown."""
 
 _SPACES = ("physics", "drive", "limit", "state", "newton", "mjc")
 _TOLD = frozenset(USD_PHYSICS)
@@ -489,10 +494,39 @@ def report_properties(places: list[Place], report: ImportReport) -> None:
             verb = "modelled" if entry.made == "unsupported" else "read"
             message = f"'{name}'{count} is not {verb}: {entry.words}"
             report.add(entry.made, owners[0].element, message)
-    if unknown:
-        more = f" and {len(unknown) - _NAMED} more" if len(unknown) > _NAMED else ""
-        names = ", ".join(f"'{name}'" for name in unknown[:_NAMED])
-        report.unsupported(found[unknown[0]][0].element, f"no schema knows {names}{more}")
+    _report_unknown({name: found[name] for name in unknown}, report)
+
+
+def _report_unknown(found: dict[str, list[Place]], report: ImportReport) -> None:
+    """Tell of properties that no schema has, once of prims with the same ones: line, value, advice."""
+    names_of: dict[int, list[str]] = {}
+    places = {id(place): place for owners in found.values() for place in owners}
+    for name, owners in found.items():
+        for place in owners:
+            names_of.setdefault(id(place), []).append(name)
+    alike: dict[tuple[str, ...], list[Place]] = {}
+    for number, names in names_of.items():
+        alike.setdefault(tuple(names), []).append(places[number])
+    for count, (names, owners) in enumerate(alike.items()):
+        element = owners[0].element
+        told = ", ".join(_unknown(element, name) for name in names[:_NAMED])
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        prims = f", of {len(owners)} prims" if len(owners) > 1 else ""
+        entry = report.add("unsupported", element, f"no schema knows {told}{more}{prims}")
+        if count < _NAMED:  # each is looked for in the whole text of the layer
+            entry.path, entry.line = element.place(names[0])
+
+
+def _unknown(element: Element, name: str) -> str:
+    """A property that no schema has, with its value and, in brackets, the name that was meant."""
+    parts = name.split(":")
+    instance = parts[1] if parts[0] in _SEVERAL and len(parts) > 2 else ""
+    space, _, own = name.rpartition(":")  # which would make names alike that are not
+    known = (one.replace("<i>", instance).rpartition(":") for entry in VOCABULARY for one in entry.names)
+    value = element.value(name)
+    text = "" if value is None else f" = {str(value)[:_SHOWN]}"
+    meant = did_you_mean(own, (word for prefix, _, word in known if prefix == space)).removeprefix("; ")
+    return f"'{name}'{text}{f' ({meant})' if meant else ''}"
 
 
 def _asks(place: Place, name: str) -> bool:

@@ -172,3 +172,67 @@ def test_every_property_of_files_of_others_is_found():
             else:
                 assert rest.removeprefix(path.name)[:1] in (" ", ".", "\n", "", "("), (file, path, rest)
     assert looked_at > 300
+
+
+def test_misspelt_properties_have_prim_line_value_and_the_name_meant(tmp_path):
+    """Each on its own prim, also in a warning, and in the error of a strict import."""
+    file = tmp_path / "stage.usda"
+    file.write_text(
+        """#usda 1.0
+def Cube "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"])
+{
+    point3f physics:centreOfMass = (1, 2, 3)
+}
+def PhysicsRevoluteJoint "j" (prepend apiSchemas = ["PhysicsDriveAPI:angular"])
+{
+    rel physics:body1 = </link>
+    float drive:angular:physics:damping = 1
+    float drive:angular:physics:stifness = 2
+}
+"""
+    )
+    with pytest.warns(newtonsim.UnsupportedElementWarning) as told:
+        report = parse_usd(str(file), newtonsim.ModelBuilder())["report"]
+    entries = report.of_kind("unsupported")
+    assert [(entry.element, entry.line, entry.path) for entry in entries] == [
+        ("/link", 4, str(file)),
+        ("/j", 10, str(file)),
+    ]
+    wanted = "'drive:angular:physics:stifness' = 2.0 (did you mean 'stiffness'?)"
+    assert wanted in entries[1].message
+    assert "(did you mean 'centerOfMass'?)" in entries[0].message
+    text = " ".join(str(one.message) for one in told)
+    assert f"</j>, line 10: no schema knows {wanted}" in text
+    with pytest.raises(ImportFileError, match=r"stage.usda:4: </link>: not supported: no schema knows"):
+        parse_usd(str(file), newtonsim.ModelBuilder(), strict=True)
+    assert report.elements["PhysicsRevoluteJoint"]["unsupported"] == 1  # counted, although its line is known
+
+
+def test_impossible_inertia_is_told_once_with_its_line(tmp_path):
+    """Of a prim that is a body and its own collider."""
+    file = tmp_path / "stage.usda"
+    file.write_text(
+        """#usda 1.0
+(metersPerUnit = 1)
+def Cube "link" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsMassAPI", "PhysicsCollisionAPI"])
+{
+    float physics:mass = 1
+    float3 physics:diagonalInertia = (0.02, 0.03, 0.2)
+}
+"""
+    )
+    report = parse_usd(str(file), newtonsim.ModelBuilder())["report"]
+    (entry,) = report.of_kind("approximated")
+    assert (entry.line, entry.path, entry.element) == (6, str(file), "/link")
+    assert "0.02, 0.03 and 0.2" in entry.message
+
+
+def test_schemas_that_nobody_knows_are_refused_by_strict(tmp_path):
+    file = tmp_path / "stage.usda"
+    file.write_text(
+        '#usda 1.0\ndef Xform "a" (prepend apiSchemas = ["FooBarAPI", "MaterialBindingAPI"])\n{\n}\n'
+    )
+    report = parse_usd(str(file), newtonsim.ModelBuilder())["report"]
+    assert [entry.kind for entry in report.entries if "FooBarAPI" in entry.message] == ["ignored"]
+    with pytest.raises(ImportFileError, match="</a FooBarAPI>: the schema FooBarAPI is not read"):
+        parse_usd(str(file), newtonsim.ModelBuilder(), strict=True)
