@@ -30,8 +30,9 @@ LEAST_MOMENT = 2.0e-15
 def check_moments(inertia: np.ndarray, node: Node) -> None:
     """Raise when an inertia (3, 3) of a file has a negative principal moment beyond rounding."""
     size = max(map(abs, inertia.ravel().tolist()))
-    if size > 0.0 and principal_moments(inertia / size)[0] < -ROUNDING:
-        raise node.error("the inertia matrix has a negative principal moment")
+    least = principal_moments(inertia / size)[0] if size > 0.0 else 0.0
+    if least < -ROUNDING:
+        raise node.error(f"the inertia matrix has a negative principal moment, {least * size:.6g} kg m^2")
 
 
 def note_impossible(inertia: np.ndarray, mass: float, node: Told, report: ImportReport, whose: str) -> None:

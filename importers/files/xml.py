@@ -1,8 +1,8 @@
 """One safe XML reader for all robot formats, with line numbers and typed attribute readers.
 
 Documents become trees of `Node`. Nothing here recurses, so the nesting depth of a hostile file costs no
-stack; DTDs and entities are refused (billion laughs, external entities), and size, depth and element count
-are bounded.
+stack; a document type may be named, but declarations of entities and default attributes in it are refused
+(billion laughs, external entities), nothing of it is loaded, and size, depth and element count are bounded.
 """
 
 import functools
@@ -30,6 +30,7 @@ _NUMBER_AT_START = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
 _NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
 _LONG_LIST = 64  # numbers from which on NumPy's reader pays
 _SHORT_TEXT = 256  # characters up to which words are remembered
+_ENCODING = re.compile(rb"<\?xml[^>]*encoding\s*=\s*[\"'](?!utf-?8[\"'])", re.IGNORECASE)
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 
 
@@ -387,19 +388,20 @@ def parse_xml(source: str | bytes, path: str | None) -> tuple[Node, list[str]]:
     target = _TreeTarget(path, first_line)
     notes = ["blank text before the XML declaration"] if first_line > 1 else []
     try:
-        parser = DefusedXMLParser(target=target, forbid_dtd=True)
+        parser = DefusedXMLParser(target=target)
+        parser.parser.AttlistDeclHandler = _refuse_default
+        parser.parser.StartDoctypeDeclHandler = _refuse_other_files
         target.hear(parser.parser)
         parser.feed(body)
         parser.close()
     except DefusedXmlException as error:
-        what = "document type and entity declarations are refused"
-        raise ImportFileError(what, path, target.line()) from error
+        raise ImportFileError(_refusal(error), path, target.line(), "!DOCTYPE") from error
     except ParseError as error:
         if error.code == _JUNK_AFTER_DOCUMENT and target.root is not None:
             notes.append("text after the root element")
         else:
             line = error.position[0] + first_line - 1
-            what = f"not well-formed XML: {ErrorString(error.code)}"
+            what = f"not well-formed XML: {ErrorString(error.code)}{_foreign_byte(body, error.position[0])}"
             if body[:1] not in ("<", b"<"):
                 what = f"not XML, which URDF, MJCF and SDF are written in: {_beginning(body)}"
             raise ImportFileError(what, path, line, _open_element(target)) from error
@@ -410,6 +412,56 @@ def parse_xml(source: str | bytes, path: str | None) -> tuple[Node, list[str]]:
     if target.root is None:
         raise ImportFileError("the document is empty", path)
     return target.root, notes
+
+
+def _refuse_other_files(name: str, system: str | None, public: str | None, inside: int) -> None:
+    """Refuse document types of which a part stands elsewhere, in which it could declare entities."""
+    from defusedxml.common import ExternalReferenceForbidden
+
+    if system is not None or public is not None:
+        raise ExternalReferenceForbidden(name, None, system, public)
+
+
+def _refuse_default(element: str, name: str, kind: str, default: str | None, required: int) -> None:
+    """Refuse default values of attributes, of which many elements would make very much text."""
+    from defusedxml.common import DefusedXmlException
+
+    if default is not None:
+        raise DefusedXmlException(f"attribute {name!r} of <{element}> with the default {default[:40]!r}")
+
+
+def _refusal(error: Exception) -> str:
+    """Return what of a document type is refused, with name and value."""
+    from defusedxml.common import EntitiesForbidden, ExternalReferenceForbidden
+
+    if isinstance(error, EntitiesForbidden):
+        value = "" if error.value is None else f" with the value {error.value[:40]!r}"
+        source = "" if error.sysid is None else f" from {error.sysid[:80]!r}"
+        return f"it declares the entity {error.name!r}{value}{source}; declarations of entities are refused"
+    if isinstance(error, ExternalReferenceForbidden):
+        return f"it refers to {str(error.sysid)[:80]!r}; references to other files are refused"
+    return f"it declares the {error}; default values of attributes are refused"
+
+
+def _foreign_byte(body: str | bytes, line: int) -> str:
+    """Say which byte of a line, from 1, is not UTF-8; "" if all are, or the text is in another encoding.
+
+    Args:
+        body: The document.
+        line: Where the parser stopped.
+    """
+    if isinstance(body, str) or _ENCODING.search(body[:200]):
+        return ""
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = error.start
+        if body.count(b"\n", 0, at) + 1 == line:
+            column = at - body.rfind(b"\n", 0, at)
+            return (
+                f"; byte {column} of the line, 0x{body[at]:02x}, is not UTF-8, as files without encoding are"
+            )
+    return ""
 
 
 def _beginning(body: str | bytes) -> str:
