@@ -36,7 +36,7 @@ def info(arguments: argparse.Namespace) -> int:
         found = compare_with_oracle(arguments.file)
         print("\n".join(found.lines()))
         return 0 if found.agrees else 1
-    robot = load_robot(arguments.file, arguments.base)
+    robot = load_robot(arguments.file, arguments.base, still=True)
     print("\n".join(fidelity(robot) if arguments.report else describe(robot)))
     return 0
 

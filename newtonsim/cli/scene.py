@@ -103,7 +103,11 @@ def _places(entries: list[ReportEntry]) -> str:
 
 
 def load_robot(
-    path: str | os.PathLike, base: str = "auto", hold: bool = False, self_collision: bool = False
+    path: str | os.PathLike,
+    base: str = "auto",
+    hold: bool = False,
+    self_collision: bool = False,
+    still: bool = False,
 ) -> Robot:
     """Read a USD file, recognised by its ending, or a URDF, MJCF or SDF file, recognised by the root element.
 
@@ -113,6 +117,7 @@ def load_robot(
             state it themselves.
         hold: Give position drives with the importers' default gains to joints of files without actuators.
         self_collision: Let links of an MJCF robot collide with each other.
+        still: Accept a scene of static shapes, without bodies.
 
     Raises:
         ImportFileError: The file is unusable.
@@ -127,7 +132,7 @@ def load_robot(
         warnings.simplefilter("ignore", UnsupportedElementWarning)
         warnings.simplefilter("ignore", DefaultsWarning)
         report = _read(path, builder, base, hold, self_collision)
-    if not builder.body_count:
+    if not builder.body_count and not (still and builder.shape_count):
         raise ImportFileError(_why_empty(path), path=path)
     name = _assume_home(builder)
     return Robot(path, builder, report, name, float(builder.solver_hint.get("timestep") or DEFAULT_TIME_STEP))

@@ -77,7 +77,8 @@ class Comparison:
         path: The file.
         oracle: Name of the engine.
         items: What was compared.
-        remarks: What the importer repaired, approximates or does not model: possible causes of a difference.
+        remarks: What the importer repaired, approximates or does not model: possible causes of a
+            difference, and what no item compares.
     """
 
     path: str
@@ -91,9 +92,9 @@ class Comparison:
         return all(item.agrees for item in self.items)
 
     def lines(self) -> list[str]:
-        """Return one line for each item, and if one differs, what the reader had to say of the file."""
-        said = [f"- {remark}" for remark in self.remarks] if not self.agrees else []
-        heading = ["of the file, newtonsim says:"] if said else []
+        """Return one line for each item, and what the reader had to say, also where all agrees."""
+        said = [f"- {remark}" for remark in self.remarks]
+        heading = ["not modelled, approximated or repaired:"] if said else []
         return [f"compared with {self.oracle}:", *(f"- {item}" for item in self.items), *heading, *said]
 
 

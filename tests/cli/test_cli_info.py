@@ -301,3 +301,31 @@ def test_report_of_a_file_without_remarks(capsys, tmp_path):
     assert lines[0] == "crane: URDF"
     rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
     assert rows["joint"] == ["2", "2", "0", "0", "0", "0"]
+
+
+def test_static_scenes_are_described(capsys, tmp_path):
+    """Which have no bodies; a file with neither bodies nor shapes stays an error."""
+    path = tmp_path / "stairs.xml"
+    path.write_text('<mujoco><worldbody><geom type="box" size="1 2 .5"/></worldbody></mujoco>')
+    lines = lines_of(capsys, str(path))
+    assert lines[0].startswith(f"{path}: MJCF, 0 bodies, 0 joints, 0 dofs, 1 shapes")
+    assert "static shape box 2 x 4 x 1" in lines
+    assert "Everything is modelled as the file says." in lines_of(capsys, str(path), "--report")
+    path.write_text("<mujoco><worldbody/></mujoco>")
+    assert main(["info", str(path)]) != 0
+    assert "the file has no bodies" in capsys.readouterr().err
+
+
+def test_the_oracle_tells_what_is_not_modelled_also_where_all_agrees(capsys, tmp_path):
+    """An actuator on a site, which the motion under a tenth of its control hardly shows."""
+    path = tmp_path / "site.xml"
+    path.write_text(
+        """<mujoco><worldbody><body name="a"><joint axis="0 1 0"/><geom size=".1" pos=".1 0 0"/>
+        <site name="s"/></body></worldbody><actuator><motor site="s" gear="0 0 0 1 0 0"/></actuator>
+        </mujoco>"""
+    )
+    lines = lines_of(capsys, str(path), "--oracle")
+    assert all(
+        ", agrees" in line for line in lines[1 : lines.index("not modelled, approximated or repaired:")]
+    )
+    find(lines, "actuators on a site")

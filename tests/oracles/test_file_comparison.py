@@ -308,7 +308,7 @@ def test_what_was_mended_stands_below_what_differs(tmp_path):
         found = compare_with_oracle(path)
     assert not found.agrees
     said = found.lines()
-    below = said[said.index("of the file, newtonsim says:") :]
+    below = said[said.index("not modelled, approximated or repaired:") :]
     assert any("'1,5'" in line for line in below), said
 
 
