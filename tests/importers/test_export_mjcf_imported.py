@@ -190,3 +190,26 @@ def test_reports_of_other_models_are_refused(tmp_path):
     with pytest.raises(ModelError, match="imported: expected an ImportReport, got dict"):
         export_mjcf(builder, tmp_path / "out.xml", imported={})
     assert not (tmp_path / "out.xml").exists()
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.UnsupportedElementWarning")
+@pytest.mark.parametrize("defaults", [True, False])
+def test_softness_of_rows_comes_back(tmp_path, defaults):
+    """All solref and solimp, also MuJoCo's defaults, of shapes that touch nothing, and without friction."""
+    text = document(
+        defaults="<joint range='-1 1' solreflimit='.03 1' solreffriction='.05 1'/>",
+        rest="<equality><joint joint1='a' joint2='b' solref='.02 1'/><connect body1='b' anchor='0 0 0'/>"
+        "</equality>",
+    ).replace('axis="1 0 0"', 'axis="1 0 0" frictionloss=".1" solreffriction=".02 1" solreflimit=".02 1"')
+    builder, _ = read(text, mujoco_defaults=defaults)
+    report = export_mjcf(builder, tmp_path / "out.xml")
+    again = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_mjcf(report.path, again, **report.read_with)
+    first, second = builder.finalize("cpu"), again.finalize("cpu")
+    names = [name for name in vars(first) if "solref" in name or "solimp" in name]
+    assert {"joint_limit_solref", "joint_friction_solref", "constraint_solref", "shape_solimp"} <= set(names)
+    for name in names:
+        one, two = getattr(first, name), getattr(second, name)
+        if one is not None:
+            np.testing.assert_array_equal(two.numpy(), one.numpy(), err_msg=name)
+    assert first.constraint_solref.numpy()[0, 0] == np.float32(0.02)
