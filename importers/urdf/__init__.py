@@ -88,7 +88,9 @@ def parse_urdf(
         contact_kf: Friction stiffness [N s/m].
         contact_ka: Adhesion distance [m].
         contact_mu: Coefficient of friction.
-        contact_restitution: Coefficient of restitution; URDF has no element for it.
+        contact_restitution: Coefficient of restitution; URDF has no element for it. The interface that this
+            function follows has the default 0.5, by which feet and grippers bounce that nobody said do so;
+            here it is 0 on purpose, as in PyBullet. Pass 0.5 for that interface's contacts.
         contact_thickness: Thickness added to the shapes [m].
         limit_ke: Stiffness of joint limits [N m/rad or N/m].
         limit_kd: Damping of joint limits.
