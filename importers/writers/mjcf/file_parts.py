@@ -51,8 +51,8 @@ class FileParts:
 
     gravcomp: dict[int, float] = field(default_factory=dict)
     joints: dict[tuple[int, int], Mapping[str, Any]] = field(default_factory=dict)
-    tendons: dict[int, Mapping[str, Any]] = field(default_factory=dict)
-    geoms: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    tendons: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    geoms: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     actuators: list[dict] | None = None
 
 
