@@ -47,7 +47,7 @@ FORMATS = {
     "urdf": (parse_urdf, URDF, 3, "inertia", "link 'arm'"),
     "sdf": (parse_sdf, SDF, 3, "inertia", "link 'arm'"),
     "xml": (parse_mjcf, MJCF, 3, "inertial", "body 'arm'"),
-    "usda": (parse_usd, USD, None, "/arm", "the prim"),
+    "usda": (parse_usd, USD, 5, "/arm", "the prim"),
 }
 """By ending of the file: importer, text, line of the element, its name, and that of the body."""
 
