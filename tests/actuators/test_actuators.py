@@ -23,6 +23,7 @@ from newtonsim.actuators import (
 )
 from newtonsim.diff import Rollout
 from newtonsim.errors import ModelError, NewtonsimError, NotDifferentiableError
+from newtonsim.scene.enums import JointMode
 from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver, SemiImplicitSolver, XPBDSolver
 
 DT = 0.002
@@ -74,6 +75,18 @@ def test_what_the_solver_can_do_with_its_model_it_can_behind_actuators(device: s
     copied, _ = simulate(arm(device), {"*": PD(stiffness=5.0)}, solver=MuJoCoSolver)
     with pytest.raises(ModelError, match="copied the model"):
         View(copied).bodies.mass = 2.0
+
+
+@pytest.mark.parametrize("entry", [Drive(), Activation(dynamics="none")], ids=["drive", "activation"])
+def test_forces_of_users_act_besides_drives(device: str, entry):
+    """(J + h (kd + h ke)) v⁺ = h f from rest, with the gains of the axis."""
+    model = arm(device)
+    model.joint_axis_mode.fill_(int(JointMode.TARGET_POSITION))
+    sim, _ = simulate(model, {"*": entry})
+    sim.control.joint_f.fill_(4.0)
+    sim.step()
+    wanted = DT * 4.0 / (INERTIA + DT * (2.0 + DT * 30.0))
+    np.testing.assert_allclose(sim.state.joint_qd.numpy(), wanted, rtol=1e-5)
 
 
 def test_dc_motor_runs_up_to_its_speed_without_load(device: str):
