@@ -11,7 +11,8 @@ from newtonsim.arguments import show
 from newtonsim.errors import ModelError, NotDifferentiableError
 from newtonsim.kernels.trees import inverse_kinematics
 from newtonsim.runtime import compilation
-from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.runtime.active_tape import active_tape
+from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.joint_types import quaternion_starts
 from newtonsim.scene.model import check_model
 from newtonsim.scene.topology import topology_of

@@ -14,8 +14,9 @@ from newtonsim.checking import check_arrays
 from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.errors import ModelError, NotDifferentiableError, did_you_mean
 from newtonsim.kernels.steps import integrate
+from newtonsim.runtime.active_tape import active_tape
 from newtonsim.runtime.checked import config
-from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.fitting import check_mask

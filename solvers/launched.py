@@ -10,8 +10,8 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts
 from newtonsim.kernels.steps.replay import repeat_launches
+from newtonsim.runtime.active_tape import active_tape
 from newtonsim.runtime.compilation import begin, load_once
-from newtonsim.runtime.launcher import active_tape
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model

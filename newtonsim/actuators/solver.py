@@ -10,7 +10,8 @@ import warp as wp
 from newtonsim.actuators.actuators import Actuators
 from newtonsim.collision.contacts import Contacts
 from newtonsim.errors import NewtonsimError, NotDifferentiableError
-from newtonsim.runtime.launcher import Launcher, active_tape
+from newtonsim.runtime.active_tape import active_tape
+from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model

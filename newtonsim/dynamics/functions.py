@@ -9,8 +9,9 @@ import warp as wp
 from newtonsim.dynamics.quantities import Dynamics
 from newtonsim.kernels.trees import energy
 from newtonsim.kinematics import check_length
+from newtonsim.runtime.active_tape import active_tape
 from newtonsim.runtime.floating_terms import FloatingTerms
-from newtonsim.runtime.launcher import Launcher, Motion, active_tape
+from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.scene.allocation import zeros
 
 if TYPE_CHECKING:

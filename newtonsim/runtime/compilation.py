@@ -24,6 +24,7 @@ import warp as wp
 from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels import lazy_warp
 from newtonsim.runtime import headers, kernels_wheel, remembered
+from newtonsim.runtime.active_tape import without_tape
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.indexing import index_plainly
 from newtonsim.runtime.progress import Progress
@@ -72,7 +73,7 @@ def load(modules: Iterable[wp.Module], device: wp.DeviceLike) -> list[str]:
     # what takes longest first, so that no core is left with it at the end
     missing.sort(key=_size, reverse=True)
     if missing:
-        with Progress(str(device), [short_name(m) for m in missing]) as progress:
+        with without_tape(), Progress(str(device), [short_name(m) for m in missing]) as progress:
             _load_side_by_side(missing, device, progress)
     remembered.keep(unknown, block_dim(device))
     return [short_name(m) for m in missing]
@@ -250,10 +251,9 @@ def _load_side_by_side(modules: list[wp.Module], device: wp.Device, progress: Pr
     def work(module: wp.Module) -> None:
         progress.begin(short_name(module))
         begun = _begun.pop((module, str(device)), None)
-        if begun is None:
+        # where the attempt in the background failed, this one tells why
+        if begun is None or begun.exception() is not None:
             _load_one(module, device)
-        else:
-            begun.result()
         progress.end(short_name(module))
 
     headers.share()

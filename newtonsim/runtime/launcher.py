@@ -13,6 +13,7 @@ import warp as wp
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
 from newtonsim.kernels.views.model import BodyView, DriveView, ForceView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
+from newtonsim.runtime.active_tape import active_tape
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
 from newtonsim.runtime.copies import fill
 from newtonsim.runtime.residents import resident_views
@@ -377,12 +378,3 @@ class Launcher:
             ),
             writes=dict(body_q=body_q, body_qd=body_qd),
         )
-
-
-def active_tape() -> wp.Tape | None:
-    """Return the tape that records now.
-
-    Warp has no public question for this; this is the only place that asks the private one.
-    """
-    runtime: Any = wp._src.context.runtime  # pyright: ignore[reportAttributeAccessIssue]
-    return runtime.tape if runtime is not None else None

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from newtonsim.kernels import lazy_warp
 from newtonsim.kernels.optimize import sampling
 from newtonsim.kernels.trees import forward_kinematics
 from newtonsim.runtime import compilation, kernel_sources, remembered
+from newtonsim.runtime.active_tape import active_tape
 from newtonsim.runtime.indexing import index_plainly
 
 FILE = '''
@@ -95,6 +97,39 @@ def test_a_module_that_is_loaded_by_its_name_has_its_kernels(kernels):
     wp.launch(kernels.double, 1, [a], device="cpu", block_dim=1)
     assert a.numpy() == [6.0]
     assert list(kernels.double.module.execs.values()) == [module_exec]
+
+
+def test_threads_that_compile_do_not_write_to_the_tape(kernels, monkeypatch):
+    # two threads at once that begin and end scopes of one tape make its end fail
+    seen, timer = [], wp.ScopedTimer.__enter__
+
+    def enter(self):
+        seen.append((threading.current_thread() is threading.main_thread(), active_tape()))
+        return timer(self)
+
+    monkeypatch.setattr(wp.ScopedTimer, "__enter__", enter)
+    monkeypatch.setattr(compilation, "is_cached", lambda *_: False)
+    module = wp.get_module(kernels.__name__)
+    monkeypatch.setattr(module, "execs", {})
+    monkeypatch.setattr(compilation, "_loaded", set())
+    tape = wp.Tape()
+    with tape:
+        compilation.load([module], "cpu")
+        assert active_tape() is tape
+    assert seen
+    assert set(seen) == {(False, None)}
+    assert tape.scopes == []
+
+
+def test_a_failure_in_the_background_is_tried_again(kernels, monkeypatch):
+    module = wp.get_module(kernels.__name__)
+    monkeypatch.setattr(module, "execs", {})
+    monkeypatch.setattr(compilation, "_loaded", set())
+    failed = Future()
+    failed.set_exception(RuntimeError("interrupted"))
+    monkeypatch.setitem(compilation._begun, (module, "cpu"), failed)
+    compilation.load([module], "cpu")
+    assert kernels.double.module.execs
 
 
 def test_threads_meet_at_one_declaration(kernels):
