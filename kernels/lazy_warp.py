@@ -6,6 +6,9 @@ compiled modules are known (`newtonsim.runtime.remembered`), the functions that 
 Here, both decorators therefore only keep the Python function until more is needed. A kernel is then
 registered together with all kernels of its file, since Warp compiles these as one module.
 
+Warp makes a hundred thousand objects that stay as long as the process. Garbage collections leave them out
+from here on: a full one takes 0.1 s with them, in the middle of a start or, later, of a control loop.
+
 All other names are those of Warp. A name stands for one function: overloads are not supported.
 
 This depends on Warp's internals, and is active only in tested versions. In any other version, the decorators
@@ -18,6 +21,7 @@ Used by: newtonsim/runtime/compilation.py, newtonsim/runtime/remembered.py
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import threading
 import time
@@ -25,6 +29,13 @@ from collections.abc import Callable
 from typing import Any
 
 import warp as _warp
+
+MOST_OBJECTS = 150_000
+"""Number of objects beyond which a process holds more than Warp, NumPy and the beginnings of a program, which
+may become garbage: nothing is then left out of collections."""
+
+if len(gc.get_objects()) < MOST_OBJECTS:
+    gc.freeze()
 
 READ_SINCE = time.time()
 """When the first kernel file was read [s since the epoch]: one changed later may have been read before."""

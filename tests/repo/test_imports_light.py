@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from newtonsim.kernels import lazy_warp
+
 HEAVY = ("pxr", "trimesh", "scipy", "torch", "jax", "matplotlib", "networkx", "mujoco", "tqdm")
 
 
@@ -49,6 +51,20 @@ def test_warp_is_not_started():
     # Warp announces itself when it starts; the second run shows that this test would see it.
     assert run("import newtonsim.pybullet_compat") == ""
     assert "initialized" in run("import newtonsim, warp; warp.init()")
+
+
+FREEZING = """
+import gc
+held = [[] for _ in range({more})]
+import newtonsim
+newtonsim.ModelBuilder
+print(gc.get_freeze_count())
+"""
+
+
+def test_garbage_collections_leave_out_warp_but_not_a_large_program():
+    assert int(run(FREEZING.format(more=0))) > 80_000
+    assert int(run(FREEZING.format(more=lazy_warp.MOST_OBJECTS))) == 0
 
 
 def test_star_import_has_every_public_name():
