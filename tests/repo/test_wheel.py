@@ -38,7 +38,8 @@ def expected_files() -> set[str]:
     stubs = (path.relative_to(ROOT) for path in (ROOT / "newtonsim").rglob("*.pyi"))
     files = {*source_files(), *stubs, pathlib.Path("newtonsim/py.typed")}
     for folder in (ROOT / "examples" / "assets", ROOT / "newtonsim" / "pybullet_compat" / "data"):
-        files |= {p.relative_to(ROOT) for p in folder.rglob("*") if p.is_file()}
+        data = (path for path in folder.rglob("*") if path.is_file() and path.parent.name != "__pycache__")
+        files |= {path.relative_to(ROOT) for path in data}
     return {"/".join((*ROOMS[file.parts[0]].split("."), *file.parts[1:])) for file in files}
 
 
