@@ -12,6 +12,10 @@ if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     # else each process that a test starts would compile all sources anew, which takes it half a second
     os.environ.setdefault("PYTHONPYCACHEPREFIX", os.path.join(tempfile.gettempdir(), "newtonsim-bytecode"))
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # else those of each worker would wait for those of the others: 15 s of training took 4 minutes
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 UNCHECKED = [
     "adapters",
     "cli/test_examples.py",
