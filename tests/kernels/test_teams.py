@@ -367,8 +367,9 @@ def needed_syncs() -> set[int]:
                 return needed
             memory = Memory(capture._arrays_of(command.fwd_args))
             before = memory.copy()
-            # two lanes share out whole trees, more the dofs of a tree, and sixteen have a lane a dof
-            for count in (16, 8, 2):
+            # two lanes share out whole trees, more the dofs of a tree, and sixteen have a lane a dof; few
+            # are emulated soon
+            for count in (2, 8, 16):
                 memory.put_back(before)
                 sites = emulate(command, scene.levels, range(count))
                 differs = partial(_differs, command, scene, memory, before, memory.copy())
