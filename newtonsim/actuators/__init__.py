@@ -6,6 +6,7 @@ from newtonsim.actuators.general import General, general_actuators
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Delay, Drive, Effort, MotorCurve, Network
 from newtonsim.actuators.networks import Layer, Lstm, LstmLayer, Mlp
 from newtonsim.actuators.onnx_files import load_onnx
+from newtonsim.actuators.operational_space import OperationalSpaceControl
 from newtonsim.actuators.patterns import AxisOf
 from newtonsim.actuators.solver import ActuatedSolver
 
@@ -28,6 +29,7 @@ __all__ = [
     "Mlp",
     "MotorCurve",
     "Network",
+    "OperationalSpaceControl",
     "general_actuators",
     "load_onnx",
     "tendon_actuators",
