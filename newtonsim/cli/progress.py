@@ -103,3 +103,26 @@ class EpisodesProgress:
         if found is None or not len(found.returns):
             return f"{steps}, no whole episode"
         return f"{steps}; {found}; short episodes are overrepresented"
+
+
+class TransferProgress:
+    """The progress of a policy that is played here and in another engine, from several seeds."""
+
+    def __init__(self, name: str, count: int):
+        self._name, self._count = name, count
+        self._playing: tuple[str, int] | None = None
+        self._episodes: EpisodesProgress | None = None
+
+    def show(self, place: str, seed: int, found: Callable[[], Episodes]) -> None:
+        """Show the progress after a step: "here" or the engine, the seed, and what returns its episodes."""
+        if self._episodes is None or self._playing != (place, seed):
+            self.end()
+            self._playing = place, seed
+            self._episodes = EpisodesProgress(f"{self._name}, seed {seed}, {place}", self._count)
+        self._episodes.show(found)
+
+    def end(self) -> None:
+        """Print how far it came."""
+        if self._episodes is not None:
+            self._episodes.end()
+        self._episodes = None

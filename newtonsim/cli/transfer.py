@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from newtonsim.cli.play import options_of, policy_path
-from newtonsim.cli.progress import advise
+from newtonsim.cli.progress import TransferProgress, advise
 from newtonsim.cli.train import import_learn, let_threads_sleep
 from newtonsim.errors import DefaultsWarning
 
@@ -27,9 +27,12 @@ def transfer(arguments: argparse.Namespace) -> int:
     policy = learn.PolicyFile(path)
     name, options = policy.about["name"], options_of(path, policy, arguments.option)
     print(f"{path}: {name}, learned from {policy.about['samples']:,} samples")
-    found = learn.transfer(
-        policy, name, options, arguments.to, arguments.seeds, arguments.episodes, arguments.contact_time
-    )
+    progress = TransferProgress(name, arguments.episodes)
+    played = arguments.to, arguments.seeds, arguments.episodes, arguments.contact_time
+    try:
+        found = learn.transfer(policy, name, options, *played, watch=progress.show)
+    finally:
+        progress.end()
     for seed, here, there in zip(found.seeds, found.here, found.there):
         print(f"seed {seed}, here: {here}")
         print(f"seed {seed}, {found.engine}: {there}")

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 ENGINES = ("mujoco", "pybullet")
 """Engines that policies can be transferred to."""
 
+Watch = Callable[[str, int, Callable[[], Episodes]], None]
+"""Is told of the steps of a transfer: where it plays, the seed, and what returns its complete episodes."""
+
 _CONTACT_TIME = 0.02
 """Time constant of contacts that MuJoCo has by default [s]."""
 
@@ -73,6 +76,7 @@ def transfer(
     seeds: Sequence[int] = (0, 1, 2),
     episodes: int = 16,
     contact_time: float | None = None,
+    watch: Watch | None = None,
 ) -> Transfer:
     """Play a policy here and in another engine, on the CPU.
 
@@ -89,6 +93,8 @@ def transfer(
         episodes: Episodes of each seed.
         contact_time: Time constant of MuJoCo's contacts [s], its `solref`, see `longest_step`. None for 0.02,
             and for PyBullet, whose contacts have none.
+        watch: Called after each step with "here" or the engine, the seed, and a function that returns the
+            episodes of both that are complete by then.
 
     Raises:
         NewtonsimError: There is no such engine, or it cannot do what the task needs.
@@ -98,8 +104,13 @@ def transfer(
     # both first, so that what the other engine cannot do is refused before anything plays
     both = [env_of(name, episodes, given, make_solver, longest) for make_solver in solvers]
     sides = []
-    for env in both:
-        sides.append(tuple(evaluate(policy, env, episodes, seed) for seed in seeds))
+    for place, env in zip(("here", engine), both, strict=True):
+        watches = (None if watch is None else partial(watch, place, seed) for seed in seeds)
+        sides.append(
+            tuple(
+                evaluate(policy, env, episodes, seed, told) for seed, told in zip(seeds, watches, strict=True)
+            )
+        )
         env.close()
     return Transfer(engine, tuple(seeds), *sides)
 

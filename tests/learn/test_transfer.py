@@ -1,6 +1,7 @@
 """Policies that play in MuJoCo: the same task there, its errors, and what is refused."""
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import mujoco
@@ -12,7 +13,7 @@ from newtonsim import envs
 from newtonsim.cli.main import main
 from newtonsim.errors import NewtonsimError
 from newtonsim.examples import asset_path
-from newtonsim.learn import evaluate, transfer
+from newtonsim.learn import Episodes, evaluate, transfer
 from newtonsim.learn.transfer import env_of, longest_step, solver_of
 
 
@@ -109,3 +110,27 @@ def test_policies_that_ship_do_there_what_they_do_here(
     assert int(share[1]) >= 100 * least
     # of each engine with the seed, and of all seeds
     assert len(re.findall("velocity error|distance", told)) == 3
+
+
+def test_who_watches_is_told_seed_and_engine():
+    steps = []
+
+    def watch(place: str, seed: int, found: Callable[[], Episodes]) -> None:
+        steps.append((place, seed, len(found().returns)))
+
+    transfer(hold, "Hover", {"max_episode_steps": 5}, seeds=(3, 4), episodes=2, watch=watch)
+    assert [step[:2] for step in steps] == [
+        (place, seed) for place in ("here", "mujoco") for seed in (3, 4) for _ in range(5)
+    ]
+    assert [step[2] for step in steps] == 4 * [0, 0, 0, 0, 2]
+
+
+def test_the_command_line_shows_progress(capsys: pytest.CaptureFixture):
+    """On what is no terminal: a line at the end of the episodes of each seed."""
+    path = str(asset_path("policies/hover.onnx"))
+    short = ["--episodes", "2", "--option", "max_episode_steps=5"]
+    assert main(["transfer", path, "--seeds", "5", "6", *short]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    ends = [line for line in lines if "2 of 2 episodes, return " in line]
+    places = [(seed, place) for place in ("here", "mujoco") for seed in (5, 6)]
+    assert [line.partition(": ")[0] for line in ends] == [f"Hover, seed {s}, {p}" for s, p in places]
