@@ -23,6 +23,7 @@ _EXTRAS = {
     "envs": "Gymnasium environments",
     "learn": "training and running policies",
     "stable-baselines3": "training with Stable-Baselines3",
+    "skrl": "training with skrl",
     "ray": "training on a Ray cluster",
     "mujoco": "MuJoCoSolver",
     "server": "the PyBullet server",
