@@ -22,6 +22,7 @@ from newtonsim.errors import RendererUnavailableError as RendererUnavailableErro
 from newtonsim.errors import SmallTeamWarning as SmallTeamWarning
 from newtonsim.errors import SweepError as SweepError
 from newtonsim.errors import UnsupportedElementWarning as UnsupportedElementWarning
+from newtonsim.errors import UnusedGainsWarning as UnusedGainsWarning
 from newtonsim.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ __all__ = [
     "SweepError",
     "TendonWrap",
     "UnsupportedElementWarning",
+    "UnusedGainsWarning",
     "VBDSolver",
     "View",
     "XPBDSolver",

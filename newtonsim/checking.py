@@ -1,5 +1,7 @@
 """What a checked step looks for: non-finite numbers, quaternions that are not rotations, full buffers.
 
+And what every Simulator looks for once: gains that no drive uses.
+
 See `newtonsim.runtime.checked`.
 """
 
@@ -13,10 +15,10 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.errors import BufferWarning, CheckError
+from newtonsim.errors import BufferWarning, CheckError, UnusedGainsWarning
 from newtonsim.scene.arrays import CONTROL_ARRAYS, STATE_ARRAYS
 from newtonsim.scene.description import HostView, name_of
-from newtonsim.scene.enums import JointType
+from newtonsim.scene.enums import JointMode, JointType
 from newtonsim.scene.joint_types import JOINT_KINDS
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 UNIT_TOLERANCE = 1.0e-3
 """Largest deviation of a quaternion's length from 1: solvers normalise them in every step."""
+_MOST_NAMED = 3
+"""Number of joints that a warning names."""
 _STARTS = {"coord": "joint_q_start", "dof": "joint_qd_start", "axis": "joint_axis_start"}
 
 
@@ -154,3 +158,27 @@ def _place(model: HostView, per: str, at: int) -> str:
     name = f"{per} '{name_of(model, per, at)}'" if per in ("body", "joint") else f"{per} {at}"
     worlds = getattr(model, f"{per}_world", None)
     return name if worlds is None else f"world {worlds[at]}: {name}"
+
+
+def warn_of_unused_gains(model: Model) -> None:
+    """Warn of joints in mode FORCE with gains, which a user who gave no target takes for those of a servo.
+
+    A Simulator asks, not the builder: actuators may have taken the gains as theirs by then.
+    """
+    if not model.joint_axis_count:
+        return
+    mode: np.ndarray = model.joint_axis_mode.numpy()
+    ke: np.ndarray = model.joint_target_ke.numpy()
+    kd: np.ndarray = model.joint_target_kd.numpy()
+    unused = np.flatnonzero((mode == int(JointMode.FORCE)) & ((ke > 0.0) | (kd > 0.0)))
+    if not len(unused):
+        return
+    joints = np.searchsorted(model.joint_axis_start.numpy(), unused, side="right") - 1
+    names = list(dict.fromkeys(model.joint_key[joint] for joint in joints))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
+    text = (
+        f"joints {shown}{more}: target_ke and target_kd have no effect in "
+        "mode FORCE, whose input is an effort; give a target, or a mode such as JOINT_MODE_TARGET_POSITION"
+    )
+    warnings.warn(text, UnusedGainsWarning, stacklevel=3)

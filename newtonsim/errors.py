@@ -112,6 +112,10 @@ class DefaultsWarning(UserWarning):
     """A robot's file lacks what is needed, and other values take its place; the message gives them."""
 
 
+class UnusedGainsWarning(UserWarning):
+    """Joints have gains of drives that their mode does not use; the message names them."""
+
+
 class BufferWarning(RuntimeWarning):
     """Something was left out of a step because a buffer is full; the message gives the size needed."""
 

@@ -13,7 +13,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.arguments import check_count, check_time, check_time_step, show
-from newtonsim.checking import check_simulator, step_once
+from newtonsim.checking import check_simulator, step_once, warn_of_unused_gains
 from newtonsim.checkpoints import HostPart, Memory, options_of
 from newtonsim.errors import ModelError, NewtonsimError
 from newtonsim.kernels.steps import reset as reset_kernels
@@ -147,6 +147,7 @@ class Simulator:
         for name, hook in (("before", before), ("after", after)):
             if hook is not None and not callable(hook):
                 raise NewtonsimError(f"{name}: expected a function or None, got {show(hook)}")
+        warn_of_unused_gains(model)
         self.model = model
         self.solver = solver
         self._known = _STALE  # number of the latest change that the graphs know, if nobody watches

@@ -1,6 +1,7 @@
 """What joints store: counts, axes, drives, initial coordinates."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,12 +10,16 @@ import warp as wp
 from newtonsim import (
     JOINT_MODE_TARGET_POSITION,
     JOINT_MODE_TARGET_VELOCITY,
+    FeatherstoneSolver,
     JointAxis,
     JointMode,
     JointType,
     ModelBuilder,
     ModelError,
+    Simulator,
+    UnusedGainsWarning,
 )
+from newtonsim.actuators import PD, ActuatedSolver, Actuators
 
 
 def one_body() -> ModelBuilder:
@@ -133,6 +138,42 @@ def test_target_and_mode_of_a_hinge(arguments, mode, action):
     builder = one_body()
     builder.add_joint_revolute(-1, 0, **arguments)
     assert (builder.joint_axis_mode, builder.joint_act) == ([mode], [action])
+
+
+def arm_of(**drive) -> ModelBuilder:
+    builder = one_body()
+    builder.add_joint_revolute(-1, 0, key="elbow", **drive)
+    scene = ModelBuilder()
+    scene.replicate(builder, 5)
+    return scene
+
+
+@pytest.mark.parametrize("gain", ["target_ke", "target_kd"])
+def test_gains_that_no_drive_uses_are_named(gain: str):
+    """Efforts use none: the arm keeps its speed. All worlds have it, and one is named, once."""
+    model = arm_of(**{gain: 50.0}).finalize("cpu")
+    with pytest.warns(UnusedGainsWarning, match="^joints 'elbow': target_ke and target_kd have no") as caught:
+        simulator = Simulator(model, FeatherstoneSolver(model), 0.01)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    model.gravity = (0.0, 0.0, 0.0)
+    simulator.state.joint_qd.fill_(1.0)
+    simulator.step(10)
+    np.testing.assert_allclose(simulator.state.joint_q.numpy(), 0.1, rtol=1e-5)
+
+
+def test_gains_that_act_are_not_named():
+    """Those of drives, of modes that were set late, and of actuators that take them from the model."""
+    late = arm_of(target_ke=50.0)
+    late.joint_axis_mode[:] = [JointMode.TARGET_VELOCITY] * 5
+    taken = arm_of(target_ke=50.0).finalize("cpu")
+    actuators = Actuators(taken, {"elbow": PD()}, 0.01)
+    scenes = (arm_of(), arm_of(target=0.0, target_ke=50.0), arm_of(target=1.0), late)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UnusedGainsWarning)
+        for model in (scene.finalize("cpu") for scene in scenes):
+            Simulator(model, FeatherstoneSolver(model), 0.01)
+        Simulator(taken, ActuatedSolver(FeatherstoneSolver(taken), actuators), 0.01)
 
 
 def test_default_limits():
