@@ -17,7 +17,8 @@ PARTS = {
 }
 INTRODUCTION = f"""{TITLE}
 "modelled" and "approximated" attributes are read. The others are told once each, with the first prim and the
-number of prims, where they ask for something: "unsupported" ones in the warning, "ignored" ones, without
+number of prims, where they ask for something: "unsupported" ones in the warning, "deferred" ones, which a
+further call models, in another that strict imports do not raise, "ignored" ones, without
 effect on the motion, in `report.entries`. Attributes of these namespaces that no schema knows are warned of.
 `<i>` stands for the axis or instance, `*` for any name. Where several schemas say one thing, MuJoCo's counts
 before Newton's before PhysX's. `python docs/make_usd_table.py` writes this part.

@@ -8,12 +8,14 @@ from newtonsim.errors import DefaultsWarning, ImportFileError, UnsupportedElemen
 from newtonsim.importers.files.faults import refuse_what_is_too_large
 from newtonsim.importers.files.xml import Node
 
-ELEMENT_KINDS = ("modelled", "approximated", "ignored", "mended", "unsupported")
+ELEMENT_KINDS = ("modelled", "approximated", "ignored", "mended", "deferred", "unsupported")
 """What can happen to an element, from best to worst."""
 
 
 MOST_NAMED = 8
 """How many bodies a warning names."""
+
+_NEEDS_A_CALL = "not in the model without a further call, which newtonsim.actuators.solver_from_report makes"
 
 
 class Told(Protocol):
@@ -40,8 +42,9 @@ class ReportEntry:
     """One remark about one element.
 
     Attributes:
-        kind: "unsupported" (physics that is not modelled), "mended" (wrong in the file, and read as the
-            message says), "approximated" (modelled differently) or "ignored" (without effect on the motion).
+        kind: "unsupported" (physics that is not modelled), "deferred" (physics that the model has after the
+            call that the message names), "mended" (wrong in the file, and read as the message says),
+            "approximated" (modelled differently) or "ignored" (without effect on the motion).
         element: Element name with its name attribute.
         message: What was done with it.
         path: File, None for text.
@@ -91,8 +94,8 @@ class ImportReport:
         assumed_masses: Mass [kg] of each moving body to which the file and its format give none, and where it
             comes from, by name.
         entries: Remarks, in the order of the file.
-        elements: How often each kind of element occurs in the file, by name and by what happened to it:
-            "modelled", "approximated", "mended", "unsupported" (wholly or in part) or "ignored".
+        elements: How often each kind of element occurs in the file, by name and by what happened to it, one
+            of `ELEMENT_KINDS`; "deferred" and "unsupported" may mean a part of it.
     """
 
     path: str | None = None
@@ -130,15 +133,19 @@ class ImportReport:
         if arguments:
             self.mujoco.setdefault(element, {})[index] = arguments
 
-    def unsupported(self, node: Told, message: str = "is not modelled", partly: bool = False) -> None:
+    def unsupported(
+        self, node: Told, message: str = "is not modelled", partly: bool = False, unless: str = ""
+    ) -> None:
         """Record physics that the file requires and the model does not have.
 
         Args:
             node: The element.
             message: What is not modelled.
             partly: Whether that is one attribute of an element that contains others, which are modelled.
+            unless: The further call that adds it, which makes the remark "deferred"; "" if there is none.
         """
-        self.add("unsupported", node, message).partly = partly
+        kind, more = ("deferred", f", unless {unless}") if unless else ("unsupported", "")
+        self.add(kind, node, message + more).partly = partly
 
     def mended(self, fault: ImportFileError, assumed: str) -> None:
         """Record a fault of the file, and what was assumed instead."""
@@ -216,11 +223,12 @@ class ImportReport:
     def settle_unsupported(self, strict: bool, stacklevel: int) -> None:
         """Raise (strict) or warn once of everything that is unsupported, and once of what was repaired.
 
-        A strict import refuses what is impossible as well.
+        A strict import refuses what is impossible as well. What a further call adds is never refused, but
+        always named, since nothing tells whether that call follows.
         """
         faults = self.of_kind("mended")
         if faults:
-            text = self._warning_text(faults, "has faults that were repaired")
+            text = f"{self._place}: {self._warning_text(faults, 'has faults that were repaired')}"
             warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
         refused = [entry for entry in self.entries if entry.refused or entry.kind == "unsupported"]
         if strict and refused:
@@ -228,11 +236,11 @@ class ImportReport:
             what = "" if first.refused else "not supported: "
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             raise ImportFileError(f"{what}{first.message}{more}", first.path, first.line, first.element)
-        entries = self.of_kind("unsupported")
-        if not entries:
-            return
-        text = self._warning_text(entries, "read but not modelled")
-        warnings.warn(text, UnsupportedElementWarning, stacklevel=stacklevel + 1)
+        kinds = {"read but not modelled": "unsupported", _NEEDS_A_CALL: "deferred"}
+        found = {what: entries for what, kind in kinds.items() if (entries := self.of_kind(kind))}
+        if found:
+            text = "; ".join(self._warning_text(entries, what) for what, entries in found.items())
+            warnings.warn(f"{self._place}: {text}", UnsupportedElementWarning, stacklevel=stacklevel + 1)
 
     def warn_of_masses(self, stacklevel: int) -> None:
         """Warn once of moving bodies to which the file gives no mass, with those that they have instead."""
@@ -269,8 +277,11 @@ class ImportReport:
                 else ""
             )
             parts.append(f"<{tag}>{times}{where}: {message}")
-        nameless = "stage in memory" if self.format == "usd" else "XML text"
-        return f"{self.path or nameless}: {what}: " + "; ".join(parts)
+        return f"{what}: {'; '.join(parts)}"
+
+    @property
+    def _place(self) -> str:
+        return self.path or ("stage in memory" if self.format == "usd" else "XML text")
 
 
 class Mend:

@@ -159,8 +159,10 @@ def parse_mjcf(
         static_link_mass: That mass [kg].
         collapse_fixed_joints: Merge bodies that fixed joints connect.
         verbose: Print the report.
-        strict: Raise at the first fault of the file, and instead of warning about what is read but not
-            modelled. Otherwise everything that MuJoCo compiles is read: XML that is not well-formed by its
+        strict: Raise at the first fault of the file, and for what nothing in newtonsim models. What a further
+            call adds, such as gravity compensation and activations, is no reason: a warning and the report's
+            entries of kind "deferred" name it, and `newtonsim.actuators.solver_from_report` makes these
+            calls. Otherwise everything that MuJoCo compiles is read: XML that is not well-formed by its
             tags, and negative damping, friction, stiffness and armature as 0. A warning and the report's
             entries of kind "mended" say where. Inertia that no distribution of mass has (A + B < C), which
             MuJoCo refuses, is used as it is, and reported.

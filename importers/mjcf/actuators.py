@@ -56,9 +56,9 @@ from newtonsim.importers.mjcf.whole_actuators import law_of as whole_law_of
 from newtonsim.scene.enums import JointMode
 
 _OTHER_TARGETS = ("site", "body", "slidersite", "cranksite", "refsite", "jointinparent")
-_UNLESS = ", unless newtonsim.actuators is given general_actuators(report.actuators)"
-_UNLESS_TENDON = ", unless newtonsim.actuators is given tendon_actuators(report.actuators, model.tendon_key)"
-"""What the reader of a warning may do."""
+_UNLESS = "newtonsim.actuators is given general_actuators(report.actuators)"
+_UNLESS_TENDON = "newtonsim.actuators is given tendon_actuators(report.actuators, model.tendon_key)"
+"""Calls by which the model has what is reported."""
 
 DYNAMICS = ("integrator", "filter", "filterexact")
 """Activation dynamics of one time constant."""
@@ -91,7 +91,7 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
                 _add_muscle(node, document, scene, report)
             elif tag not in ACTUATOR_TAGS or tag in _NO_DRIVES:
                 unless = _UNLESS if id(node) in scene.laws else ""
-                report.unsupported(node, f"actuators of type {tag}{unless}")
+                report.unsupported(node, f"actuators of type {tag}", unless=unless)
             elif target is not None:
                 report.unsupported(node, f"actuators on a {target}")
             elif "tendon" in node.attrib:
@@ -124,7 +124,7 @@ def _keep_whole(
     law = whole_law_of(node, document)
     if law is None:
         return False
-    report.unsupported(node, what + UNLESS_MUJOCO)
+    report.unsupported(node, what, unless=UNLESS_MUJOCO)
     scene.whole_actuators.append((node, law))
     return True
 
@@ -192,7 +192,7 @@ def _add(
     activation, unless = _activation(node, document), _UNLESS if id(node) in scene.laws else ""
     if activation is not None or node.text_of("dyntype", "none") != "none":
         unless = unless if activation is None else _UNLESS
-        report.unsupported(node, f"the activation dynamics of an actuator{unless}")
+        report.unsupported(node, "the activation dynamics of an actuator", unless=unless)
     law = _law(node, report, unless)
     if law is None:
         return
@@ -208,7 +208,7 @@ def _add_on_tendon(node: Node, document: Document, scene: Scene, report: ImportR
         raise node.error(f"the tendon {name!r} is not defined")
     activation = _activation(node, document)
     if activation is not None:
-        report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS_TENDON}")
+        report.unsupported(node, "the activation dynamics of an actuator", unless=_UNLESS_TENDON)
     elif node.text_of("dyntype", "none") != "none":
         report.unsupported(node, f"activation dynamics of type {node.text_of('dyntype')}")
     law = _law(node, report)
@@ -255,7 +255,7 @@ def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportRepo
         return
     activation = _activation(node, document)
     if activation is not None:
-        report.unsupported(node, f"the activation dynamics of an actuator{_UNLESS_TENDON}")
+        report.unsupported(node, "the activation dynamics of an actuator", unless=_UNLESS_TENDON)
     ranges = [_range(node, f"{kind}limited", f"{kind}range", document) for kind in ("ctrl", "force")]
     scene.actuators.append(
         Actuator(
@@ -287,7 +287,7 @@ def _law(
     """Gain and bias (b0, b1, b2) of an actuator, None when it is not affine; with a reader's way out."""
     found = _affine_law(node, report, unless)
     if found is not None and max(found[1][1:]) > 0.0:
-        report.unsupported(node, f"actuators that push away from their target{unless}")
+        report.unsupported(node, "actuators that push away from their target", unless=unless)
         return None
     return found
 
@@ -311,7 +311,8 @@ def _affine_law(
         or bias_type not in ("none", "affine")
         or (gain_type == "affine" and gain[1:3].any())
     ):
-        report.unsupported(node, f"actuators with gain {gain_type!r} and bias {bias_type!r}{unless}")
+        what = f"actuators with gain {gain_type!r} and bias {bias_type!r}"
+        report.unsupported(node, what, unless=unless)
         return None
     return (float(gain[0]) if len(gain) else 1.0), (float(bias[0]), float(bias[1]), float(bias[2]))
 
@@ -404,7 +405,7 @@ def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
             what = "the force range of one of several actuators; the sum of their forces is bounded instead"
             report.approximated(actuator.node, what)
         elif low != -high:
-            unless = "" if actuator.on_tendon else _UNLESS
+            unless = "" if actuator.on_tendon else f", unless {_UNLESS}"
             report.approximated(actuator.node, f"a force range that is not symmetric{unless}")
 
 

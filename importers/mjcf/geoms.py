@@ -74,7 +74,7 @@ def parse_geom(
     geom.group = node.int("group", 0)
     geom.material = _material(node, assets)
     if node.text_of("fluidshape", "none") != "none":
-        report.unsupported(node, f"fluid forces on geoms, {LEFT_TO_MUJOCO}")
+        report.unsupported(node, "fluid forces on geoms", unless=LEFT_TO_MUJOCO)
         geom.mujoco["fluid_ellipsoid"] = 1.0
         given = node.floats("fluidcoef", default=())
         geom.mujoco["fluid_coefs"] = [*map(float, given), *FLUID_COEFFICIENTS[len(given) :]]

@@ -111,8 +111,8 @@ def _parse_options(document: Document, scene: Scene, report: ImportReport) -> No
         for name in MEDIUM:
             values = node.floats(name)
             if values is not None and values.any():
-                missing = f"{name} of the medium, unless the solver has a Medium stage or is MuJoCoSolver"
-                report.unsupported(node, missing, partly=True)
+                unless = "the solver has a Medium stage or is MuJoCoSolver"
+                report.unsupported(node, f"{name} of the medium", partly=True, unless=unless)
                 scene.medium[name] = values
         for flag in node.findall("flag"):
             read_flags(flag, scene, report)
@@ -189,12 +189,8 @@ class _BodyReader:
             mocap = False
         gravcomp = node.float("gravcomp", 0.0)
         if gravcomp != 0.0:
-            self.report.unsupported(
-                node,
-                "gravcomp, unless report.gravcomp is passed to a GravityCompensation stage of the solver, or "
-                "to MuJoCoSolver",
-                partly=True,
-            )
+            unless = "report.gravcomp is passed to a GravityCompensation stage of the solver, or to "
+            self.report.unsupported(node, "gravcomp", partly=True, unless=unless + "MuJoCoSolver")
         self.scene.bodies.append(Body(name, node, parent, pose, mocap, gravcomp))
         return len(self.scene.bodies) - 1
 
@@ -284,7 +280,7 @@ def _parse_joint(
             raise node.error(f"attribute '{attribute}' is empty")
         setattr(joint, field, _not_negative(node, attribute, float(values[0]), document))
         if len(values) > 1 and values[1:].any():
-            report.unsupported(node, f"{attribute} that is not linear, {LEFT_TO_MUJOCO}")
+            report.unsupported(node, f"{attribute} that is not linear", unless=LEFT_TO_MUJOCO)
             joint.mujoco[attribute] = [*map(float, values), 0.0, 0.0][:3]
     if joint.armature is not None:
         joint.armature = _not_negative(node, "armature", joint.armature, document)
@@ -330,15 +326,15 @@ def _largest(values: np.ndarray) -> float:
 
 def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None:
     if joint.kind in ("ball", "free") and joint.stiffness > 0.0:
-        report.unsupported(node, f"stiffness of {joint.kind} joints, {LEFT_TO_MUJOCO}")
+        report.unsupported(node, f"stiffness of {joint.kind} joints", unless=LEFT_TO_MUJOCO)
         joint.mujoco["stiffness"] = [joint.stiffness, 0.0, 0.0]
     if joint.kind == "ball" and (joint.limit is not None or joint.margin != 0.0):
         what = "solreflimit, solimplimit and margin of ball joints, whose limits are rigid"
-        report.unsupported(node, f"{what}, {LEFT_TO_MUJOCO}")
+        report.unsupported(node, what, unless=LEFT_TO_MUJOCO)
         limit = joint.limit or SolverParameters()
         joint.mujoco |= {"solref_limit": limit.solref, "solimp_limit": limit.solimp, "margin": joint.margin}
     if node.bool("actuatorgravcomp", False):
-        report.unsupported(node, f"actuatorgravcomp, {LEFT_TO_MUJOCO}")
+        report.unsupported(node, "actuatorgravcomp", unless=LEFT_TO_MUJOCO)
         joint.mujoco["actgravcomp"] = True
         if joint.effort_limit < np.inf:  # which bounds both together
             bounds = node.floats("actuatorfrcrange", 2)

@@ -17,8 +17,8 @@ DEFAULT_FRICTION = (1.0, 0.005, 0.0001)
 FLUID_COEFFICIENTS = (0.5, 0.25, 1.5, 1.0, 1.0)
 """Of MuJoCo's fluid forces on geoms, where the file gives none."""
 
-LEFT_TO_MUJOCO = "unless MuJoCoSolver steps the model with element_args=report.mujoco"
-"""End of remarks on what is in `ImportReport.mujoco`."""
+LEFT_TO_MUJOCO = "MuJoCoSolver steps the model with element_args=report.mujoco"
+"""By which call the model has what is in `ImportReport.mujoco`."""
 
 
 @dataclass(slots=True)

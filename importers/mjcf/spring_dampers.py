@@ -39,7 +39,7 @@ def set_spring_dampers(places: list[JointPlace], builder: ModelBuilder, report: 
             builder.joint_stiffness[place.axis] = m / (time * ratio) ** 2
         else:
             record, stiffness = place.record, [m / (time * ratio) ** 2, 0.0, 0.0]
-            report.unsupported(record.node, f"stiffness of {record.kind} joints, {LEFT_TO_MUJOCO}")
+            report.unsupported(record.node, f"stiffness of {record.kind} joints", unless=LEFT_TO_MUJOCO)
             report.leave_to_mujoco("joint", first, {**record.mujoco, "stiffness": stiffness})
 
 

@@ -109,7 +109,7 @@ def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> N
         if options[ours] < 0.0:
             raise node.error(f"attribute '{name}' must not be negative, got {options[ours]:g}")
         if values[1:].any():
-            report.unsupported(node, f"{name} that is not linear, {LEFT_TO_MUJOCO}")
+            report.unsupported(node, f"{name} that is not linear", unless=LEFT_TO_MUJOCO)
             tendon.mujoco[name] = [*map(float, values), 0.0, 0.0][:3]
     options["armature"] = node.float("armature", 0.0) or 0.0
     if options["armature"] < 0.0:
@@ -142,7 +142,7 @@ def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> N
         tendon.effort_limit = max(abs(low), abs(high))
     for name in ("solreffriction", "solimpfriction"):
         if node.floats(name) is not None:
-            report.unsupported(node, f"{name}; dry friction of tendons is rigid, {LEFT_TO_MUJOCO}")
+            report.unsupported(node, f"{name}; dry friction of tendons is rigid", unless=LEFT_TO_MUJOCO)
     if options["friction"] != 0.0:
         dry = solver_parameters(node, "solreffriction", "solimpfriction", document.faults)
         dry = dry or SolverParameters()
@@ -267,7 +267,9 @@ def add_tendons(
     whole = {node.text_of("tendon") for node, _ in scene.whole_actuators}
     for name, tendon in scene.tendons.items():
         if name in whole and tendon.effort_limit < np.inf:  # drives are bounded themselves
-            report.unsupported(tendon.node, f"actuatorfrcrange of actuators of the model, {LEFT_TO_MUJOCO}")
+            report.unsupported(
+                tendon.node, "actuatorfrcrange of actuators of the model", unless=LEFT_TO_MUJOCO
+            )
             bounds = tendon.node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
             tendon.mujoco |= {"actfrclimited": True, "actfrcrange": bounds}
         report.leave_to_mujoco("tendon", report.tendons[name], tendon.mujoco)

@@ -22,7 +22,7 @@ from newtonsim.importers.mjcf.muscles import muscle_numbers
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
 from newtonsim.importers.mjcf.records import Scene
 
-UNLESS = ", unless MuJoCoSolver steps the model"
+UNLESS = "MuJoCoSolver steps the model"
 TARGETS = ("joint", "jointinparent", "tendon", "site", "cranksite", "body")
 """Attributes of which an actuator has one."""
 

@@ -21,8 +21,8 @@ class Entry:
 
     Attributes:
         schema: Name of the schema.
-        made: "modelled", "approximated" (the reader tells how), "ignored" (without effect on the motion) or
-            "unsupported".
+        made: "modelled", "approximated" (the reader tells how), "ignored" (without effect on the motion),
+            "deferred" (a further call models it) or "unsupported".
         names: Their names; <i> stands for the instance of a schema that can be applied several times, a
             final * for all that begins so.
         words: What they become, or why they become nothing.
@@ -98,7 +98,7 @@ PHYSX = (
     _entry("PhysxSceneAPI", "ignored", "physxScene:", "*", "settings of another solver"),
     _entry(
         "PhysxRigidBodyAPI",
-        "unsupported",
+        "deferred",
         "physxRigidBody:",
         "disableGravity",
         "gravity, unless a stage GravityCompensation of the solver is given report.gravcomp",
@@ -382,7 +382,7 @@ MUJOCO = (
     _entry("MjcJointAPI", "unsupported", "mjc:", "actuatorgravcomp", "gravcomp is a passive force"),
     _entry(
         "(bodies)",
-        "unsupported",
+        "deferred",
         "mjc:",
         "gravcomp",
         "gravity, unless a stage GravityCompensation of the solver is given report.gravcomp",
@@ -424,7 +424,7 @@ VOCABULARY = (*USD_PHYSICS, *PHYSX, *NEWTON, *MUJOCO)
 NOT_MODELLED = (*("NewtonMPMMaterialAPI", "NewtonPointsDeformableSimAPI", "NewtonNeuralControlAPI"),)
 """Schemas that are told as a whole."""
 
-_MADE = ("ignored", "unsupported", "approximated", "modelled")
+_MADE = ("ignored", "unsupported", "deferred", "approximated", "modelled")
 SCHEMAS = {
     "NewtonSiteAPI": "ignored",
     "MjcEqualityAPI": "modelled",
@@ -491,7 +491,7 @@ def report_properties(places: list[Place], report: ImportReport) -> None:
         entry = look_up(name)
         if entry is not None:
             count = f", of {len(owners)} prims," if len(owners) > 1 else ""
-            verb = "modelled" if entry.made == "unsupported" else "read"
+            verb = "read" if entry.made == "ignored" else "modelled"
             message = f"'{name}'{count} is not {verb}: {entry.words}"
             report.add(entry.made, owners[0].element, message)
     _report_unknown({name: found[name] for name in unknown}, report)
@@ -534,7 +534,7 @@ def _asks(place: Place, name: str) -> bool:
     entry = look_up(name)
     if entry is None:
         return True
-    if entry.made not in ("unsupported", "ignored") or entry in _TOLD:
+    if entry.made not in ("unsupported", "deferred", "ignored") or entry in _TOLD:
         return False
     prim = place.element.prim
     relationship = prim.GetRelationship(name)

@@ -3,6 +3,7 @@
 from newtonsim.actuators.activation import Activation, tendon_actuators
 from newtonsim.actuators.actuators import Actuators
 from newtonsim.actuators.general import General, general_actuators
+from newtonsim.actuators.imported import FileControls, solver_from_report
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Delay, Drive, Effort, MotorCurve, Network
 from newtonsim.actuators.networks import Layer, Lstm, LstmLayer, Mlp
 from newtonsim.actuators.onnx_files import load_onnx
@@ -22,6 +23,7 @@ __all__ = [
     "Delay",
     "Drive",
     "Effort",
+    "FileControls",
     "General",
     "Layer",
     "Lstm",
@@ -32,5 +34,6 @@ __all__ = [
     "OperationalSpaceControl",
     "general_actuators",
     "load_onnx",
+    "solver_from_report",
     "tendon_actuators",
 ]

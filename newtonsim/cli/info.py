@@ -18,6 +18,7 @@ _COLUMNS = {
     "modelled": "modelled",
     "approximated": "approximated",
     "mended": "repaired",
+    "deferred": "by a further call",
     "unsupported": "not or partly",
     "ignored": "without effect",
 }

@@ -8,19 +8,18 @@ those of the file.
 
 from __future__ import annotations
 
-from collections import Counter
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newtonsim.actuators import ActuatedSolver, Actuators, general_actuators, tendon_actuators
+from newtonsim.actuators import ActuatedSolver, FileControls, solver_from_report
+from newtonsim.errors import UnsupportedElementWarning
 from newtonsim.geometry.transforms import quat_rotate
-from newtonsim.scene.model import MEDIUM
 from newtonsim.simulator import Simulator
-from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
-from newtonsim.solvers.featherstone.stages import GravityCompensation, Medium, StepStage
+from newtonsim.solvers import MuJoCoSolver
 
 if TYPE_CHECKING:
     from newtonsim.fidelity.mujoco_oracle import MujocoOracle
@@ -239,29 +238,24 @@ def _move_ours(reading: Reading, oracle: MujocoOracle, ctrl: np.ndarray, dt: flo
     return _follow(reading, oracle, _featherstone_solver, ctrl, dt, every)
 
 
-def _featherstone_solver(reading: Reading, oracle: MujocoOracle) -> FeatherstoneSolver:
-    """FeatherstoneSolver with the forces that a file asks for."""
-    model, report = reading.model, reading.report
-    exact = {"iterations": 200, "tolerance": 1.0e-7}
-    solver = FeatherstoneSolver(model, coriolis="start", references="end", **exact)
-    stages: list[StepStage] = []
-    if report.gravcomp:
-        stages.append(GravityCompensation(model, report.gravcomp))
-    if any(name in model.solver_hint for name in MEDIUM):
-        stages.append(Medium(model))
-    solver.before_step = stages
-    return solver
+def _featherstone_solver(reading: Reading, oracle: MujocoOracle, dt: float) -> ActuatedSolver:
+    """FeatherstoneSolver with what a file asks for."""
+    options = {"coriolis": "start", "references": "end", "iterations": 200, "tolerance": 1.0e-7}
+    return solver_from_report(reading.report, reading.model, dt, **options)
 
 
-def _mujoco_solver(reading: Reading, oracle: MujocoOracle) -> MuJoCoSolver:
+def _mujoco_solver(reading: Reading, oracle: MujocoOracle, dt: float) -> ActuatedSolver:
     """MuJoCoSolver with the options of the file."""
-    opt, report = oracle.model.opt, reading.report
+    opt = oracle.model.opt
     numbers: dict[str, Any] = {
         name: int(getattr(opt, name)) for name in ("solver", "integrator", "cone", "disableflags")
     }
     sparse = {0: False, 1: True}.get(int(opt.jacobian))
-    solver = MuJoCoSolver(
+    solver = solver_from_report(
+        reading.report,
         reading.model,
+        dt,
+        MuJoCoSolver,
         use_mujoco=True,
         disable_contacts=True,
         joint_damping=0.0,
@@ -271,8 +265,6 @@ def _mujoco_solver(reading: Reading, oracle: MujocoOracle) -> MuJoCoSolver:
         ls_tolerance=float(opt.ls_tolerance),
         impratio=float(opt.impratio),
         is_sparse=sparse,
-        gravcomp=report.gravcomp,
-        element_args=report.mujoco,
         **numbers,
     )
     # no option of a conversion, since mujoco_warp has none of these
@@ -283,23 +275,18 @@ def _mujoco_solver(reading: Reading, oracle: MujocoOracle) -> MuJoCoSolver:
 def _follow(
     reading: Reading,
     oracle: MujocoOracle,
-    make: Callable[[Reading, MujocoOracle], Any],
+    make: Callable[[Reading, MujocoOracle, float], ActuatedSolver],
     ctrl: np.ndarray,
     dt: float,
     every: int,
 ) -> np.ndarray:
     """Places at each sample by a solver; bodies that are not in our model are nowhere."""
     model, report = reading.model, reading.report
-    count = Counter((entry["key"], entry["place"]) for entry in report.actuators if entry["actuator"] is None)
-    whole = [one for one in report.actuators if count[one["key"], one["place"]] == 1 and not _is_drive(one)]
-    tendons = tendon_actuators(report.actuators, model.tendon_key or ())
-    actuators = None
-    if whole or tendons:  # before the solver, which may copy the drives that they take the place of
-        actuators = Actuators(model, general_actuators(whole), dt=dt, tendons=tendons)
-    solver = make(reading, oracle)
-    solver = solver if actuators is None else ActuatedSolver(solver, actuators)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnsupportedElementWarning)  # the report has it all
+        solver = make(reading, oracle, dt)
     simulator = Simulator(model, solver, dt=dt)
-    _give(simulator, report.actuators, {id(one) for one in whole}, ctrl)
+    FileControls(report, model).write(simulator.control, ctrl)
     body = np.array([report.bodies.get(name, -1) for name in oracle.bodies[1:]])
     places = []
     for _ in range(SAMPLES):
@@ -310,42 +297,3 @@ def _follow(
             np.concatenate([q[:, :3], q[:, :3] + quat_rotate(q[:, 3:], oracle.model.body_ipos[1:])])
         )
     return np.array(places)
-
-
-def _is_drive(actuator: dict) -> bool:
-    """Whether an actuator is a motor or a servo, which is a drive and implicit, or has no law of its own."""
-    law, activation = actuator["law"], actuator["activation"]
-    if actuator["actuator"] is not None or actuator["tendon"] is not None:
-        return True
-    if activation is not None:
-        return activation["dynamics"] == "none"
-    if law is None:
-        return True
-    varies = law["dynamics"] != "none" or any(law["gain"][1:])
-    return actuator["axis"] is not None and not varies
-
-
-def _give(simulator: Simulator, actuators: list[dict], whole: set[int], ctrl: np.ndarray) -> None:
-    """Write controls of the file to the inputs of axes and tendons."""
-    model, control = simulator.model, simulator.control
-    arrays = {"axis": control.joint_act, "tendon": control.tendon_act, "actuator": control.actuator_ctrl}
-    inputs = {name: array.numpy().copy() for name, array in arrays.items() if array is not None}
-    for name, values in inputs.items():
-        # what the builder starts with belongs to controls of zero
-        values[[one[name] for one in actuators if one[name] is not None]] = 0.0
-    starts = model.joint_axis_start.numpy()
-    for one, value in zip(actuators, ctrl, strict=True):
-        if one["activation"] is not None and one["tendon"] is not None:
-            inputs["tendon"][one["tendon"]] = value
-            continue
-        if one["actuator"] is not None:
-            inputs["actuator"][one["actuator"]] = value
-            continue
-        if id(one) in whole:
-            inputs["axis"][starts[model.joint_key.index(one["key"])] + one["place"]] = value
-            continue
-        for name, values in inputs.items():
-            if one[name] is not None:
-                values[one[name]] += one["scale"] * value + one["offset"]
-    for name, values in inputs.items():
-        arrays[name].assign(values)

@@ -112,7 +112,22 @@ def test_what_has_no_drive_is_named_in_one_warning(z_up, actuator, words):
     with pytest.warns(newtonsim.UnsupportedElementWarning, match=words) as caught:
         parse_mjcf(TEXT.format(defaults="", actuators=actuator + actuator), z_up)
     assert len(caught) == 1
-    with pytest.raises(newtonsim.ImportFileError, match=words):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match=f"further call.*{words}.*unless"):
+        parse_mjcf(TEXT.format(defaults="", actuators=actuator), z_up, strict=True)
+
+
+UNKNOWN = [
+    '<general joint="j" dyntype="user"/>',
+    '<general joint="j" gaintype="user"/>',
+    '<dcmotor joint="j"/>',
+]
+
+
+@pytest.mark.parametrize("actuator", UNKNOWN)
+def test_strict_readers_refuse_what_no_call_adds(z_up, actuator):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="read but not modelled"):
+        parse_mjcf(TEXT.format(defaults="", actuators=actuator), z_up)
+    with pytest.raises(newtonsim.ImportFileError, match="not supported"):
         parse_mjcf(TEXT.format(defaults="", actuators=actuator), z_up, strict=True)
 
 
@@ -139,7 +154,7 @@ def test_a_servo_that_pushes_away_is_told_and_its_law_kept(servo, z_up):
     assert one["axis"] is None
     np.testing.assert_allclose(one["law"]["bias"], law.actuator_biasprm[0][:3])
     np.testing.assert_allclose(one["law"]["gain"][0], law.actuator_gainprm[0][0])
-    with pytest.raises(newtonsim.ImportFileError, match="push away"):
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="push away"):
         parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
 
 

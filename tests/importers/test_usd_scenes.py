@@ -428,8 +428,8 @@ def test_report_by_type_and_schema(tmp_path, capsys):
     assert main(["info", str(path), "--report"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows = {words[0]: words[1:] for words in map(str.split, lines[2 : lines.index("")])}
-    assert rows["Sphere"] == ["3", "3", "0", "0", "0", "0"]
-    assert rows["PhysicsRigidBodyAPI"] == ["2", "2", "0", "0", "0", "0"]
-    assert rows["PhysxBodyAPI"] == ["2", "0", "0", "0", "0", "2"]
-    assert rows["Camera"] == ["1", "0", "0", "0", "0", "1"]
+    assert rows["Sphere"] == ["3", "3", "0", "0", "0", "0", "0"]
+    assert rows["PhysicsRigidBodyAPI"] == ["2", "2", "0", "0", "0", "0", "0"]
+    assert rows["PhysxBodyAPI"] == ["2", "0", "0", "0", "0", "0", "2"]
+    assert rows["Camera"] == ["1", "0", "0", "0", "0", "0", "1"]
     assert lines[-1] == "- 2 x <prim> ignored: the schema PhysxBodyAPI is not read (/a, /b)"

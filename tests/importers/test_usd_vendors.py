@@ -234,7 +234,7 @@ def test_usd_physics_is_known_whole():
 TEXTS = {bool: ("bool", "1"), float: ("float", "0.25"), str: ("token", '"other"')}
 
 
-@pytest.mark.parametrize("made", ["unsupported", "ignored"])
+@pytest.mark.parametrize("made", ["unsupported", "deferred", "ignored"])
 def test_what_is_not_read_is_told_by_name(made):
     """Each attribute of the vocabulary, all on one prim: told once, with the number of prims that have it."""
     names = [
@@ -248,7 +248,7 @@ def test_what_is_not_read_is_told_by_name(made):
     lines = lines.replace("float mjc:inertia = 0.25", 'token mjc:inertia = "shell"')
     lines = lines.replace('float mjc:dynType = 0.25', 'token mjc:dynType = "filter"').replace(
         "float mjc:gravcomp", "double mjc:gravcomp")  # fmt: skip
-    lines += "bool physxRigidBody:disableGravity = 1\n" if made == "unsupported" else ""
+    lines += "bool physxRigidBody:disableGravity = 1\n" if made == "deferred" else ""
     text = prim("Xform", "one", inside=lines) + prim("Xform", "two", inside=lines)
     _, result = read(text)
     told = {entry.message.split("'")[1]: entry for entry in result["report"].of_kind(made)}
