@@ -8,6 +8,7 @@ from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.geometry.pose import Pose
+from newtonsim.importers.mjcf.laws import state_count
 from newtonsim.importers.mjcf.plan import BuildState, JointPlace, MjcfOptions
 from newtonsim.importers.mjcf.records import Keyframe, Scene
 from newtonsim.kinematics import eval_fk
@@ -49,9 +50,15 @@ def add_keyframes(
                 _set_joint(frame, place, qpos, qvel, q, qd, options, builder)
         if frame.ctrl is not None:
             _set_controls(frame.ctrl, report, act)
-        name = frame.name or f"key_{number}"
-        ctrl = [0.0] * len(report.actuators) if frame.ctrl is None else frame.ctrl.tolist()
-        builder.keyframes.append({"name": name, "joint_q": q, "joint_qd": qd, "joint_act": act, "ctrl": ctrl})
+        values = {
+            "name": frame.name or f"key_{number}",
+            "joint_q": q,
+            "joint_qd": qd,
+            "joint_act": act,
+            "ctrl": [0.0] * len(report.actuators) if frame.ctrl is None else frame.ctrl.tolist(),
+            "act": _activations(frame, scene, report),
+        }
+        builder.keyframes.append(values)
 
 
 def start_in_keyframe(builder: ModelBuilder, which: str | int, report: ImportReport) -> None:
@@ -75,7 +82,7 @@ def start_in_keyframe(builder: ModelBuilder, which: str | int, report: ImportRep
         )
     for name in ("joint_q", "joint_qd", "joint_act"):
         getattr(builder, name)[:] = frames[number][name]
-    _start_actuators(frames[number]["ctrl"], builder, report)
+    _start_actuators(frames[number]["ctrl"], frames[number]["act"], builder, report)
     model = builder.finalize("cpu")
     state = model.state()
     eval_fk(model, model.joint_q, model.joint_qd, None, state)
@@ -84,19 +91,37 @@ def start_in_keyframe(builder: ModelBuilder, which: str | int, report: ImportRep
         builder.body_qd[:] = [wp.spatial_vector(*row) for row in state.body_qd.numpy().tolist()]
 
 
-def _start_actuators(ctrl: list[float], builder: ModelBuilder, report: ImportReport) -> None:
+def _activations(frame: Keyframe, scene: Scene, report: ImportReport) -> list[float]:
+    """Return the activation of each actuator of the file, 0 for those without."""
+    counts = [state_count(node) for node in scene.actuator_order]
+    if frame.act is None:
+        return [0.0] * len(counts)
+    if None in counts:
+        report.approximated(frame.node, "act of a keyframe, in a file with actuators of several states")
+        return [0.0] * len(counts)
+    _check(frame, "act", frame.act, sum(counts))
+    left = iter(frame.act.tolist())
+    found = [next(left) if count else 0.0 for count in counts]
+    if any(a for a, one in zip(found, report.actuators, strict=True) if one["actuator"] is not None):
+        report.approximated(frame.node, "actuators of the model start without the act of the keyframe")
+    return found
+
+
+def _start_actuators(
+    ctrl: list[float], act: list[float], builder: ModelBuilder, report: ImportReport
+) -> None:
     """Set the inputs of tendons and of actuators of the model, and what `newtonsim.actuators` starts with."""
     for actuator in report.actuators:
         if actuator["tendon"] is not None:
             builder.tendon_act[actuator["tendon"]] = 0.0
-    for value, actuator in zip(ctrl, report.actuators, strict=True):
+    for value, start, actuator in zip(ctrl, act, report.actuators, strict=True):
         if actuator["tendon"] is not None:
             builder.tendon_act[actuator["tendon"]] += _input(value, actuator)
         if actuator["actuator"] is not None:
             builder.actuator_ctrl[actuator["actuator"]] = value
         for part in ("activation", "law"):
             if actuator[part] is not None:
-                actuator[part]["initial"] = value
+                actuator[part] |= {"initial": value, "start": start}
 
 
 def _input(value: float, actuator: dict) -> float:

@@ -105,6 +105,13 @@ def dynamics_of(node: Node) -> tuple[str, float]:
     return ("none", 1.0) if parts is None else parts[2:]
 
 
+def state_count(node: Node) -> int | None:
+    """How many activations an actuator has; None for what the compiler decides."""
+    if node.tag in ("dcmotor", "plugin") or node.text_of("actdim", "-1") not in ("-1", "0", "1"):
+        return None
+    return int(node.tag == "muscle" or dynamics_of(node)[0] != "none")
+
+
 def _number(node: Node, name: str, default: float) -> float:
     value = node.float(name, default)
     return default if value is None else float(value)

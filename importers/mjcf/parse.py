@@ -395,5 +395,5 @@ def _references(node: Node, attributes: tuple[str, ...], known: set[str], kind: 
 def _parse_keyframes(document: Document, scene: Scene) -> None:
     for section in document.sections("keyframe"):
         for node in section.findall("key"):
-            arrays = (node.floats("qpos"), node.floats("qvel"), node.floats("ctrl"))
+            arrays = (node.floats(name) for name in ("qpos", "qvel", "ctrl", "act"))
             scene.keyframes.append(Keyframe(node.text_of("name"), node, *arrays))

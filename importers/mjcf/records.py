@@ -261,13 +261,14 @@ class TendonEquality:
 
 @dataclass(slots=True, eq=False)
 class Keyframe:
-    """Values as in the file: lengths are those of MuJoCo's qpos, qvel, ctrl; None where not given."""
+    """Values as in the file: lengths are those of MuJoCo's qpos, qvel, ctrl, act; None where not given."""
 
     name: str | None
     node: Node
     qpos: np.ndarray | None
     qvel: np.ndarray | None
     ctrl: np.ndarray | None
+    act: np.ndarray | None
 
 
 @dataclass(slots=True, eq=False)

@@ -215,7 +215,7 @@ NOT_MODELLED: dict[str, dict[str, str]] = {
     "general": _ACTUATOR | {"ffrange": "", "input": "", "velrange": ""},
     "geom": {"adhesion": "", "surfacevel": ""},
     "joint": {"springyield": ""},
-    "key": {"act": "", "mpos": "", "mquat": "", "plastic": ""},
+    "key": {"mpos": "", "mquat": "", "plastic": ""},
     "option": {"actuatorgroupdisable": ""},
     "pair": {"adhesion": ""},
     "spatial": {"springyield": ""},

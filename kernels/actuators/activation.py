@@ -8,8 +8,8 @@ Source: MuJoCo's documentation, "Computation: Actuation model" and "Modeling: Mu
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/activation.py, newtonsim/actuators/actuators.py, kernels/actuators/general.py
-Reads: ActivationView, act, activation, command, drive, taken
-Writes: act_out, activation_out
+Reads: ActivationView, act, activation, command, drive, mask, start, taken, world
+Writes: act_out, activation, activation_out
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -121,3 +121,17 @@ def pass_inputs(
     t = first + wp.tid()
     if taken[t] == 0:
         act_out[t] = act[t]
+
+
+@wp.kernel(enable_backward=False)
+def start_activations(
+    first: int,
+    mask: wp.array(dtype=bool),
+    world: wp.array(dtype=int),
+    start: wp.array(dtype=float),
+    activation: wp.array2d(dtype=float),
+):
+    """One thread per actuator of a masked world: give it the activation that it starts with."""
+    i = first + wp.tid()
+    if mask[world[i]]:
+        activation[i, 0] = start[i]

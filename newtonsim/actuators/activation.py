@@ -44,6 +44,7 @@ class Dynamic(Actuator):
     activation_range: tuple[float, float] = _ANY
     early: bool = False
     initial: float | tuple[float, ...] | None = None
+    start: float | tuple[float, ...] = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,8 +54,10 @@ class Dynamic(Actuator):
         check_number("time_constant", self.time_constant, strict=True)
         check_number("release", self.release, strict=True)
         check_number("smoothing", self.smoothing)
-        for value in () if self.initial is None else np.ravel(self.initial).tolist():
-            check_number("initial", value, -math.inf)
+        for name in ("initial", "start"):
+            value = getattr(self, name)
+            for number in () if value is None else np.ravel(value).tolist():
+                check_number(name, number, -math.inf)
         for name in ("control_range", "activation_range"):
             low, high = getattr(self, name)
             if not low <= high:
@@ -66,7 +69,7 @@ class Activation(Dynamic):
     """MuJoCo's activation in front of the drive of a joint, or of the drive or the muscle of a tendon.
 
     Its command is MuJoCo's `ctrl`; what the drive gets is `scale` a + `offset`, where a is an activation that
-    follows the control and starts at 0. The drive is that of the model, implicit and stable at any gain.
+    follows the control from where it starts. The drive is that of the model, implicit and stable at any gain.
     `general_actuators` and `tendon_actuators` make them from an MJCF file.
 
     Source: MuJoCo's documentation, "Computation: Actuation model" and "Modeling: Muscles".
@@ -81,6 +84,7 @@ class Activation(Dynamic):
         early: Whether the activation at the end of a step acts in it, as `actearly`.
         initial: Initial control, which `Actuators` writes into the model, or one for each pattern of the
             key of `Actuators`; None leaves that of the model.
+        start: Activation of worlds that start, likewise.
         scale, offset: What the drive gets of an activation.
     """
 
@@ -207,25 +211,40 @@ def tendon_actuators(
     return {as_pattern(names[int(entry["tendon"])]): Activation(**entry["activation"]) for entry in found}
 
 
-def set_initial(controls: wp.array, entry: Actuator, key: Key, places_of: Callable[[Any], Any]) -> None:
-    """Write the controls that an entry of `Actuators` starts with into those of the model.
+def set_initial(
+    controls: wp.array,
+    group: ActuatorGroup,
+    entry: Actuator,
+    key: Key,
+    places_of: Callable[[Any], Any],
+) -> None:
+    """Write what an entry of `Actuators` starts with: controls into the model, activations into the group.
 
     Args:
         controls: `Model.joint_act` or `Model.tendon_act`, in place.
-        entry: The entry; one that says nothing leaves them.
+        group: The actuators of the entry.
+        entry: The entry; one that says nothing leaves the controls.
         key: Its key.
         places_of: Returns the places in `controls` of a pattern of the key.
 
     Raises:
-        NewtonsimError: The entry has as many initial controls as the key has no patterns.
+        NewtonsimError: The entry has as many initial values as the key has no patterns.
     """
-    if not isinstance(entry, Dynamic) or entry.initial is None:
+    if not isinstance(entry, Dynamic):
         return
     patterns = key if isinstance(key, tuple) else (key,)
-    if np.size(entry.initial) not in (1, len(patterns)):
-        wanted = f"one number, or one for each of {len(patterns)} patterns"
-        raise NewtonsimError(f"actuators {key!r}: initial: expected {wanted}, got {entry.initial}")
-    values = controls.numpy().copy()
-    for pattern, value in zip(patterns, np.broadcast_to(entry.initial, len(patterns)), strict=True):
-        values[places_of(pattern)] = value
-    controls.assign(values)
+    for name in ("initial", "start"):
+        given = getattr(entry, name)
+        if given is None:
+            continue
+        if np.size(given) not in (1, len(patterns)):
+            wanted = f"one number, or one for each of {len(patterns)} patterns"
+            raise NewtonsimError(f"actuators {key!r}: {name}: expected {wanted}, got {given}")
+        values = controls.numpy().copy()
+        for pattern, value in zip(patterns, np.broadcast_to(given, len(patterns)), strict=True):
+            values[places_of(pattern)] = value
+        if name == "initial":
+            controls.assign(values)
+        else:
+            axes: np.ndarray = group.axis.numpy()
+            group.start.assign(values[axes])

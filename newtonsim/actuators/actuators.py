@@ -120,9 +120,9 @@ class Actuators(Revised):
                     raise NewtonsimError(f"joint {key!r}: both {owner[dof]!r} and {patterns!r} name it")
                 owner[dof] = patterns
             sites = Sites(str(patterns), model, dofs, self.dt)
-            self.groups[patterns] = _GROUPS[type(entry)](entry, sites)
+            group = self.groups[patterns] = _GROUPS[type(entry)](entry, sites)
             taken[sites.dofs] = 1
-            set_initial(model.joint_act, entry, patterns, partial(self._axes_of, sites))
+            set_initial(model.joint_act, group, entry, patterns, partial(self._axes_of, sites))
         self._add_tendons(tendons or {})
         if model.actuator_count:
             worlds = np.arange(model.world_count + 1)
@@ -137,7 +137,9 @@ class Actuators(Revised):
         self._memory = [group.new_memory(model.requires_grad) for group in self.groups.values()]
         self._room = [group.new_room(False) for group in self.groups.values()]
         self._everyone = put(np.ones(model.world_count, bool), dtype=bool, device=model.device)
-        self._draw(Launcher(model, record_tape=False), self._everyone)
+        launch = Launcher(model, record_tape=False)
+        self._draw(launch, self._everyone)
+        self._forget(launch, self._everyone)
 
     def _axes_of(self, sites: Sites, pattern: Pattern) -> np.ndarray:
         """Axes of an entry that one of its patterns names."""
@@ -156,10 +158,12 @@ class Actuators(Revised):
                 raise NewtonsimError(f"actuators of tendons {patterns!r}: one of them already has one")
             taken[found] = 1
             sites = TendonSites(str(patterns), model, found, self.dt)
-            self.groups[patterns] = TendonActivationGroup(entry, sites)
-            set_initial(
-                model.tendon_act, entry, patterns, lambda one: match_labels(one, model.tendon_key, "tendons")
-            )
+            group = self.groups[patterns] = TendonActivationGroup(entry, sites)
+
+            def named(one: Any) -> list[int]:
+                return match_labels(one, model.tendon_key, "tendons")
+
+            set_initial(model.tendon_act, group, entry, patterns, named)
         self._tendons_taken = put(taken, dtype=int, device=model.device)
 
     def replaced_axes(self) -> np.ndarray:
@@ -287,9 +291,20 @@ class Actuators(Revised):
         if self._counts_episodes:
             launch(episodes.count_episodes, "world", reads=dict(mask=mask), writes=dict(episode=self.episode))
         self._draw(launch, mask)
+        self._forget(launch, mask)
+
+    def _forget(self, launch: Launcher, mask: wp.array) -> None:
         for group, arrays in zip(self.groups.values(), self._memory):
             over = _over(launch, group)
             for name, array in arrays.items():
+                if name == "general":
+                    over(
+                        activation.start_activations,
+                        "actuator",
+                        reads=dict(mask=mask, world=group.world, start=group.start),
+                        writes=dict(activation=array),
+                    )
+                    continue
                 if name == "count":
                     kernel, written = commands.forget_counts, dict(count=array)
                 else:

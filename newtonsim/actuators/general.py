@@ -29,8 +29,8 @@ class General(Dynamic):
     """MuJoCo's general actuator: an effort gear (gain(l, l') a + bias(l, l')) with l = gear q.
 
     It is explicit, unlike a drive: unstable if the time step is too long for its gains. Its command is
-    MuJoCo's `ctrl`; a is the control, or an activation that follows it and starts at 0. Gain and bias are
-    affine in length and velocity. `general_actuators` makes them from an MJCF file.
+    MuJoCo's `ctrl`; a is the control, or an activation that follows it. Gain and bias are affine in
+    length and velocity. `general_actuators` makes them from an MJCF file.
 
     Source: MuJoCo's documentation, "Computation: Actuation model".
 
@@ -48,6 +48,7 @@ class General(Dynamic):
         activation_range: Smallest and largest activation.
         early: Whether the activation at the end of a step determines its force, as `actearly`.
         initial: Initial control, see `Activation`.
+        start: Activation of worlds that start, likewise.
     """
 
     gear: float = 1.0
@@ -135,7 +136,7 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[Key, Actua
     """
     own = [entry for entry in actuators if entry["tendon"] is None and entry["actuator"] is None]
     shares = Counter((entry["key"], entry["place"]) for entry in own if entry["key"] is not None)
-    keys: dict[General | Activation, list[tuple[Pattern, Any]]] = {}
+    keys: dict[General | Activation, list[tuple[Pattern, Any, Any]]] = {}
     left: list[str] = []
     for entry in own:
         name, joint, place = entry["name"], entry["key"], entry["place"]
@@ -146,14 +147,16 @@ def general_actuators(actuators: Sequence[Mapping[str, Any]]) -> dict[Key, Actua
         elif shares[joint, place] > 1:
             left.append(f"{name!r}, one of {shares[joint, place]} of the joint {entry['joint']!r}")
         else:
-            start = None if made.initial is None else 0.0  # that laws are grouped wherever they start
-            found = keys.setdefault(replace(made, initial=start), [])
-            found.append((AxisOf(as_pattern(joint), place), made.initial))
+            initial = None if made.initial is None else 0.0  # that laws are grouped wherever they start
+            found = keys.setdefault(replace(made, initial=initial, start=0.0), [])
+            found.append((AxisOf(as_pattern(joint), place), made.initial, made.start))
     if left:
         text = f"general_actuators leaves to the drives of the model, and their inputs: {'; '.join(left)}"
         warnings.warn(text, UnsupportedElementWarning, stacklevel=2)
     return {
-        tuple(pattern for pattern, _ in found): replace(law, initial=_common([one for _, one in found]))
+        tuple(pattern for pattern, *_ in found): replace(
+            law, initial=_common([one for _, one, _ in found]), start=_common([one for *_, one in found])
+        )
         for law, found in keys.items()
     }
 

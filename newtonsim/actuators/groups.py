@@ -125,6 +125,7 @@ class ActuatorGroup(Revised, ABC):
         time_constant: Time constant of the activation [s], (count,); None without one.
         speeds: Speeds of the torque-speed curve [rad/s or m/s], None without one.
         torques: Torques of the torque-speed curve [N m or N], None without one.
+        start: What activations by MuJoCo's dynamics, the memory "general", start with, (count,).
     """
 
     def __init__(self, model: Actuator, sites: Sites):
@@ -141,6 +142,7 @@ class ActuatorGroup(Revised, ABC):
         )
         self._ring = int(np.ceil(span.longest / sites.dt - 1e-6)) + 2 if span.longest > 0.0 else 0
         self.time_constant = sites.fill(model.activation) if model.activation > 0.0 else None
+        self.start = zeros(self.count, dtype=float, device=self._device)
         curve, grad = model.motor, self._requires_grad
         self.speeds = None if curve is None else put(curve.speeds, float, self._device, grad)
         self.torques = None if curve is None else put(curve.torques, float, self._device, grad)

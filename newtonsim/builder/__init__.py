@@ -57,7 +57,7 @@ class ModelBuilder(
             one coupling for each, after all other constraints.
         sites: Dicts with "name", "body", "xform".
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act"; those of MJCF files also with
-            "ctrl", MuJoCo's of each entry of `ImportReport.actuators`.
+            "ctrl" and "act", MuJoCo's of each entry of `ImportReport.actuators` (0 where it has none).
         solver_hint: Settings that a file asks for, such as "timestep", or "density", "viscosity" and "wind"
             of the medium.
         particle_color_groups: Particles of each colour.

@@ -173,7 +173,7 @@ class Model(ModelArrays, DerivedArrays, Revised, DescriptionMethods):
         rigid_contact_*, soft_contact_*: Contact buffers, None until allocated.
         sites: Dicts with "name", "body", "xform".
         keyframes: Dicts with "name", "joint_q", "joint_qd", "joint_act"; those of MJCF files also with
-            "ctrl", MuJoCo's of each entry of `ImportReport.actuators`.
+            "ctrl" and "act", MuJoCo's of each entry of `ImportReport.actuators` (0 where it has none).
         solver_hint: Settings that a file asked for.
         device: Device of the arrays.
 

@@ -15,9 +15,10 @@ from newtonsim.actuators import (
     AxisOf,
     General,
     general_actuators,
+    solver_from_report,
     tendon_actuators,
 )
-from newtonsim.errors import NewtonsimError, UnsupportedElementWarning
+from newtonsim.errors import ImportFileError, NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
 
@@ -263,3 +264,62 @@ def test_initial_controls_are_as_many_as_patterns():
 def test_wrong_laws_are_refused(options: dict, message: str):
     with pytest.raises(NewtonsimError, match=message):
         General(**options)
+
+
+ACTS = STARTS.replace("</tendon>", '<spatial name="m"><site site="o"/><site site="e"/></spatial></tendon>')
+ACTS = ACTS.replace("<worldbody>", '<worldbody><site name="o" pos="0 3 .5"/>')
+ACTS = ACTS.replace(
+    "</worldbody>",
+    """<body name="e" pos="0 3 0"><joint name="e" axis="0 1 0" damping=".2"/><site name="e" pos=".3 0 0"/>
+    <inertial pos="0 0 0" mass="1" diaginertia=".02 .02 .02"/></body>
+  <body name="f"><joint name="f" axis="0 1 0" damping=".2"/>
+    <inertial pos="0 0 0" mass="1" diaginertia=".02 .02 .02"/></body></worldbody>""",
+)
+ACTS = ACTS.replace(
+    "</actuator>",
+    """<muscle name="m" tendon="m" force="20" lengthrange=".2 .8"/>
+  <general joint="f" dyntype="integrator" gaintype="affine" gainprm="1 .3 -.2"/></actuator>""",
+)
+ACTS = ACTS.replace(
+    'qpos=".3 0 0 .1" ctrl=".1 -.4 .6 .8"',
+    'qpos=".3 0 0 .1 .2 0" ctrl=".1 -.4 .6 .8 .5 .1" act=".2 -.3 .4 .7 -.25"',
+)
+
+
+@pytest.mark.parametrize("worlds", [1, 2])
+def test_activations_start_as_in_a_keyframe(device: str, worlds: int):
+    """Of servos, also those of one law, of a muscle and of a general actuator; and again after a reset."""
+    theirs = mujoco.MjModel.from_xml_string(ACTS)
+    theirs.opt.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
+    data = mujoco.MjData(theirs)
+    mujoco.mj_resetDataKeyframe(theirs, data, 0)
+    assert np.abs(data.act).min() > 0.1
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        report = parse_mjcf(ACTS, builder, keyframe="home")
+    assert not [entry for entry in report.entries if "keyframe" in entry.message]
+    assert builder.keyframes[0]["act"] == pytest.approx([0.2, -0.3, 0.4, 0.0, 0.7, -0.25])
+    scene = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    scene.replicate(builder, worlds)
+    model = scene.finalize(device)
+    solver = solver_from_report(report, model, DT, coriolis="start", tolerance=1.0e-7)
+    sim = Simulator(model, solver, DT)
+    mujoco.mj_step(theirs, data, 300)
+    for _ in range(2):
+        sim.step(300)
+        found = np.add(sim.state.joint_q.numpy().reshape(worlds, 6), [0.3, 0.0, 0.0, 0.0, 0.0, 0.0])
+        expected = np.tile(data.qpos, (worlds, 1))
+        np.testing.assert_allclose(found[:, :4], expected[:, :4], atol=5e-5)
+        np.testing.assert_allclose(found, expected, atol=2e-3)  # forces at the start of a step
+        sim.reset()
+
+
+def test_activations_of_a_keyframe_are_as_many_as_there_are():
+    """MuJoCo refuses such a file."""
+    with pytest.raises(ImportFileError, match="attribute 'act' has 2 values, the model has 3"):
+        read(STARTS.replace('ctrl=".1 -.4 .6 .8"', 'act="1 2"'))
+    builder, _ = read(STARTS)
+    model = builder.finalize("cpu")
+    with pytest.raises(NewtonsimError, match="start: expected one number, or one for each of 2 patterns"):
+        Actuators(model, {("a", "b"): Activation(start=(0.1, 0.2, 0.3))}, DT)
