@@ -78,7 +78,20 @@ def parse_geom(
         geom.mujoco["fluid_ellipsoid"] = 1.0
         given = node.floats("fluidcoef", default=())
         geom.mujoco["fluid_coefs"] = [*map(float, given), *FLUID_COEFFICIENTS[len(given) :]]
+    _keep_for_mujoco(geom, report)
     return geom
+
+
+def _keep_for_mujoco(geom: Geom, report: ImportReport) -> None:
+    """Keep forces of contacts that only MuJoCo has."""
+    adhesion = geom.node.float("adhesion", 0.0)
+    if adhesion:
+        report.unsupported(geom.node, "adhesion of geoms", unless=LEFT_TO_MUJOCO)
+        geom.mujoco["adhesion"] = adhesion
+    velocity = geom.node.floats("surfacevel", 6, at_least=1, default=(0.0,))
+    if velocity.any():
+        report.unsupported(geom.node, "surfacevel", unless=LEFT_TO_MUJOCO)
+        geom.mujoco["surfacevel"] = [*velocity.tolist(), *[0.0] * (6 - len(velocity))]
 
 
 def _read_mass(geom: Geom) -> None:

@@ -333,6 +333,9 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
         report.unsupported(node, what, unless=LEFT_TO_MUJOCO)
         limit = joint.limit or SolverParameters()
         joint.mujoco |= {"solref_limit": limit.solref, "solimp_limit": limit.solimp, "margin": joint.margin}
+    if (limit := node.float("springyield", 0.0)) != 0.0:
+        report.unsupported(node, "springyield", unless=LEFT_TO_MUJOCO)
+        joint.mujoco["springyield"] = limit
     if node.bool("actuatorgravcomp", False):
         report.unsupported(node, "actuatorgravcomp", unless=LEFT_TO_MUJOCO)
         joint.mujoco["actgravcomp"] = True

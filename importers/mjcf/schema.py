@@ -202,7 +202,6 @@ NOT_MODELLED: dict[str, dict[str, str]] = {
     "attach": {"frame": ""},
     "body": {"sleep": "auto never allowed"},
     "compiler": {"alignfree": "false"},
-    "fixed": {"springyield": ""},
     "flag": {
         "clampctrl": "enable",
         "filterparent": "enable",
@@ -213,13 +212,9 @@ NOT_MODELLED: dict[str, dict[str, str]] = {
     },
     "freejoint": {"align": "false auto"},
     "general": _ACTUATOR | {"ffrange": "", "input": "", "velrange": ""},
-    "geom": {"adhesion": "", "surfacevel": ""},
-    "joint": {"springyield": ""},
     "key": {"mpos": "", "mquat": "", "plastic": ""},
     "option": {"actuatorgroupdisable": ""},
     "pair": {"adhesion": ""},
-    "spatial": {"springyield": ""},
-    "tendon": {"springyield": ""},
 }
 """By element and attribute the words that change nothing. Zeros change nothing either, except as a group."""
 

@@ -111,6 +111,9 @@ def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> N
         if values[1:].any():
             report.unsupported(node, f"{name} that is not linear", unless=LEFT_TO_MUJOCO)
             tendon.mujoco[name] = [*map(float, values), 0.0, 0.0][:3]
+    if (limit := node.float("springyield", 0.0)) != 0.0:
+        report.unsupported(node, "springyield", unless=LEFT_TO_MUJOCO)
+        tendon.mujoco["springyield"] = limit
     options["armature"] = node.float("armature", 0.0) or 0.0
     if options["armature"] < 0.0:
         raise node.error(f"attribute 'armature' must not be negative, got {options['armature']:g}")

@@ -1,4 +1,4 @@
-"""Signs that MuJoCo's integration is, or will be, unstable."""
+"""Signs that MuJoCo's integration is, or will be, unstable, and what mujoco_warp leaves out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from newtonsim.errors import UnsupportedElementWarning
 
 if TYPE_CHECKING:
     import mujoco
@@ -54,5 +56,21 @@ def warn_of_unstable_worlds(datas: list[mujoco.MjData], known: set[int]) -> None
             f"MuJoCoSolver: huge values or NaN in worlds {new}: use a smaller step or "
             "integrator='implicitfast'",
             UserWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_what_warp_ignores(mj_model: mujoco.MjModel) -> None:
+    """Warn of what MuJoCo 4 has and mujoco_warp takes for not being there."""
+    asked = {
+        "surfacevel": mj_model.geom_surfacevel,
+        "adhesion of geoms": mj_model.geom_adhesion,
+        "springyield": np.append(mj_model.jnt_springyield, mj_model.tendon_springyield),
+    }
+    found = [name for name, values in asked.items() if np.any(values)]
+    if found:
+        warnings.warn(
+            f"MuJoCoSolver: mujoco_warp ignores {', '.join(found)}, which use_mujoco=True has",
+            UnsupportedElementWarning,
             stacklevel=4,
         )

@@ -25,7 +25,11 @@ from newtonsim.scene.state import State
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.gravity_shares import Shares
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
-from newtonsim.solvers.mujoco.checks import warn_of_stiff_drives, warn_of_unstable_worlds
+from newtonsim.solvers.mujoco.checks import (
+    warn_of_stiff_drives,
+    warn_of_unstable_worlds,
+    warn_of_what_warp_ignores,
+)
 from newtonsim.solvers.mujoco.contacts import GivenContacts
 from newtonsim.solvers.mujoco.contacts import supported as takes_contacts
 from newtonsim.solvers.mujoco.convert import Conversion, conversion_of, convert, remember
@@ -172,6 +176,7 @@ class MuJoCoSolver(SolverBase):
         elif mjw_model is not None:
             self.mjw_model, self.mjw_data = mjw_model, mjw_data
         else:
+            warn_of_what_warp_ignores(self.mj_model)
             self.mjw_model, self.mjw_data = _to_warp(self.conversion, settings)
         if save_to_mjcf is not None:
             _save(self.conversion, save_to_mjcf)
@@ -347,7 +352,7 @@ class MuJoCoSolver(SolverBase):
         return True
 
     def reset(self, state: State | None = None, world_mask: wp.array | None = None) -> None:
-        """Clear the warm starts of the constraint solver, and the activations of actuators.
+        """Clear the warm starts of the constraint solver, activations of actuators and plastic strains.
 
         Args:
             state: Copied to MuJoCo before the next step in any case.
@@ -377,7 +382,7 @@ class MuJoCoSolver(SolverBase):
             self._exact.forget(mask)
         for data, clear in zip(self.mj_datas, mask):
             if clear:
-                data.qacc_warmstart[:], data.act[:] = 0.0, 0.0
+                data.qacc_warmstart[:], data.act[:], data.plastic[:] = 0.0, 0.0, 0.0
         if self.mjw_data is None:
             return
         mask = wp.array(mask, dtype=bool, device=self.model.device)

@@ -34,6 +34,8 @@ ELEMENTS = {
     "fluid forces": "<geom contype='0' conaffinity='0' fluidshape='ellipsoid' fluidcoef='1 1 1 1 1'/>",
     "gravcomp by actuators": "<joint actuatorgravcomp='true' actuatorfrcrange='-1 1'/>",
     "softness of dry friction of tendons": "<tendon solreffriction='.1 1' frictionloss='2'/>",
+    "springs that yield": "<joint stiffness='3' springyield='.05'/>",
+    "tendons that yield": "<tendon stiffness='20' springyield='.01'/>",
     "damping of tendons that is not linear": "<tendon damping='.1 2'/>",
 }
 

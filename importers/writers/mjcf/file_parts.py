@@ -20,6 +20,7 @@ from newtonsim.scene.model import Model
 
 _ATTRIBUTES = {
     "actgravcomp": "actuatorgravcomp",
+    "adhesion": "adhesion",
     "actfrclimited": "actuatorfrclimited",
     "actfrcrange": "actuatorfrcrange",
     "damping": "damping",
@@ -29,6 +30,8 @@ _ATTRIBUTES = {
     "solimp_limit": "solimplimit",
     "solref_friction": "solreffriction",
     "solref_limit": "solreflimit",
+    "springyield": "springyield",
+    "surfacevel": "surfacevel",
     "stiffness": "stiffness",
 }
 """Attributes of MJCF by those of MjSpec, which `ImportReport.mujoco` holds."""
