@@ -416,6 +416,8 @@ def test_every_term_of_the_library_is_a_kernel_of_its_file():
         "near_body": {"body": "cube"},
         "bring_body": {"body": "cube", "lifted": 0.1},
         "hold_body": {"body": "cube", "joints": "*"},
+        "bring_onto_body": {"bodies": ("cube", "other"), "lifted": 0.1, "height": 0.04},
+        "rest_on_body": {"bodies": ("cube", "other"), "height": 0.04},
         "near_ground": {"sensor": "s"},
         "touching": {"bodies": "b", "sensor": "s"},
         "command": {"low": (0, 0, 0), "high": (1, 1, 1)},

@@ -81,3 +81,49 @@ def hold_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=boo
             held = False
     if held:
         env.reward[w] = env.reward[w] + env.control_dt * term.weight
+
+
+@wp.func
+def way_onto(w: int, env: EnvView, term: TermView, height: float) -> wp.vec3:
+    """From the first body of a term to the place at a height above the second [m]."""
+    start = wp.transform_get_translation(env.body_q[w * env.bodies + term.bodies[0]])
+    below = wp.transform_get_translation(env.body_q[w * env.bodies + term.bodies[1]])
+    return below + wp.vec3(0.0, 0.0, height) - start
+
+
+@wp.kernel
+def bring_onto_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: 1 for a body that is lifted, and 1 - tanh(distance / width) from above another.
+
+    Numbers: height that counts as lifted [m], width [m], height of the one above the other [m].
+    """
+    w = first + wp.tid()
+    distance = wp.length(way_onto(w, env, term, term.numbers[2]))
+    body = wp.transform_get_translation(env.body_q[w * env.bodies + term.bodies[0]])
+    value = float(0.0)
+    if body[2] > term.numbers[0]:
+        value = 2.0 - wp.tanh(distance / term.numbers[1])
+    env.reward[w] = env.reward[w] + env.control_dt * term.weight * value
+
+
+@wp.kernel
+def rest_on_body(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: 1 for a body that rests on another, and that the hand has let go.
+
+    The goal is reached then. Numbers: the point in the frame of the base [m], height of the one above the
+    other [m], greatest distance of their middles along the ground [m], greatest error of the height [m],
+    greatest speed [m/s], least distance of the point from the body [m].
+    """
+    w = first + wp.tid()
+    way = way_onto(w, env, term, term.numbers[3])
+    upper = w * env.bodies + term.bodies[0]
+    point = wp.vec3(term.numbers[0], term.numbers[1], term.numbers[2])
+    hand = wp.transform_point(env.body_q[w * env.bodies + term.base], point)
+    rests = wp.length(wp.vec2(way[0], way[1])) < term.numbers[4]
+    rests = rests and wp.abs(way[2]) < term.numbers[5]
+    rests = rests and wp.length(wp.spatial_bottom(env.body_qd[upper])) < term.numbers[6]
+    away = wp.length(wp.transform_get_translation(env.body_q[upper]) - hand)
+    rests = rests and away > term.numbers[7]
+    env.success[w] = rests
+    if rests:
+        env.reward[w] = env.reward[w] + env.control_dt * term.weight

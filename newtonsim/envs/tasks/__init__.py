@@ -13,6 +13,7 @@ from newtonsim.envs.tasks.quadruped import Quadruped
 from newtonsim.envs.tasks.quadruped_terrain import QuadrupedTerrain
 from newtonsim.envs.tasks.racecar import Racecar
 from newtonsim.envs.tasks.reach import Lift, Reach
+from newtonsim.envs.tasks.stack import Stack
 from newtonsim.envs.tasks.velocity import GetUp, Velocity, VelocityRough
 
 ALL: tuple[type[Task], ...] = (
@@ -38,5 +39,6 @@ ALL: tuple[type[Task], ...] = (
     GetUp,
     Reach,
     Lift,
+    Stack,
     Hover,
 )

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from newtonsim.kernels.envs.views import EnvView
 
 _TIP = (0.0, 0.0, 0.1034)  # [m] between the fingers of the hand
-_CUBE_HALF, _CUBE_MASS = 0.02, 0.1  # [m], [kg]
+CUBE_HALF, _CUBE_MASS = 0.02, 0.1
+"""Half the width of a cube [m], its mass [kg]."""
 
 
 class Reach(TermTask):
@@ -130,7 +131,7 @@ class Lift(Reach):
         """See `TermTask.action`."""
         o, time = self.options, self.dt * self.frame_skip
         joints = self.built.frames_of(self.built.joints)
-        return library.move_hand(o["speed"] * time, o["finger_speed"] * time, _CUBE_HALF, o["tip"], joints)
+        return library.move_hand(o["speed"] * time, o["finger_speed"] * time, CUBE_HALF, o["tip"], joints)
 
     def _joints(self, carrying: bool) -> tuple[str, ...]:
         """Return the names of the driven joints that carry the hand, or of its fingers."""
@@ -139,14 +140,18 @@ class Lift(Reach):
 
     def add_others(self, builder: ModelBuilder) -> None:
         """See `TermTask.add_others`."""
-        cube = builder.add_body(origin=(0.5, 0.0, _CUBE_HALF, 0.0, 0.0, 0.0, 1.0), key="cube")
-        density = _CUBE_MASS / (2.0 * _CUBE_HALF) ** 3
-        builder.add_shape_box(cube, hx=_CUBE_HALF, hy=_CUBE_HALF, hz=_CUBE_HALF, density=density, mu=1.0)
-        builder.add_joint_free(cube, key="cube")
-        self._cube_at = builder.joint_q_start[-1]
+        self._cube_at = self.add_cube(builder, "cube")
         for axis, frame in zip(self.built.axes, self.built.frames_of(self.built.joints)):
             if not frame.carries:
                 builder.joint_effort_limit[axis] = self.options["grip"]
+
+    def add_cube(self, builder: ModelBuilder, name: str) -> int:
+        """Add a cube, and return its first coordinate."""
+        cube = builder.add_body(origin=(0.5, 0.0, CUBE_HALF, 0.0, 0.0, 0.0, 1.0), key=name)
+        density = _CUBE_MASS / (2.0 * CUBE_HALF) ** 3
+        builder.add_shape_box(cube, hx=CUBE_HALF, hy=CUBE_HALF, hz=CUBE_HALF, density=density, mu=1.0)
+        builder.add_joint_free(cube, key=name)
+        return builder.joint_q_start[-1]
 
     def observation_terms(self) -> dict[str, Observation]:
         """See `TermTask.observation_terms`."""
@@ -157,7 +162,7 @@ class Lift(Reach):
     def reward_terms(self) -> dict[str, Reward]:
         """See `TermTask.reward_terms`."""
         cube = {"body": "cube", "point": self.options["tip"]}
-        lifted = {"term": "bring_body", "body": "cube", "lifted": 2.0 * _CUBE_HALF}
+        lifted = {"term": "bring_body", "body": "cube", "lifted": 2.0 * CUBE_HALF}
         fingers = self._joints(carrying=False)
         return library.rewards_of(
             {
@@ -178,7 +183,7 @@ class Lift(Reach):
     def event_terms(self) -> dict[str, Event]:
         """See `TermTask.event_terms`."""
         place = library.place_body(
-            self._cube_at, (0.4, -0.2), (0.6, 0.2), _CUBE_HALF, self.options["cube_turn"]
+            self._cube_at, (0.4, -0.2), (0.6, 0.2), CUBE_HALF, self.options["cube_turn"]
         )
         events = super().event_terms()
         # fingers start open: noise in radians would be far too much for them

@@ -131,6 +131,12 @@ REWARDS: dict[str, Callable[..., Reward]] = {
     "bring_body": lambda body, lifted, width=0.2, reached=0.05: Reward(
         kernel=goals.bring_body, bodies=body, numbers=(lifted, width, reached)
     ),
+    "bring_onto_body": lambda bodies, lifted, height, width=0.2: Reward(
+        kernel=goals.bring_onto_body, bodies=bodies, numbers=(lifted, width, height)
+    ),
+    "rest_on_body": lambda bodies, height, point=_ORIGIN, aside=0.02, error=0.005, speed=0.05, away=0.03: (
+        Reward(kernel=goals.rest_on_body, bodies=bodies, numbers=(*point, height, aside, error, speed, away))
+    ),
 }
 """Rewards, multiplied by a weight and the time of a step; `step_in_the_air` pays when a foot lands."""
 
