@@ -13,7 +13,7 @@ from pathlib import Path
 from engines import import_facts, processes
 
 from newtonsim.fidelity import compare_mujoco_solver
-from newtonsim.fidelity.comparison import PLACES
+from newtonsim.fidelity.comparison import PLACES, WEIGHS
 from newtonsim.fidelity.motion import SINGLE
 
 SECONDS = 120.0
@@ -129,6 +129,8 @@ def reason(row: MotionRow) -> str:
     error, _, remark = row.item
     if error is None:
         return remark
+    if WEIGHS in remark:
+        return f"{WEIGHS}{remark.split(WEIGHS)[1]}"
     nearby, rounded = (_number(text, remark) for text in ("if it starts", SINGLE))
     if nearby is not None and error <= 3.0 * nearby:
         return f"chaotic: MuJoCo is {nearby:.1e} m from itself if it starts 1e-6 beside"

@@ -1,4 +1,4 @@
-"""What OpenUSD could not compose of a stage: missing layers, payloads and references."""
+"""What OpenUSD could not compose of a stage: missing layers, payloads, references and variants."""
 
 import os
 import re
@@ -39,6 +39,38 @@ def meet_composition_errors(stage: "Usd.Stage", path: str | None, faults: Faults
             raise ImportFileError(f"the stage does not compose: {str(error)[:300]}{more}", path)
     for error in errors:
         faults.meet(_fault(error, path), "what it would bring is left out")
+    _meet_unknown_variants(stage, path, faults)
+
+
+def _meet_unknown_variants(stage: "Usd.Stage", path: str | None, faults: Faults) -> None:
+    """Meet selections of variants, or of sets of variants, that are not there, which OpenUSD passes over."""
+    from pxr import Usd
+
+    told: set[tuple[str, str, str]] = set()  # copies of an instance share what they are composed of
+    everything = Usd.TraverseInstanceProxies(Usd.PrimAllPrimsPredicate)
+    for prim in Usd.PrimRange(stage.GetPseudoRoot(), everything):
+        for name, value in (prim.GetMetadata("variantSelection") or {}).items():
+            what = _unknown_variant(prim.GetVariantSets(), name, value)
+            if what is None:
+                continue
+            spec = next(one for one in prim.GetPrimStack() if name in one.variantSelections)
+            layer, place = str(spec.layer.realPath), str(spec.path)
+            if (layer, place, name) not in told:
+                told.add((layer, place, name))
+                shown = _shown(layer, path) if layer else path
+                fault = ImportFileError(what, shown, _line(layer, place, ""), str(prim.GetPath()))
+                faults.meet(fault, "none of the set is used")
+
+
+def _unknown_variant(sets: "Usd.VariantSets", name: str, value: str) -> str | None:
+    """What a selection asks for that is not there, None for nothing."""
+    known = sets.GetVariantSet(name).GetVariantNames() if name in sets.GetNames() else None
+    if not value or (known is not None and value in known):
+        return None
+    there = ", ".join(map(repr, sorted(sets.GetNames() if known is None else known))) or "none"
+    if known is None:
+        return f"there is no variant set {name!r}, of which {value!r} is selected, only {there}"
+    return f"the variant set {name!r} has no {value!r}, only {there}"
 
 
 def _fault(error: Any, path: str | None) -> ImportFileError:

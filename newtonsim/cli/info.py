@@ -208,5 +208,9 @@ def _extras(robot: Robot) -> list[str]:
         lines.append(f"keyframes: {', '.join(k['name'] or '(unnamed)' for k in builder.keyframes)}")
     if builder.sites:
         lines.append(f"sites: {', '.join(site['name'] or '(unnamed)' for site in builder.sites)}")
-    lines.append(f"time step: {robot.time_step:.4g} s; shapes in brackets collide with nothing")
+    source = ""
+    if "timestep" not in builder.solver_hint:
+        source = ", newtonsim's own, since the file gives none"
+        source += " (MuJoCo would take 0.002 s)" if robot.report.format == "mjcf" else ""
+    lines.append(f"time step: {robot.time_step:.4g} s{source}; shapes in brackets collide with nothing")
     return lines

@@ -32,6 +32,9 @@ MOTION = 1.0e-3
 REFUSED = "the solver refuses the model"
 """How the remark on a motion begins that there is none of."""
 
+WEIGHS = "what moves here weighs"
+"""How the remark on a motion begins to tell that shapes with a mass are left out."""
+
 LEAST_BIAS = 0.1
 """Acceleration [m/s²] of the whole mass below which forces count as small."""
 
@@ -188,7 +191,19 @@ def compare_mujoco_solver(path: str | os.PathLike, seconds: float = 1.0, seed: i
     apart = motion.compare_mujoco_solver(reading, oracle, seconds, seed, PLACES)
     error = apart.distance if apart.lost is None else np.inf  # there is nothing to agree with
     where = f"{apart.body} after {apart.time:.2g} s"
-    return Item("motion by MuJoCoSolver", error, "m", where, PLACES, apart.remark)
+    remark = apart.remark + _missing_mass(reading, oracle)
+    return Item("motion by MuJoCoSolver", error, "m", where, PLACES, remark)
+
+
+def _missing_mass(reading: Reading, oracle: MujocoOracle) -> str:
+    """A remark if what moves here has another mass than in MuJoCo, with what is left out; "" if not."""
+    mine, theirs = (
+        sum(mass for mass, *_ in found.values()) for found in (ours.masses(reading), oracle.masses())
+    )
+    if abs(mine - theirs) <= MASSES * theirs:
+        return ""
+    left = dict.fromkeys(entry.message for entry in reading.report.of_kind("unsupported"))
+    return f", {WEIGHS} {mine:.3g} of {theirs:.6g} kg: {', '.join(left)}"
 
 
 def _larger(known: tuple[float, str], found: tuple[float, str]) -> tuple[float, str]:

@@ -329,3 +329,21 @@ def test_the_oracle_tells_what_is_not_modelled_also_where_all_agrees(capsys, tmp
         ", agrees" in line for line in lines[1 : lines.index("not modelled, approximated or repaired:")]
     )
     find(lines, "actuators on a site")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            "",
+            "time step: 0.004167 s, newtonsim's own, since the file gives none (MuJoCo would take 0.002 s);",
+        ),
+        ('<option timestep="0.003"/>', "time step: 0.003 s;"),
+    ],
+)
+def test_where_the_time_step_comes_from(capsys, tmp_path, option, said):
+    path = tmp_path / "ball.xml"
+    path.write_text(
+        f"<mujoco>{option}<worldbody><body><freejoint/><geom size='.1'/></body></worldbody></mujoco>"
+    )
+    assert any(line.startswith(said) for line in lines_of(capsys, str(path)))

@@ -13,6 +13,8 @@ import pytest
 from engines import import_facts
 from tasks import solver_motion
 
+from newtonsim.fidelity import compare_mujoco_solver
+
 GYMNASIUM = Path(gymnasium.__file__).parent / "envs" / "mujoco" / "assets"
 MUJOCO = Path(mujoco.__file__).parent / "testdata"
 PYBULLET = Path(pybullet_data.getDataPath())
@@ -51,6 +53,10 @@ MISSED = {
         "3.0e-05 m from itself with its time step in single precision",
     ],
     "not explained": [1.0, "arm after 1 s", "MuJoCo is 1.0e-07 m from itself if it starts 1e-06 away"],
+    "what moves here weighs 0 of 3 kg: a geom": [
+        *(1.0, "nut after 1 s"),
+        "MuJoCo is 1.0e-07 m from itself if it starts 1e-06 away, what moves here weighs 0 of 3 kg: a geom",
+    ],
     "MuJoCo itself diverges": [None, "arm after 0.1 s", "MuJoCo itself diverges after 0.1 s"],
 }
 
@@ -92,3 +98,11 @@ def test_urdf_files_are_those_that_pinocchio_and_pybullet_read(name):
         except ValueError:
             continue
         check(import_facts.differences(ours, theirs), expected.get(name))
+
+
+def test_shapes_that_are_left_out_are_told_with_their_mass():
+    """The nut's mesh is made by a plugin."""
+    path = Path(mujoco_warp.__file__).parent / "test_data" / "collision_sdf" / "nutbolt.xml"
+    weight = mujoco.MjModel.from_xml_path(str(path)).body_mass.sum()
+    remark = compare_mujoco_solver(path, seconds=0.02).remark
+    assert f"of {weight:.6g} kg: a geom whose mesh is made by a plugin is left out" in remark

@@ -111,3 +111,78 @@ def test_binary_layers_have_no_lines(stage):
         report = parse_usd(binary, newtonsim.ModelBuilder())["report"]
     lines = {entry.element: entry.line for entry in report.of_kind("mended")}
     assert lines == {"layer": None, "/World/table": None, "/World/chair/cushion": 11, "/World/here": None}
+
+
+CHOICE = """#usda 1.0
+(
+    metersPerUnit = 1
+)
+def Xform "World"
+{
+    def Xform "part" (
+        variants = {
+            string size = "huge"
+            string colour = "red"
+        }
+        prepend variantSets = "size"
+    )
+    {
+        variantSet "size" = {
+            "small" {
+                def Sphere "ball" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"] )
+                {
+                }
+            }
+            "large" {
+                def Sphere "ball" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"] )
+                {
+                    double radius = 3
+                }
+            }
+        }
+    }
+    def Sphere "stone" ( prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"] )
+    {
+    }
+}
+"""
+
+
+def test_variants_that_are_not_there_are_named_with_those_that_are(tmp_path):
+    path = tmp_path / "choice.usda"
+    path.write_text(CHOICE)
+    builder = newtonsim.ModelBuilder()
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="has faults that were repaired") as told:
+        report = parse_usd(path, builder)["report"]
+    assert set(report.bodies) == {"/World/stone"}
+    assert "the variant set 'size' has no 'huge', only 'large', 'small'" in str(told[0].message)
+    assert "no variant set 'colour', of which 'red' is selected, only 'size'" in str(told[0].message)
+    places = {(entry.element, entry.path, entry.line) for entry in report.of_kind("mended")}
+    assert places == {("/World/part", str(path), 7)}
+    with pytest.raises(newtonsim.ImportFileError, match=r"no variant set 'colour'|has no 'huge'") as raised:
+        parse_usd(path, newtonsim.ModelBuilder(), strict=True)
+    assert raised.value.line == 7
+
+
+def test_variants_that_are_there_are_not_told(tmp_path):
+    """Nor are sets of which none is selected; an instance's selection in another layer is told once."""
+    path = tmp_path / "choice.usda"
+    chosen = CHOICE.replace('"huge"', '"large"').replace('            string colour = "red"\n', "")
+    path.write_text(chosen)
+    assert parse_usd(path, newtonsim.ModelBuilder(), strict=True)["report"].bodies.keys() == {
+        "/World/part/ball",
+        "/World/stone",
+    }
+    path.write_text(chosen.replace('string size = "large"', 'string size = ""'))
+    assert not parse_usd(path, newtonsim.ModelBuilder(), strict=True)["report"].of_kind("mended")
+    copies = "".join(
+        f'def Xform "{name}" ( instanceable = true\n prepend references = @choice.usda@</World> )\n{{\n}}\n'
+        for name in ("one", "two")
+    )
+    path.write_text(CHOICE.replace('            string colour = "red"\n', ""))
+    room = tmp_path / "room.usda"
+    room.write_text("#usda 1.0\n(\n    metersPerUnit = 1\n)\n" + copies)
+    with pytest.warns(newtonsim.UnsupportedElementWarning):
+        report = parse_usd(room, newtonsim.ModelBuilder())["report"]
+    (entry,) = report.of_kind("mended")
+    assert (entry.element, entry.path, entry.line) == ("/one/part", str(path), 7)
