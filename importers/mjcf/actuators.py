@@ -405,7 +405,8 @@ def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
             what = "the force range of one of several actuators; the sum of their forces is bounded instead"
             report.approximated(actuator.node, what)
         elif low != -high:
-            unless = "" if actuator.on_tendon else f", unless {_UNLESS}"
+            unless = _UNLESS_TENDON if actuator.on_tendon else _UNLESS
+            unless = "" if actuator.on_tendon and any(actuator.bias[1:]) else f", unless {unless}"
             report.approximated(actuator.node, f"a force range that is not symmetric{unless}")
 
 
@@ -420,10 +421,14 @@ def activation_of(actuators: list[Actuator]) -> dict[str, Any] | None:
     """
     actuator = actuators[0]
     low, high = actuator.force_range or (-math.inf, math.inf)
-    # on tendons, nothing but the drive bounds the force
-    if len(actuators) > 1 or (low != -high and not _stays_inside(actuator) and not actuator.on_tendon):
+    skew, is_servo = low != -high and not _stays_inside(actuator), any(actuator.bias[1:])
+    # on tendons, nothing but the drive bounds the force of a servo
+    if len(actuators) > 1 or (skew and is_servo and not actuator.on_tendon):
         return None
     found: dict[str, Any] = {"dynamics": "none", "initial": 0.0}
+    if skew and not is_servo and actuator.muscle is None:
+        low, high = sorted((actuator.gear * low, actuator.gear * high))
+        found["drive_range"] = low, high
     if actuator.ctrl_range is not None:
         found["control_range"] = actuator.ctrl_range
     return found | (actuator.activation or {})

@@ -102,6 +102,7 @@ def activate_drives(
     drive: wp.array(dtype=int),
     scale: float,
     offset: float,
+    bound: wp.vec2,
     dt: float,
     command: wp.array(dtype=float),
     activation: wp.array2d(dtype=float),
@@ -110,7 +111,8 @@ def activate_drives(
 ):
     """One thread per actuator: its activation, and the control input of its drive."""
     i = first + wp.tid()
-    act_out[drive[i]] = scale * acting_input(view, i, command[i], dt, activation, activation_out) + offset
+    act = scale * acting_input(view, i, command[i], dt, activation, activation_out) + offset
+    act_out[drive[i]] = wp.clamp(act, bound[0], bound[1])
 
 
 @wp.kernel

@@ -59,9 +59,12 @@ class Dynamic(Actuator):
             for number in () if value is None else np.ravel(value).tolist():
                 check_number(name, number, -math.inf)
         for name in ("control_range", "activation_range"):
-            low, high = getattr(self, name)
-            if not low <= high:
-                raise NewtonsimError(f"{name}: expected (low, high), got {(low, high)}")
+            self._check_range(name)
+
+    def _check_range(self, name: str) -> None:
+        low, high = getattr(self, name)
+        if not low <= high:
+            raise NewtonsimError(f"{name}: expected (low, high), got {(low, high)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +89,7 @@ class Activation(Dynamic):
             key of `Actuators`; None leaves that of the model.
         start: Activation of worlds that start, likewise.
         scale, offset: What the drive gets of an activation.
+        drive_range: Least and most that the drive gets: the range of the force where the drive is a motor.
     """
 
     dynamics: str = "muscle"
@@ -93,11 +97,13 @@ class Activation(Dynamic):
     release: float = 0.04
     scale: float = 1.0
     offset: float = 0.0
+    drive_range: tuple[float, float] = _ANY
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("scale", self.scale, -math.inf)
         check_number("offset", self.offset, -math.inf)
+        self._check_range("drive_range")
         if self.motor is not None:
             raise NewtonsimError("Activation: a torque-speed curve needs an effort, and this has a drive")
 
@@ -144,6 +150,7 @@ class ActivationGroup(ActuatorGroup):
     def __init__(self, model: Activation, sites: Sites):
         super().__init__(model, sites)
         self.view, self._scale, self._offset = activation_view(model, sites), model.scale, model.offset
+        self._bound = wp.vec2(*model.drive_range)
 
     def memory(self) -> dict[str, int]:
         """See `ActuatorGroup.memory`."""
@@ -175,6 +182,7 @@ class ActivationGroup(ActuatorGroup):
                 drive=self.axis,
                 scale=self._scale,
                 offset=self._offset,
+                bound=self._bound,
                 dt=p.dt,
                 command=command,
                 activation=before["general"],

@@ -65,9 +65,7 @@ class General(Dynamic):
         for name in ("gear", "reference", "gain", "bias"):
             for value in np.ravel(getattr(self, name)):
                 check_number(name, float(value), -math.inf, strict=True)
-        low, high = self.force_range
-        if not low <= high:
-            raise NewtonsimError(f"force_range: expected (low, high), got {(low, high)}")
+        self._check_range("force_range")
 
 
 class GeneralGroup(EffortGroup):

@@ -13,6 +13,7 @@ from newtonsim.actuators import (
     ActuatedSolver,
     Actuators,
     AxisOf,
+    FileControls,
     General,
     general_actuators,
     solver_from_report,
@@ -21,6 +22,7 @@ from newtonsim.actuators import (
 from newtonsim.errors import ImportFileError, NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
 from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
+from newtonsim.utils import export_mjcf
 
 DT = 0.002
 TEXT = """<mujoco><compiler angle="radian"/><option timestep="{dt}" integrator="Euler" gravity="0 0 -9.81"/>
@@ -323,3 +325,45 @@ def test_activations_of_a_keyframe_are_as_many_as_there_are():
     model = builder.finalize("cpu")
     with pytest.raises(NewtonsimError, match="start: expected one number, or one for each of 2 patterns"):
         Actuators(model, {("a", "b"): Activation(start=(0.1, 0.2, 0.3))}, DT)
+
+
+SKEW = {
+    "motor": '<motor tendon="t" gear="-2" forcerange="-.1 .4"/>',
+    "filter": '<general tendon="t" gear="1.5" dyntype="filter" dynprm=".05" forcerange="-.3 .1" gainprm="2" '
+    'biastype="affine" biasprm=".05 0 0"/>',
+    "joint": '<general joint="j" dyntype="filterexact" dynprm=".05" forcerange=".02 .6" gainprm="4"/>',
+}
+
+
+@pytest.mark.parametrize("case", SKEW)
+def test_forces_of_motors_keep_to_ranges_that_are_not_symmetric(device: str, case: str, tmp_path):
+    """On tendons as on joints, with and without dynamics; an export writes them back."""
+    text = TEXT.format(dt=DT, actuators=SKEW[case]).replace(
+        "<actuator>", '<tendon><fixed name="t"><joint joint="j" coef="1.3"/></fixed></tendon><actuator>'
+    )
+
+    def mujocos_motion(theirs: mujoco.MjModel) -> np.ndarray:
+        theirs.opt.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE
+        data = mujoco.MjData(theirs)
+        for n in range(300):
+            data.ctrl[:] = math.sin(0.02 * n), 0.0
+            mujoco.mj_step(theirs, data)
+        return data.qpos.copy()
+
+    theirs = mujoco.MjModel.from_xml_string(text)
+    expected = mujocos_motion(theirs)
+    builder, report = read(text)
+    model = builder.finalize(device)
+    sim = Simulator(model, solver_from_report(report, model, DT, coriolis="start", tolerance=1.0e-7), DT)
+    controls = FileControls(report, model)
+    for n in range(300):
+        controls.write(sim.control, [math.sin(0.02 * n), 0.0])
+        sim.step()
+    np.testing.assert_allclose(np.add(sim.state.joint_q.numpy(), REFERENCE), expected, atol=2e-5)
+    path = tmp_path / "again.xml"
+    export_mjcf(model, path, imported=report)
+    again = mujoco.MjModel.from_xml_path(str(path))
+    np.testing.assert_allclose(np.add(mujocos_motion(again), REFERENCE), expected, atol=1e-4)
+    bound = theirs.actuator_forcerange[0].copy()
+    theirs.actuator_forcerange[0] = np.abs(bound).max() * np.array([-1.0, 1.0])
+    assert np.abs(mujocos_motion(theirs) - expected).max() > 1e-3

@@ -196,7 +196,7 @@ def law_of_drive(
         dynamics_type=kind,
         dynamics=times,
         control_range=activation.get("control_range", entry["ctrl_range"]),
-        force_range=(-effort, effort) if 0.0 < effort < NO_LIMIT else None,
+        force_range=activation.get("drive_range", (-effort, effort) if 0.0 < effort < NO_LIMIT else None),
         activation_range=activation.get("activation_range"),
         early=activation.get("early", False),
     )
