@@ -56,14 +56,36 @@ class SweepView:
 
 
 @wp.func_native("""
-    for (int r = 0; r < n; ++r) {
-        double* __restrict__ to = C.data + c + r * m;
+#if defined(__CUDA_ARCH__)
+    for (int r = 0; r < n; ++r)
         for (int s = 0; s < inner; ++s) {
-            const double factor = A.data[a + r * inner + s];
-            const double* __restrict__ from = B.data + b + s * m;
-            if (factor != 0.0) for (int k = 0; k < m; ++k) to[k] += factor * from[k];
+            const double entry = factor * A.data[a + r * row + s * column];
+            for (int k = 0; k < m; ++k) C.data[c + r * stride + k] += entry * B.data[b + s * m + k];
         }
+#else
+    // four columns at a time, and the sums of a row in registers
+    typedef double Four __attribute__((vector_size(32)));
+    auto add = [&](double* to, const double* factors, const double* from, auto& sums) {
+        constexpr int vectors = sizeof(sums) / sizeof(Four);
+        __builtin_memcpy(&sums, to, sizeof(sums));
+        for (int s = 0; s < inner; ++s) {
+            Four terms[vectors];
+            __builtin_memcpy(&terms, from + s * m, sizeof(terms));
+            for (int v = 0; v < vectors; ++v) sums[v] += factor * factors[s * column] * terms[v];
+        }
+        __builtin_memcpy(to, &sums, sizeof(sums));
+    };
+    for (int r = 0; r < n; ++r) {
+        double* to = C.data + c + r * stride;
+        const double* factors = A.data + a + r * row;
+        int k = 0;
+        for (; k + 32 <= m; k += 32) { Four sums[8]; add(to + k, factors, B.data + b + k, sums); }
+        for (; k + 16 <= m; k += 16) { Four sums[4]; add(to + k, factors, B.data + b + k, sums); }
+        for (; k + 4 <= m; k += 4) { Four sums[1]; add(to + k, factors, B.data + b + k, sums); }
+        for (; k < m; ++k)
+            for (int s = 0; s < inner; ++s) to[k] += factor * factors[s * column] * B.data[b + s * m + k];
     }
+#endif
 """)
 def add_product(
     n: int,
@@ -71,38 +93,19 @@ def add_product(
     m: int,
     A: wp.array(dtype=wp.float64),
     a: int,
-    B: wp.array(dtype=wp.float64),
-    b: int,
-    C: wp.array(dtype=wp.float64),
-    c: int,
-):
-    """C += A B with A (n, inner) from entry a on, B (inner, m) from b on, and C (n, m) from c on."""
-    ...
-
-
-@wp.func_native("""
-    for (int s = 0; s < inner; ++s) {
-        const double* __restrict__ from = B.data + b + s * m;
-        for (int r = 0; r < n; ++r) {
-            const double factor = A.data[a + s * n + r];
-            double* __restrict__ to = C.data + c + r * stride;
-            if (factor != 0.0) for (int k = 0; k < m; ++k) to[k] += factor * from[k];
-        }
-    }
-""")
-def add_transposed_product(
-    n: int,
-    inner: int,
-    m: int,
-    A: wp.array(dtype=wp.float64),
-    a: int,
+    row: int,
+    column: int,
     B: wp.array(dtype=wp.float64),
     b: int,
     C: wp.array(dtype=wp.float64),
     c: int,
     stride: int,
+    factor: wp.float64,
 ):
-    """C += Aᵀ B with A (inner, n) from entry a on, B (inner, m) from b on; rows of C are `stride` apart."""
+    """C += factor A B with A (n, inner), B (inner, m) and C (n, m), from the entries a, b and c on.
+
+    Entries of A are `row` and `column` apart, so that A may be a transpose; rows of C are `stride` apart.
+    """
     ...
 
 
@@ -120,8 +123,9 @@ def expand_control(view: SweepView, t: int):
             if i < S:
                 w += view.V[i * S + j]
             view.W[i * S + j] = w
-    add_product(N, S, N, view.W, 0, view.F, course, view.Z, 0)
-    add_transposed_product(N, S, N, view.F, course, view.Z, 0, view.Q, 0, N)
+    one = wp.float64(1.0)
+    add_product(N, S, N, view.W, 0, S, 1, view.F, course, view.Z, 0, N, one)
+    add_product(N, S, N, view.F, course, 1, N, view.Z, 0, view.Q, 0, N, one)
     for i in range(S, N):
         view.q[i] = wp.float64(0.0)
         for j in range(N):  # mixed derivatives of costs by state and control
@@ -136,9 +140,8 @@ def expand_control(view: SweepView, t: int):
             total = view.slope[t * N + j]
         view.q[j] = total
     for i in range(S):
-        w = view.v[i] + view.slope[t * N + i]
-        for j in range(N):
-            view.q[j] += view.F[course + i * N + j] * w
+        view.W[i] = view.v[i] + view.slope[t * N + i]
+    add_product(1, S, N, view.W, 0, S, 1, view.F, course, view.q, 0, N, one)
 
 
 @wp.func
@@ -192,6 +195,7 @@ def solve_control(view: SweepView, t: int) -> bool:
     S, M = view.states, view.inputs
     N = S + M
     k, K = t * M, t * M * S
+    minus = wp.float64(-1.0)
     for i in range(M):
         view.change[k + i] = -view.q[S + i]
         for j in range(S):
@@ -199,16 +203,15 @@ def solve_control(view: SweepView, t: int) -> bool:
     for step in range(2 * M):
         backward = step >= M
         i = wp.where(backward, 2 * M - 1 - step, step)
-        begin, end = wp.where(backward, i + 1, 0), wp.where(backward, M, i)
-        for other in range(begin, end):
-            factor = wp.where(backward, view.L[other * M + i], view.L[i * M + other])
-            view.change[k + i] -= factor * view.change[k + other]
-            for j in range(S):
-                view.gain[K + i * S + j] -= factor * view.gain[K + other * S + j]
-        pivot = view.L[i * M + i]
-        view.change[k + i] = view.change[k + i] / pivot
+        first, count = wp.where(backward, i + 1, 0), wp.where(backward, M - 1 - i, i)
+        a, column = wp.where(backward, first * M + i, i * M), wp.where(backward, M, 1)
+        change, gain = view.change, view.gain
+        add_product(1, count, 1, view.L, a, 0, column, change, k + first, change, k + i, 1, minus)
+        add_product(1, count, S, view.L, a, 0, column, gain, K + first * S, gain, K + i * S, S, minus)
+        inverse = wp.float64(1.0) / view.L[i * M + i]
+        view.change[k + i] = view.change[k + i] * inverse
         for j in range(S):
-            view.gain[K + i * S + j] = view.gain[K + i * S + j] / pivot
+            view.gain[K + i * S + j] = view.gain[K + i * S + j] * inverse
     within = bool(True)
     for i in range(M):
         x = view.change[k + i]
@@ -227,7 +230,8 @@ def step_back(view: SweepView, t: int):
         view.v[i] = view.q[i]
         for j in range(S):
             view.V[i * S + j] = view.Q[i * N + j]
-    for i in range(M):  # Z_u = Q_uu K + Q_ux, and q + Q_uu k in its place
+    one = wp.float64(1.0)
+    for i in range(M):  # Z = Q_uu K + Q_ux, and q + Q_uu k in its place
         q_u = view.q[S + i]
         promised = q_u
         for j in range(M):
@@ -239,13 +243,9 @@ def step_back(view: SweepView, t: int):
             cross = view.Q[(S + i) * N + j]
             view.Z[i * S + j] = cross
             view.v[j] += cross * view.change[k + i] + view.gain[K + i * S + j] * q_u
-            view.W[i * S + j] = cross
-        for other in range(M):
-            factor = view.Q[(S + i) * N + S + other]
-            for j in range(S):
-                view.Z[i * S + j] += factor * view.gain[K + other * S + j]
-    add_transposed_product(S, M, S, view.gain, K, view.Z, 0, view.V, 0, S)
-    add_transposed_product(S, M, S, view.W, 0, view.gain, K, view.V, 0, S)
+    add_product(M, M, S, view.Q, S * N + S, N, 1, view.gain, K, view.Z, 0, S, one)
+    add_product(S, M, S, view.gain, K, 1, S, view.Z, 0, view.V, 0, S, one)
+    add_product(S, M, S, view.Q, S * N, 1, N, view.gain, K, view.V, 0, S, one)
     for i in range(S):
         for j in range(i):
             mean = wp.float64(0.5) * (view.V[i * S + j] + view.V[j * S + i])
