@@ -26,6 +26,7 @@ from newtonsim.kernels import lazy_warp
 from newtonsim.runtime import headers, kernels_wheel, remembered
 from newtonsim.runtime.active_tape import without_tape
 from newtonsim.runtime.arguments import NONE, Arguments, Kernel, in_order, last_written
+from newtonsim.runtime.compile_locks import CompileLock
 from newtonsim.runtime.indexing import index_plainly
 from newtonsim.runtime.progress import Progress
 
@@ -96,7 +97,7 @@ def begin(module: wp.Module, device: wp.Device) -> None:
     _declare(module)
     if not is_cached(module, device):
         headers.share()
-        _begun[entry] = _workers().submit(_load_one, module, device)
+        _begun[entry] = _workers().submit(_load_in_turn, module, device)
 
 
 def load_once(
@@ -185,7 +186,7 @@ def is_differentiable(module: wp.Module) -> bool:
 def is_cached(module: wp.Module, device: wp.DeviceLike) -> bool:
     """Whether the kernel cache holds a module as it is now, for this kind of device."""
     device = wp.get_device(device)
-    folder = os.path.join(str(wp.config.kernel_cache_dir), module.get_module_identifier(block_dim(device)))
+    folder = os.path.join(str(wp.config.kernel_cache_dir), _identifier(module, device))
     endings = (".o",) if device.is_cpu else (".ptx", ".cubin")
     return os.path.isdir(folder) and any(name.endswith(endings) for name in os.listdir(folder))
 
@@ -246,21 +247,35 @@ def _declare(module: wp.Module) -> None:
 
 
 def _load_side_by_side(modules: list[wp.Module], device: wp.Device, progress: Progress) -> None:
-    """Load modules on all cores."""
+    """Load modules on all cores, those last that other processes are compiling."""
 
-    def work(module: wp.Module) -> None:
-        progress.begin(short_name(module))
+    def try_now(module: wp.Module) -> bool:
         begun = _begun.pop((module, str(device)), None)
-        # where the attempt in the background failed, this one tells why
-        if begun is None or begun.exception() is not None:
-            _load_one(module, device)
+        with CompileLock(_identifier(module, device)) as lock:
+            if begun is None and not lock.acquire(wait=False):
+                return False
+            progress.begin(short_name(module))
+            # where the attempt in the background failed, this one tells why
+            if begun is None or begun.exception() is not None:
+                _load_one(module, device)
+            progress.end(short_name(module))
+        return True
+
+    def wait(module: wp.Module) -> bool:
+        progress.begin(short_name(module))
+        _load_in_turn(module, device)
         progress.end(short_name(module))
+        return True
 
     headers.share()
-    futures = [_workers().submit(work, module) for module in modules]
+    _side_by_side(wait, _side_by_side(try_now, modules))
+
+
+def _side_by_side(work: Callable[[wp.Module], bool], modules: list[wp.Module]) -> list[wp.Module]:
+    """Let all cores work on modules; return those for which the work was not done."""
+    futures = {_workers().submit(work, module): module for module in modules}
     try:
-        for future in as_completed(futures):
-            future.result()
+        return [futures[future] for future in as_completed(futures) if not future.result()]
     finally:
         for future in futures:
             future.cancel()
@@ -283,6 +298,18 @@ def _load_from_wheel(module: wp.Module, device: wp.Device) -> bool:
         kernels_wheel.leave_alone(f"{short_name(module)} cannot be loaded: {error}")
         return False
     return True
+
+
+def _identifier(module: wp.Module, device: wp.Device) -> str:
+    """Name of the folder of a module in the kernel cache."""
+    return module.get_module_identifier(block_dim(device))
+
+
+def _load_in_turn(module: wp.Module, device: wp.Device) -> None:
+    """Load a module when no other process is compiling it."""
+    with CompileLock(_identifier(module, device)) as lock:
+        lock.acquire(wait=True)
+        _load_one(module, device)
 
 
 def _load_one(module: wp.Module, device: wp.Device) -> None:
