@@ -167,6 +167,7 @@ class FileControls:
     """
 
     def __init__(self, report: Imported, model: Model):
+        self._model = model
         self._worlds, self.count = model.world_count, len(report.actuators)
         direct = {id(entry) for entry in _alone(report)}
         self._maps: list[tuple[int, str, np.ndarray, float, float, tuple[float, float]]] = []
@@ -211,8 +212,9 @@ class FileControls:
             ctrl: In the order of the file, of all worlds (count,) or of each (world_count, count).
 
         Raises:
-            ModelError: The shape is another one.
+            ModelError: The shape is another one, or the control is of another model.
         """
+        self._model.check_control(control)
         values = np.asarray(ctrl, dtype=np.float64)
         if values.shape not in ((self.count,), (self._worlds, self.count)):
             wanted = f"({self.count},) or ({self._worlds}, {self.count})"

@@ -14,7 +14,8 @@ import warp as wp
 
 import newtonsim
 from newtonsim import ModelError, NewtonsimError, diff, dynamics, optimize, render, solvers
-from newtonsim.actuators import PD, ActuatedSolver, Actuators
+from newtonsim.actuators import PD, ActuatedSolver, Actuators, FileControls
+from newtonsim.importers import parse_mjcf
 from newtonsim.render.viewer import Viewer
 
 pytestmark = pytest.mark.filterwarnings("ignore::newtonsim.OverlapWarning")  # of no matter here
@@ -60,6 +61,9 @@ PLAIN_NUMBERS = (
 They are those of costs, which take NumPy arrays of one world and read them on the host, and a few more.
 """
 LIKE_ARRAYS = re.compile(r"^(states?|controls?|contacts|(joint|body|particle)_(q|qd|qdd|f))(_.+)?$")
+
+
+NO_ACTUATORS = "<mujoco><worldbody><body><geom size='.1'/></body></worldbody></mujoco>"
 
 
 def functions() -> Iterator[tuple[str, Any]]:
@@ -144,6 +148,7 @@ class Large:
             "control": None,
             "controls": None,
             "default": model.control(),
+            "ctrl": np.zeros(0),
             "contacts": None,
             "dt": 1e-3,
             "world_mask": None,
@@ -228,6 +233,9 @@ class Large:
                 ),
                 "Camera": lambda: render.Camera(model, 8, 8, pose=eye),
                 "Controller": lambda: optimize.Controller(optimize.CEM(self.problem)),
+                "FileControls": lambda: FileControls(
+                    parse_mjcf(NO_ACTUATORS, newtonsim.ModelBuilder()), model
+                ),
                 "Dynamics": lambda: dynamics.Dynamics(model),
                 "Linearizer": lambda: diff.Linearizer(model, newtonsim.FeatherstoneSolver(model), 1e-3),
                 "Model": lambda: model,
