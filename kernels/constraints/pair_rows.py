@@ -70,10 +70,11 @@ RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
 # squared cosine of a pitch that counts as a right angle, where the derivative of a square root is not finite
 UPRIGHT = wp.constant(1.0e-12)
-# rows below this share of the same mobility yield (damped least squares) if their target is this speed or
-# more
+# rows below this share of the same mobility yield (damped least squares) if their target exceeds the calm
+# speed by this speed or more
 SINGULAR_SHARE = wp.constant(2.0e-4)
 SINGULAR_SPEED = wp.constant(1.0)  # [m/s or rad/s]
+CALM_SPEED = wp.constant(0.1)  # [m/s or rad/s]
 # impulses that would alone lead to this speed or more are those of rows that contradict each other
 WEDGED_SPEED = wp.constant(300.0)  # [m/s or rad/s]
 WEDGED_SHARE = wp.constant(0.002)  # by which they yield at most
@@ -859,10 +860,11 @@ def build_pair_rows(
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
         # a mechanism that hardly moves along the row, such as a stretched linkage, must not be accelerated
-        # violently; a row without a target velocity does no such harm, and softness would let its load sag
+        # violently; a row with a slow target does no such harm, and softness would let its load sag, which
+        # raises the target and thereby the softness, until a heavy load on light links falls
         kind = rows.kind[r]
         if holds_equality(kind) and not has_loop_reference(kind, rows.constraint[r], loop):
-            demand = wp.min(wp.abs(rows.target_lower[r]) / SINGULAR_SPEED, 1.0)
+            demand = wp.clamp((wp.abs(rows.target_lower[r]) - CALM_SPEED) / SINGULAR_SPEED, 0.0, 1.0)
             least = SINGULAR_SHARE * mobility * demand
             added = least * least / (total + least)
             if kind == PAIR_SPAN or kind == PAIR_ANGLES:

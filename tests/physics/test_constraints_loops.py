@@ -288,3 +288,30 @@ def test_joints_that_contradict_each_other_pull_with_bounded_energy(device: str,
         run.run_for(0.1)
         # each joint pulls the last link at up to 5 m/s; four times as fast, all of the chain has 260 J
         assert float(kinetic_energy(run.model, run.state).numpy().sum()) < 0.5 * 1.31 * 20.0**2
+
+
+def loaded_chain(links: int, load: float) -> newtonsim.ModelBuilder:
+    """A chain of free capsules of 21 g, 60 mm each, hung from the world, with a box at the end [kg]."""
+    builder = z_up()
+    length, upright = 0.06, wp.quat_identity()
+    ends = (0.0, 0.0, 0.5 * length), (0.0, 0.0, -0.5 * length)
+    last, where = -1, (0.0, 0.0, 0.0)
+    for i in range(links):
+        link = builder.add_body(origin=wp.transform((0.0, 0.0, -(i + 0.5) * length), upright))
+        builder.add_shape_capsule(link, radius=0.015, half_height=0.02, up_axis=2, density=500.0)
+        builder.add_constraint_connect(last, link, where, ends[0])
+        last, where = link, ends[1]
+    box = builder.add_body(origin=wp.transform((0.0, 0.0, -links * length - 0.06), upright))
+    builder.add_shape_box(box, hx=0.05, hy=0.05, hz=0.05, density=load / 1.0e-3)
+    builder.add_constraint_connect(last, box, where, (0.0, 0.0, 0.06))
+    builder.shape_collision_filter_pairs |= {(i, i + 1) for i in range(links)}
+    return builder
+
+
+@pytest.mark.parametrize(("links", "load"), [(1, 300.0), (5, 200.0), (40, 50.0)])
+def test_chain_of_light_links_bears_a_heavy_load(device: str, links: int, load: float):
+    """It used to give way ever faster, until the load fell freely."""
+    run = Run(loaded_chain(links, load).finalize(device), 1.0 / 240.0)
+    run.run_for(1.0)
+    heights = run.state.body_q.numpy()[:, 2]
+    assert abs(heights[-1] + links * 0.06 + 0.06) < 5.0e-4
