@@ -2,18 +2,21 @@
 
 With the Jacobian J of the task, the operational-space inertia Λ = (J M⁻¹ Jᵀ)⁻¹ and the accelerations q̈₀ that
 pull towards the posture, τ = M q̈₀ + c + Jᵀ Λ (a - J̇ q̇ - J q̈₀) accelerates the task by a. This is
-JᵀΛ(a - J̇ q̇) + Nᵀ τ₀ + c with τ₀ = M q̈₀ and the dynamically consistent projector Nᵀ = 1 - Jᵀ Λ J M⁻¹.
+JᵀΛ(a - J̇ q̇) + Nᵀ τ₀ + c with τ₀ = M q̈₀ and the dynamically consistent projector Nᵀ = 1 - Jᵀ Λ J M⁻¹. The
+inverse dynamics that find M q̈₀ + c also find J q̈₀ + J̇ q̇, the acceleration of the body.
 
 Source: Khatib, "A unified approach for motion and force control of robot manipulators: the operational space
 formulation", 1987; Hogan, "Impedance control: an approach to manipulation", 1985, for wrenches without Λ.
 
 Stage: first of a step, efforts of operational-space control
 Called by: newtonsim/actuators/operational_space.py
-Reads: ArmView, PostureView, TaskView, dof_world, joint_q, joint_qd
+Reads: ArmView, KinematicsView, PostureView, TaskView, TreeView, dof_world, joint_q, joint_qd
 Writes: joint_f, posture_qdd
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.trees.jacobians import factorize_block, point_column, solve_block
+from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -52,14 +55,12 @@ class ArmView:
     body_q: wp.array(dtype=wp.transform)
     body_qd: wp.array(dtype=wp.spatial_vector)
     qd: wp.array(dtype=float)
-    posture_qdd: wp.array(dtype=float)
+    gravity: wp.array(dtype=wp.vec3)  # (worlds)
     tau: wp.array(dtype=float)  # M q̈₀ + c
-    jacobian: wp.array3d(dtype=float)
-    rate: wp.array3d(dtype=float)
-    inertia: wp.array3d(dtype=float)  # Λ at centres of mass
+    body_A: wp.array(dtype=wp.spatial_vector)  # accelerations about the tree's origin, less gravity
+    mobility: wp.array3d(dtype=float)  # (worlds, 6, 6) Λ⁻¹ at centres of mass
     joint_damping: wp.array(dtype=float)
     effort_limit: wp.array(dtype=float)
-    dof_axis: wp.array(dtype=int)
 
 
 @wp.func
@@ -120,37 +121,51 @@ def pull_to_posture(
     posture_qdd[d] = pull
 
 
+@wp.func
+def com_acceleration(
+    w: int, b: int, arm: ArmView, com: wp.vec3, spin: wp.vec3, velocity: wp.vec3
+) -> wp.spatial_vector:
+    """Acceleration J q̈₀ + J̇ q̇ of body b and of its centre of mass, from that about the tree's origin."""
+    A = arm.body_A[b]
+    turning = wp.spatial_top(A)
+    moving = wp.spatial_bottom(A) + arm.gravity[w] + wp.cross(turning, com) + wp.cross(spin, velocity)
+    return wp.spatial_vector(turning, moving)
+
+
 @wp.kernel
-def write_efforts(first: int, task: TaskView, arm: ArmView, joint_f: wp.array(dtype=float)):
+def write_efforts(
+    first: int,
+    task: TaskView,
+    arm: ArmView,
+    tree: TreeView,
+    kin: KinematicsView,
+    joint_f: wp.array(dtype=float),
+):
     """One thread per world: efforts of the joints that carry the task, within their limits."""
     w = first + wp.tid()
     b = task.body[w]
-    start = task.first_dof[w]
-    turn = wp.transform_get_rotation(arm.body_q[b])
-    lever = wp.quat_rotate(turn, task.point - arm.com[b])
+    lever = wp.quat_rotate(wp.transform_get_rotation(arm.body_q[b]), task.point - arm.com[b])
     spin = wp.spatial_top(arm.body_qd[b])
     wanted = task.target_qdd[w]
     push = task_error(w, task, arm, lever)
     if task.decoupled == 1:
         wanted = wanted + push
         push = wp.spatial_vector()
-    # from the point to the centre of mass, where Jacobian and inertia are
+    # from the point to the centre of mass, where the mobility is
     angular = wp.spatial_top(wanted)
     drift = wp.cross(angular, lever) + wp.cross(spin, wp.cross(spin, lever))
     wanted = wp.spatial_vector(angular, wp.spatial_bottom(wanted) - drift)
     force = wp.spatial_bottom(push)
     wrench = wp.spatial_vector(wp.spatial_top(push) + wp.cross(lever, force), force)
-    for k in range(task.dofs):
-        d = start + k
-        for i in range(6):
-            wanted[i] -= arm.rate[b, i, k] * arm.qd[d] + arm.jacobian[b, i, k] * arm.posture_qdd[d]
-    for i in range(6):
-        for j in range(6):
-            wrench[i] += arm.inertia[b, i, j] * wanted[j]
-    for k in range(task.dofs):
-        d = start + k
-        effort = arm.tau[d] + arm.joint_damping[d] * arm.qd[d]
-        for i in range(6):
-            effort += arm.jacobian[b, i, k] * wrench[i]
-        limit = arm.effort_limit[arm.dof_axis[d]]
-        joint_f[d] = wp.clamp(effort, -limit, limit)
+    com = kin.body_com[b]
+    wanted = wanted - com_acceleration(w, b, arm, com, spin, wp.spatial_bottom(arm.body_qd[b]))
+    wrench = wrench + solve_block(factorize_block(arm.mobility, w), wanted)
+    for d in range(task.first_dof[w], task.first_dof[w] + task.dofs):
+        joint_f[d] = arm.tau[d] + arm.joint_damping[d] * arm.qd[d]
+    leaf = tree.body_leaf[b]
+    for k in range(tree.dof_row[leaf], tree.dof_row[leaf] + tree.dof_depth[leaf] + 1):
+        d = tree.row_dof[k]
+        joint_f[d] = joint_f[d] + wp.dot(point_column(kin.S[d], com), wrench)
+    for d in range(task.first_dof[w], task.first_dof[w] + task.dofs):
+        limit = arm.effort_limit[tree.dof_axis[d]]
+        joint_f[d] = wp.clamp(joint_f[d], -limit, limit)

@@ -11,7 +11,7 @@ given matrix", 1950; Featherstone, "Rigid Body Dynamics Algorithms", 2008, secti
 Stage: queries of dynamics between steps
 Called by: newtonsim/dynamics/tendon_inertia.py
 Reads: KinematicsView, TendonMotion, TendonNumbers, TendonView, TreeView, acceleration, armature, base,
-    body_com, qdd, s, y
+    bodies, body_com, qdd, s, y
 Writes: acceleration, dense, inverse, rhs, s, tau, x, y
 """
 
@@ -218,10 +218,12 @@ def correct_mobilities(
     body_com: wp.array(dtype=wp.vec3),
     y: wp.array(dtype=float),
     s: wp.array2d(dtype=float),
+    bodies: wp.array(dtype=int),
     inverse: wp.array3d(dtype=float),
 ):
-    """One thread per body: correct J M⁻¹ Jᵀ of its own six rows by all tendons of its world."""
-    b = first + wp.tid()
+    """One thread per entry of a list of bodies: correct J M⁻¹ Jᵀ of its own six rows by all tendons."""
+    block = first + wp.tid()
+    b = bodies[block]
     leaf = tree.body_leaf[b]
     if leaf < 0:
         return
@@ -239,4 +241,4 @@ def correct_mobilities(
         twist = wp.spatial_vector(turn, shift + wp.cross(turn, com))
         for i in range(6):
             for k in range(6):
-                inverse[b, i, k] = inverse[b, i, k] - s[w, j] * twist[i] * twist[k]
+                inverse[block, i, k] = inverse[block, i, k] - s[w, j] * twist[i] * twist[k]

@@ -6,8 +6,9 @@ operational-space inertia (J M⁻¹ Jᵀ)⁻¹ is that of Khatib, "A unified app
 robot manipulators: the operational space formulation", 1987.
 
 Stage: queries of dynamics between steps
-Called by: newtonsim/dynamics/stages.py, kernels/trees/rnea_derivatives.py
-Reads: BodyView, JointView, KinematicsView, L, TreeView, dof_joint, dof_local, inverse, qd
+Called by: newtonsim/dynamics/stages.py, kernels/actuators/operational_space.py,
+    kernels/trees/rnea_derivatives.py
+Reads: BodyView, JointView, KinematicsView, L, TreeView, bodies, dof_joint, dof_local, inverse, qd
 Writes: inertia, inverse, jacobian, rate, work
 """
 
@@ -111,14 +112,16 @@ def fill_inverse_inertia(
     kin: KinematicsView,
     L: wp.array(dtype=float),
     damping: float,
+    bodies: wp.array(dtype=int),
     work: wp.array2d(dtype=wp.spatial_vector),
     inverse: wp.array3d(dtype=float),
 ):
-    """One thread per body: J M⁻¹ Jᵀ + damping 1 of the body's own 6 rows.
+    """One thread per entry of a list of bodies: J M⁻¹ Jᵀ + damping 1 of the body's own 6 rows.
 
     `work` holds D^(-1/2) L^(-T) Jᵀ of the chain that moves the body.
     """
-    b = first + wp.tid()
+    i = first + wp.tid()
+    b = bodies[i]
     leaf = tree.body_leaf[b]
     total = wp.spatial_matrix()
     if leaf >= 0:
@@ -126,47 +129,63 @@ def fill_inverse_inertia(
         row = tree.dof_row[leaf]
         n = tree.dof_depth[leaf] + 1
         for k in range(n):
-            work[b, k] = point_column(kin.S[tree.row_dof[row + k]], com)
-        for i in range(n):
-            k = n - 1 - i
+            work[i, k] = point_column(kin.S[tree.row_dof[row + k]], com)
+        for m in range(n):
+            k = n - 1 - m
             own = tree.dof_row[tree.row_dof[row + k]]
-            x = work[b, k]
-            for m in range(k):
-                work[b, m] = work[b, m] - L[own + m] * x
+            x = work[i, k]
+            for other in range(k):
+                work[i, other] = work[i, other] - L[own + other] * x
             x = L[own + k] * x
             total = total + wp.outer(x, x)
-    for i in range(6):
+    for j in range(6):
         for k in range(6):
-            inverse[b, i, k] = total[i, k]
-        inverse[b, i, i] = total[i, i] + damping
+            inverse[i, j, k] = total[j, k]
+        inverse[i, j, j] = total[j, j] + damping
+
+
+@wp.func
+def factorize_block(blocks: wp.array3d(dtype=float), i: int) -> wp.spatial_matrix:
+    """Cholesky factor of one of several symmetric 6 by 6 blocks; NaN where it is not positive definite."""
+    L = wp.spatial_matrix()
+    for row in range(6):
+        for column in range(row + 1):
+            total = blocks[i, row, column]
+            for m in range(column):
+                total -= L[row, m] * L[column, m]
+            if row == column:
+                L[row, row] = wp.sqrt(total)
+            else:
+                L[row, column] = total / L[column, column]
+    return L
+
+
+@wp.func
+def solve_block(L: wp.spatial_matrix, rhs: wp.spatial_vector) -> wp.spatial_vector:
+    """Solution of L Lᵀ x = rhs."""
+    x = wp.spatial_vector()
+    for i in range(6):
+        total = rhs[i]
+        for m in range(i):
+            total -= L[i, m] * x[m]
+        x[i] = total / L[i, i]
+    for n in range(6):
+        i = 5 - n
+        total = x[i]
+        for m in range(i + 1, 6):
+            total -= L[m, i] * x[m]
+        x[i] = total / L[i, i]
+    return x
 
 
 @wp.kernel
 def invert_inertia(first: int, inverse: wp.array3d(dtype=float), inertia: wp.array3d(dtype=float)):
     """One thread per body: inertia = inverse⁻¹ by Cholesky factorization; NaN where it is singular."""
     b = first + wp.tid()
-    L = wp.spatial_matrix()
-    for i in range(6):
-        for j in range(i + 1):
-            total = inverse[b, i, j]
-            for m in range(j):
-                total -= L[i, m] * L[j, m]
-            if i == j:
-                L[i, i] = wp.sqrt(total)
-            else:
-                L[i, j] = total / L[j, j]
+    L = factorize_block(inverse, b)
     for column in range(6):
-        x = wp.spatial_vector()
-        for i in range(6):
-            total = wp.where(i == column, 1.0, 0.0)
-            for m in range(i):
-                total -= L[i, m] * x[m]
-            x[i] = total / L[i, i]
-        for n in range(6):
-            i = 5 - n
-            total = x[i]
-            for m in range(i + 1, 6):
-                total -= L[m, i] * x[m]
-            x[i] = total / L[i, i]
+        unit = wp.spatial_vector()
+        unit[column] = 1.0
+        x = solve_block(L, unit)
         for i in range(6):
             inertia[b, i, column] = x[i]

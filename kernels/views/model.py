@@ -5,10 +5,11 @@ N non-zero entries of the joint-space inertia (the sum of the depths of all degr
 
 Stage: all
 Used by: newtonsim/dynamics/tendon_paths.py, newtonsim/runtime/, newtonsim/scene/, solvers/absent_bodies.py,
-    solvers/featherstone/, kernels/algebra/, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/constraints/linear/, kernels/constraints/solve/, kernels/envs/sensors.py,
-    kernels/maximal/adjoint/substep.py, kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/,
-    kernels/penalty/, kernels/steps/fields.py, kernels/tendons/, kernels/trees/
+    solvers/featherstone/, kernels/actuators/operational_space.py, kernels/algebra/,
+    kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/,
+    kernels/constraints/solve/, kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py,
+    kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/, kernels/penalty/, kernels/steps/fields.py,
+    kernels/tendons/, kernels/trees/
 """
 
 import newtonsim.kernels.lazy_warp as wp

@@ -101,14 +101,12 @@ class OperationalSpaceControl:
             posture_damping = 2.0 * posture_stiffness**0.5
         check_number("posture_damping", posture_damping)
         worlds, dofs, device = model.world_count, model.joint_dof_count, model.device
-        self._stages = Stages(model)
+        self._body = put(self._bodies, dtype=int, device=device)
+        self._stages = Stages(model, self._body)
         self._state = model.state(requires_grad=False)
         eval_fk(model, self._state.joint_q, self._state.joint_qd, None, self._state)
         self._no_wrenches = zeros(model.body_count, dtype=wp.spatial_vector, device=device)
-        rows = (model.body_count, 6, self._stages.max_dofs)
-        self._jacobian, self._rate = (zeros(rows, dtype=float, device=device) for _ in range(2))
-        self._inertia = zeros((model.body_count, 6, 6), dtype=float, device=device)
-        self._posture_qdd, self._tau = (zeros(dofs, dtype=float, device=device) for _ in range(2))
+        self._posture_qdd = zeros(dofs, dtype=float, device=device)
 
         coord, first, count = self._find_joints()
         self.target = put(self._initial_targets(), dtype=wp.transform, device=device)
@@ -124,7 +122,6 @@ class OperationalSpaceControl:
         self.posture_stiffness = put(np.full(worlds, posture_stiffness), dtype=float, device=device)
         self.posture_damping = put(np.full(worlds, posture_damping), dtype=float, device=device)
         self._coord = put(coord, dtype=int, device=device)
-        self._body = put(self._bodies, dtype=int, device=device)
         self._first = put(first, dtype=int, device=device)
         self._dofs, self._decoupled = count, int(decoupled)
         # makes all buffers before the first step is captured
@@ -141,6 +138,7 @@ class OperationalSpaceControl:
 
     def _launch(self, launch: Launcher, state: State, control: Control) -> None:
         stages = self._stages
+        launch = stages.launcher(launch.shard)
         # what pushes from outside is not known to a controller
         state = copy.copy(state)
         state.body_f = self._no_wrenches
@@ -156,13 +154,14 @@ class OperationalSpaceControl:
             writes=dict(posture_qdd=self._posture_qdd),
         )
         stages.move(launch, state)
-        launch.inertias(stages.motion)
+        stages.fill_mobility(launch, self._regularisation)
         stages.force(launch, state, self._posture_qdd, armature=True)
-        stages.write_force(launch, self._tau)
-        stages.fill_jacobian(launch, self._jacobian)
-        stages.fill_jacobian_rate(launch, state, self._rate)
-        stages.fill_operational_inertia(launch, self._regularisation, self._inertia)
-        reads = dict(task=self._task_view(), arm=self._arm_view(launch, state))
+        reads = dict(
+            task=self._task_view(),
+            arm=self._arm_view(state),
+            tree=launch.views.tree,
+            kin=stages.motion.kin,
+        )
         launch(kernels.write_efforts, "world", reads=reads, writes=dict(joint_f=control.joint_f))
 
     def _posture_view(self) -> Any:
@@ -179,13 +178,13 @@ class OperationalSpaceControl:
         view.stiffness, view.damping = self.stiffness, self.damping
         return view
 
-    def _arm_view(self, launch: Launcher, state: State) -> Any:
+    def _arm_view(self, state: State) -> Any:
         view: Any = kernels.ArmView()
+        motion = self._stages.motion
         view.com, view.body_q, view.body_qd = self.model.body_com, state.body_q, state.body_qd
-        view.qd, view.posture_qdd, view.tau = state.joint_qd, self._posture_qdd, self._tau
-        view.jacobian, view.rate, view.inertia = self._jacobian, self._rate, self._inertia
+        view.qd, view.gravity = state.joint_qd, self.model.gravity_vec
+        view.tau, view.body_A, view.mobility = motion.tau, motion.body_A, self._stages.mobility
         view.joint_damping, view.effort_limit = self.model.joint_damping, self.model.joint_effort_limit
-        view.dof_axis = launch.views.tree.dof_axis
         return view
 
     def _initial_targets(self) -> np.ndarray:

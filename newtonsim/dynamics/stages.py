@@ -14,6 +14,7 @@ from newtonsim.kernels.trees import centroidal, crba, energy, jacobians, rnea_de
 from newtonsim.runtime.floating_terms import FloatingTerms
 from newtonsim.runtime.inertia_factors import EliminatedInertia, InertiaFactors, inertia_factors
 from newtonsim.runtime.launcher import Launcher, Motion
+from newtonsim.runtime.shards import Shard
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.topology import topology_of
 
@@ -27,6 +28,7 @@ class Stages:
 
     Args:
         model: The model.
+        bodies: One body of each world whose mobilities are wanted, int (world_count,); None for all bodies.
 
     Attributes:
         max_dofs: Largest number of degrees of freedom of an articulation, n.
@@ -34,7 +36,7 @@ class Stages:
         tendons: What armature of tendons adds; None without any.
     """
 
-    def __init__(self, model: Model):
+    def __init__(self, model: Model, bodies: wp.array | None = None):
         self.model = model
         topology = topology_of(model)
         joint_start: np.ndarray = model.articulation_start.numpy()
@@ -55,10 +57,17 @@ class Stages:
         self._dof_joint = put(topology.dof_joint, dtype=int, device=model.device)
         self._body_articulation = put(body_articulation, dtype=int, device=model.device)
         self.tendons = self.tendon_inertia()
+        if bodies is None:
+            self._kind = "body"
+            self._bodies = put(np.arange(model.body_count), dtype=int, device=model.device)
+        else:
+            self._kind, self._bodies = "world", bodies
 
-    def launcher(self) -> Launcher:
-        """Return a launcher for the current arrays of the model."""
-        return Launcher(self.model, record_tape=False) if self.tendons is None else self.tendons.launcher()
+    def launcher(self, shard: Shard | None = None) -> Launcher:
+        """Return a launcher for the current arrays of the model, over the worlds of a shard or all."""
+        if self.tendons is None:
+            return Launcher(self.model, record_tape=False, shard=shard)
+        return self.tendons.launcher(shard=shard)
 
     def tendon_inertia(self, requires_grad: bool = False) -> TendonInertia | None:
         """Return room for what armature of tendons adds, None without any."""
@@ -125,10 +134,14 @@ class Stages:
         return {name: zeros(count, dtype=dtype, device=device) for name, dtype in types.items()}
 
     @cached_property
-    def _inverse_inertia(self) -> dict[str, wp.array]:
-        bodies, device = self.model.body_count, self.model.device
-        work = zeros((bodies, self._max_depth), dtype=wp.spatial_vector, device=device)
-        return dict(work=work, inverse=zeros((bodies, 6, 6), dtype=float, device=device))
+    def mobility(self) -> wp.array:
+        """J M⁻¹ Jᵀ of n bodies, shape (n, 6, 6)."""
+        return zeros((len(self._bodies), 6, 6), dtype=float, device=self.model.device)
+
+    @cached_property
+    def _mobility_work(self) -> wp.array:
+        shape = (len(self._bodies), self._max_depth)
+        return zeros(shape, dtype=wp.spatial_vector, device=self.model.device)
 
     def _of_dofs(self) -> wp.array:
         return zeros(self.model.joint_dof_count, dtype=float, device=self.model.device)
@@ -169,7 +182,10 @@ class Stages:
             self.tendons.add_inertia(launch, dense)
 
     def force(self, launch: Launcher, state: State, joint_qdd: wp.array, armature: bool) -> None:
-        """motion.tau = M q̈ + c(q, q̇) - Jᵀ body_f; needs poses, velocities and inertias."""
+        """motion.tau = M q̈ + c(q, q̇) - Jᵀ body_f; needs poses, velocities and inertias.
+
+        motion.body_A holds accelerations of bodies then, see `KinematicsView` and `ForceView`.
+        """
         launch.inverse_dynamics(self.motion, state.joint_qd, joint_qdd, state.body_f)
         if armature:
             launch(
@@ -319,23 +335,30 @@ class Stages:
         )
 
     def fill_operational_inertia(self, launch: Launcher, damping: float, inertia: wp.array) -> None:
-        """(J M⁻¹ Jᵀ + damping 1)⁻¹ of all bodies; needs the poses."""
-        v, room = launch.views, self._inverse_inertia
+        """(J M⁻¹ Jᵀ + damping 1)⁻¹; needs the poses."""
+        self.fill_mobility(launch, damping)
+        reads = dict(inverse=self.mobility)
+        launch(jacobians.invert_inertia, self._kind, reads=reads, writes=dict(inertia=inertia))
+
+    def fill_mobility(self, launch: Launcher, damping: float) -> None:
+        """Find mobility = J M⁻¹ Jᵀ + damping 1, factors of M and inertias of bodies; needs the poses."""
+        v = launch.views
         self._factorize(launch)
         launch(
             jacobians.fill_inverse_inertia,
-            "body",
-            reads=dict(tree=v.tree, body=v.body, kin=self.motion.kin, L=self.factors.L, damping=damping),
-            writes=dict(work=room["work"], inverse=room["inverse"]),
+            self._kind,
+            reads=dict(
+                tree=v.tree,
+                body=v.body,
+                kin=self.motion.kin,
+                L=self.factors.L,
+                damping=damping,
+                bodies=self._bodies,
+            ),
+            writes=dict(work=self._mobility_work, inverse=self.mobility),
         )
         if self.tendons is not None:
-            self.tendons.correct_mobilities(launch, self.motion, room["inverse"])
-        launch(
-            jacobians.invert_inertia,
-            "body",
-            reads=dict(inverse=room["inverse"]),
-            writes=dict(inertia=inertia),
-        )
+            self.tendons.correct_mobilities(launch, self.motion, self._kind, self._bodies, self.mobility)
 
     def find_center(self, launch: Launcher, com: wp.array) -> None:
         """Centres of mass of all articulations; needs the poses."""

@@ -70,9 +70,10 @@ class TendonInertia(TendonPaths):
         self._y = zeros(most * dofs, dtype=float, device=device)
         self._s = zeros((worlds, most), dtype=float, device=device)
 
-    def launcher(self, record_tape: bool = False) -> Launcher:
-        """Return a launcher for the current arrays of the model."""
-        return Launcher(self.model, record_tape, Shard(self.model).with_starts(self.starts))
+    def launcher(self, record_tape: bool = False, shard: Shard | None = None) -> Launcher:
+        """Return a launcher for the current arrays of the model, over the worlds of a shard or all."""
+        shard = Shard(self.model) if shard is None else shard
+        return Launcher(self.model, record_tape, shard.with_starts(self.starts))
 
     def place(
         self, launch: Launcher, motion: Motion, joint_q: wp.array, joint_qd: wp.array, moving: Motion
@@ -163,17 +164,23 @@ class TendonInertia(TendonPaths):
         reads = dict(**paths, y=self._y, s=self._s)
         launch(inertia.correct_blocks, "world", reads=reads, writes=dict(dense=dense))
 
-    def correct_mobilities(self, launch: Launcher, motion: Motion, inverse: wp.array) -> None:
-        """Correct the mobilities of bodies, shape (body_count, 6, 6); needs `factorize`."""
+    def correct_mobilities(
+        self, launch: Launcher, motion: Motion, kind: str, bodies: wp.array, inverse: wp.array
+    ) -> None:
+        """Correct the mobilities of n bodies, shape (n, 6, 6), which a kind of index counts.
+
+        Needs `factorize`.
+        """
         launch(
             inertia.correct_mobilities,
-            "body",
+            kind,
             reads=dict(
                 tree=launch.views.tree,
                 kin=motion.kin,
                 body_com=self.model.body_com,
                 y=self._y,
                 s=self._s,
+                bodies=bodies,
             ),
             writes=dict(inverse=inverse),
         )

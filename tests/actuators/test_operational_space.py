@@ -46,8 +46,8 @@ def arm() -> newtonsim.ModelBuilder:
 class Arm:
     """One arm in a random state, its control, and what pinocchio says of it."""
 
-    def __init__(self, seed: int, device: str, **options):
-        self.model = arm().finalize(device)
+    def __init__(self, seed: int, device: str, builder: newtonsim.ModelBuilder | None = None, **options):
+        self.model = (builder or arm()).finalize(device)
         self.oracle = PinocchioOracle(self.model)
         self.rng = np.random.default_rng(seed)
         options = dict(regularisation=0.0, point=POINT) | options
@@ -157,6 +157,22 @@ def test_the_posture_does_not_move_the_hand(make: Callable[..., Arm], seed: int)
     assert np.abs(after - before).max() > 3.0
     (_, still), (_, moved) = one.task_motion(before), one.task_motion(after)
     np.testing.assert_allclose(moved, still, atol=TOLERANCE * np.abs(after).max())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_armature_of_a_tendon_is_moved_as_well(make: Callable[..., Arm], seed: int):
+    """The inertia has a JᵀJ more, with the constant J of a sum of coordinates."""
+    armature, factors = 2.0, np.array([0.5, 0.0, -1.0, 0.8, 0.0, 0.3, 0.0])
+    builder = arm()
+    builder.add_tendon_fixed([(k, factor) for k, factor in enumerate(factors) if factor], armature=armature)
+    one = make(seed, builder=builder, stiffness=40.0)
+    pose, target_qd, target_qdd = one.draw_target()
+    damping = np.full(6, 2.0 * np.sqrt(40.0))
+    expected = target_qdd + one.pull(pose, target_qd, np.full(6, 40.0), damping)
+    inertia = one.oracle.mass_matrix(one.q)
+    forces = inertia @ one.accelerations(one.efforts())
+    qdd = np.linalg.solve(inertia + armature * np.outer(factors, factors), forces)
+    np.testing.assert_allclose(one.task_motion(qdd)[1], expected, atol=TOLERANCE * np.abs(expected).max())
 
 
 def test_a_load_pushes_the_hand_as_far_as_a_spring(device: str):
