@@ -12,7 +12,7 @@ from small_biped import BIPED
 from newtonsim import envs
 from newtonsim.envs.terms import Event, Reward, Robot, TermTask, TermView, library
 from newtonsim.errors import NewtonsimError
-from newtonsim.kernels.envs.terms import actions, ends, events, goals, hand, observations, rewards
+from newtonsim.kernels.envs.terms import actions, ends, events, goals, hand, in_hand, observations, rewards
 from newtonsim.kernels.envs.views import EnvView
 
 WORLDS, DT = 3, 0.02
@@ -406,7 +406,7 @@ def test_tasks_are_made_of_terms_by_methods():
 
 def test_every_term_of_the_library_is_a_kernel_of_its_file():
     """None is forgotten: kernels of terms that no name of the library leads to."""
-    modules = (observations, rewards, ends, events, goals, actions, hand)
+    modules = (observations, rewards, ends, events, goals, actions, hand, in_hand)
     there = {value for module in modules for value in vars(module).values() if isinstance(value, wp.Kernel)}
     arguments = {
         "body": {"body": "cube"},
@@ -418,6 +418,11 @@ def test_every_term_of_the_library_is_a_kernel_of_its_file():
         "hold_body": {"body": "cube", "joints": "*"},
         "bring_onto_body": {"bodies": ("cube", "other"), "lifted": 0.1, "height": 0.04},
         "rest_on_body": {"bodies": ("cube", "other"), "height": 0.04},
+        "turn_body": {"body": "cube"},
+        "drifting": {"body": "cube"},
+        "dropping": {"body": "cube"},
+        "exerting": {"sensor": "s", "offset": 0, "count": 1},
+        "dropped": {"body": "cube"},
         "near_ground": {"sensor": "s"},
         "touching": {"bodies": "b", "sensor": "s"},
         "command": {"low": (0, 0, 0), "high": (1, 1, 1)},

@@ -67,6 +67,15 @@ def observe_angles(first: int, env: EnvView, term: TermView, mask: wp.array(dtyp
 
 
 @wp.kernel
+def observe_targets(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
+    """One thread per world: targets of the joints' drives from home [rad or m], one for each."""
+    w = first + wp.tid()
+    if mask[w]:
+        for k in range(term.axes.shape[0]):
+            env.obs[w, term.column + k] = env.joint_act[w * env.axes + term.axes[k]] - term.home[k]
+
+
+@wp.kernel
 def observe_rates(first: int, env: EnvView, term: TermView, mask: wp.array(dtype=bool)):
     """One thread per world: velocities of the joints times the weight [rad/s or m/s], one for each."""
     w = first + wp.tid()

@@ -14,6 +14,7 @@ from newtonsim.envs.tasks.quadruped_terrain import QuadrupedTerrain
 from newtonsim.envs.tasks.racecar import Racecar
 from newtonsim.envs.tasks.reach import Lift, Reach
 from newtonsim.envs.tasks.stack import Stack
+from newtonsim.envs.tasks.turn_in_hand import TurnInHand
 from newtonsim.envs.tasks.velocity import GetUp, Velocity, VelocityRough
 
 ALL: tuple[type[Task], ...] = (
@@ -40,5 +41,6 @@ ALL: tuple[type[Task], ...] = (
     Reach,
     Lift,
     Stack,
+    TurnInHand,
     Hover,
 )

@@ -21,7 +21,7 @@ from newtonsim.envs.terms.term import (
     changed,
 )
 from newtonsim.kernels.envs.terms import actions as act
-from newtonsim.kernels.envs.terms import ends, events, gait, goals, hand, observations, rewards
+from newtonsim.kernels.envs.terms import ends, events, gait, goals, hand, in_hand, observations, rewards
 
 Point = Sequence[float]
 Points = Point | Sequence[Point]
@@ -56,6 +56,9 @@ OBSERVATIONS: dict[str, Callable[..., Observation]] = {
     ),
     "rates": lambda joints=None: Observation(
         kernel=observations.observe_rates, size=PER_JOINT, joints=joints, mirror=PER_JOINT
+    ),
+    "targets": lambda joints=None: Observation(
+        kernel=observations.observe_targets, size=PER_JOINT, joints=joints, mirror=PER_JOINT
     ),
     "actions": lambda: Observation(kernel=observations.observe_actions, size=PER_ACTION, mirror=PER_ACTION),
     "gait": lambda period=0.8: Observation(
@@ -137,6 +140,12 @@ REWARDS: dict[str, Callable[..., Reward]] = {
     "rest_on_body": lambda bodies, height, point=_ORIGIN, aside=0.02, error=0.005, speed=0.05, away=0.03: (
         Reward(kernel=goals.rest_on_body, bodies=bodies, numbers=(*point, height, aside, error, speed, away))
     ),
+    "turn_body": lambda body, most=0.5: Reward(kernel=in_hand.turn_body, bodies=body, numbers=(most,)),
+    "drifting": lambda body: Reward(kernel=in_hand.drifting, bodies=body),
+    "dropping": lambda body, distance=0.05: Reward(kernel=in_hand.dropping, bodies=body, numbers=(distance,)),
+    "exerting": lambda sensor, offset, count: Reward(
+        kernel=in_hand.exerting, sensor=sensor, numbers=(offset, count)
+    ),
 }
 """Rewards, multiplied by a weight and the time of a step; `step_in_the_air` pays when a foot lands."""
 
@@ -150,8 +159,11 @@ ENDS: dict[str, Callable[..., Ending]] = {
     "touching": lambda bodies, sensor: Ending(
         kernel=ends.end_touching, bodies=bodies, sensor=sensor, readings=4
     ),
+    "dropped": lambda body, distance=0.05: Ending(
+        kernel=in_hand.end_dropped, bodies=body, numbers=(distance,)
+    ),
 }
-"""Ends: a base that is low, tilted or far away, bodies that touch."""
+"""Ends: a base that is low, tilted or far away, bodies that touch or fall."""
 
 EVENTS: dict[str, Callable[..., Event]] = {
     "home": lambda noise=0.1, speed=0.0, turned=True: Event(

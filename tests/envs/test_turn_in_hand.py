@@ -1,0 +1,184 @@
+"""The hand that turns a cube: rewards in NumPy, cubes that fall, starts, and fingers that turn it."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+import newtonsim
+from newtonsim import envs
+from newtonsim.errors import NewtonsimError
+
+STEP = 0.05
+"""Time of a step of the environment [s]."""
+
+
+class Turning:
+    """An environment without a time limit."""
+
+    def __init__(self, worlds: int, seed: int = 3, **options: object):
+        self.env = envs.make("TurnInHand", worlds, "cpu", threads=1, max_episode_steps=0, **options)
+        self.env.reset(seed=seed)
+        self.home = np.array(self.env.task.built.home)
+
+    def still(self) -> np.ndarray:
+        """Return actions that do nothing."""
+        return np.zeros((self.env.num_envs, 16), np.float32)
+
+    def of_worlds(self, name: str) -> np.ndarray:
+        """Return a flat array of the state with one row for each world."""
+        return getattr(self.env.sim.state, name).numpy().reshape(self.env.num_envs, -1)
+
+    def cube(self) -> np.ndarray:
+        """Return the cube's poses, (n, 7)."""
+        at = 7 * self.env.model.body_key.index("cube")
+        return self.of_worlds("body_q")[:, at : at + 7].astype(float)
+
+    def cube_velocity(self) -> np.ndarray:
+        """Return the cube's (ω, v), (n, 6)."""
+        at = 6 * self.env.model.body_key.index("cube")
+        return self.of_worlds("body_qd")[:, at : at + 6].astype(float)
+
+
+def test_the_cube_lies_in_the_hand_until_it_is_moved():
+    """For two seconds, in every world, on the palm whose normal is up."""
+    t = Turning(32)
+    palm = t.of_worlds("body_q")[0, :7].astype(float)
+    np.testing.assert_allclose(Rotation.from_quat(palm[3:]).apply([1.0, 0.0, 0.0]), [0, 0, 1], atol=1e-6)
+    before = t.cube()
+    for _ in range(40):
+        assert not t.env.step(t.still())[2].any()
+    after = t.cube()
+    # from the surface of the palm's box, which is 11.1 mm above its origin
+    np.testing.assert_allclose(after[:, 2] - palm[2], 0.0111 + 0.0225, atol=5e-4)
+    assert np.abs(after[:, :2] - before[:, :2]).max() < 1e-3
+    assert np.abs(t.cube_velocity()).max() < 1e-2
+
+
+def test_starts_vary_within_their_ranges():
+    t = Turning(256, offset=0.005, cube_turn=0.3)
+    pose = t.cube()
+    rest = np.array([0.0145, 0.0, 0.25 + 0.0338])  # the palm is turned from x to z
+    off = pose[:, :3] - rest
+    assert np.abs(off[:, :2]).max() <= 0.005 + 1e-6
+    assert np.ptp(off[:, :2], axis=0).min() > 0.009
+    np.testing.assert_allclose(off[:, 2], 0.0, atol=1e-6)
+    turn = Rotation.from_quat(pose[:, 3:]).as_rotvec()
+    np.testing.assert_allclose(turn[:, :2], 0.0, atol=1e-6)
+    assert np.abs(turn[:, 2]).max() <= 0.3 + 1e-6
+    assert np.ptp(turn[:, 2]) > 0.55
+    joints = t.of_worlds("joint_q")[:, :16] - t.home
+    assert np.abs(joints).max() <= 0.02 + 1e-6
+    assert np.ptp(joints, axis=0).min() > 0.035
+
+
+def test_rewards_of_random_states():
+    """Written down in NumPy, of cubes in the air that turn, move and fall, and fingers that move."""
+    t = Turning(256)
+    newtonsim.View(t.env.sim).gravity = (0.0, 0.0, 0.0)
+    rng = np.random.default_rng(0)
+    q, qd = t.of_worlds("joint_q"), t.of_worlds("joint_qd")
+    q[:, :16] = t.home + rng.uniform(-0.1, 0.1, (256, 16))
+    # high above the hand, or behind it and below
+    down = rng.uniform(size=256) < 0.3
+    q[:, 16:19] = np.where(down[:, None], [0.5, 0.0, 0.1], [0.0, 0.0, 0.6])
+    qd[:, 16:19] = [0.0, 0.0, 1.0] * rng.uniform(-1.0, 1.0, (256, 1))
+    qd[:, 19:] = rng.uniform(-0.3, 0.3, (256, 3))
+    action = rng.uniform(-1.0, 1.0, (256, 16)).astype(np.float32)
+    _, reward, terminated, *_ = t.env.step(action)
+    np.testing.assert_array_equal(terminated, down)
+    # worlds that have ended begin anew at once: their states are those of a start
+    v = t.cube_velocity()
+    joints, rates = t.of_worlds("joint_q")[:, :16], t.of_worlds("joint_qd")[:, :16]
+    assert np.any(np.abs(v[~down, 2]) > 0.5)
+    assert np.any(np.abs(v[~down, 2]) < 0.5)
+    efforts = t.env.sensor("drives")[:, 32:]
+    expected = 2.0 * np.clip(v[:, 2], -0.5, 0.5) - 2.0 * (v[:, 3:] ** 2).sum(axis=1)
+    expected -= 0.1 * (efforts**2).sum(axis=1) + 0.02 * ((joints - t.home) ** 2).sum(axis=1)
+    np.testing.assert_allclose(reward[~down] / STEP, expected[~down], atol=2e-4)
+    # drives of 3 N m/rad and 0.05 N m s/rad at the targets that the actions moved, up to 0.7 N m
+    target = np.clip(t.home + 0.1 * action, t.env.task.built.lower, t.env.task.built.upper)
+    torque = np.clip(3.0 * (target - joints) - 0.05 * rates, -0.7, 0.7)
+    np.testing.assert_allclose(efforts[~down], torque[~down], atol=0.01)
+    # a cube that falls costs 200 for one step, less than 5 for all else
+    assert np.all(np.abs(reward[down] / STEP + 200.0) < 5.0)
+
+
+def test_a_cube_that_falls_ends_the_episode():
+    """Pushed off the palm to the side it falls freely, and the episode ends 5 cm below the palm's origin."""
+    t = Turning(4)
+    t.of_worlds("joint_q")[1, 16:18] = (0.05, -0.15)
+    ended = []
+    for step in range(12):
+        _, reward, terminated, *_ = t.env.step(t.still())
+        ended += [(step, w) for w in np.flatnonzero(terminated)]
+        if ended:
+            break
+    # √(2 (0.0338 + 0.05) / g) = 0.131 s
+    assert ended == [(2, 1)]
+    assert reward[1] < -9.0 < reward[0]
+
+
+def test_observations_are_those_of_hand_and_cube():
+    t = Turning(8)
+    rng = np.random.default_rng(1)
+    target = np.tile(t.home, (8, 1))
+    for _ in range(4):
+        action = rng.uniform(-1.0, 1.0, (8, 16)).astype(np.float32)
+        obs = t.env.step(action)[0]
+        target = np.clip(target + 0.1 * action, t.env.task.built.lower, t.env.task.built.upper)
+    assert t.env.task.term_names()["observations"] == [
+        "angles",
+        "rates",
+        "targets",
+        "cube",
+        "cube_axes",
+        "cube_velocity",
+        "cube_spin",
+    ]
+    pose, v = t.cube(), t.cube_velocity()
+    turn = Rotation.from_quat(pose[:, 3:])
+    expected = [
+        t.of_worlds("joint_q")[:, :16] - t.home,
+        t.of_worlds("joint_qd")[:, :16],
+        target - t.home,
+        pose[:, :3] - [0.0145, 0.0, 0.2838],
+        turn.as_matrix().reshape(8, 9),
+        turn.inv().apply(v[:, 3:]),
+        turn.inv().apply(v[:, :3]),
+    ]
+    np.testing.assert_allclose(obs, np.concatenate(expected, axis=1), atol=1e-5)
+
+
+def test_a_base_that_is_not_fixed_is_refused():
+    with pytest.raises(NewtonsimError, match="base: expected a body that is fixed to the world"):
+        envs.make("TurnInHand", 1, "cpu", base="first_distal")
+
+
+SCRIPT = (
+    (0.12, 0.69, 1.04, 0.36, -0.05, 0.26, 0.66, 0.97, 0.38, 1.07, 1.61, 0.84, 0.9, 0.66, 0.97, 1.15),
+    (0.08, 0.44, 0.47, 0.62, -0.34, 0.72, 0.74, 0.91, -0.26, 1.52, 0.75, 0.82, 0.73, 0.46, 0.45, 0.89),
+)
+"""Angles of the joints [rad]: the third finger hooks the cube, then it turns it against the others."""
+
+
+def test_fingers_that_turn_the_cube_earn_more_than_a_hand_that_rests():
+    earned, turned = {}, {}
+    for name in ("script", "rest"):
+        t = Turning(16, seed=11)
+        target = np.tile(t.home, (16, 1))
+        total, angle = np.zeros(16), np.zeros(16)
+        for pose in SCRIPT:
+            for _ in range(16):
+                goal = np.array(pose) if name == "script" else t.home
+                action = np.clip((goal - target) / 0.1, -1.0, 1.0)
+                target += 0.1 * action
+                _, reward, terminated, *_ = t.env.step(action.astype(np.float32))
+                assert not terminated.any()
+                total += reward
+                spin = t.cube_velocity()[:, 2]
+                np.testing.assert_allclose(t.env.metrics()["turning"].values, spin, atol=1e-5)
+                angle += STEP * spin
+        earned[name], turned[name] = total, angle
+    assert np.abs(turned["rest"]).max() < 0.02
+    assert np.median(turned["script"]) > 0.5
+    assert earned["script"].min() > earned["rest"].max() + 0.1
