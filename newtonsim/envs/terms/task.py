@@ -120,7 +120,7 @@ class TermTask(Task):
             if o[name] is not None:
                 fields[name] = tuple(o[name]) if isinstance(o[name], list) else o[name]
         if "base" not in fields:
-            raise NewtonsimError(f"{self.name}: base: unknown for {given} is it? Give its name")
+            raise NewtonsimError(f"{self.name}: base: unknown for {given}; give the name of its floating body")
         return Robot(**fields)
 
     @classmethod

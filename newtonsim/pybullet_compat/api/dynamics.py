@@ -158,7 +158,8 @@ def _check_sizes(given: dict[str, object], least: float, largest: float) -> None
         sizes = np.asarray(value, np.float64)
         finite(sizes, name)
         if (sizes > largest).any() or ((sizes > 0.0) & (sizes < least)).any():
-            raise error(f"{name} must be 0 or from {least:g} to {largest:g}.")
+            zero = "0 or " if least > 0.0 else ""
+            raise error(f"{name} must be {zero}from {least:g} to {largest:g}.")
 
 
 def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray) -> None:
