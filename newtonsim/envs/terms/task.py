@@ -120,7 +120,9 @@ class TermTask(Task):
             if o[name] is not None:
                 fields[name] = tuple(o[name]) if isinstance(o[name], list) else o[name]
         if "base" not in fields:
-            raise NewtonsimError(f"{self.name}: base: unknown for {given}; give the name of its floating body")
+            raise NewtonsimError(
+                f"{self.name}: base: unknown for {given}; give the name of its floating body"
+            )
         return Robot(**fields)
 
     @classmethod
