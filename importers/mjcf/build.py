@@ -463,7 +463,8 @@ class SceneBuilder:
         if place.index < 0:
             pose = place.pose @ pose
         collides = collides and self.scene.contacts_enabled
-        friction = geom.friction
+        friction = None if geom.friction is None else geom.friction.tolist()
+        spin = (0.005, 0.0001) if friction is None else tuple(friction[1:])
         arguments = {
             "body": place.index,
             "pos": pose.p,
@@ -472,7 +473,7 @@ class SceneBuilder:
             "has_shape_collision": collides,
             "is_visible": visible,
             "key": geom.name or f"{self._name(number) if number else 'world'}_geom_{builder.shape_count}",
-            **options.contact.arguments(None if friction is None else float(friction[0])),
+            **options.contact.arguments(None if friction is None else friction[0]),
         }
         if geom.margin is not None:
             arguments["thickness"] = geom.margin
@@ -485,10 +486,11 @@ class SceneBuilder:
             builder.shape_solref[index] = geom.solver.solref
             builder.shape_solimp[index] = geom.solver.solimp
         builder.shape_priority[index], builder.shape_solmix[index] = geom.priority, geom.solmix
+        builder.shape_spin_friction[index] = spin
         if geom.condim >= 4:
-            builder.shape_mu_torsion[index] = float(friction[1]) if friction is not None else 0.005
+            builder.shape_mu_torsion[index] = spin[0]
         if geom.condim == 6:
-            builder.shape_mu_rolling[index] = float(friction[2]) if friction is not None else 0.0001
+            builder.shape_mu_rolling[index] = spin[1]
         self.report.leave_to_mujoco("geom", index, geom.mujoco)
         builder.shape_color[index] = geom.material.rgba
         builder.shape_texture[index] = geom.material.texture

@@ -153,6 +153,8 @@ def read_shape(element: Element, builder: ModelBuilder, shape: int) -> None:
         value = element.number(f"{NAMESPACE}:{attribute}", least=0.0)
         if value is not None:
             getattr(builder, f"shape_{name}")[shape] = value
+    if len(spin := _numbers(element, "spinFriction", 2)):
+        builder.shape_spin_friction[shape] = tuple(spin.tolist())
     for attribute, flag in (
         ("meetsShapes", ShapeFlags.COLLIDE_SHAPES),
         ("meetsGround", ShapeFlags.COLLIDE_GROUND),

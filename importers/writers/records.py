@@ -157,6 +157,7 @@ class ShapeRecord:
     is_textured: bool
     material: dict[str, float]
     """ke, kd, kf, ka, mu, restitution, thickness, mu_torsion, mu_rolling, solmix, priority, condim."""
+    spin_friction: np.ndarray
     solref: np.ndarray
     solimp: np.ndarray
 

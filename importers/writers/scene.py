@@ -254,7 +254,7 @@ class _Reader:
         columns = {name: getattr(model.shape_materials, name).numpy() for name in _MATERIAL}
         columns["thickness"] = model.shape_geo.thickness.numpy()
         columns |= {name: self._array(f"shape_{name}") for name in _CONTACT_NUMBERS}
-        names = ("body", "flags", "world", "convex", "transform", "solref", "solimp")
+        names = ("body", "flags", "world", "convex", "transform", "spin_friction", "solref", "solimp")
         table = {name: self._array(f"shape_{name}") for name in names}
         row = np.full(model.shape_count, -1)
         for index in self._chosen(model.shape_world):
@@ -285,6 +285,7 @@ class _Reader:
                     color=None if color is None else tuple(float(x) for x in color),
                     is_textured=own or model.shape_texture[index] is not None,
                     material={name: float(values[index]) for name, values in columns.items()},
+                    spin_friction=table["spin_friction"][index].astype(np.float64),
                     solref=table["solref"][index].astype(np.float64),
                     solimp=table["solimp"][index].astype(np.float64),
                 )

@@ -95,6 +95,7 @@ class ShapeMethods(BodyMethods):
             getattr(self, f"shape_material_{name}").append(float(value))
         self.shape_mu_torsion.append(0.0)
         self.shape_mu_rolling.append(0.0)
+        self.shape_spin_friction.append((-1.0, -1.0))
         self.shape_solref.append((0.0, 0.0))
         self.shape_solimp.append(SOLIMP)
         self.shape_solmix.append(1.0)

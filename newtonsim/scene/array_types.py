@@ -179,6 +179,7 @@ class ModelArrays:
     shape_flags: wp.array[wp.uint32]
     shape_mu_torsion: wp.array[wp.float32]
     shape_mu_rolling: wp.array[wp.float32]
+    shape_spin_friction: wp.array[wp.float32]
     shape_solref: wp.array[wp.float32]
     shape_solimp: wp.array[wp.float32]
     shape_solmix: wp.array[wp.float32]
@@ -401,6 +402,7 @@ class BuilderColumns:
     shape_flags: ColumnAttribute
     shape_mu_torsion: ColumnAttribute
     shape_mu_rolling: ColumnAttribute
+    shape_spin_friction: ColumnAttribute
     shape_solref: ColumnAttribute
     shape_solimp: ColumnAttribute
     shape_solmix: ColumnAttribute

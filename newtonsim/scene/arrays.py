@@ -403,6 +403,14 @@ _SHAPE = [
     ArraySpec("shape_mu_torsion", "shape", wp.float32, "m", "Torsional friction coefficients", grad=True),
     ArraySpec("shape_mu_rolling", "shape", wp.float32, "m", "Rolling friction coefficients", grad=True),
     ArraySpec(
+        "shape_spin_friction",
+        "shape",
+        wp.float32,
+        "m",
+        "Torsional and rolling friction for MuJoCo where the two above are 0; -1 for its solver's",
+        columns=2,
+    ),
+    ArraySpec(
         "shape_solref",
         "shape",
         wp.float32,

@@ -54,7 +54,7 @@ class MujocoOptions:
         geom_solref: Time constant [s] and damping ratio of contacts.
         geom_solimp: Impedance of contacts.
         geom_friction: Factor on the shapes' coefficients of friction; torsional and rolling coefficients [m]
-            of shapes that have none.
+            of shapes that have none, also not in `shape_spin_friction`, as an MJCF file fills it.
         geom_condim: Dimensions of contacts: 1, 3, 4 or 6; 1 for shapes without friction, higher for those
             with torsional or rolling friction.
         default_actuator_args: Further attributes of every actuator, by their names in MjSpec.

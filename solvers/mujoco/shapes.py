@@ -119,6 +119,9 @@ class GeomWriter:
         host, options = self.host, self.options
         mu, torsion, rolling = options.friction
         own = (host.shape_mu_torsion[shape], host.shape_mu_rolling[shape])
+        # of two geoms MuJoCo takes the larger coefficients, so those of a geom of condim 3 count, too
+        of_file = host.shape_spin_friction[shape]
+        torsion, rolling = np.where(of_file < 0.0, (torsion, rolling), of_file)
         geom.friction = [mu * host.shape_material_mu[shape], own[0] or torsion, own[1] or rolling]
         least = options.condim if host.shape_material_mu[shape] > 0.0 else 1
         geom.condim = max(least, 4 if own[0] > 0.0 else 1, 6 if own[1] > 0.0 else 1)

@@ -584,7 +584,7 @@ class MuJoCoSolver(SolverBase):
             geom_solref: Time constant [s] and damping ratio of contacts.
             geom_solimp: Impedance of contacts.
             geom_friction: Factor on the shapes' coefficients of friction; torsional and rolling coefficients
-                [m] of shapes that have none.
+                [m] of shapes that have none, also not by an MJCF file.
             geom_condim: Dimensions of contacts: 1, 3, 4 or 6; 1 for shapes without friction, raised for
                 such with torsional or rolling friction.
             target_filename: File name to write the converted model to, as MJCF; None for none.

@@ -211,10 +211,11 @@ def test_limits_and_contacts_by_reference_come_back(tmp_path):
     builder.shape_solref[:] = [(0.02, 1.0), (-300.0, -10.0)]
     builder.shape_solimp[1] = (0.5, 0.6, 0.01, 0.4, 3.0)
     builder.shape_priority[1], builder.shape_condim[1], builder.shape_solmix[0] = 2, 1, 0.25
+    builder.shape_spin_friction[1] = (0.02, 0.003)
     twins = Twins(builder, tmp_path / "out.usda")
     assert not twins.report.of_kind("approximated")
     assert validate(Usd.Stage.Open(twins.report.path)) == []
     check_same(twins)
-    for name in ("solref", "solimp", "priority", "condim", "solmix"):
+    for name in ("spin_friction", "solref", "solimp", "priority", "condim", "solmix"):
         ours, theirs = (getattr(model, f"shape_{name}").numpy() for model in (twins.model, twins.again))
         np.testing.assert_allclose(theirs, ours, rtol=1e-6, err_msg=name)

@@ -129,3 +129,35 @@ def test_limits_of_tendons_along_many_chains():
     expected = angles(text, 250)
     assert np.abs(expected - angles(chains(""), 250)).max() > 0.02
     np.testing.assert_allclose(simulator.state.joint_q.numpy(), expected, atol=1e-5)
+
+
+ROLLING = """<mujoco><option timestep="0.002" cone="elliptic"/><worldbody>
+<geom name="floor" type="plane" size="5 5 .1"/>
+<geom name="step" type="box" size=".1 .1 .1" pos="3 0 0" condim="4" friction="0.8 0.02 0.003"/>
+<body name="ball" pos="0 0 .08"><freejoint/><geom name="ball" size=".08" mass="1" condim="6"/></body>
+</worldbody><keyframe><key name="k" qvel="0.5 0 0 0 6.25 5"/></keyframe></mujoco>"""
+
+
+def test_torsional_and_rolling_friction_is_that_of_the_file(tmp_path):
+    """Also of geoms of condim 3 and 4, since MuJoCo takes the larger value of two."""
+    theirs = mujoco.MjModel.from_xml_string(ROLLING)
+    data = mujoco.MjData(theirs)
+    mujoco.mj_resetDataKeyframe(theirs, data, 0)
+    mujoco.mj_step(theirs, data, 500)
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    options = {"ignore_inertial_definitions": False, "mujoco_defaults": True}
+    parse_mjcf(ROLLING, builder, keyframe="k", **options)
+    model = builder.finalize("cpu")
+    exact = {"solver": "newton", "iterations": 100, "cone": "elliptic", "joint_damping": 0.0}
+    solver = MuJoCoSolver(model, use_mujoco=True, **exact)
+    np.testing.assert_allclose(solver.mj_model.geom_friction, theirs.geom_friction, rtol=1e-6)
+    assert solver.mj_model.geom_condim.tolist() == theirs.geom_condim.tolist()
+    simulator = Simulator(model, solver, dt=0.002)
+    simulator.step(500)
+    assert data.qpos[0] > 0.4
+    assert simulator.state.joint_q.numpy()[0] == pytest.approx(data.qpos[0], abs=1e-4)
+    export_mjcf(builder, tmp_path / "out.xml")
+    again = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
+    for name in ("floor", "step", "ball"):
+        np.testing.assert_allclose(again.geom(name).friction, theirs.geom(name).friction, rtol=1e-6)
+        assert again.geom(name).condim == theirs.geom(name).condim

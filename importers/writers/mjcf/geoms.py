@@ -216,14 +216,18 @@ class GeomWriter:
 
 
 def _friction(shape: ShapeRecord) -> dict[str, str]:
-    material = shape.material
-    if material["mu_rolling"] > 0.0:
-        values, dimensions = (material["mu"], material["mu_torsion"], material["mu_rolling"]), "6"
-    elif material["mu_torsion"] > 0.0:
-        values, dimensions = (material["mu"], material["mu_torsion"]), "4"
-    else:
-        return {"friction": number(material["mu"])}
-    return {"friction": numbers(values), "condim": dimensions}
+    material, spin = shape.material, shape.spin_friction
+    own = (material["mu_torsion"], material["mu_rolling"])
+    values, attributes = [material["mu"]], {}
+    if (spin >= 0.0).all():
+        values += [own[0] or spin[0], own[1] or spin[1]]
+    elif own[1] > 0.0:
+        values += own
+    elif own[0] > 0.0:
+        values.append(own[0])
+    if any(own):
+        attributes["condim"] = "6" if own[1] > 0.0 else "4"
+    return {"friction": numbers(values), **attributes}
 
 
 def _solver(shape: ShapeRecord) -> dict[str, str]:

@@ -114,6 +114,8 @@ class ShapeWriter:
         for name, key in (("mu_torsion", "muTorsion"), ("mu_rolling", "muRolling")):
             if material[name] != 0.0:
                 attributes.set_number(prim, key, material[name])
+        if (shape.spin_friction >= 0.0).any():
+            attributes.set_numbers(prim, "spinFriction", shape.spin_friction)
         self._refer(prim, shape)
         if shape.is_ground:
             attributes.set_flag(prim, "isGround", True)
