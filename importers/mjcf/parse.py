@@ -317,11 +317,12 @@ def _read_range(node: Node, joint: Joint, document: Document, report: ImportRepo
             convert = document.compiler.angle if joint.kind == "hinge" else float
             joint.lower, joint.upper = convert(lower) - joint.ref, convert(upper) - joint.ref
     if document.is_limited(node, "actuatorfrclimited", "actuatorfrcrange"):
-        joint.effort_limit = _largest(node.floats("actuatorfrcrange", 2, (0.0, 0.0)))
-
-
-def _largest(values: np.ndarray) -> float:
-    return float(np.abs(values).max())
+        low, high = node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
+        joint.effort_limit = max(abs(low), abs(high))
+        if low != -high and joint.kind in ("hinge", "slide"):
+            what = "an actuatorfrcrange that is not symmetric; the larger number bounds both directions"
+            report.unsupported(node, what, unless=LEFT_TO_MUJOCO)
+            joint.mujoco |= {"actfrclimited": True, "actfrcrange": [low, high]}
 
 
 def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None:

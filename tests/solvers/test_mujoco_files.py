@@ -161,3 +161,30 @@ def test_torsional_and_rolling_friction_is_that_of_the_file(tmp_path):
     for name in ("floor", "step", "ball"):
         np.testing.assert_allclose(again.geom(name).friction, theirs.geom(name).friction, rtol=1e-6)
         assert again.geom(name).condim == theirs.geom(name).condim
+
+
+SKEW = """<mujoco><option timestep="0.001"/><worldbody><body name="a" pos="0 0 1">
+<joint name="j" axis="0 1 0" damping="0.1" actuatorfrcrange="-3 1.5"/>
+<geom type="capsule" size=".03" fromto="0 0 0 .3 0 0" contype="0" conaffinity="0"/></body></worldbody>
+<actuator><position joint="j" kp="15" kv="0.3"/></actuator>
+<keyframe><key name="up" ctrl="0.9"/><key name="down" ctrl="-0.9"/></keyframe></mujoco>"""
+
+
+@pytest.mark.parametrize("way", ["up", "down"])
+def test_a_range_of_efforts_that_is_not_symmetric_bounds_both_ways(way, tmp_path):
+    theirs = mujoco.MjModel.from_xml_string(SKEW)
+    data = mujoco.MjData(theirs)
+    mujoco.mj_resetDataKeyframe(theirs, data, theirs.key(way).id)
+    mujoco.mj_step(theirs, data, 100)
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    options = {"ignore_inertial_definitions": False, "strict": True, "keyframe": way}
+    with pytest.warns(UnsupportedElementWarning, match="actuatorfrcrange that is not symmetric"):
+        report = parse_mjcf(SKEW, builder, **options)
+    exact = {"solver": "newton", "iterations": 100, "joint_damping": 0.0}
+    solver = MuJoCoSolver(builder.finalize("cpu"), use_mujoco=True, element_args=report.mujoco, **exact)
+    simulator = Simulator(solver.model, solver, dt=0.001)
+    simulator.step(100)
+    assert simulator.state.joint_q.numpy()[0] == pytest.approx(data.qpos[0], abs=1e-5)
+    export_mjcf(builder, tmp_path / "out.xml", imported=report)
+    again = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
+    assert again.jnt_actfrcrange.tolist() == theirs.jnt_actfrcrange.tolist()

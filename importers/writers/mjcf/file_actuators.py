@@ -137,9 +137,10 @@ class FileActuators:
     def _bound(self, axis: AxisRecord) -> None:
         """Bound the sum of an axis' actuators where none of them is bounded as much."""
         laws = [self._laws[n] for n in self._on_axis(axis.index) if axis.index in self.axes]
-        efforts = [effort_of(law) for law in laws if law is not None]
+        efforts, joint = [effort_of(law) for law in laws if law is not None], self.joints[axis.index]
+        if "actuatorfrcrange" in joint.attrib:  # as the file has it
+            return
         if efforts and axis.effort_limit < min(NO_LIMIT, sum(efforts) * (1.0 - _SAME_GAIN)):
-            joint = self.joints[axis.index]
             joint.set("actuatorfrclimited", "true")
             joint.set("actuatorfrcrange", numbers([-axis.effort_limit, axis.effort_limit]))
 
