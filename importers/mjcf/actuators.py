@@ -403,11 +403,12 @@ def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
         low, high = actuator.force_range
         if len(actuators) > 1:
             what = "the force range of one of several actuators; the sum of their forces is bounded instead"
-            report.approximated(actuator.node, what)
+            report.unsupported(actuator.node, what)
+        elif low != -high and actuator.on_tendon and any(actuator.bias[1:]):
+            report.unsupported(actuator.node, "a force range that is not symmetric, of a servo on a tendon")
         elif low != -high:
             unless = _UNLESS_TENDON if actuator.on_tendon else _UNLESS
-            unless = "" if actuator.on_tendon and any(actuator.bias[1:]) else f", unless {unless}"
-            report.approximated(actuator.node, f"a force range that is not symmetric{unless}")
+            report.approximated(actuator.node, f"a force range that is not symmetric, unless {unless}")
 
 
 def activation_of(actuators: list[Actuator]) -> dict[str, Any] | None:

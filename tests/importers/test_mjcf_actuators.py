@@ -159,10 +159,10 @@ def test_a_servo_that_pushes_away_is_told_and_its_law_kept(servo, z_up):
 
 
 BOUNDS = {
-    "not symmetric": ('<position joint="j" kp="9" forcerange="-1 4"/>', "not symmetric"),
+    "not symmetric": ('<position joint="j" kp="9" forcerange="-1 4"/>', ("approximated", "not symmetric")),
     "of one of several": (
         '<position joint="j" kp="9" forcerange="-2 2"/><velocity joint="j" kv="1"/>',
-        "one of several",
+        ("unsupported", "one of several"),
     ),
     "symmetric": ('<position joint="j" kp="9" forcerange="-2 2"/>', None),
     "wider than the control": (
@@ -174,12 +174,20 @@ BOUNDS = {
 
 @pytest.mark.parametrize("name", BOUNDS)
 def test_ranges_of_force_that_a_drive_only_resembles_are_told(name):
-    actuators, words = BOUNDS[name]
+    actuators, expected = BOUNDS[name]
     text = (
         '<mujoco><worldbody><body><joint name="j" axis="0 1 0"/><geom size=".1" pos=".3 0 0"/></body>'
         f"</worldbody><actuator>{actuators}</actuator></mujoco>"
     )
     mujoco.MjModel.from_xml_string(text)
-    report = parse_mjcf(text, newtonsim.ModelBuilder())
-    said = [entry.message for entry in report.of_kind("approximated") if "force range" in entry.message]
-    assert [words in message for message in said] == ([True] if words else [])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", newtonsim.UnsupportedElementWarning)
+        report = parse_mjcf(text, newtonsim.ModelBuilder())
+    said = [entry for entry in report.entries if "force range" in entry.message]
+    assert [entry.kind for entry in said] == ([expected[0]] if expected else [])
+    assert all(expected[1] in entry.message for entry in said)
+    refused = bool(expected) and expected[0] == "unsupported"
+    assert any("force range" in str(one.message) for one in caught) == refused
+    if refused:
+        with pytest.raises(newtonsim.ImportFileError, match="the force range of one of several actuators"):
+            parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
