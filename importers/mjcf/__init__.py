@@ -24,6 +24,7 @@ from newtonsim.importers.mjcf.keyframes import start_in_keyframe
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import Scene, assume_mujocos_defaults, scale_scene
+from newtonsim.scene.enums import JointMode
 
 
 class _Unsaid(int):
@@ -37,6 +38,13 @@ AS_IN_FILE: Any = _Unsaid(0)
 """Default of `floating` in `parse_mjcf`: equal to False, but not False itself."""
 
 
+class _UnsaidGain(float):
+    """A default of `stiffness` or `damping`, which can be distinguished from an explicit number."""
+
+
+_STIFFNESS, _DAMPING = _UnsaidGain(100.0), _UnsaidGain(10.0)
+
+
 def parse_mjcf(
     mjcf_filename: str | bytes | os.PathLike,
     builder: ModelBuilder,
@@ -44,8 +52,8 @@ def parse_mjcf(
     floating: bool | None = AS_IN_FILE,
     base_joint: str | Mapping | None = None,
     density: float = 1000.0,
-    stiffness: float = 100.0,
-    damping: float = 10.0,
+    stiffness: float = _STIFFNESS,
+    damping: float = _DAMPING,
     armature: float = 0.0,
     armature_scale: float = 1.0,
     contact_ke: float = 1.0e4,
@@ -120,7 +128,9 @@ def parse_mjcf(
             frame, or a dict with arguments of `ModelBuilder.add_joint`; used unless `floating` is True.
         density: Density of geoms without mass and density [kg/m^3].
         stiffness: Gain of the position drives [N m/rad or N/m] that hinges and slides receive in files
-            without <actuator> section. In files with one, only its actuators are used; motors have no gains.
+            without <actuator> section, as the report says; with `mujoco_defaults` none do where neither this
+            nor `damping` is given, as in MuJoCo. In files with one, only its actuators are used; motors have
+            no gains.
         damping: Damping of these drives. Passive damping, springs and friction are always those of the file.
         armature: Rotor inertia of joints for which the file gives none.
         armature_scale: Factor on the rotor inertias of the file.
@@ -171,8 +181,9 @@ def parse_mjcf(
         mujoco_defaults: Use MuJoCo's defaults for what the file omits: solref and solimp of geoms, pairs,
             equalities, dry friction and limits of hinges and slides are its defaults, friction of geoms is
             (1, 0.005, 0.0001), whatever `contact_mu` says, and bodies without mass have their centre of mass
-            where MuJoCo has it. Contacts and constraints then have the softness that the file was tuned for;
-            friction of two geoms is MuJoCo's with `FeatherstoneSolver(model, friction_combine="max")`.
+            where MuJoCo has it. Files without actuators get no drives, see `stiffness`. Contacts and
+            constraints then have the softness that the file was tuned for; friction of two geoms is MuJoCo's
+            with `FeatherstoneSolver(model, friction_combine="max")`.
 
     Returns:
         What happened to each body, joint and actuator, and what was ignored or approximated.
@@ -184,6 +195,9 @@ def parse_mjcf(
     check_arguments(parse_mjcf, locals())
     if up_axis.upper() not in ("X", "Y", "Z"):
         raise ModelError(f"up_axis must be 'X', 'Y' or 'Z', got {up_axis!r}")
+    unsaid = isinstance(stiffness, _UnsaidGain) and isinstance(damping, _UnsaidGain)
+    if unsaid and mujoco_defaults:
+        stiffness = damping = 0.0
     ignore = Ignore(patterns("ignore_names", ignore_names), patterns("ignore_classes", ignore_classes))
     report = ImportReport(format="mjcf")
     with limited_time(), without_collections():
@@ -225,6 +239,8 @@ def parse_mjcf(
         )
         scratch = scratch_builder(builder)
         SceneBuilder(document, scene, options, scratch, report).build()
+        if unsaid and not scene.has_actuators:
+            _report_drives(scratch, report)
         if keyframe is not None:
             start_in_keyframe(scratch, keyframe, report)
         if scene.timestep is not None:
@@ -237,6 +253,17 @@ def parse_mjcf(
     if verbose:
         sys.stdout.write(report.describe() + "\n")
     return report
+
+
+def _report_drives(builder: ModelBuilder, report: ImportReport) -> None:
+    """Report the drives that a file without actuators gets by default."""
+    count = sum(mode == JointMode.TARGET_POSITION for mode in builder.joint_axis_mode)
+    if count:
+        report.approximated(
+            None,
+            f"without <actuator>, position drives with stiffness={_STIFFNESS:g} and damping={_DAMPING:g} "
+            f"hold {count} joint axes, which MuJoCo does not have; stiffness=0, damping=0 leave them out",
+        )
 
 
 def _medium_hints(scene: Scene, turn: Pose) -> dict[str, float | list[float]]:

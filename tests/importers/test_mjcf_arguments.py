@@ -379,3 +379,35 @@ def test_doors_of_the_reference():
     assert newtonsim.utils.parse_mjcf is parse_mjcf
     with pytest.raises(AttributeError, match="parse_nothing"):
         newtonsim.utils.parse_nothing  # noqa: B018
+
+
+PENDULUM = """<mujoco><worldbody><body pos="0 0 1"><joint name="swing" axis="0 1 0"/>
+<geom type="capsule" size=".03" fromto="0 0 0 .4 0 0"/></body></worldbody></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "gains"),
+    [
+        ({}, (100.0, 10.0)),
+        ({"stiffness": 100.0, "damping": 10.0, "mujoco_defaults": True}, (100.0, 10.0)),
+        ({"stiffness": 20.0, "mujoco_defaults": True}, (20.0, 10.0)),
+        ({"mujoco_defaults": True}, (0.0, 0.0)),
+        ({"stiffness": 0, "damping": 0}, (0.0, 0.0)),
+    ],
+)
+def test_drives_of_a_file_without_actuators(arguments, gains):
+    """MuJoCo's pendulum falls; who gets drives without asking for them is told."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    report = parse_mjcf(PENDULUM, builder, ignore_inertial_definitions=False, **arguments)
+    assert (builder.joint_target_ke, builder.joint_target_kd) == ([gains[0]], [gains[1]])
+    told = [entry.message for entry in report.of_kind("approximated")]
+    assert ["stiffness=0, damping=0" in message for message in told] == ([True] if not arguments else [])
+    model = builder.finalize("cpu")
+    simulator = newtonsim.Simulator(model, newtonsim.FeatherstoneSolver(model), dt=0.002)
+    simulator.step(50)
+    theirs = mujoco.MjModel.from_xml_string(PENDULUM)
+    data = mujoco.MjData(theirs)
+    mujoco.mj_step(theirs, data, 50)
+    angle = float(simulator.state.joint_q.numpy()[0])
+    assert data.qpos[0] > 0.1
+    assert (angle == pytest.approx(data.qpos[0], abs=2e-3)) == (gains == (0.0, 0.0))
