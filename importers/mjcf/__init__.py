@@ -20,7 +20,7 @@ from newtonsim.importers.files.report import ImportReport, Mend
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.build import SceneBuilder, up_rotation
 from newtonsim.importers.mjcf.compose import read_mjcf
-from newtonsim.importers.mjcf.keyframes import start_in_keyframe
+from newtonsim.importers.mjcf.keyframes import place_mocap_bodies, start_in_keyframe
 from newtonsim.importers.mjcf.parse import Ignore, parse_scene
 from newtonsim.importers.mjcf.plan import MjcfOptions
 from newtonsim.importers.mjcf.records import Scene, assume_mujocos_defaults, scale_scene
@@ -238,11 +238,13 @@ def parse_mjcf(
             static_link_mass=static_link_mass,
         )
         scratch = scratch_builder(builder)
-        SceneBuilder(document, scene, options, scratch, report).build()
+        scene_builder = SceneBuilder(document, scene, options, scratch, report)
+        scene_builder.build()
         if unsaid and not scene.has_actuators:
             _report_drives(scratch, report)
         if keyframe is not None:
-            start_in_keyframe(scratch, keyframe, report)
+            frame = scene.keyframes[start_in_keyframe(scratch, keyframe, report)]
+            place_mocap_bodies(frame, scene, scene_builder.state, options, scratch, report)
         if scene.timestep is not None:
             scratch.solver_hint["timestep"] = scene.timestep
         scratch.solver_hint |= _medium_hints(scene, turn)

@@ -61,13 +61,16 @@ def add_keyframes(
         builder.keyframes.append(values)
 
 
-def start_in_keyframe(builder: ModelBuilder, which: str | int, report: ImportReport) -> None:
+def start_in_keyframe(builder: ModelBuilder, which: str | int, report: ImportReport) -> int:
     """Make a keyframe the initial state of a builder, poses of bodies and inputs of tendons included.
 
     Args:
         builder: Its keyframes were just added.
         which: Name or number of the keyframe.
         report: Its actuators learn the control that they start with.
+
+    Returns:
+        The number of the keyframe.
 
     Raises:
         ModelError: There is no such keyframe.
@@ -89,6 +92,37 @@ def start_in_keyframe(builder: ModelBuilder, which: str | int, report: ImportRep
     if model.body_count:
         builder.body_q[:] = [wp.transform(*row) for row in state.body_q.numpy().tolist()]
         builder.body_qd[:] = [wp.spatial_vector(*row) for row in state.body_qd.numpy().tolist()]
+    return number
+
+
+def place_mocap_bodies(
+    frame: Keyframe,
+    scene: Scene,
+    state: BuildState,
+    options: MjcfOptions,
+    builder: ModelBuilder,
+    report: ImportReport,
+) -> None:
+    """Put mocap bodies where the keyframe that a builder starts in has them.
+
+    Args:
+        frame: The keyframe.
+        scene: The records.
+        state: Where its bodies are.
+        options: Arguments of the importer.
+        builder: Receives the poses.
+        report: Receives what cannot be placed.
+    """
+    bodies = [number for number, body in enumerate(scene.bodies) if body.mocap]
+    places, turns = (None if rows is None else rows.tolist() for rows in (frame.mpos, frame.mquat))
+    if any(rows is not None and len(rows) != size * len(bodies) for rows, size in ((places, 3), (turns, 4))):
+        report.unsupported(frame.node, "mpos and mquat of a keyframe that are not those of its mocap bodies")
+        return
+    for row, number in enumerate(bodies):
+        pose = scene.bodies[number].pose
+        p = pose.p if places is None else np.array(places[3 * row : 3 * row + 3]) * options.scale
+        q = pose.q if turns is None else _quaternion(frame, np.array(turns[4 * row : 4 * row + 4]))
+        builder.body_q[state.places[number].index] = (options.xform @ Pose(p, q)).warp()
 
 
 def _activations(frame: Keyframe, scene: Scene, report: ImportReport) -> list[float]:

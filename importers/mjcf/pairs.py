@@ -15,6 +15,8 @@ from newtonsim.importers.mjcf.records import Scene, SolverParameters
 
 _OWN = {"condim", "friction", "solref", "solimp", "solreffriction", "margin"}
 _FRICTION = (1.0, 1.0, 0.005, 0.0001, 0.0001)
+_SMALL_MARGIN = 1.0e-3
+"""Difference of margins [m] that counts as an approximation."""
 
 
 def add_pair_parameters(
@@ -46,8 +48,11 @@ def add_pair_parameters(
         if solver is not None:
             solref, solimp = solver.solref, solver.scaled(scale).solimp
         builder.add_contact_pair(shapes[first], shapes[second], _friction(node, report), solref, solimp)
-        if node.float("margin", 0.0) * scale != margins[first] + margins[second]:
-            report.approximated(node, "the margin of a pair; the sum of those of its geoms is used")
+        difference = abs(node.float("margin", 0.0) * scale - margins[first] - margins[second])
+        if difference > 0.0:
+            # contacts act, and bodies rest, that much nearer or farther
+            tell = report.unsupported if difference > _SMALL_MARGIN * scale else report.approximated
+            tell(node, "the margin of a pair; the sum of those of its geoms is used")
         if node.floats("solreffriction", default=()).any():  # zeros stand for solref
             report.approximated(node, "solreffriction; friction is not softened")
 
@@ -57,7 +62,7 @@ def _friction(node: Node, report: ImportReport) -> tuple[float, float, float]:
     given = node.floats("friction", 5, _FRICTION, at_least=1)
     slide, across, spin, roll, roll_across = (*map(float, given), *_FRICTION[len(given) :])
     if slide != across or roll != roll_across:
-        report.approximated(node, "friction that differs by direction; the first number is used for both")
+        report.unsupported(node, "friction that differs by direction; the first number is used for both")
     condim = node.int("condim", 3)
     if condim not in (1, 3, 4, 6):
         raise node.error(f"attribute 'condim' is {condim}, expected 1, 3, 4 or 6")

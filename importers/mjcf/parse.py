@@ -399,5 +399,5 @@ def _references(node: Node, attributes: tuple[str, ...], known: set[str], kind: 
 def _parse_keyframes(document: Document, scene: Scene) -> None:
     for section in document.sections("keyframe"):
         for node in section.findall("key"):
-            arrays = (node.floats(name) for name in ("qpos", "qvel", "ctrl", "act"))
+            arrays = (node.floats(name) for name in ("qpos", "qvel", "ctrl", "act", "mpos", "mquat"))
             scene.keyframes.append(Keyframe(node.text_of("name"), node, *arrays))

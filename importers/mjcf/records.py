@@ -261,7 +261,7 @@ class TendonEquality:
 
 @dataclass(slots=True, eq=False)
 class Keyframe:
-    """Values as in the file: lengths are those of MuJoCo's qpos, qvel, ctrl, act; None where not given."""
+    """Values as in the file: lengths are those of MuJoCo's qpos and so on; None where not given."""
 
     name: str | None
     node: Node
@@ -269,6 +269,8 @@ class Keyframe:
     qvel: np.ndarray | None
     ctrl: np.ndarray | None
     act: np.ndarray | None
+    mpos: np.ndarray | None
+    mquat: np.ndarray | None
 
 
 @dataclass(slots=True, eq=False)

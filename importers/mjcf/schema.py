@@ -228,7 +228,8 @@ def name_what_is_not_modelled(root: Node, report: ImportReport) -> None:
             if not words or (name != "actuatorgroupdisable" and all(map(_is_zero, words))):
                 continue
             if node.tag == "key":  # which nobody has to start in
-                report.approximated(node, f"{name} of a keyframe is not kept")
+                used = "" if name == "plastic" else ", except where parse_mjcf(keyframe=) starts in it"
+                report.approximated(node, f"{name} of a keyframe is not kept{used}")
             else:
                 report.unsupported(node, f"{name}={value[:80]!r}", partly=True)
 

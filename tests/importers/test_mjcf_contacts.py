@@ -4,6 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
+import newtonsim
 from newtonsim.importers import parse_mjcf
 
 BODIES = """
@@ -164,3 +165,24 @@ def test_mujoco_is_a_fair_oracle_here(twin):
     pair = twin(SCENES["plain"], enable_self_collisions=True)
     assert ("g3", "g5") in mujoco_pairs(pair)
     assert mujoco.mj_versionString()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ('margin="0.03"', "the margin of a pair"),
+        ('friction="1 0.2"', "friction that differs by direction"),
+        ('margin="0.0101" friction="0.7 0.7"', None),
+    ],
+)
+def test_pairs_that_contacts_only_resemble_are_named(attributes, message):
+    text = f"""<mujoco><worldbody><geom name="floor" type="plane" size="1 1 1"/><body pos="0 0 1"><freejoint/>
+    <geom name="ball" size=".1" margin="0.01"/></body></worldbody>
+    <contact><pair geom1="floor" geom2="ball" {attributes}/></contact></mujoco>"""
+    if message is None:
+        parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)
+        return
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match=message):
+        parse_mjcf(text, newtonsim.ModelBuilder())
+    with pytest.raises(newtonsim.ImportFileError, match=message):
+        parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)

@@ -83,3 +83,34 @@ def test_what_mujoco_refuses_is_refused(inside):
         mujoco.MjModel.from_xml_string(text)
     with pytest.raises(newtonsim.ImportFileError, match="mocap"):
         parse_mjcf(text, newtonsim.ModelBuilder())
+
+
+HELD = """<mujoco><option timestep="0.002"/><default><geom contype="0" conaffinity="0"/></default><worldbody>
+<body name="still" mocap="true" pos="1 2 3" euler="20 0 0"><geom size=".02"/></body>
+<body name="hand" mocap="true" pos="0 0 1"><geom size=".02"/></body></worldbody>
+<keyframe><key name="moved" mpos="1 2 3 0.3 0.1 1.1" mquat="1 0 0 0 0.9 0 0.1 0.4"/><key name="turned"
+ mquat="1 0 0 0 0 1 0 0"/><key name="plain"/></keyframe></mujoco>"""
+
+
+@pytest.mark.parametrize("key", ["moved", "turned", "plain"])
+def test_mocap_bodies_start_where_the_keyframe_has_them(key):
+    theirs = mujoco.MjModel.from_xml_string(HELD)
+    data = mujoco.MjData(theirs)
+    mujoco.mj_resetDataKeyframe(theirs, data, theirs.key(key).id)
+    mujoco.mj_kinematics(theirs, data)
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    report = parse_mjcf(HELD, builder, keyframe=key, strict=True)
+    poses = builder.finalize("cpu").state().body_q.numpy()
+    for name in ("still", "hand"):
+        pose = poses[report.bodies[name]]
+        np.testing.assert_allclose(pose[:3], data.body(name).xpos, atol=1e-6)
+        quat = data.body(name).xquat[[1, 2, 3, 0]]
+        assert abs(pose[3:] @ quat) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_keyframes_of_other_mocap_bodies_are_told():
+    """One that carries others is not a mocap body here."""
+    text = """<mujoco><worldbody><body name="hand" mocap="true"><body><joint axis="0 1 0"/><geom size="0.05"/>
+    </body></body></worldbody><keyframe><key name="k" mpos="0 0 1"/></keyframe></mujoco>"""
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="not those of its mocap bodies"):
+        parse_mjcf(text, newtonsim.ModelBuilder(), keyframe="k")

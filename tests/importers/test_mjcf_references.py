@@ -33,6 +33,7 @@ def read():
     with warnings.catch_warnings():
         warnings.simplefilter("error", newtonsim.UnsupportedElementWarning)
         options = {"floating": None, "enable_self_collisions": True, "contact_mu": 1.0}
+        options |= {"stiffness": 0.0, "damping": 0.0}
         report = parse_mjcf(TEXT, builder, ignore_inertial_definitions=False, **options)
     assert not report.entries
     return builder.finalize("cpu")
@@ -161,6 +162,7 @@ def test_what_the_file_says_stays_with_mujocos_defaults():
     np.testing.assert_allclose(builder.shape_material_mu, [0.3, 1.0])
 
 
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.UnsupportedElementWarning")
 def test_pairs_have_mujocos_defaults_whatever_their_geoms_say():
     text = """<mujoco><worldbody><geom name="a" type="plane" size="1 1 1" friction=".3" solref=".04 1"/>
       <body><freejoint/><geom name="b" size=".1"/><geom name="c" size=".1"/><geom name="d" size=".1"/></body>
