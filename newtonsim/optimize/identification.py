@@ -121,7 +121,7 @@ class Identification:
 
     Attributes:
         problem: The problem.
-        parameters: The parameters.
+        parameters: Copies of the parameters, with guess and bounds of this model.
         controls: Commands of the robot, (horizon, M).
         model: The model; after `solve` it has the parameters found.
         rollout: Motions with their gradients.
@@ -145,7 +145,7 @@ class Identification:
         names = [parameter.name for parameter in parameters]
         if len(set(names)) < len(names):
             raise NewtonsimError(f"parameters: one is listed twice: {names}")
-        self.problem, self.parameters = problem, tuple(parameters)
+        self.problem = problem
         shape = (problem.horizon, len(problem.entries))
         given = problem.read_controls(None) if controls is None else controls
         self.controls = np.broadcast_to(read_numbers("controls", given, shape, shape[1:]), shape)
@@ -155,8 +155,7 @@ class Identification:
         self.runs, self.points = Runs(problem, 1, apply_controls), Points(problem, "adjoint")
         # those of the log, within bounds or not
         self.runs.view.sequence.assign(self.controls[:, :, None].astype(np.float32))
-        for parameter in self.parameters:
-            parameter.bind(self.model)
+        self.parameters = tuple(parameter.bind(self.model) for parameter in parameters)
 
     def solve(
         self, start: Start = None, iterations: int = 50, tolerance: float = 1e-6, refinements: int = 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,9 @@ class Parameter:
         NotDifferentiableError: The array has no gradient.
     """
 
+    indices: npt.NDArray[np.intp]
+    """Entries of the array that have the number, of a parameter that `bind` returned."""
+
     def __init__(
         self,
         array: str,
@@ -65,8 +69,8 @@ class Parameter:
                 raise NewtonsimError(f"{self.name}: low {self.low:g} is not below high {self.high:g}")
         self._bounded = bounds is not None
 
-    def bind(self, model: Model) -> None:
-        """Find the entries, the guess and the bounds in a model of one world.
+    def bind(self, model: Model) -> Parameter:
+        """Return a copy with the entries, the guess and the bounds that it has in a model of one world.
 
         Raises:
             NewtonsimError: The model has no such entries, they are not single numbers, or the guess is 0 and
@@ -76,20 +80,22 @@ class Parameter:
         if values.dtype is not wp.float32 or values.ndim > 1:
             raise NewtonsimError(f"{self.name}: expected an array of single numbers")
         of_entry, keys = _owners(model, self.place.per, values.size)
-        self.indices = np.arange(values.size)
+        bound = copy.copy(self)
+        bound.indices = np.arange(values.size)
         if self._entries is not None:
             found = [self._find(entry, of_entry, keys) for entry in self._entries]
-            self.indices = np.unique(np.concatenate(found))
-        if self.guess is None:
-            self.guess = float(values.numpy()[self.indices[0]])
+            bound.indices = np.unique(np.concatenate(found))
+        if bound.guess is None:
+            bound.guess = float(values.numpy()[bound.indices[0]])
         if not self._bounded:
-            if not self.guess > 0.0:
-                raise NewtonsimError(f"{self.name}: give bounds, the guess {self.guess:g} is not positive")
-            self.low, self.high = self.guess / _FAR, self.guess * _FAR
-        if not self.low <= self.guess <= self.high:
+            if not bound.guess > 0.0:
+                raise NewtonsimError(f"{self.name}: give bounds, the guess {bound.guess:g} is not positive")
+            bound.low, bound.high = bound.guess / _FAR, bound.guess * _FAR
+        if not bound.low <= bound.guess <= bound.high:
             raise NewtonsimError(
-                f"{self.name}: the guess {self.guess:g} is not within {self.low:g} and {self.high:g}"
+                f"{self.name}: the guess {bound.guess:g} is not within {bound.low:g} and {bound.high:g}"
             )
+        return bound
 
     @property
     def positive(self) -> bool:

@@ -105,6 +105,20 @@ def test_iterations_are_counted_and_the_best_is_kept(device):
     assert found.iterations <= 3
 
 
+def test_parameters_serve_several_identifications(device):
+    """Each begins where its own robot is, within bounds about that, and finds its own joints."""
+    misfit = optimize.LogCost(np.ones((3, 1)), 1e-3)
+    parameters = [optimize.Parameter("body_mass", "cart")]
+    for mass in (5.0, 0.04):
+        problem = optimize.Problem(small.cart(mass), [misfit], 3, small.H, device=device)
+        identification = optimize.Identification(problem, parameters)
+        (own,) = identification.parameters
+        assert (own.guess, own.low, own.high) == pytest.approx((mass, mass / 100.0, mass * 100.0))
+        # the log says nothing of the mass
+        assert identification.solve().values["body_mass of cart"] == pytest.approx(mass)
+        assert parameters[0].guess is None
+
+
 def test_wrong_arguments_are_told():
     problem = optimize.Problem(small.cart(), [optimize.LogCost([[1.0], [1.0]], 1.0)], 2, small.H)
     mass = optimize.Parameter("body_mass")
