@@ -30,6 +30,9 @@ _DEVIATIONS = 3.0
 _DAMPING = 10.0 ** np.arange(-4.0, 3.0)
 """Fractions of the diagonal of the curvature that are tried as damping."""
 
+_UNLIKELY = 3.0
+"""Deviations of the reduced chi-square above which noise does not explain a misfit."""
+
 
 class LogCost(JointCost):
     """Misfit of a log: half the squares of the errors of coordinates and velocities, over their deviations.
@@ -68,13 +71,19 @@ class LogCost(JointCost):
             self._weights[name] = (1.0 / (deviation**2 * problem.interval), 1.0 / deviation**2)
         super().prepare(problem)
 
+    def measurements(self, problem: Sizes) -> int:
+        """Number of measurements in the log of a problem: those whose deviation is finite."""
+        dofs = problem.model.joint_dof_count
+        finite = [np.isfinite(np.broadcast_to(deviation, dofs)) for deviation in self._deviations]
+        return problem.horizon * int(np.count_nonzero(finite))
+
 
 @dataclass(frozen=True)
 class Identified:
     """The parameters that explain a log best.
 
     Attributes:
-        status: As in `Result`.
+        status: As in `Result`; "converged" if the last refinement gained nothing, "iterations" if it did.
         cost: Misfit.
         values: Values, by name of the parameter.
         errors: Standard deviation of each, from the curvature of the misfit: those of the noise alone, where
@@ -82,6 +91,7 @@ class Identified:
         history: Lowest misfit so far, of the guess and after each iteration.
         evaluations: Number of motions that were run.
         seconds: Time that it took [s].
+        measurements: Number of measurements in the log; 0 if other costs than `LogCost` are in the misfit.
     """
 
     status: str
@@ -91,17 +101,40 @@ class Identified:
     history: list[float]
     evaluations: int
     seconds: float
+    measurements: int
 
     @property
     def iterations(self) -> int:
         """Number of iterations."""
         return len(self.history) - 1
 
+    @property
+    def reduced_chi_square(self) -> float:
+        """Mean square of the residuals, over the squares of their deviations, per degree of freedom.
+
+        It is 1 ± √(2 / (measurements - parameters)) if noise alone is left. Far above that, the search ended
+        in a local minimum, or the model or the deviations are wrong, and `errors` are too small. nan if the
+        misfit has other costs than `LogCost`, or the log has no more measurements than parameters.
+        Bevington, "Data reduction and error analysis for the physical sciences", 1969.
+        """
+        freedom = self.measurements - len(self.values)
+        return 2.0 * self.cost / freedom if freedom > 0 else float("nan")
+
     def __str__(self) -> str:
         found = [f"{name}: {value:.5g} ± {self.errors[name]:.2g}" for name, value in self.values.items()]
         costs = f"misfit {self.history[0]:.6g} -> {self.cost:.6g}"
         spent = f"{self.evaluations} motions, {self.seconds:.2f} s"
-        return "\n".join([f"{self.status}: {costs}, {spent}", *found])
+        return "\n".join([f"{self.status}: {costs}, {spent}", *found, *self._fit()])
+
+    def _fit(self) -> list[str]:
+        """A line on the fit, if it can be judged."""
+        if not np.isfinite(self.reduced_chi_square):
+            return []
+        scatter = (2.0 / (self.measurements - len(self.values))) ** 0.5
+        line = f"reduced chi-square {self.reduced_chi_square:.3g}, noise alone leaves 1 ± {scatter:.2g}"
+        if self.reduced_chi_square > 1.0 + _UNLIKELY * scatter:
+            line += ": a local minimum, or the model or the deviations are wrong; errors are too small"
+        return [line]
 
 
 class Identification:
@@ -204,6 +237,8 @@ class Identification:
                 for _ in range(refinements):
                     better = search.refine()
                     note(search.x)
+                    # a valley of the misfit that curves takes many small steps
+                    status = "iterations" if better else "converged"
                     if not better:
                         break
         if status == "converged" and not search.cost < search.history[0]:
@@ -219,7 +254,14 @@ class Identification:
             search.history,
             search.evaluations,
             time.perf_counter() - begun,
+            self._measurements(),
         )
+
+    def _measurements(self) -> int:
+        """Number of measurements in the log; 0 if there are other costs."""
+        logs = [cost for cost in self.problem.costs if isinstance(cost, LogCost)]
+        whole = len(logs) == len(self.problem.costs)
+        return sum(log.measurements(self.problem) for log in logs) if whole else 0
 
 
 class _Search:

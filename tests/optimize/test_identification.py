@@ -105,6 +105,72 @@ def test_iterations_are_counted_and_the_best_is_kept(device):
     assert found.iterations <= 3
 
 
+def sliding_cart(mass: float, friction: float) -> newtonsim.ModelBuilder:
+    """A cart on a rail with dry friction, at rest."""
+    robot = small.cart(mass)
+    robot.joint_q[:], robot.joint_friction[:] = [0.0], [friction]
+    return robot
+
+
+STEP, SLIDES, NOISE = 0.02, 60, 1e-3
+PHASE = 0.3 * np.arange(SLIDES)[:, None]
+ONE_WAY = 5.0 + 3.0 * np.sin(PHASE)
+"""A push under which the cart never turns."""
+
+
+def slide(forces: np.ndarray, mass: float, friction: float) -> np.ndarray:
+    """Places of a cart that never turns, by semi-implicit steps of a = (F - f) / m."""
+    return np.cumsum(np.cumsum((forces - friction) / mass * STEP, axis=0) * STEP, axis=0)
+
+
+def identify_slide(device: str, forces: np.ndarray, log: np.ndarray, **options) -> optimize.Identified:
+    """Mass and friction from a noisy log, starting from half the mass and a third of the friction."""
+    misfit = optimize.LogCost(log, NOISE)
+    problem = optimize.Problem(sliding_cart(1.0, 0.5), [misfit], SLIDES, STEP, device=device)
+    parameters = [optimize.Parameter("body_mass", "cart"), optimize.Parameter("joint_friction", "rail")]
+    return optimize.Identification(problem, parameters, forces).solve(**options)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_noise_leaves_has_a_chi_square_of_one(device, seed: int):
+    noise = NOISE * np.random.default_rng(seed).standard_normal((SLIDES, 1))
+    found = identify_slide(device, ONE_WAY, slide(ONE_WAY, 2.0, 1.5) + noise, refinements=100)
+    assert found.status == "converged"
+    assert found.measurements == SLIDES
+    assert abs(found.reduced_chi_square - 1.0) < 3.0 * math.sqrt(2.0 / (SLIDES - 2))
+    for value, error, true in zip(found.values.values(), found.errors.values(), (2.0, 1.5), strict=True):
+        assert abs(value - true) < 3.0 * error < 0.1
+    assert "noise alone leaves 1 ± 0.19" in str(found)
+    assert "local minimum" not in str(found)
+
+
+def test_what_noise_does_not_explain_is_told(device):
+    """Three times the noise that was stated leaves nine times the misfit."""
+    noise = 3.0 * NOISE * np.random.default_rng(0).standard_normal((SLIDES, 1))
+    found = identify_slide(device, ONE_WAY, slide(ONE_WAY, 2.0, 1.5) + noise, refinements=100)
+    assert abs(found.reduced_chi_square / 9.0 - 1.0) < 3.0 * math.sqrt(2.0 / (SLIDES - 2))
+    assert "a local minimum, or the model or the deviations are wrong" in str(found)
+
+
+def test_a_search_that_still_descends_has_not_converged(device):
+    """A wide tolerance ends L-BFGS-B early, and leaves the way to Gauss-Newton iterations."""
+    log = slide(ONE_WAY, 2.0, 1.5)
+    short = identify_slide(device, ONE_WAY, log, tolerance=0.5, refinements=1)
+    assert short.status == "iterations"
+    long = identify_slide(device, ONE_WAY, log, tolerance=0.5, refinements=100)
+    assert long.status == "converged"
+    assert list(long.values.values()) == pytest.approx([2.0, 1.5], rel=0.01)
+    assert long.cost < 0.5 * short.cost
+
+
+def test_other_costs_have_no_chi_square(device):
+    log = optimize.LogCost(np.ones((3, 1)), 1e-3)
+    problem = optimize.Problem(small.cart(), [log, optimize.JointCost(1.0)], 3, small.H, device=device)
+    found = optimize.Identification(problem, [optimize.Parameter("body_mass")]).solve()
+    assert math.isnan(found.reduced_chi_square)
+    assert "chi-square" not in str(found)
+
+
 def test_parameters_serve_several_identifications(device):
     """Each begins where its own robot is, within bounds about that, and finds its own joints."""
     misfit = optimize.LogCost(np.ones((3, 1)), 1e-3)
