@@ -141,6 +141,10 @@ class DifferentiableSolver(Solver, Protocol):
     def check_gradient(self) -> None:
         """Raise if backward passes met what has no gradient."""
 
+    def options_without_gradient(self) -> tuple[str, ...]:
+        """Options of the solver that exclude gradients, as they are written in a call."""
+        ...
+
     def near_switches(self) -> NearSwitches | None:
         """What was about to switch in the backward passes since `check_gradient`; None if none is known."""
         ...

@@ -307,6 +307,10 @@ class SolverBase(Revised, DifferentiableSolver):
             NotDifferentiableError: The message names reason and worlds.
         """
 
+    def options_without_gradient(self) -> tuple[str, ...]:
+        """Options of the solver that exclude gradients, as they are written in a call; none by default."""
+        return ()
+
     def near_switches(self) -> NearSwitches | None:
         """What was about to switch in the backward passes since `check_gradient`; None if none is known."""
         return None

@@ -178,6 +178,10 @@ class ActuatedSolver(SolverBase):
         """See `SolverBase.check_gradient`."""
         self.solver.check_gradient()
 
+    def options_without_gradient(self) -> tuple[str, ...]:
+        """See `SolverBase.options_without_gradient`."""
+        return self.solver.options_without_gradient()
+
     def near_switches(self) -> Any:
         """See `SolverBase.near_switches`."""
         return self.solver.near_switches()

@@ -11,13 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import warp as wp
 
-from newtonsim.errors import NewtonsimError, did_you_mean
+from newtonsim.errors import NewtonsimError, NotDifferentiableError, did_you_mean
 from newtonsim.scene.allocation import put
 from newtonsim.scene.state import State
 
 if TYPE_CHECKING:
     from newtonsim.diff.buffers import StateLayout
     from newtonsim.scene.model import Model
+    from newtonsim.solver_protocol import DifferentiableSolver
 
 _SOLVER_METHODS = (
     "step",
@@ -27,6 +28,7 @@ _SOLVER_METHODS = (
     "use_step_memory",
     "check_gradient",
     "near_switches",
+    "options_without_gradient",
 )
 
 
@@ -47,6 +49,16 @@ def check_solver(solver: object, model: Model) -> None:
         raise NewtonsimError(f"solver: expected one such as FeatherstoneSolver(model), got {what}")
     if getattr(solver, "model", model) is not model:
         raise NewtonsimError("solver: it was created for another model")
+
+
+def check_options(solver: DifferentiableSolver) -> None:
+    """Raise a NotDifferentiableError if options of a solver exclude gradients."""
+    options = solver.options_without_gradient()
+    if options:
+        raise NotDifferentiableError(
+            f"solver: with {', '.join(options)} steps have no gradient; leave that out, or use differences "
+            "(method='difference')"
+        )
 
 
 def check_function(name: str, function: object, *arguments: str) -> None:

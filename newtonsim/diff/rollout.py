@@ -136,6 +136,8 @@ class Rollout:
         self.clip, self.strict, self.warn = clip, strict, warn
         self.worlds: Shard | None = None
         self.places = tuple(find_place(name) for name in checks.check_names(wrt))
+        if self.places:
+            checks.check_options(solver)
         if self.places and not model.requires_grad:
             name = self.places[0].name
             raise NewtonsimError(

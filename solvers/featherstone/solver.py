@@ -679,6 +679,16 @@ class FeatherstoneSolver(LaunchedSolver):
         if self.adjoint is not None:
             self.adjoint.check()
 
+    def options_without_gradient(self) -> tuple[str, ...]:
+        """See `SolverBase.options_without_gradient`."""
+        given = {
+            "coriolis='start'": self.smooth.from_start,
+            "speed_limit": self.speed_limit is not None,
+            "servos=True": self.servos is not None,
+            "sleep=True": self.sleep is not None,
+        }
+        return tuple(option for option, there in given.items() if there)
+
     def near_switches(self) -> Switches | None:
         """See `SolverBase.near_switches`."""
         return None if self.adjoint is None else self.adjoint.switches

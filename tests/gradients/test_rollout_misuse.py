@@ -9,6 +9,7 @@ import warp as wp
 
 import newtonsim
 from newtonsim import diff
+from newtonsim.actuators import ActuatedSolver, Actuators
 from newtonsim.errors import ModelError, NewtonsimError, NotDifferentiableError
 from newtonsim.solvers import VBDSolver, XPBDSolver
 
@@ -166,6 +167,27 @@ def test_loss_that_does_not_read_the_state(device):
     rollout = make(device, loss=loss, wrt=("state.joint_q", "state.joint_qd"))
     with pytest.warns(UserWarning, match="joint_q, state.joint_qd: .*not to read the state that it is given"):
         rollout(model.state())
+
+
+@pytest.mark.parametrize(
+    "option", [{"coriolis": "start"}, {"speed_limit": 10.0}, {"servos": True}, {"sleep": True}]
+)
+@pytest.mark.parametrize("actuated", [False, True])
+def test_options_that_exclude_gradients(device, option, actuated):
+    """The first message names the option: finalising the model with gradients would not help."""
+    model = scenes.sliders(2).finalize(device)
+    solver = newtonsim.FeatherstoneSolver(model, **option)
+    if actuated:
+        solver = ActuatedSolver(solver, Actuators(model, {}, dt=DT))
+    (name,) = option
+    with pytest.raises(NotDifferentiableError, match=name):
+        make(device, model=model, solver=solver)
+    with pytest.raises(NotDifferentiableError, match=f"{name}.*method='difference'"):
+        diff.linearize(model, solver, model.state(), model.control(), DT)
+    if name != "sleep":
+        moved = diff.linearize(model, solver, model.state(), model.control(), DT, method="difference")
+        # a slider keeps its velocity, and moves by it
+        np.testing.assert_allclose(moved.A[0], [[1.0, DT], [0.0, 1.0]], atol=1e-3)
 
 
 @pytest.mark.parametrize(
