@@ -169,6 +169,7 @@ class FileControls:
     def __init__(self, report: Imported, model: Model):
         self._model = model
         self._worlds, self.count = model.world_count, len(report.actuators)
+        self._names = [entry["name"] for entry in report.actuators]
         direct = {id(entry) for entry in _alone(report)}
         self._maps: list[tuple[int, str, np.ndarray, float, float, tuple[float, float]]] = []
         for number, entry in enumerate(report.actuators):
@@ -212,7 +213,7 @@ class FileControls:
             ctrl: In the order of the file, of all worlds (count,) or of each (world_count, count).
 
         Raises:
-            ModelError: The shape is another one, or the control is of another model.
+            ModelError: The shape is another one, the control is of another model, or a number is not finite.
         """
         self._model.check_control(control)
         values = np.asarray(ctrl, dtype=np.float64)
@@ -220,6 +221,10 @@ class FileControls:
             wanted = f"({self.count},) or ({self._worlds}, {self.count})"
             raise ModelError(f"ctrl: expected shape {wanted}, got {values.shape}")
         values = np.broadcast_to(values, (self._worlds, self.count))
+        if not np.isfinite(values).all():
+            world, number = np.argwhere(~np.isfinite(values))[0]
+            name = f" {self._names[number]!r}" if self._names[number] else ""
+            raise ModelError(f"ctrl: {values[world, number]} for actuator {number}{name} in world {world}")
         arrays = {name: getattr(control, name) for name in {array for _, array, *_ in self._maps}}
         inputs = {name: array.numpy().copy() for name, array in arrays.items()}
         for _, name, places, *_ in self._maps:

@@ -128,6 +128,24 @@ def test_controls_are_those_of_mujoco():
         controls.write(control, ctrl[:4])
 
 
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_controls_that_are_not_finite_are_refused(wrong: float):
+    """By actuator and world, before anything is written."""
+    report, model = read(worlds=3)
+    control, controls = model.control(), FileControls(report, model)
+    controls.write(control, np.full((3, 5), 0.25))
+    before = control.joint_act.numpy(), control.tendon_act.numpy()
+    ctrl = np.zeros((3, 5))
+    ctrl[2, 3] = wrong
+    name = report.actuators[3]["name"]
+    with pytest.raises(ModelError, match=f"ctrl: {wrong} for actuator 3 '{name}' in world 2"):
+        controls.write(control, ctrl)
+    with pytest.raises(ModelError, match=f"ctrl: {wrong} for actuator 3 '{name}' in world 0"):
+        controls.write(control, ctrl[2])
+    for now, then in zip((control.joint_act, control.tendon_act), before, strict=True):
+        np.testing.assert_array_equal(now.numpy(), then)
+
+
 WHAT_MUJOCO_HAS = """<mujoco><option density="1"/><worldbody><site name="s"/>
   <body gravcomp="1"><joint name="j" stiffness="1 2"/><geom size=".1" pos=".1 0 0"/>
   <site name="tip" pos=".2 0 0"/></body></worldbody>
