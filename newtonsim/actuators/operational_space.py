@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,12 @@ import warp as wp
 
 from newtonsim.actuators.models import check_number
 from newtonsim.dynamics.stages import Stages
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import ModelError, NewtonsimError
 from newtonsim.kernels.actuators import operational_space as kernels
 from newtonsim.kinematics import eval_fk
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.enums import JointMode
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.patterns import match_labels
 from newtonsim.scene.topology import topology_of
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from newtonsim.scene.control import Control
     from newtonsim.scene.state import State
     from newtonsim.simulator import Simulator
+
+_MOST_NAMED = 8
+"""Joints that a warning names."""
 
 Gains = float | Sequence[float]
 """A number for all six directions, or (rotation about x, y, z, translation along x, y, z)."""
@@ -34,7 +39,7 @@ class OperationalSpaceControl:
 
     Pass it as `Simulator(..., before=control)`: at the start of each step it writes `Control.joint_f` of all
     joints of the articulation that has the body. The arm should have no drives (gains of zero), since these
-    would pull as well.
+    would pull as well; a warning names those that it has.
 
     The task is the pose of a frame with the axes of the body and its origin at `point`. With the error e of
     the pose, the rates of the target and the gains K and D along the axes of the target, the hand accelerates
@@ -124,6 +129,7 @@ class OperationalSpaceControl:
         self._coord = put(coord, dtype=int, device=device)
         self._first = put(first, dtype=int, device=device)
         self._dofs, self._decoupled = count, int(decoupled)
+        _warn_of_drives(model, np.flatnonzero(coord >= 0))
         # makes all buffers before the first step is captured
         self._launch(Launcher(model, record_tape=False), self._state, model.control(requires_grad=False))
 
@@ -133,6 +139,8 @@ class OperationalSpaceControl:
         Raises:
             ModelError: The simulator has another model.
         """
+        if simulator.model is not self.model:
+            raise ModelError("OperationalSpaceControl: it was created for another model than the simulator's")
         self.model.check_state(simulator.state)
         self._launch(launch, simulator.state, simulator.control)
 
@@ -232,6 +240,25 @@ class OperationalSpaceControl:
                 f"arms of all worlds: expected equal numbers of joints, got {counts.tolist()}"
             )
         return coord, first, int(counts[0])
+
+
+def _warn_of_drives(model: Model, dofs: np.ndarray) -> None:
+    """Warn of joints of the arms whose drives pull besides the control."""
+    axes = topology_of(model).view.dof_axis.numpy()[dofs]
+    axes = axes[axes >= 0]
+    mode: np.ndarray = model.joint_axis_mode.numpy()
+    gains: np.ndarray = model.joint_target_ke.numpy() + model.joint_target_kd.numpy()
+    driven = axes[(mode[axes] != int(JointMode.FORCE)) & (gains[axes] > 0.0)]
+    if not len(driven):
+        return
+    joints = np.searchsorted(model.joint_axis_start.numpy(), driven, side="right") - 1
+    names = list(dict.fromkeys(model.joint_key[joint] for joint in joints))
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    warnings.warn(
+        f"OperationalSpaceControl: joints {', '.join(map(repr, names[:_MOST_NAMED]))}{more} have drives, "
+        "which pull as well and keep the hand off its target; load the arm with stiffness=0.0, damping=0.0",
+        stacklevel=3,
+    )
 
 
 def _one_in_each_world(model: Model, pattern: str) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Operational-space control: the accelerations of the hand that its efforts give, by pinocchio in float64."""
 
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.spatial.transform import Rotation
 
 import newtonsim
 from newtonsim.actuators import OperationalSpaceControl
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import ModelError, NewtonsimError
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_urdf
 from newtonsim.kernels.actuators.operational_space import rotation_between
@@ -275,6 +276,34 @@ def test_rotation_vectors_are_those_of_scipy(device: str):
     arrays = [wp.array(q.astype(np.float32), dtype=wp.quat, device=device) for q in quats]
     found = np.reshape(call(device, rotation_between, *arrays), (40, 3))
     np.testing.assert_allclose(found, turn.as_rotvec(), atol=5e-7)
+
+
+def test_another_model_of_equal_size_is_refused(device: str):
+    control = OperationalSpaceControl(arm().finalize(device), "link_7")
+    other = arm().finalize(device)
+    with pytest.raises(ModelError, match="created for another model than the simulator's"):
+        newtonsim.Simulator(other, FeatherstoneSolver(other), 1e-3, before=control)
+
+
+def test_drives_that_pull_as_well_are_named(device: str):
+    """In each world, among arms without drives; gains of efforts do nothing."""
+    builder = arm()
+    position, velocity = newtonsim.JOINT_MODE_TARGET_POSITION, newtonsim.JOINT_MODE_TARGET_VELOCITY
+    builder.joint_axis_mode[:] = [newtonsim.JOINT_MODE_FORCE, position, velocity, *[position] * 4]
+    builder.joint_target_ke[:] = [9.0, 9.0, *[0.0] * 5]
+    builder.joint_target_kd[:] = [0.0, 0.0, 9.0, *[0.0] * 4]
+    names = ", ".join(repr(name) for name in [builder.joint_key[j] for j in _joints_with_axes(builder)][1:3])
+    with pytest.warns(UserWarning, match=f"joints {names} have drives, which pull as well") as caught:
+        OperationalSpaceControl(builder.finalize(device), "link_7")
+    assert len(caught) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OperationalSpaceControl(arm().finalize(device), "link_7")
+
+
+def _joints_with_axes(builder: newtonsim.ModelBuilder) -> list[int]:
+    starts = [*builder.joint_axis_start, len(builder.joint_axis_mode)]
+    return [j for j in range(len(builder.joint_key)) if starts[j + 1] > starts[j]]
 
 
 def test_misuse_is_named(device: str):
