@@ -7,6 +7,7 @@ each process compiles for itself, as Warp does.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from types import TracebackType
 
@@ -56,6 +57,10 @@ class CompileLock:
     def release(self) -> None:
         """Let others take the lock; they find the module in the cache then."""
         if self._file is not None:
+            # a child that was forked meanwhile has the file open, too, and would keep the lock
+            if fcntl is not None:
+                with contextlib.suppress(OSError):
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
             self._file = None
 

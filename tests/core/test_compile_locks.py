@@ -65,6 +65,15 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(cache: pathlib.Path):
         assert CompileLock("module").acquire(wait=False)
 
 
+def test_a_lock_does_not_stay_with_children_that_were_forked_meanwhile(cache: pathlib.Path):
+    lock = CompileLock("module")
+    assert lock.acquire(wait=False)
+    child = os.dup(lock._file)  # what a child has of it
+    lock.release()
+    assert CompileLock("module").acquire(wait=False)
+    os.close(child)
+
+
 def test_where_files_cannot_be_locked_each_process_compiles(cache: pathlib.Path):
     (cache / "wp_newtonsim_locks").write_text("a file where the folder should be")
     for _ in range(2):
