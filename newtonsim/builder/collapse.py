@@ -5,6 +5,7 @@ import warp as wp
 
 from newtonsim.builder.bodies import BodyMethods
 from newtonsim.builder.complete import CompletionMethods
+from newtonsim.builder.placement import Unplaced
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import IDENTITY, transform_inverse, transform_multiply, transform_point
 from newtonsim.scene.arrays import MODEL_ARRAYS
@@ -56,6 +57,7 @@ class CollapseMethods(CompletionMethods, BodyMethods):
             self._add_body_mass(target[body], self.body_mass[body], com, inertia.reshape(3, 3), place[body])
         self._move_to_targets(target, place)
         self._renumber(kept, remaining, body_remap, joint_remap)
+        self._unplaced = Unplaced()
         if verbose:
             for body in merged:
                 print(f"merged body '{data[body]['key']}'")  # noqa: T201 - asked for by `verbose`

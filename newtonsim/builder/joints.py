@@ -12,9 +12,11 @@ from newtonsim.builder.axis import JointAxis
 from newtonsim.builder.lists import BuilderLists
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
+    IDENTITY,
     as_warp_transform,
     transform_inverse,
     transform_multiply,
+    warp_transform,
     warp_vector,
 )
 from newtonsim.scene.arrays import SOLIMP
@@ -122,6 +124,10 @@ class JointMethods(BuilderLists):
         self.joint_q_start.append(self.joint_coord_count)
         self.joint_qd_start.append(self.joint_dof_count)
         self._append_axes(linear + angular)
+        if child in self._unplaced:
+            self._place_child(parent, child, made_of)
+        else:
+            self._unplaced.join(parent, child)
         self._append_coordinates(made_of, parent, child, coords, dofs)
         axes = linear + angular
         own = [a.armature for a in axes] or [None] * dofs
@@ -132,6 +138,18 @@ class JointMethods(BuilderLists):
         self.joint_friction_solref.extend(refs or [(0.0, 0.0)] * dofs)
         self.joint_friction_solimp.extend([a.friction_solimp for a in axes] or [SOLIMP] * dofs)
         return index
+
+    def _place_child(self, parent: int, child: int, made_of: JointKind) -> None:
+        """Place a body without a pose, and what follows it, where the last joint's coordinates are zero."""
+        moved = self._unplaced.place(parent, child)
+        was_set = not np.array_equal(self.body_q[child], IDENTITY)
+        if was_set or made_of.place:
+            return
+        place = transform_multiply(self.joint_X_p[-1], transform_inverse(self.joint_X_c[-1]))
+        if 0 <= parent < self.body_count:
+            place = transform_multiply(self.body_q[parent], place)
+        for body in moved:
+            self.body_q[body] = warp_transform(transform_multiply(place, self.body_q[body]))
 
     def _joint_key(self, key: str | None) -> str:
         """Return the key of the joint that is being added."""

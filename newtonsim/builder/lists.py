@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from newtonsim.builder.placement import Unplaced
 from newtonsim.scene.array_types import BuilderColumns
 from newtonsim.scene.arrays import COUNT_LISTS, MODEL_ARRAYS, SPECS, ArraySpec
 from newtonsim.scene.columns import Column, PairSet
@@ -28,6 +29,7 @@ class BuilderLists(BuilderColumns):
     solver_hint: dict
     particle_color_groups: list[np.ndarray]
     ground_settings: dict | None
+    _unplaced: Unplaced
 
     default_particle_radius = 0.1
 
@@ -58,6 +60,7 @@ class BuilderLists(BuilderColumns):
     def _create_lists(self) -> None:
         for spec in MODEL_ARRAYS:
             setattr(self, spec.name, ())
+        self._unplaced = Unplaced()
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Assign an attribute; a value that replaces a list of the builder is converted to one."""
@@ -77,7 +80,7 @@ class BuilderLists(BuilderColumns):
         """Return a builder with lists of its own that share their items with this one."""
         twin = copy.copy(self)
         for name, value in vars(self).items():
-            if isinstance(value, (list, dict, Column, PairSet)):
+            if isinstance(value, (list, dict, Column, PairSet, Unplaced)):
                 setattr(twin, name, value.copy())
         return twin
 

@@ -288,10 +288,10 @@ LARGEST_LENGTH = 1.0e12
 _BOUNDED_ELSEWHERE = ("body_mass", "body_inertia", "constraint_recovery_time")  # a time may be endless
 _RATES = ("joint_q", "joint_qd", "body_qd", "particle_qd")
 _LENGTHS = {
-    "body_q": "its position",
-    "body_com": "its centre of mass",
     "joint_X_p": "its frame in the parent",
     "joint_X_c": "its frame in the child",
+    "body_q": "its position",
+    "body_com": "its centre of mass",
     "constraint_X_p": "its frame in the parent",
     "constraint_X_c": "its frame in the child",
     "shape_transform": "its position",
@@ -299,7 +299,7 @@ _LENGTHS = {
     "particle_q": "its position",
     "particle_radius": "its radius",
 }
-"""Arrays of lengths, and their names in messages."""
+"""Arrays of lengths, and their names in messages; first the frames that may have placed the bodies."""
 
 _NOT_NEGATIVE = (
     ("particle_mass", ()),

@@ -1,0 +1,46 @@
+"""Bodies whose poses are left to joints."""
+
+
+class Unplaced:
+    """Bodies that were added without a pose and are not yet the child of a joint.
+
+    The bodies that joints connect to such a body, directly or through others, follow it: their poses are known
+    relative to it alone.
+    """
+
+    def __init__(self) -> None:
+        self._followers: dict[int, set[int]] = {}
+        self._leader: dict[int, int] = {}
+
+    def copy(self) -> "Unplaced":
+        """Return a record that changes on its own."""
+        twin = Unplaced()
+        twin._followers = {body: set(bodies) for body, bodies in self._followers.items()}
+        twin._leader = dict(self._leader)
+        return twin
+
+    def __contains__(self, body: int) -> bool:
+        return body in self._followers
+
+    def add(self, body: int) -> None:
+        """Add a body without a pose."""
+        self._followers[body] = set()
+        self._leader[body] = body
+
+    def join(self, parent: int, child: int) -> None:
+        """Take note of a joint whose child has a pose: it follows what its parent follows, if anything."""
+        leader = self._leader.get(parent)
+        if leader is not None and child not in self._leader:
+            self._followers[leader].add(child)
+            self._leader[child] = leader
+
+    def place(self, parent: int, child: int) -> set[int]:
+        """Take note of a joint that places a body of this record; return that body and those that follow it."""
+        moved = self._followers.pop(child) | {child}
+        for body in moved:
+            del self._leader[body]
+        leader = self._leader.get(parent)
+        if leader is not None:
+            self._followers[leader] |= moved
+            self._leader.update(dict.fromkeys(moved, leader))
+        return moved
