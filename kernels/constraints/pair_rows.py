@@ -26,9 +26,9 @@ Dobrowolski, "Swing-twist decomposition in Clifford algebra", 2015 (twist angle)
 
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
-    kernels/penalty/loops.py
+    kernels/constraints/solve/pushes.py, kernels/penalty/loops.py
 Reads: BodyStateView, ConstraintSettings, JointView, KinematicsView, L, LoopView, PairRowView, TreeView,
-    body_A, gravity, q, qd
+    body_A, gravity, mass, q, qd
 Writes: PairRowView
 """
 
@@ -70,15 +70,6 @@ RIGID_ROW = wp.constant(1.0e-10)
 TINY = wp.constant(1.0e-9)
 # squared cosine of a pitch that counts as a right angle, where the derivative of a square root is not finite
 UPRIGHT = wp.constant(1.0e-12)
-# rows below this share of the same mobility yield (damped least squares) if their target exceeds the calm
-# speed by this speed or more
-SINGULAR_SHARE = wp.constant(2.0e-4)
-SINGULAR_SPEED = wp.constant(1.0)  # [m/s or rad/s]
-CALM_SPEED = wp.constant(0.1)  # [m/s or rad/s]
-# impulses that would alone lead to this speed or more are those of rows that contradict each other
-WEDGED_SPEED = wp.constant(300.0)  # [m/s or rad/s]
-WEDGED_SHARE = wp.constant(0.002)  # by which they yield at most
-LEAST_ARM = wp.constant(1.0)  # of forces in that mobility [m]
 LEAST_TURN = wp.constant(1.0e-4)  # half of the length that weights a rotation, see `loop_reference` [m]
 NO_MOBILITY = wp.constant(1.0e-20)  # of a row that no dof moves
 NO_DISTANCE_SQUARED = wp.constant(1.0e-24)  # [m²] keeps the derivative finite at a distance of zero
@@ -423,6 +414,12 @@ def equality_speed(value: float, rate: float, s: ConstraintSettings) -> float:
 
 
 @wp.func
+def bend_of(curvature: float, s: ConstraintSettings) -> float:
+    """h/2 times the second derivative of a measure, where a step is short enough for it to tell anything."""
+    return wp.clamp(0.5 * s.dt * curvature, -s.max_limit_speed, s.max_limit_speed)
+
+
+@wp.func
 def want_equality(
     r: int,
     c: int,
@@ -619,7 +616,7 @@ def fill_wrench(
     fill_chain(tree, kin, r, leaf, offset, wp.spatial_vector(torque + wp.cross(arm, force), force), B)
     total = float(0.0)
     push = wp.length(force)
-    moment = wp.length(torque) + wp.max(wp.length(arm), LEAST_ARM) * push
+    moment = wp.length(torque) + wp.length(arm) * push
     row = tree.dof_row[leaf]
     for k in range(tree.dof_depth[leaf] + 1):
         d = tree.row_dof[row + k]
@@ -687,6 +684,22 @@ def want_friction(
 
 
 @wp.func
+def adds_energy(kind: int, c: int, loop: LoopView) -> bool:
+    """True for rows between bodies that remove errors of positions, other than those by reference."""
+    has_push = kind <= PAIR_DISTANCE or kind == PAIR_SPAN or kind == PAIR_ANGLES
+    return has_push and not has_loop_reference(kind, c, loop)
+
+
+@wp.func
+def wanted_push(lower: float, upper: float) -> float:
+    """Velocity at which a row removes an error; 0 for a limit that is not violated."""
+    push = lower
+    if lower < upper:
+        push = wp.max(lower, 0.0) + wp.min(upper, 0.0)
+    return push
+
+
+@wp.func
 def place_body_row(
     r: int,
     tree: TreeView,
@@ -718,7 +731,7 @@ def place_body_row(
     rows.point0[r] = x0
     rate0 = wp.dot(row.force, m0.v + wp.cross(m0.w, x0 - m0.x)) + wp.dot(row.torque, m0.w)
     rate1 = wp.dot(row.force, m1.v) + wp.dot(row.torque, m1.w)
-    bend = 0.5 * s.dt * row.curvature
+    bend = bend_of(row.curvature, s)
     if is_friction(kind):
         if loop.friction[rows.index[r]] <= 0.0:
             return 0.0
@@ -760,6 +773,8 @@ def place_body_row(
         if loop.friction_by_reference == 1:
             rate += start_rate(r, leaf, depth, tree, loop.qd, rows.B)
         want_friction(r, f, m1, row, rate, tree, kin, loop, s, rows)
+    if adds_energy(kind, c, loop):
+        rows.push[r] = wanted_push(rows.target_lower[r], rows.target_upper[r])
     rows.target_lower[r] = rows.target_lower[r] - prescribed
     rows.target_upper[r] = rows.target_upper[r] - prescribed
     return mobility
@@ -813,7 +828,20 @@ def place_coupling(
         reference = loop_reference(PAIR_COUPLING, c, row, rate, gap, share, loop, s)
         want_reference(r, c, reference, loop, s.dt, rows)
     else:
-        want_equality(r, c, gap, 0.5 * s.dt * curvature, loop.linear_compliance[c], loop, s, rows)
+        want_equality(r, c, gap, bend_of(curvature, s), loop.linear_compliance[c], loop, s, rows)
+
+
+@wp.func
+def is_push(kind: int) -> bool:
+    """True for rows whose impulse is a push [N s]; others are torques [N m s]."""
+    return kind == PAIR_OFFSET or kind == PAIR_SLIDE or kind == PAIR_DISTANCE or kind == PAIR_SPAN
+
+
+@wp.func
+def tree_mass(leaf: int, tree: TreeView, joint: JointView, mass: wp.array(dtype=float)) -> float:
+    """Mass of the tree of a dof [kg]."""
+    t = tree.body_tree[tree.dof_body[leaf]]
+    return mass[joint.child[tree.joint[tree.joint_start[t]]]]
 
 
 @wp.kernel
@@ -829,6 +857,7 @@ def build_pair_rows(
     q: wp.array(dtype=float),
     qd: wp.array(dtype=float),
     loop: LoopView,
+    mass: wp.array(dtype=float),
     depth: int,
     s: ConstraintSettings,
     rows: PairRowView,
@@ -837,6 +866,8 @@ def build_pair_rows(
     r = first + wp.tid()
     start = rows.impulse[r]
     rows.delassus[r] = 0.0
+    rows.push[r] = 0.0
+    rows.mass[r] = 0.0
     if rows.kind[r] == PAIR_TENDON:
         return
     rows.impulse[r] = 0.0
@@ -853,26 +884,19 @@ def build_pair_rows(
     leaf = rows.leaf[r]
     whiten_sides(tree, L, r, leaf, depth, rows.B)
     total = float(0.0)
+    heaviest = float(0.0)
     for side in range(2):
         if leaf[side] >= 0:
+            own = float(0.0)
             for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
-                total += rows.B[r, k] * rows.B[r, k]
+                own += rows.B[r, k] * rows.B[r, k]
+            total += own
+            moved = 1.0 / wp.max(own, NO_MOBILITY)
+            if is_push(rows.kind[r]):
+                moved = tree_mass(leaf[side], tree, joint, mass)
+            heaviest = wp.max(heaviest, moved)
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
-        # a mechanism that hardly moves along the row, such as a stretched linkage, must not be accelerated
-        # violently; a row with a slow target does no such harm, and softness would let its load sag, which
-        # raises the target and thereby the softness, until a heavy load on light links falls
-        kind = rows.kind[r]
-        if holds_equality(kind) and not has_loop_reference(kind, rows.constraint[r], loop):
-            demand = wp.clamp((wp.abs(rows.target_lower[r]) - CALM_SPEED) / SINGULAR_SPEED, 0.0, 1.0)
-            least = SINGULAR_SHARE * mobility * demand
-            added = least * least / (total + least)
-            if kind == PAIR_SPAN or kind == PAIR_ANGLES:
-                share = least / (total + least)
-                added *= share * share  # Bullet softens none: only what hardly moves at all
-            else:
-                # impulses of rows that contradict each other would grow from step to step
-                wedged = wp.clamp(wp.abs(start) * total / WEDGED_SPEED - 1.0, 0.0, 1.0)
-                added += WEDGED_SHARE * wedged * demand * demand * total
-            rows.softness[r] = rows.softness[r] + added
+        if adds_energy(rows.kind[r], rows.constraint[r], loop):
+            rows.mass[r] = heaviest
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

@@ -42,15 +42,20 @@ class WorldDofsView:
     dof: wp.array(dtype=int)  # (D)
 
 
+WEDGED_CONTACT = wp.constant(1)  # a contact cannot push its bodies apart
+WEDGED_ROW = wp.constant(2)  # a row between two bodies demands what others exclude
+
+
 @wp.struct
 class UnsolvedView:
-    """Steps that ended with a residual above the tolerance, and contacts that cannot be solved."""
+    """Steps that ended with a residual above the tolerance, and what cannot be solved at all."""
 
     steps: wp.array(dtype=int)  # (W) their number
     worst: wp.array(dtype=float)  # (W) their largest residual [m/s or rad/s]
     any: wp.array(dtype=int)  # (1) 1 after the first such step; threads write no other value
-    wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a wedged contact, plus 1, or zeros
-    wedged_now: wp.array(dtype=int)  # (W) 1 if an island has such a contact in the current step
+    wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a wedged contact or row, plus 1, or zeros
+    wedged_now: wp.array(dtype=int)  # (W) WEDGED_* if an island has such a contact or row in the current step
+    wedged_by: wp.array(dtype=int)  # (W) the same in the last step that had one
     wedged_run: wp.array(dtype=int)  # (W) consecutive steps with such an island, up to the last step
     wedged_steps: wp.array(dtype=int)  # (W) largest number of consecutive ones
     any_wedged: wp.array(dtype=int)  # (1) 1 after `apart.LONG_WEDGED` consecutive ones in a world

@@ -86,6 +86,8 @@ class PairRowView:
     target_upper: wp.array(dtype=float)
     softness: wp.array(dtype=float)  # (R) CFM
     delassus: wp.array(dtype=float)  # (R) BᵀB
+    push: wp.array(dtype=float)  # (R) part of the target that removes an error of positions [m/s or rad/s]
+    mass: wp.array(dtype=float)  # (R) of the heavier tree, or larger inertia, that it moves; 0: has no push
     impulse: wp.array(dtype=float)  # (R) kept from step to step
     force: wp.array(dtype=wp.vec3)  # (R) force on body 1 per unit of the row, at `point`
     torque: wp.array(dtype=wp.vec3)  # (R)

@@ -480,6 +480,7 @@ class ConstraintStage:
                 q=joint_q,
                 qd=joint_qd,
                 loop=self.loops(start_qd),
+                mass=smooth.factors.mass,
                 depth=topology_of(model).max_depth,
                 s=self.options.settings(dt),
             ),

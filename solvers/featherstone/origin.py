@@ -87,9 +87,9 @@ def _pair_row(rows: RowsView, stage: ConstraintStage, world: int) -> str | None:
 
 def _first_broken(places: range, *arrays: wp.array) -> int | None:
     """The first of the places at which one of the arrays is not finite."""
-    for array in arrays:
-        values = array.numpy()[places.start : places.stop].reshape(len(places), -1)
-        broken = np.flatnonzero(~np.isfinite(values).all(axis=1))
+    for array in arrays if len(places) else ():
+        values = array.numpy()[places.start : places.stop]
+        broken = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1))
         if len(broken):
             return places.start + int(broken[0])
     return None

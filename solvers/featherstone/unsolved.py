@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.kernels.constraints.rows import UnsolvedView
+from newtonsim.kernels.constraints.rows import WEDGED_ROW, UnsolvedView
 from newtonsim.kernels.constraints.solve.solve import PROMISED
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -25,7 +25,7 @@ class UnsolvedSteps:
         model: The model.
 
     Attributes:
-        view: Counts and largest residuals by world, and contacts that were wedged in.
+        view: Counts and largest residuals by world, and contacts and rows that were wedged in.
         alarm: Not 0 if there is a residual to tell of, or something is wedged in, to be read on the CPU; None
             on others.
     """
@@ -40,6 +40,7 @@ class UnsolvedSteps:
         self.view.any, self.view.any_wedged = self._flags[:1], self._flags[1:]
         self.view.wedged = zeros(worlds, dtype=wp.vec2i, device=device)
         self.view.wedged_now = zeros(worlds, dtype=int, device=device)
+        self.view.wedged_by = zeros(worlds, dtype=int, device=device)
         self.view.wedged_run = zeros(worlds, dtype=int, device=device)
         self.view.wedged_steps = zeros(worlds, dtype=int, device=device)
         # on the CPU both flags are read at once and without a copy, which is cheap enough for every step
@@ -64,10 +65,16 @@ class UnsolvedSteps:
         world = int(np.argmax(self.view.wedged_steps.numpy()))
         owner = topology_of(self.model).view.dof_body.numpy()
         names = " and ".join(f"body '{self.model.body_key[owner[dof - 1]]}'" for dof in wedged[world] if dof)
+        if self.view.wedged_by.numpy()[world] == WEDGED_ROW:
+            told = "cannot go where constraints or joints demand, as others hold against these; they"
+        else:
+            told = (
+                "cannot be pushed out of an overlap, as contacts from other sides or joints hold against it; "
+            )
+            told += "contacts"
         warnings.warn(
-            f"FeatherstoneSolver: in world {world}, {names} cannot be pushed out of an overlap, "
-            "as contacts from other sides or joints hold against it; contacts give way, so that impulses "
-            "stay bounded; solver.constraints.unsolved.view.wedged tells of other worlds",
+            f"FeatherstoneSolver: in world {world}, {names} {told} give way, so that impulses stay bounded; "
+            "solver.constraints.unsolved.view.wedged tells of other worlds",
             RuntimeWarning,
             stacklevel=5,
         )

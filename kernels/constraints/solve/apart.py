@@ -19,7 +19,7 @@ from newtonsim.kernels.constraints.contact_rows import SLOW_PUSH
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_stuck, is_wedged, slope_matrix
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView
+from newtonsim.kernels.constraints.rows import WEDGED_CONTACT, ImpulseView, RowsView, UnsolvedView
 from newtonsim.kernels.constraints.solve.matrix import assemble, parts_slowly, push_of
 from newtonsim.kernels.constraints.solve.sweeps import sweep_island
 from newtonsim.kernels.constraints.solve.velocities import NewtonView
@@ -282,14 +282,15 @@ def find_wedged(
     if last > 0 and team.lane == 0:
         c = islands.contact[touches[0] + last - 1]
         unsolved.wedged[team.index] = rows.contact.leaf[c] + wp.vec2i(1, 1)
-        unsolved.wedged_now[team.index] = 1
+        unsolved.wedged_now[team.index] = WEDGED_CONTACT
 
 
 @wp.func(inline=False)
 def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
-    """Count the consecutive steps with a wedged contact, at the end of a step."""
+    """Count the consecutive steps with a wedged contact or row, at the end of a step."""
     run = int(0)
-    if unsolved.wedged_now[w] == 1:
+    if unsolved.wedged_now[w] > 0:
+        unsolved.wedged_by[w] = unsolved.wedged_now[w]
         run = unsolved.wedged_run[w] + 1
     unsolved.wedged_now[w] = 0
     unsolved.wedged_run[w] = run

@@ -49,6 +49,7 @@ from newtonsim.kernels.constraints.solve.coupled import number_unknowns
 from newtonsim.kernels.constraints.solve.load_sharing import even_out
 from newtonsim.kernels.constraints.solve.matrix import lay_out_rows
 from newtonsim.kernels.constraints.solve.newton import find_reach, minimize
+from newtonsim.kernels.constraints.solve.pushes import limit_pushes, soften_pairs
 from newtonsim.kernels.constraints.solve.sweeps import (
     apply_impulses,
     drop_impulses,
@@ -81,7 +82,7 @@ PASSING_SHARE = wp.constant(0.2)
 MOST_PASSING = wp.constant(0.2)
 # residual [m/s or rad/s] above which a step counts as unsolved, unless single precision is the limit
 PROMISED = wp.constant(1.0e-4)
-# residual above which a round is undone
+# residual above which a round is undone, and single precision is no excuse
 FAILED = wp.constant(1.0e-3)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
@@ -226,7 +227,7 @@ def solve_by_newton(
         factorized = factorized or found.factorizations > 0
         report.factorizations = used + found.factorizations
         report.residual = found.residual
-        report.unsolved = int(found.residual > PROMISED and found.rounded == 0)
+        report.unsolved = int(found.residual > PROMISED and (found.rounded == 0 or found.residual > FAILED))
         set_bounds(team, rows, islands, k, laws)
         before = report.passed
         shift = move_centres(team, rows, islands, k, report.at_start, report.passing, factor, allowed, laws)
@@ -450,6 +451,7 @@ def begin_island(
     # without impulses; it also moves the positions where no row acts
     copy_island(team, islands, k, z, z_moving)
     if has_rows(islands, k):
+        soften_pairs(team, rows, islands, k, 1.0)
         apply_impulses(team, tree, rows, islands, k, depth, 1.0, z)
         report = solve_by_sweeps(
             team, tree, rows, contacts, islands, k, team.index, depth, s, True, z_moving, laws, sys, z
@@ -676,6 +678,7 @@ def solve_rows(
             # its world has room for one layout, which may now be that of another island
             lay_out_rows(team, tree[0], rows[0], islands[0], k, w, sys[0])
         again = todo
+        limited = bool(False)
         # the loop at the end of the kernel is alike: a function for both would take more stack on a GPU
         while again:
             if report.hopeless == 1:
@@ -685,6 +688,9 @@ def solve_rows(
             again = has_impact and limit_rebounds(
                 team, tree[0], rows[0], islands[0], k, depth, True, z_moving, z
             )
+            if not again and not limited:
+                again = limit_pushes(team, rows[0], islands[0], k, dt, unsolved[0])
+                limited = True
             if again:
                 report = solve_by_sweeps(
                     team,

@@ -19,6 +19,7 @@ from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import LawView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
+from newtonsim.kernels.constraints.solve.pushes import share_of_pushes
 from newtonsim.kernels.constraints.solve.solve import (
     SolveOptions,
     SolveReport,
@@ -96,6 +97,9 @@ def sweep_rows(
         if has_impact and has_rows(islands[0], k):
             note_energy(team, islands[0], k, z_moving)
             if report.hopeless == 0 and gains_energy(team, tree[0], rows[0], islands[0], k, True, z):
+                report.hopeless = 2
+        if report.hopeless == 0 and has_rows(islands[0], k):
+            if share_of_pushes(team, rows[0], islands[0], k, dt) < 1.0:
                 report.hopeless = 2
         if report.hopeless > 0:
             left = 1

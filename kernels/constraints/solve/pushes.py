@@ -1,0 +1,160 @@
+"""Rows between bodies that pull against each other: softness, and a bound of the energy of their pushes.
+
+A row that holds bodies together drives the error of their positions to zero: its target velocity is its push.
+Impulses p that solve rows with pushes t add at most the energy pᵀt. Usually that is about the energy of the
+bodies moving as fast as the rows demand, and what it takes to lift their load. Where rows contradict each
+other, or a linkage hardly moves along them, the Delassus matrix is nearly singular, and without the following
+two measures impulses would have no bound: they would grow from step to step, and be let loose when the pose
+changes.
+
+- Rows are a little soft, by a share of the inverse mass of the heaviest tree that an island's rows move.
+  Since a load is part of the island, it sags by micrometres, however light the links that bear it.
+- If the pushes of a solved island add more energy than it takes to follow them, they are reduced by one
+  factor, rows become softer, and the island is solved once more. Its rows still hold their bodies, and remove
+  errors more slowly.
+
+Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972; Moreau,
+"Standard inelastic shocks and the dynamics of unilateral constraints", 1985 (energy of a solution); Tikhonov
+and Arsenin, "Solutions of ill-posed problems", 1977.
+
+Stage: constraints, before and after the solve of an island
+Called by: kernels/constraints/solve/solve.py, kernels/constraints/solve/sweep_stage.py
+Reads: IslandView, RowsView
+Writes: RowsView, UnsolvedView
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.pair_rows import is_push
+from newtonsim.kernels.constraints.rows import WEDGED_ROW, RowsView, UnsolvedView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# softness of rows, as shares of the inverse mass, or inertia, of the heaviest tree at a row of the island; a
+# lever makes the torque of a load larger than its inertia alone would tell
+YIELD = wp.constant(1.5e-3)
+YIELD_TURN = wp.constant(1.0e-4)
+# energy that pushes may add, over that of the heaviest tree moving as fast as they demand
+AMPLE = wp.constant(2.0)
+# acceleration of a load that pushes may lift [m/s²]: ten times that of gravity
+LOAD = wp.constant(100.0)
+# factor of the softness if they add more; least share of the pushes that remains then: with less of both,
+# bodies that are torn to two sides would be shaken at metres per second, with more they would take seconds to
+# get where they can; and the share below which rows contradict each other
+SOFTER = wp.constant(20.0)
+SLOWEST = wp.constant(0.05)
+CONTRADICTION = wp.constant(0.1)
+
+
+@wp.func(inline=False)
+def soften_pairs(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, factor: float):
+    """Make rows between bodies of an island softer, by a factor of the least softness."""
+    mass = float(0.0)
+    inertia = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        if is_push(rows.pair.kind[p]):
+            mass = wp.max(mass, rows.pair.mass[p])
+        else:
+            inertia = wp.max(inertia, rows.pair.mass[p])
+    mass = max_lanes(team, mass)
+    inertia = max_lanes(team, inertia)
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        if rows.pair.mass[p] > 0.0:
+            softness = factor * YIELD_TURN / inertia
+            if is_push(rows.pair.kind[p]):
+                softness = factor * YIELD / mass
+            rows.pair.softness[p] = rows.pair.softness[p] + softness
+
+
+@wp.func(inline=False)
+def share_of_pushes(
+    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, dt: float
+) -> float:
+    """Share of the pushes of a solved island that adds no more energy than it takes to follow them."""
+    work = float(0.0)
+    fastest = float(0.0)
+    way = float(0.0)
+    mass = float(0.0)
+    turning = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        push = rows.pair.push[p]
+        work += rows.pair.impulse[p] * push
+        if is_push(rows.pair.kind[p]):
+            fastest = wp.max(fastest, wp.abs(push))
+            way += wp.abs(push)
+            mass = wp.max(mass, rows.pair.mass[p])
+        else:
+            turning += rows.pair.mass[p] * push * push
+    work = sum_lanes(team, work)
+    fastest = max_lanes(team, fastest)
+    mass = max_lanes(team, mass)
+    # at the end of a chain, the load moves as fast as all pushes together
+    lift = LOAD * dt * mass * sum_lanes(team, way)
+    most = AMPLE * (mass * fastest * fastest + sum_lanes(team, turning)) + lift
+    share = float(1.0)
+    if work > most:
+        share = wp.max(most / work, SLOWEST)
+    return share
+
+
+@wp.func(inline=False)
+def limit_pushes(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    dt: float,
+    unsolved: wp.ref[UnsolvedView],
+) -> bool:
+    """Weaken the pushes of a solved island if they add too much energy; True if it has to be solved again."""
+    share = share_of_pushes(team, rows, islands, k, dt)
+    if share == 1.0:
+        return False
+    strongest = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        push = rows.pair.push[p]
+        strongest = wp.max(strongest, rows.pair.impulse[p] * push)
+        lower = rows.pair.target_lower[p]
+        upper = rows.pair.target_upper[p]
+        less = (1.0 - share) * push
+        # of a limit, only the bound that is violated
+        if lower == upper or push > 0.0:
+            rows.pair.target_lower[p] = lower - less
+        if lower == upper or push < 0.0:
+            rows.pair.target_upper[p] = upper - less
+    soften_pairs(team, rows, islands, k, SOFTER - 1.0)
+    sync(team)
+    if share < CONTRADICTION:
+        note_contradiction(team, rows, islands, k, max_lanes(team, strongest), unsolved)
+    return True
+
+
+@wp.func
+def note_contradiction(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    strongest: float,
+    unsolved: wp.ref[UnsolvedView],
+):
+    """Record the row of an island whose push does the most work."""
+    last = int(0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        if rows.pair.impulse[p] * rows.pair.push[p] >= 0.99 * strongest:
+            last = i - pairs[0] + 1
+    last = int(max_lanes(team, float(last)))
+    if last > 0 and team.lane == 0:
+        p = islands.pair[pairs[0] + last - 1]
+        unsolved.wedged[team.index] = rows.pair.leaf[p] + wp.vec2i(1, 1)
+        unsolved.wedged_now[team.index] = WEDGED_ROW
