@@ -48,7 +48,7 @@ class SolveBuffers:
         self.system = _block_system(model, self.islands)
         self.newton.dense = _dense(model, self.islands, self.system)
         self.reports = zeros(0, dtype=SolveReport, device=model.device)
-        self.totals = zeros(0, dtype=SolveReport, device=model.device)
+        self.totals = zeros(model.world_count, dtype=SolveReport, device=model.device)
         self.sweeps_first = False
         if model.device.is_cuda:
             self.sweep_first(model)
@@ -56,7 +56,6 @@ class SolveBuffers:
     def sweep_first(self, model: Model) -> None:
         """Let `sweep_stage` begin the solve; this has no benefit on the CPU, where no launch waits."""
         self.reports = zeros(topology_of(model).tree_count, dtype=SolveReport, device=model.device)
-        self.totals = zeros(model.world_count, dtype=SolveReport, device=model.device)
         self.sweeps_first = True
 
 

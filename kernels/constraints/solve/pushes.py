@@ -1,11 +1,12 @@
 """Rows between bodies that pull against each other: softness, and a bound of the energy of their pushes.
 
 A row that holds bodies together drives the error of their positions to zero: its target velocity is its push.
-Impulses p that solve rows with pushes t add at most the energy pᵀt. Usually that is about the energy of the
-bodies moving as fast as the rows demand, and what it takes to lift their load. Where rows contradict each
-other, or a linkage hardly moves along them, the Delassus matrix is nearly singular, and without the following
-two measures impulses would have no bound: they would grow from step to step, and be let loose when the pose
+Impulses p that solve rows with pushes t, which measure the velocities u without impulses, add at most the
+energy pᵀ(t + u) / 2. Usually that is at most the energy of the bodies moving as fast as the rows demand.
+Where rows contradict each other, or a linkage hardly moves along them, the Delassus matrix is nearly
+singular, and impulses would have no bound: they would grow from step to step, and be let loose when the pose
 changes.
+Therefore:
 
 - Rows are a little soft, by a share of the inverse mass of the heaviest tree that an island's rows move.
   Since a load is part of the island, it sags by micrometres, however light the links that bear it.
@@ -19,15 +20,18 @@ and Arsenin, "Solutions of ill-posed problems", 1977.
 
 Stage: constraints, before and after the solve of an island
 Called by: kernels/constraints/solve/solve.py, kernels/constraints/solve/sweep_stage.py
-Reads: IslandView, RowsView
-Writes: RowsView, UnsolvedView
+Reads: IslandView, RowsView, TreeView, z_free
+Writes: RowsView, UnsolvedView, z
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
+from newtonsim.kernels.constraints.chains import team_row_velocity
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.pair_rows import is_push
 from newtonsim.kernels.constraints.rows import WEDGED_ROW, RowsView, UnsolvedView
+from newtonsim.kernels.constraints.solve.sweeps import apply_impulses, drop_impulses
+from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -35,10 +39,9 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # lever makes the torque of a load larger than its inertia alone would tell
 YIELD = wp.constant(1.5e-3)
 YIELD_TURN = wp.constant(1.0e-4)
-# energy that pushes may add, over that of the heaviest tree moving as fast as they demand
-AMPLE = wp.constant(2.0)
-# acceleration of a load that pushes may lift [m/s²]: ten times that of gravity
-LOAD = wp.constant(100.0)
+# energy that pushes may add, over that of the heaviest tree moving as fast as they demand along one axis
+AMPLE = wp.constant(4.0)
+NO_ENERGY = wp.constant(1.0e-20)  # [J]
 # factor of the softness if they add more; least share of the pushes that remains then: with less of both,
 # bodies that are torn to two sides would be shaken at metres per second, with more they would take seconds to
 # get where they can; and the share below which rows contradict each other
@@ -70,50 +73,77 @@ def soften_pairs(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView]
             rows.pair.softness[p] = rows.pair.softness[p] + softness
 
 
+@wp.func
+def free_rate(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    p: int,
+    depth: int,
+    z_free: wp.array(dtype=float),
+) -> float:
+    """Velocity that a row measures without impulses, relative to bodies that no dof moves."""
+    push = rows.pair.push[p]
+    target = rows.pair.target_lower[p]
+    if push < 0.0:
+        target = rows.pair.target_upper[p]
+    own = team_row_velocity(team, tree, rows.pair.leaf[p], p, depth, rows.pair.B, z_free)
+    return own + push - target
+
+
 @wp.func(inline=False)
 def share_of_pushes(
-    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, dt: float
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    z_free: wp.array(dtype=float),
 ) -> float:
     """Share of the pushes of a solved island that adds no more energy than it takes to follow them."""
-    work = float(0.0)
     fastest = float(0.0)
-    way = float(0.0)
     mass = float(0.0)
     turning = float(0.0)
     pairs = islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
-        push = rows.pair.push[p]
-        work += rows.pair.impulse[p] * push
+        push = wp.abs(rows.pair.push[p])
         if is_push(rows.pair.kind[p]):
-            fastest = wp.max(fastest, wp.abs(push))
-            way += wp.abs(push)
+            fastest = wp.max(fastest, push)
             mass = wp.max(mass, rows.pair.mass[p])
         else:
             turning += rows.pair.mass[p] * push * push
-    work = sum_lanes(team, work)
     fastest = max_lanes(team, fastest)
-    mass = max_lanes(team, mass)
-    # at the end of a chain, the load moves as fast as all pushes together
-    lift = LOAD * dt * mass * sum_lanes(team, way)
-    most = AMPLE * (mass * fastest * fastest + sum_lanes(team, turning)) + lift
+    most = AMPLE * (max_lanes(team, mass) * fastest * fastest + sum_lanes(team, turning))
+    if most <= NO_ENERGY:
+        return 1.0
+    energy = float(0.0)
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        push = rows.pair.push[p]
+        if push != 0.0:
+            energy += rows.pair.impulse[p] * (push + free_rate(team, tree, rows, p, depth, z_free))
     share = float(1.0)
-    if work > most:
-        share = wp.max(most / work, SLOWEST)
+    if energy > most:
+        share = wp.max(most / energy, SLOWEST)
     return share
 
 
 @wp.func(inline=False)
 def limit_pushes(
     team: Team,
+    tree: wp.ref[TreeView],
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
-    dt: float,
+    depth: int,
+    z_free: wp.array(dtype=float),
+    z: wp.array(dtype=float),
     unsolved: wp.ref[UnsolvedView],
 ) -> bool:
     """Weaken the pushes of a solved island if they add too much energy; True if it has to be solved again."""
-    share = share_of_pushes(team, rows, islands, k, dt)
+    share = share_of_pushes(team, tree, rows, islands, k, depth, z_free)
     if share == 1.0:
         return False
     strongest = float(0.0)
@@ -130,10 +160,15 @@ def limit_pushes(
             rows.pair.target_lower[p] = lower - less
         if lower == upper or push < 0.0:
             rows.pair.target_upper[p] = upper - less
-    soften_pairs(team, rows, islands, k, SOFTER - 1.0)
-    sync(team)
     if share < CONTRADICTION:
         note_contradiction(team, rows, islands, k, max_lanes(team, strongest), unsolved)
+    apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
+    sync(team)
+    drop_impulses(team, rows, islands, k)
+    soften_pairs(team, rows, islands, k, SOFTER - 1.0)
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        rows.pair.push[islands.pair[i]] = 0.0  # they are not reduced again
+    sync(team)
     return True
 
 

@@ -9,8 +9,8 @@ in motion, the first round is enough.
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/solve/sweep_stage.py
 Reads: ContactView, SolveOptions, SolveReport, Teams, TreeView, WorldDofsView
-Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, UnsolvedView,
-    factorizations, iterations, passed, residual, start, world_state, z, z_moving
+Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, SolveReport, UnsolvedView,
+    factorizations, iterations, passed, residual, world_state, z, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -110,6 +110,15 @@ TOO_MANY = wp.constant(14)
 # energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
 
+# layout of a matrix by `sweep_rows`
+LAID_OUT_BEFORE = wp.constant(2)
+# what an island is solved for: velocities that move the positions, without impacts or with them, those at the
+# end of a step with impacts, and the latter for the first time
+POSITIONS = wp.constant(0)
+POSITIONS_IN_IMPACT = wp.constant(1)
+VELOCITIES = wp.constant(2)
+NEW_VELOCITIES = wp.constant(3)
+
 
 @wp.struct
 class SolveOptions:
@@ -131,28 +140,26 @@ class SolveReport:
     factorizations: int
     residual: float  # [m/s or rad/s]
     passed: float  # velocity error of rows due to the regularisation [m/s or rad/s]
-    tolerance: float  # of Newton's method [m/s or rad/s]
     at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
-    passing: float  # velocity error that the regularisation allows under load [m/s]
     unsolved: int  # 1 if it ended above the tolerance
-    laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much
-    cost: float  # of its matrix
-    thorough: int  # 1 if the number of rounds is not limited
+    laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
+    thorough: int  # 1 if the number of rounds is not limited, 2 if it is not in motion either
     factorized: int  # 1 if its matrix is factorized for the current laws
     hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds have to be weakened
-    change: float  # of a velocity in the last sweep [m/s or rad/s]
 
 
-@wp.func
-def add_report(total: SolveReport, more: SolveReport) -> SolveReport:
-    """The worst of both."""
-    worst = SolveReport()
-    worst.sweeps = wp.max(total.sweeps, more.sweeps)
-    worst.factorizations = wp.max(total.factorizations, more.factorizations)
-    worst.residual = wp.max(total.residual, more.residual)
-    worst.passed = wp.max(total.passed, more.passed)
-    worst.unsolved = wp.max(total.unsolved, more.unsolved)
-    return worst
+@wp.func(inline=False)
+def add_report(team: Team, report: SolveReport, totals: wp.array(dtype=SolveReport)):
+    """Take the report on an island into that on its world, which tells the worst of all."""
+    if team.lane == 0:
+        w = team.index
+        total = totals[w]
+        total.sweeps = wp.max(total.sweeps, report.sweeps)
+        total.factorizations = wp.max(total.factorizations, report.factorizations)
+        total.residual = wp.max(total.residual, report.residual)
+        total.passed = wp.max(total.passed, report.passed)
+        total.unsolved = wp.max(total.unsolved, report.unsolved)
+        totals[w] = total
 
 
 @wp.func(inline=False)
@@ -166,13 +173,17 @@ def solve_by_newton(
     depth: int,
     s: wp.ref[SolveOptions],
     start: SolveReport,
+    passing: float,
+    tolerance: float,
     laws: wp.ref[LawView],
     n: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
 ) -> SolveReport:
     """Rounds of Newton's method from the current impulses; the matrix is laid out.
 
-    A round that stops short of the solution is undone; if it is the first, the island is swept once.
+    `passing` is the velocity error that the regularisation allows under load [m/s], `tolerance` that of the
+    method [m/s or rad/s]. A round that stops short of the solution is undone; if it is the first, the island
+    is swept once.
     """
     pyramidal = s.pyramidal == 1
     report = start
@@ -181,7 +192,7 @@ def solve_by_newton(
     set_bounds(team, rows, islands, k, laws)
     calm = int(CALM)
     factor = float(1.0)
-    if report.thorough == 1:
+    if report.thorough > 0:
         calm = int(CALM_IF_CHEAP)
         factor = float(STIFFER)
     # a finer tolerance of sweeps also means a smaller error of the regularisation
@@ -203,7 +214,7 @@ def solve_by_newton(
             depth,
             laws,
             pyramidal,
-            report.tolerance,
+            tolerance,
             most - used,
             factorized,
             n,
@@ -211,7 +222,7 @@ def solve_by_newton(
         )
         good = found.residual <= PROMISED
         if rounds == 0:
-            good = found.residual <= wp.max(FAILED, report.tolerance) or found.rounded == 1
+            good = found.residual <= wp.max(FAILED, tolerance) or found.rounded == 1
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
         if not good:
@@ -230,11 +241,11 @@ def solve_by_newton(
         report.unsolved = int(found.residual > PROMISED and (found.rounded == 0 or found.residual > FAILED))
         set_bounds(team, rows, islands, k, laws)
         before = report.passed
-        shift = move_centres(team, rows, islands, k, report.at_start, report.passing, factor, allowed, laws)
+        shift = move_centres(team, rows, islands, k, report.at_start, passing, factor, allowed, laws)
         report.passed = shift.most
         copy_island(team, islands, k, n.z, n.centre)
         rounds += 1
-        settled = shift.excess <= wp.max(fine * SETTLED, wp.min(report.tolerance, SETTLED))
+        settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
         restless = report.factorizations >= ENOUGH or found.steps > calm
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
@@ -314,13 +325,11 @@ def solve_by_sweeps(
             if hopeless:
                 cost = lay_out_rows(team, tree, rows, islands, k, w, sys)
                 report.laid_out = 1
-                report.cost = cost
-                report.thorough = int(cost <= CHEAP)
+                report.thorough = int(cost <= CHEAP) + int(cost <= CHEAP_IN_MOTION)
                 if cost <= 0.0 or cost > s.cost:
                     report.laid_out = -1
                     hopeless = False
     report.sweeps = sweeps
-    report.change = change
     report.hopeless = int(hopeless)
     report.residual = change
     report.unsolved = int(change > PROMISED and s.cost > 0.0)
@@ -345,16 +354,21 @@ def go_on_by_newton(
     """Solve the rows of an island for which sweeps converge too slowly."""
     report = swept
     report.unsolved = 0
+    if report.laid_out == LAID_OUT_BEFORE:
+        # its world has room for one layout, which may now be that of another island
+        lay_out_rows(team, tree, rows, islands, k, w, sys)
     set_centres(team, rows, islands, k, laws)
     copy_island(team, islands, k, n.z, n.y)
     find_reach(team, tree, rows, islands, k, n)
-    if report.thorough == 1 and report.cost > CHEAP_IN_MOTION and not is_articulated(tree, islands, k):
+    if report.thorough == 1 and not is_articulated(tree, islands, k):
         report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, n.z) <= UNREST)
     number_unknowns(team, islands, k, w, is_articulated(tree, islands, k), n)
-    report.passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
-    load = soften(team, rows, islands, k, report.passing, laws)
-    report.tolerance = wp.max(wp.clamp(RELATIVE * report.change, FINEST, TOLERANCE), ROUNDING * load)
-    return solve_by_newton(team, tree, rows, islands, k, w, depth, s, report, laws, n, sys)
+    passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
+    load = soften(team, rows, islands, k, passing, laws)
+    tolerance = wp.max(wp.clamp(RELATIVE * swept.residual, FINEST, TOLERANCE), ROUNDING * load)
+    return solve_by_newton(
+        team, tree, rows, islands, k, w, depth, s, report, passing, tolerance, laws, n, sys
+    )
 
 
 @wp.func
@@ -424,6 +438,9 @@ def begin_world(
         )
     if team.lane == 0:
         find_islands(tree, rows, contacts, w, islands)
+    sync(team)
+    for k in range(islands.tree_start[w], islands.tree_start[w] + islands.count[w]):
+        soften_pairs(team, rows, islands, k, 1.0)
     has_impact = any_timed(team, rows, contacts, w)
     if has_impact:
         shift_timed(team, rows, contacts, w, 1.0)
@@ -451,7 +468,6 @@ def begin_island(
     # without impulses; it also moves the positions where no row acts
     copy_island(team, islands, k, z, z_moving)
     if has_rows(islands, k):
-        soften_pairs(team, rows, islands, k, 1.0)
         apply_impulses(team, tree, rows, islands, k, depth, 1.0, z)
         report = solve_by_sweeps(
             team, tree, rows, contacts, islands, k, team.index, depth, s, True, z_moving, laws, sys, z
@@ -510,6 +526,42 @@ def limit_rebounds(
 
 
 @wp.func(inline=False)
+def sweep_again(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    contacts: wp.ref[ContactView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    s: wp.ref[SolveOptions],
+    goal: int,
+    z_free: wp.array(dtype=float),
+    laws: wp.ref[LawView],
+    sys: wp.ref[BlockSystemView],
+    z: wp.array(dtype=float),
+    unsolved: wp.ref[UnsolvedView],
+) -> SolveReport:
+    """Weaken rebounds or pushes of a solved island if they add energy, and sweep it once more.
+
+    The report has no sweeps if there was nothing to weaken. What the island is solved for, `goal`, is one of
+    POSITIONS, POSITIONS_IN_IMPACT, VELOCITIES and NEW_VELOCITIES, for which it is swept at any rate.
+    """
+    report = SolveReport()
+    again = goal == NEW_VELOCITIES
+    if goal == POSITIONS_IN_IMPACT or goal == VELOCITIES:
+        timed = goal == POSITIONS_IN_IMPACT
+        again = limit_rebounds(team, tree, rows, islands, k, depth, timed, z_free, z)
+    if not again and goal <= POSITIONS_IN_IMPACT:
+        again = limit_pushes(team, tree, rows, islands, k, depth, z_free, z, unsolved)
+    if again:
+        report = solve_by_sweeps(
+            team, tree, rows, contacts, islands, k, team.index, depth, s, False, z_free, laws, sys, z
+        )
+    return report
+
+
+@wp.func(inline=False)
 def end_island(
     team: Team,
     tree: wp.ref[TreeView],
@@ -524,8 +576,6 @@ def end_island(
     newton: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
     moving: wp.ref[ImpulseView],
-    start: wp.array(dtype=wp.vec3),
-    z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     unsolved: wp.ref[UnsolvedView],
 ) -> int:
@@ -533,20 +583,22 @@ def end_island(
     pyramidal = s.pyramidal == 1
     keep = s.keep == 1
     w = team.index
-    own = acts(team, tree, rows, islands, k, depth, z)
+    own = acts(team, tree, rows, islands, k, depth, newton.z)
     swept = bool(False)
     if own == PUSHED and not has_impact:
         if factorized:
-            solve_apart(team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, z)
+            solve_apart(
+                team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, newton.z
+            )
         else:
-            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, z)
+            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, newton.z)
             swept = True
-        move_singles(team, tree, islands, k, z, moving.z, z_moving)
+        move_singles(team, tree, islands, k, newton.z, moving.z, z_moving)
     else:
-        copy_island(team, islands, k, z, z_moving)
+        copy_island(team, islands, k, newton.z, z_moving)
         if has_impact or keep:
-            keep_impulses(team, rows, islands, k, moving, z)
-    choose_starts(team, tree, rows, islands, k, depth, swept, moving, start)
+            keep_impulses(team, rows, islands, k, moving, newton.z)
+    choose_starts(team, tree, rows, islands, k, depth, swept, moving)
     find_wedged(team, rows, islands, k, unsolved)
     return own
 
@@ -563,7 +615,7 @@ def state_at_start(has_impact: bool) -> int:
 @wp.func(inline=False)
 def write_report(
     w: int,
-    total: SolveReport,
+    totals: wp.array(dtype=SolveReport),
     iterations: wp.array(dtype=int),
     factorizations: wp.array(dtype=int),
     residual: wp.array(dtype=float),
@@ -571,6 +623,7 @@ def write_report(
     unsolved: wp.ref[UnsolvedView],
 ):
     """Write the report on the solve of a world."""
+    total = totals[w]
     iterations[w] = total.sweeps
     factorizations[w] = total.factorizations
     residual[w] = total.residual
@@ -601,7 +654,6 @@ def solve_rows(
     newton: wp.array(dtype=NewtonView),
     sys: wp.array(dtype=BlockSystemView),
     moving: wp.array(dtype=ImpulseView),
-    start: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     world_state: wp.array(dtype=int),
@@ -626,14 +678,14 @@ def solve_rows(
     """
     team = own_team(teams, wp.tid())
     w = team.index
-    total = SolveReport()
     has_impact = bool(False)
     if begun == 1:
-        total = totals[w]
-        if total.hopeless == 0:
+        if totals[w].hopeless == 0:
             return
         has_impact = any_timed(team, rows[0], contacts[0], w)
     else:
+        if team.lane == 0:
+            totals[w] = SolveReport()
         has_impact = begin_world(
             team,
             tree[0],
@@ -674,40 +726,32 @@ def solve_rows(
                 z,
                 z_moving,
             )
-        if report.hopeless == 1 and begun == 1:
-            # its world has room for one layout, which may now be that of another island
-            lay_out_rows(team, tree[0], rows[0], islands[0], k, w, sys[0])
         again = todo
-        limited = bool(False)
         # the loop at the end of the kernel is alike: a function for both would take more stack on a GPU
         while again:
             if report.hopeless == 1:
                 report = go_on_by_newton(
                     team, tree[0], rows[0], islands[0], k, w, depth, s, report, laws[0], newton[0], sys[0]
                 )
-            again = has_impact and limit_rebounds(
-                team, tree[0], rows[0], islands[0], k, depth, True, z_moving, z
+            more = sweep_again(
+                team,
+                tree[0],
+                rows[0],
+                contacts[0],
+                islands[0],
+                k,
+                depth,
+                s,
+                int(has_impact),
+                z_moving,
+                laws[0],
+                sys[0],
+                z,
+                unsolved[0],
             )
-            if not again and not limited:
-                again = limit_pushes(team, rows[0], islands[0], k, dt, unsolved[0])
-                limited = True
+            again = more.sweeps > 0
             if again:
-                report = solve_by_sweeps(
-                    team,
-                    tree[0],
-                    rows[0],
-                    contacts[0],
-                    islands[0],
-                    k,
-                    w,
-                    depth,
-                    s,
-                    False,
-                    z_moving,
-                    laws[0],
-                    sys[0],
-                    z,
-                )
+                report = more
         if todo:
             factorized = report.factorized == 1
             own = end_island(
@@ -724,55 +768,56 @@ def solve_rows(
                 newton[0],
                 sys[0],
                 moving[0],
-                start,
-                z,
                 z_moving,
                 unsolved[0],
             )
             state = wp.max(state, own)
             if own == PUSHED and not has_impact and factorized:
                 report.factorizations += 1
-            total = add_report(total, report)
+            add_report(team, report, totals)
     if has_impact:
         shift_timed(team, rows[0], contacts[0], w, -1.0)
         for k in range(begin, end):
             if has_rows(islands[0], k):
                 report = SolveReport()
-                again = bool(True)
-                while again:
-                    report = solve_by_sweeps(
+                goal = int(NEW_VELOCITIES)
+                while goal >= VELOCITIES:
+                    more = sweep_again(
                         team,
                         tree[0],
                         rows[0],
                         contacts[0],
                         islands[0],
                         k,
-                        w,
                         depth,
                         s,
-                        False,
+                        goal,
                         z_moving,
                         laws[0],
                         sys[0],
                         z,
+                        unsolved[0],
                     )
-                    if report.hopeless == 1:
-                        report = go_on_by_newton(
-                            team,
-                            tree[0],
-                            rows[0],
-                            islands[0],
-                            k,
-                            w,
-                            depth,
-                            s,
-                            report,
-                            laws[0],
-                            newton[0],
-                            sys[0],
-                        )
-                    again = limit_rebounds(team, tree[0], rows[0], islands[0], k, depth, False, z_moving, z)
-                total = add_report(total, report)
+                    goal = int(POSITIONS)
+                    if more.sweeps > 0:
+                        goal = int(VELOCITIES)
+                        report = more
+                        if report.hopeless == 1:
+                            report = go_on_by_newton(
+                                team,
+                                tree[0],
+                                rows[0],
+                                islands[0],
+                                k,
+                                w,
+                                depth,
+                                s,
+                                report,
+                                laws[0],
+                                newton[0],
+                                sys[0],
+                            )
+                add_report(team, report, totals)
     if team.lane == 0:
         world_state[w] = state
-        write_report(w, total, iterations, factorizations, residual, passed, unsolved[0])
+        write_report(w, totals, iterations, factorizations, residual, passed, unsolved[0])

@@ -9,7 +9,7 @@ Stage: constraints, first part of the solve on a GPU
 Called by: solvers/featherstone/constraints.py
 Reads: ContactView, SolveOptions, Teams, TreeView, WorldDofsView
 Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, SolveReport, UnsolvedView,
-    factorizations, iterations, passed, residual, start, world_state, z, z_moving
+    factorizations, iterations, passed, residual, world_state, z, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -21,6 +21,7 @@ from newtonsim.kernels.constraints.laws import LawView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView, WorldDofsView
 from newtonsim.kernels.constraints.solve.pushes import share_of_pushes
 from newtonsim.kernels.constraints.solve.solve import (
+    LAID_OUT_BEFORE,
     SolveOptions,
     SolveReport,
     add_report,
@@ -57,7 +58,6 @@ def sweep_rows(
     newton: wp.array(dtype=NewtonView),
     sys: wp.array(dtype=BlockSystemView),
     moving: wp.array(dtype=ImpulseView),
-    start: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     world_state: wp.array(dtype=int),
@@ -76,8 +76,9 @@ def sweep_rows(
     begin = islands[0].tree_start[w]
     end = begin + islands[0].count[w]
     state = state_at_start(has_impact)
-    total = SolveReport()
     left = int(has_impact)
+    if team.lane == 0:
+        totals[w] = SolveReport()
     for k in range(begin, end):
         report = begin_island(
             team,
@@ -99,10 +100,11 @@ def sweep_rows(
             if report.hopeless == 0 and gains_energy(team, tree[0], rows[0], islands[0], k, True, z):
                 report.hopeless = 2
         if report.hopeless == 0 and has_rows(islands[0], k):
-            if share_of_pushes(team, rows[0], islands[0], k, dt) < 1.0:
+            if share_of_pushes(team, tree[0], rows[0], islands[0], k, depth, z_moving) < 1.0:
                 report.hopeless = 2
         if report.hopeless > 0:
             left = 1
+            report.laid_out = LAID_OUT_BEFORE
         elif has_rows(islands[0], k):
             own = end_island(
                 team,
@@ -118,18 +120,17 @@ def sweep_rows(
                 newton[0],
                 sys[0],
                 moving[0],
-                start,
-                z,
                 z_moving,
                 unsolved[0],
             )
             state = wp.max(state, own)
-            total = add_report(total, report)
+            add_report(team, report, totals)
         if team.lane == 0:
             reports[k] = report
-    total.hopeless = left
     if team.lane == 0:
+        total = totals[w]
+        total.hopeless = left
         totals[w] = total
         world_state[w] = state
         if left == 0:
-            write_report(w, total, iterations, factorizations, residual, passed, unsolved[0])
+            write_report(w, totals, iterations, factorizations, residual, passed, unsolved[0])

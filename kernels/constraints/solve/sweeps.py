@@ -2,7 +2,7 @@
 
 Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/solve/apart.py,
-    kernels/constraints/solve/solve.py
+    kernels/constraints/solve/pushes.py, kernels/constraints/solve/solve.py
 Reads: Teams, TreeView
 Writes: PairRowView, acted, z
 """
