@@ -97,7 +97,6 @@ class ContactRowView:
     moving: wp.array(dtype=wp.vec4)
     delassus: wp.array(dtype=wp.vec2)  # (C) normal, largest tangential
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
-    start: wp.array(dtype=wp.vec3)  # (C) impulse with which the next step starts, see `solve.apart`
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
     coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
     B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)

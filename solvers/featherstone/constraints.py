@@ -125,6 +125,7 @@ class ConstraintStage:
         self.weights = DofWeights(model, model.requires_grad)
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
         self.buffers = SolveBuffers(model, self.rows, self.z)
+        self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
         self.dof_count = len(self.rows.dof.source)
         self.pair_count = len(self.rows.pair.kind)
@@ -265,6 +266,7 @@ class ConstraintStage:
             newton=buffers.newton,
             sys=buffers.system,
             moving=self.moving,
+            start=self.start,
             z=self.z,
             z_moving=self.z_moving,
             world_state=self.world_state,
@@ -285,7 +287,7 @@ class ConstraintStage:
         launch(
             step_end.remember_impulses,
             "world team",
-            reads=dict(contacts=contacts.view, start=self.rows.contact.start),
+            reads=dict(contacts=contacts.view, start=self.start),
             writes=dict(servo=self._servos(dt), rows=self.rows),
         )
 
@@ -350,7 +352,7 @@ class ConstraintStage:
             "world team",
             reads=dict(
                 contacts=contacts.view,
-                start_impulse=self.rows.contact.start,
+                start_impulse=self.start,
                 tree_start=self.buffers.islands.tree_start,
                 world_tree=self.buffers.islands.world_tree,
                 tree=v.tree,

@@ -187,7 +187,6 @@ def contact_rows_of(model: Model) -> ContactRowView:
     rows.impact = zeros(count, dtype=wp.vec3, device=device)
     rows.first_impact = zeros(count, dtype=wp.vec3, device=device)
     rows.impulse = zeros(count, dtype=wp.vec3, device=device)
-    rows.start = zeros(count, dtype=wp.vec3, device=device)
     rows.memory = zeros(count, dtype=wp.vec3, device=device)
     rows.moving = zeros(count, dtype=wp.vec4, device=device)
     rows.slip_before_impact = zeros(count, dtype=wp.vec2, device=device)

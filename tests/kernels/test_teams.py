@@ -181,6 +181,17 @@ def tilted_rods() -> newtonsim.ModelBuilder:
     return builder
 
 
+def torn() -> newtonsim.ModelBuilder:
+    """A box that is welded to two poses, and one that stands on the ground."""
+    builder = boxes(0.0, count=1)
+    body = builder.add_body(origin=wp.transform((1.0, 0.0, 1.0), wp.quat_identity()))
+    builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, density=400.0)
+    for height, angle in ((1.0, 0.0), (1.4, 1.0)):
+        place = wp.transform((1.0, 0.0, height), wp.quat_rpy(0.0, angle, 0.2))
+        builder.add_constraint_weld(-1, body, place)
+    return builder
+
+
 def lifted_load_scene() -> Scene:
     """The step after one in which light boxes bore a heavy one, whose impulses would now throw them up."""
     model = boxes(0.0).finalize("cpu")
@@ -249,6 +260,8 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "linear model": linear_scene,
     "spawn": spawn_scene,
     "loop": lambda: contact_scene(scenes.four_bar(), 5),
+    "a contradiction": lambda: contact_scene(torn(), 0),
+    "sweeps first, to a contradiction": lambda: contact_scene(torn(), 0, sweeps_first=True),
     "crawler": lambda: contact_scene(crawler(), 0),
     "laden": lambda: contact_scene(laden(), 0),
     "boxes in each other": lambda: contact_scene(boxes(2.0e-3), 0),

@@ -7,7 +7,7 @@ the cost of one factorization; where sweeps did, some more sweeps find them.
 Stage: constraints, after the solve of an island
 Called by: kernels/constraints/solve/solve.py
 Reads: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, TreeView, apart, z
-Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, UnsolvedView, z_moving
+Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, UnsolvedView, start, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -240,6 +240,7 @@ def choose_starts(
     depth: int,
     swept: bool,
     moving: wp.ref[ImpulseView],
+    start: wp.array(dtype=wp.vec3),
 ):
     """Choose the impulses of contacts with which the next step starts: usually those of the solution.
 
@@ -260,7 +261,7 @@ def choose_starts(
                 more = EASED * wp.max(0.0, moving.contact[c][0] - p[0])
             if is_wedged(rows, c, push, lacks, p[0]):
                 share = EASED
-        rows.contact.start[c] = share * (p + wp.vec3(more, 0.0, 0.0))
+        start[c] = share * (p + wp.vec3(more, 0.0, 0.0))
 
 
 @wp.func(inline=False)

@@ -10,7 +10,7 @@ Stage: constraints, solve
 Called by: solvers/featherstone/constraints.py, kernels/constraints/solve/sweep_stage.py
 Reads: ContactView, SolveOptions, SolveReport, Teams, TreeView, WorldDofsView
 Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, SolveReport, UnsolvedView,
-    factorizations, iterations, passed, residual, world_state, z, z_moving
+    factorizations, iterations, passed, residual, start, world_state, z, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -576,6 +576,8 @@ def end_island(
     newton: wp.ref[NewtonView],
     sys: wp.ref[BlockSystemView],
     moving: wp.ref[ImpulseView],
+    start: wp.array(dtype=wp.vec3),
+    z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     unsolved: wp.ref[UnsolvedView],
 ) -> int:
@@ -583,22 +585,20 @@ def end_island(
     pyramidal = s.pyramidal == 1
     keep = s.keep == 1
     w = team.index
-    own = acts(team, tree, rows, islands, k, depth, newton.z)
+    own = acts(team, tree, rows, islands, k, depth, z)
     swept = bool(False)
     if own == PUSHED and not has_impact:
         if factorized:
-            solve_apart(
-                team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, newton.z
-            )
+            solve_apart(team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, z)
         else:
-            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, newton.z)
+            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, z)
             swept = True
-        move_singles(team, tree, islands, k, newton.z, moving.z, z_moving)
+        move_singles(team, tree, islands, k, z, moving.z, z_moving)
     else:
-        copy_island(team, islands, k, newton.z, z_moving)
+        copy_island(team, islands, k, z, z_moving)
         if has_impact or keep:
-            keep_impulses(team, rows, islands, k, moving, newton.z)
-    choose_starts(team, tree, rows, islands, k, depth, swept, moving)
+            keep_impulses(team, rows, islands, k, moving, z)
+    choose_starts(team, tree, rows, islands, k, depth, swept, moving, start)
     find_wedged(team, rows, islands, k, unsolved)
     return own
 
@@ -654,6 +654,7 @@ def solve_rows(
     newton: wp.array(dtype=NewtonView),
     sys: wp.array(dtype=BlockSystemView),
     moving: wp.array(dtype=ImpulseView),
+    start: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     world_state: wp.array(dtype=int),
@@ -768,6 +769,8 @@ def solve_rows(
                 newton[0],
                 sys[0],
                 moving[0],
+                start,
+                z,
                 z_moving,
                 unsolved[0],
             )

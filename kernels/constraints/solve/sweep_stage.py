@@ -9,7 +9,7 @@ Stage: constraints, first part of the solve on a GPU
 Called by: solvers/featherstone/constraints.py
 Reads: ContactView, SolveOptions, Teams, TreeView, WorldDofsView
 Writes: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, SolveReport, UnsolvedView,
-    factorizations, iterations, passed, residual, world_state, z, z_moving
+    factorizations, iterations, passed, residual, start, world_state, z, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -58,6 +58,7 @@ def sweep_rows(
     newton: wp.array(dtype=NewtonView),
     sys: wp.array(dtype=BlockSystemView),
     moving: wp.array(dtype=ImpulseView),
+    start: wp.array(dtype=wp.vec3),
     z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     world_state: wp.array(dtype=int),
@@ -120,6 +121,8 @@ def sweep_rows(
                 newton[0],
                 sys[0],
                 moving[0],
+                start,
+                z,
                 z_moving,
                 unsolved[0],
             )
