@@ -146,12 +146,16 @@ def limit_pushes(
     share = share_of_pushes(team, tree, rows, islands, k, depth, z_free)
     if share == 1.0:
         return False
-    strongest = float(0.0)
+    if share < CONTRADICTION:
+        note_contradiction(team, rows, islands, k, unsolved)
+    apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
+    # whose lanes meet before they write
+    soften_pairs(team, rows, islands, k, SOFTER - 1.0)
+    drop_impulses(team, rows, islands, k)
     pairs = islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         push = rows.pair.push[p]
-        strongest = wp.max(strongest, rows.pair.impulse[p] * push)
         lower = rows.pair.target_lower[p]
         upper = rows.pair.target_upper[p]
         less = (1.0 - share) * push
@@ -160,33 +164,30 @@ def limit_pushes(
             rows.pair.target_lower[p] = lower - less
         if lower == upper or push < 0.0:
             rows.pair.target_upper[p] = upper - less
-    if share < CONTRADICTION:
-        note_contradiction(team, rows, islands, k, max_lanes(team, strongest), unsolved)
-    apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
-    sync(team)
-    drop_impulses(team, rows, islands, k)
-    soften_pairs(team, rows, islands, k, SOFTER - 1.0)
-    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        rows.pair.push[islands.pair[i]] = 0.0  # they are not reduced again
+        rows.pair.push[p] = 0.0  # it is not reduced again
     sync(team)
     return True
 
 
-@wp.func
+@wp.func(inline=False)
 def note_contradiction(
     team: Team,
     rows: wp.ref[RowsView],
     islands: wp.ref[IslandView],
     k: int,
-    strongest: float,
     unsolved: wp.ref[UnsolvedView],
 ):
     """Record the row of an island whose push does the most work."""
-    last = int(0)
+    strongest = float(0.0)
     pairs = islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
-        if rows.pair.impulse[p] * rows.pair.push[p] >= 0.99 * strongest:
+        strongest = wp.max(strongest, rows.pair.impulse[p] * rows.pair.push[p])
+    strongest = max_lanes(team, strongest)
+    last = int(0)
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        if rows.pair.impulse[p] * rows.pair.push[p] == strongest:
             last = i - pairs[0] + 1
     last = int(max_lanes(team, float(last)))
     if last > 0 and team.lane == 0:

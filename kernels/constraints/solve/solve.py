@@ -577,7 +577,6 @@ def end_island(
     sys: wp.ref[BlockSystemView],
     moving: wp.ref[ImpulseView],
     start: wp.array(dtype=wp.vec3),
-    z: wp.array(dtype=float),
     z_moving: wp.array(dtype=float),
     unsolved: wp.ref[UnsolvedView],
 ) -> int:
@@ -585,19 +584,21 @@ def end_island(
     pyramidal = s.pyramidal == 1
     keep = s.keep == 1
     w = team.index
-    own = acts(team, tree, rows, islands, k, depth, z)
+    own = acts(team, tree, rows, islands, k, depth, newton.z)
     swept = bool(False)
     if own == PUSHED and not has_impact:
         if factorized:
-            solve_apart(team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, z)
+            solve_apart(
+                team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, newton.z
+            )
         else:
-            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, z)
+            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, newton.z)
             swept = True
-        move_singles(team, tree, islands, k, z, moving.z, z_moving)
+        move_singles(team, tree, islands, k, newton.z, moving.z, z_moving)
     else:
-        copy_island(team, islands, k, z, z_moving)
+        copy_island(team, islands, k, newton.z, z_moving)
         if has_impact or keep:
-            keep_impulses(team, rows, islands, k, moving, z)
+            keep_impulses(team, rows, islands, k, moving, newton.z)
     choose_starts(team, tree, rows, islands, k, depth, swept, moving, start)
     find_wedged(team, rows, islands, k, unsolved)
     return own
@@ -770,7 +771,6 @@ def solve_rows(
                 sys[0],
                 moving[0],
                 start,
-                z,
                 z_moving,
                 unsolved[0],
             )

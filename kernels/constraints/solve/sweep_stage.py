@@ -122,7 +122,6 @@ def sweep_rows(
                 sys[0],
                 moving[0],
                 start,
-                z,
                 z_moving,
                 unsolved[0],
             )
