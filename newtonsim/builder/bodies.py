@@ -38,9 +38,9 @@ class BodyMethods(BuilderLists):
         A body with mass that no joint connects moves freely.
 
         Args:
-            origin: Pose of the body frame in the world, (position, quaternion) or seven numbers. None leaves
-                it to the joint that is added with this body as child, where that joint's coordinates are zero;
-                without such a joint, or where this leaves the position free, it is the origin of the world.
+            origin: Pose of the body frame in the world, (position, quaternion) or seven numbers. With None,
+                the joint that is added with this body as child places it, at joint coordinates of zero;
+                without such a joint, or if it leaves the position free, it is the origin of the world.
             armature: Artificial inertia [kg m^2] added to the diagonal.
             com: Centre of mass in the body frame [m].
             I_m: Inertia about the centre of mass in body axes (3, 3) [kg m^2].

@@ -4,8 +4,8 @@
 class Unplaced:
     """Bodies that were added without a pose and are not yet the child of a joint.
 
-    The bodies that joints connect to such a body, directly or through others, follow it: their poses are known
-    relative to it alone.
+    The bodies that joints connect to such a body, directly or through others, follow it: their poses are
+    known relative to it alone.
     """
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Unplaced:
             self._leader[child] = leader
 
     def place(self, parent: int, child: int) -> set[int]:
-        """Take note of a joint that places a body of this record; return that body and those that follow it."""
+        """Take note of a joint that places a body; return that body and those that follow it."""
         moved = self._followers.pop(child) | {child}
         for body in moved:
             del self._leader[body]

@@ -41,7 +41,8 @@ YIELD = wp.constant(1.5e-3)
 YIELD_TURN = wp.constant(1.0e-4)
 # energy that pushes may add, over that of the heaviest tree moving as fast as they demand along one axis
 AMPLE = wp.constant(4.0)
-NO_ENERGY = wp.constant(1.0e-20)  # [J]
+# pushes that add no energy worth a second solve [m/s or rad/s]
+SLOW = wp.constant(1.0e-3)
 # factor of the softness if they add more; least share of the pushes that remains then: with less of both,
 # bodies that are torn to two sides would be shaken at metres per second, with more they would take seconds to
 # get where they can; and the share below which rows contradict each other
@@ -112,17 +113,19 @@ def share_of_pushes(
         if is_push(rows.pair.kind[p]):
             fastest = wp.max(fastest, push)
             mass = wp.max(mass, rows.pair.mass[p])
-        else:
+        elif push >= SLOW:
             turning += rows.pair.mass[p] * push * push
     fastest = max_lanes(team, fastest)
-    most = AMPLE * (max_lanes(team, mass) * fastest * fastest + sum_lanes(team, turning))
-    if most <= NO_ENERGY:
+    turning = sum_lanes(team, turning)
+    if fastest < SLOW and turning == 0.0:
         return 1.0
+    most = AMPLE * (max_lanes(team, mass) * fastest * fastest + turning)
     energy = float(0.0)
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
         push = rows.pair.push[p]
-        if push != 0.0:
+        holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
+        if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
             energy += rows.pair.impulse[p] * (push + free_rate(team, tree, rows, p, depth, z_free))
     share = float(1.0)
     if energy > most:
