@@ -867,6 +867,7 @@ def build_pair_rows(
     start = rows.impulse[r]
     rows.delassus[r] = 0.0
     rows.push[r] = 0.0
+    rows.centre[r] = 0.0
     rows.mass[r] = 0.0
     if rows.kind[r] == PAIR_TENDON:
         return

@@ -87,6 +87,7 @@ class PairRowView:
     softness: wp.array(dtype=float)  # (R) CFM
     delassus: wp.array(dtype=float)  # (R) BᵀB
     push: wp.array(dtype=float)  # (R) part of the target that removes an error of positions [m/s or rad/s]
+    centre: wp.array(dtype=float)  # (R) part of the target: softness about the impulse of the last step
     mass: wp.array(dtype=float)  # (R) of the heavier tree, or larger inertia, that it moves; 0: has no push
     impulse: wp.array(dtype=float)  # (R) kept from step to step
     force: wp.array(dtype=wp.vec3)  # (R) force on body 1 per unit of the row, at `point`

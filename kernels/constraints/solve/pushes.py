@@ -8,11 +8,12 @@ singular, and impulses would have no bound: they would grow from step to step, a
 changes.
 Therefore:
 
-- Rows are a little soft, by a share of the inverse mass of the heaviest tree that an island's rows move.
-  Since a load is part of the island, it sags by micrometres, however light the links that bear it.
+- Rows are a little soft about their impulses of the last step, by a share of the inverse mass of the heaviest
+  tree that an island's rows move. Since a load is part of the island, it hardly sags, however light the links
+  that bear it, and not at all at rest.
 - If the pushes of a solved island add more energy than it takes to follow them, they are reduced by one
-  factor, rows become softer, and the island is solved once more. Its rows still hold their bodies, and remove
-  errors more slowly.
+  factor, rows become softer, now about zero, and the island is solved once more. Its rows still hold their
+  bodies, and remove errors more slowly.
 
 Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972; Moreau,
 "Standard inelastic shocks and the dynamics of unilateral constraints", 1985 (energy of a solution); Tikhonov
@@ -37,7 +38,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # softness of rows, as shares of the inverse mass, or inertia, of the heaviest tree at a row of the island; a
 # lever makes the torque of a load larger than its inertia alone would tell
-YIELD = wp.constant(1.5e-3)
+YIELD = wp.constant(1.0e-3)
 YIELD_TURN = wp.constant(1.0e-4)
 # energy that pushes may add, over that of the heaviest tree moving as fast as they demand along one axis
 AMPLE = wp.constant(4.0)
@@ -46,14 +47,17 @@ SLOW = wp.constant(1.0e-3)
 # factor of the softness if they add more; least share of the pushes that remains then: with less of both,
 # bodies that are torn to two sides would be shaken at metres per second, with more they would take seconds to
 # get where they can; and the share below which rows contradict each other
-SOFTER = wp.constant(20.0)
+SOFTER = wp.constant(30.0)
 SLOWEST = wp.constant(0.05)
 CONTRADICTION = wp.constant(0.1)
 
 
 @wp.func(inline=False)
 def soften_pairs(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, factor: float):
-    """Make rows between bodies of an island softer, by a factor of the least softness."""
+    """Make rows between bodies of an island softer, by a factor of the least softness.
+
+    With a factor of 1, as at the start of a step, they are soft about the impulses with which it starts.
+    """
     mass = float(0.0)
     inertia = float(0.0)
     pairs = islands.pairs[k]
@@ -72,6 +76,11 @@ def soften_pairs(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView]
             if is_push(rows.pair.kind[p]):
                 softness = factor * YIELD / mass
             rows.pair.softness[p] = rows.pair.softness[p] + softness
+            if factor == 1.0:
+                centre = softness * rows.pair.impulse[p]
+                rows.pair.centre[p] = centre
+                rows.pair.target_lower[p] = rows.pair.target_lower[p] + centre
+                rows.pair.target_upper[p] = rows.pair.target_upper[p] + centre
 
 
 @wp.func
@@ -89,7 +98,7 @@ def free_rate(
     if push < 0.0:
         target = rows.pair.target_upper[p]
     own = team_row_velocity(team, tree, rows.pair.leaf[p], p, depth, rows.pair.B, z_free)
-    return own + push - target
+    return own + push + rows.pair.centre[p] - target
 
 
 @wp.func(inline=False)
@@ -162,6 +171,10 @@ def limit_pushes(
         lower = rows.pair.target_lower[p]
         upper = rows.pair.target_upper[p]
         less = (1.0 - share) * push
+        lower = lower - rows.pair.centre[p]
+        upper = upper - rows.pair.centre[p]
+        rows.pair.target_lower[p] = lower
+        rows.pair.target_upper[p] = upper
         # of a limit, only the bound that is violated
         if lower == upper or push > 0.0:
             rows.pair.target_lower[p] = lower - less
