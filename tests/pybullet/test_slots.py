@@ -289,6 +289,128 @@ def test_a_body_that_comes_heeds_the_filters_of_those_that_are_there(world):
     assert engine_of(world) is engine
 
 
+def hold_hand(client, arm):
+    return client.createConstraint(arm, 6, -1, -1, p.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0.3, 0.0, 0.8])
+
+
+def hang_hand(client, arm):
+    return client.createConstraint(arm, 6, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0, 0, 0], [0.3, 0.0, 0.8])
+
+
+def gear_joints(client, arm):
+    gear = client.createConstraint(arm, 1, arm, 3, p.JOINT_GEAR, [0, 0, 1], [0, 0, 0], [0, 0, 0])
+    client.changeConstraint(gear, gearRatio=1.0, maxForce=50.0)
+    return gear
+
+
+def hold_nothing(client, arm):
+    return client.createConstraint(0, -1, -1, -1, p.JOINT_FIXED, [0, 0, 0], [0, 0, 0], [0, 0, 0])
+
+
+def drop_box(client, arm):
+    return add_box(client, [2.0, 0.0, 1.0])
+
+
+def put_wall(client, arm):
+    return add_box(client, [2.0, 0.0, 1.0], mass=0.0)
+
+
+def load_robot(client, arm):
+    return client.loadURDF("r2d2.urdf", [3.0, 0.0, 1.0])
+
+
+@pytest.mark.parametrize("order", ["make, remove", "make, ask, remove", "two, crossed"])
+@pytest.mark.parametrize(
+    "make", [hold_hand, hang_hand, gear_joints, hold_nothing, drop_box, put_wall, load_robot]
+)
+def test_what_comes_and_goes_between_two_steps_builds_no_engine_again(world, make, order):
+    """The bits of an arm at work are those of an arm without visitors, but for the constraints on it."""
+    remove = world.removeBody if make in (drop_box, put_wall, load_robot) else world.removeConstraint
+    add_ground(world)
+    arm = world.loadURDF("kuka_iiwa/model.urdf", useFixedBase=True)
+    step(world, 3)
+    for cycle in range(6):
+        first = make(world, arm)
+        if order == "make, ask, remove":
+            world.getLinkState(arm, 6)
+            world.rayTest([0, 0, 3], [0, 0, -1])
+        if order == "two, crossed":
+            second = make(world, arm)
+            remove(first)
+            first = make(world, arm)
+            remove(second)
+        remove(first)
+        step(world)
+        if cycle == 2:  # of the first ones the engine learns what room it needs
+            engine, graphs = engine_of(world), graphs_of(world)
+    assert engine_of(world) is engine
+    assert graphs_of(world) is graphs
+
+
+def test_a_gear_that_comes_and_goes_is_that_of_pybullet(both):
+    arm = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    for joint in (1, 3):
+        both.setJointMotorControl2(arm, joint, p.VELOCITY_CONTROL, force=0.0)
+    both.step(2)
+    for ratio in (1.0, -2.0, 0.5):
+        gear = both.createConstraint(arm, 1, arm, 3, p.JOINT_GEAR, [0, 0, 1], [0, 0, 0], [0, 0, 0])
+        assert gear[0] == gear[1]
+        both.step()
+        both.changeConstraint(gear[0], gearRatio=ratio, maxForce=200.0)
+        both.step(20)
+        for real, ours in zip(*both.getJointStates(arm, [1, 3])):
+            assert ours[:2] == pytest.approx(real[:2], abs=1e-3)
+        both.removeConstraint(gear[0])
+        both.step(5)
+    client = get_client(both.ids[1])
+    engine = client.engine
+    gear = both.createConstraint(arm, 1, arm, 3, p.JOINT_GEAR, [0, 0, 1], [0, 0, 0], [0, 0, 0])
+    both.changeConstraint(gear[0], gearRatio=1.0, maxForce=200.0)
+    both.step()
+    assert client.engine is engine
+
+
+def test_a_body_that_is_frozen_and_freed_is_that_of_pybullet(both):
+    """It hangs at a constraint and at a force, and is moved while it is frozen."""
+    both.load("plane.urdf")
+    box = both.load("cube_small.urdf", [0, 0, 0.5])
+    rope = both.createConstraint(box, -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0, 0, 0.1], [0, 0, 0.6])
+    client = get_client(both.ids[1])
+    engines = []
+    for cycle in range(5):
+        both.applyExternalForce(box, -1, [1.0, 0, 0], [0, 0, 0], p.LINK_FRAME)
+        both.step(5)
+        both.changeDynamics(box, -1, mass=0.0)
+        both.step(2)
+        both.resetBasePositionAndOrientation(box, [0, 0, 0.5], [0, 0, 0, 1])
+        both.changeDynamics(box, -1, mass=0.1)
+        both.applyExternalForce(box, -1, [0, 1.0, 0], [0, 0, 0], p.LINK_FRAME)
+        both.step(10)
+        engines.append(client.engine)
+        for real, ours in zip(*both.getBasePositionAndOrientation(box)):
+            assert ours == pytest.approx(real, abs=2e-3), cycle
+    assert engines[-1] is engines[1]
+    both.removeConstraint(rope[0])
+    both.step(24)
+    real, ours = both.getBasePositionAndOrientation(box)
+    assert ours[0] == pytest.approx(real[0], abs=3e-3)
+    assert client.engine is engines[-1]
+
+
+def test_limits_that_change_while_the_engine_lives_are_those_of_pybullet(both):
+    arm = both.load("kuka_iiwa/model.urdf", useFixedBase=True)
+    both.step()
+    engine = get_client(both.ids[1]).engine
+    for low in (-0.1, -0.3, -0.6):
+        both.changeDynamics(arm, 1, jointLowerLimit=low, jointUpperLimit=0.3)
+        both.setJointMotorControl2(arm, 1, p.VELOCITY_CONTROL, targetVelocity=-2.0, force=100.0)
+        both.step(120)
+        real, ours = both.getJointState(arm, 1)
+        assert ours[0] == pytest.approx(real[0], abs=2e-3)
+        assert real[0] == pytest.approx(low, abs=0.02)
+    assert get_client(both.ids[1]).engine is engine
+
+
 @pytest.mark.parametrize("file", ["r2d2.urdf", "kuka_iiwa/model.urdf"])
 def test_a_robot_takes_the_slot_of_the_one_before(world, file):
     def load(client) -> int:

@@ -122,9 +122,7 @@ def changeConstraint(
     gear = {"gear_ratio": gearRatio, "erp": erp, "relative_position": relativePositionTarget}
     new = {name: float(value) for name, value in gear.items() if value is not None}
     if any(value != getattr(constraint, name) for name, value in new.items()):
-        client.structure_changed()  # the force of the last step is that of the old ratio
-    for name, value in new.items():
-        setattr(constraint, name, value)
+        client.change_gear(constraint, new)
     constraint.tell(client.engine, client.settings)
 
 

@@ -207,13 +207,12 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
     body.revision += 1
     client.read_coordinates()
     client.read_poses(body)
-    mobility_changes = place == 0 and body.mobility_changes()
-    if client.engine is None or mobility_changes:
+    if place == 0 and body.mobility_changes():
+        client.change_mobility(body)
+    elif client.engine is None:
         client.structure_changed()
     else:
         link_properties.write_masses(client.engine, body)
-    if mobility_changes:
-        body.update_mobility(client.settings.time_step)
 
 
 def _unit_inertia(body: Body, place: int) -> np.ndarray:
@@ -252,7 +251,10 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
             body.limits[client.chosen, place, side] = value
     body.stops[:, place] = True
     body.limits_changed()
-    client.structure_changed()
+    if engine is None:
+        client.structure_changed()
+    else:
+        link_properties.write_limits(engine, body)
 
 
 def applyExternalForce(

@@ -107,6 +107,7 @@ class FeatherstoneEngine:
         self.steps = 0
         slots = Slots(self)
         self.enter, self.leave, self.refill = slots.enter, slots.leave, slots.refill
+        self.move = slots.move
         self.hold, self.let_go = slots.hold, slots.let_go
 
     @staticmethod
@@ -237,7 +238,8 @@ class FeatherstoneEngine:
         if self.unread_poses:
             self.read_poses()
         for body in self.client.bodies.values():
-            self._give_back(body)
+            if body.uid in self.columns:
+                self._give_back(body)
         for constraint in self.client.constraints.values():
             wrench, turn = self.constraint_wrench(constraint), self.constraint_turn(constraint)
             constraint.last_wrench, constraint.last_turn = wrench, turn
@@ -249,6 +251,8 @@ class FeatherstoneEngine:
 
     def constraint_wrench(self, constraint: Constraint) -> np.ndarray | None:
         """What `Constraint.as_told` says of the last step (W, 6) [N m, N], None if there is nothing."""
+        if constraint.changed_at == self.steps:
+            return constraint.last_wrench
         if constraint.index < 0:
             return None
         if not self._has_forces:
@@ -258,7 +262,7 @@ class FeatherstoneEngine:
 
     def constraint_turn(self, constraint: Constraint) -> np.ndarray | None:
         """Orientation of its parent (W, 4) at the start of the step that `constraint_wrench` is of."""
-        if constraint.index < 0 or not self._has_forces:
+        if constraint.index < 0 or not self._has_forces or constraint.changed_at == self.steps:
             return constraint.last_turn
         parent = self.client.bodies[constraint.parent_body]
         return self.start_poses(parent)[:, constraint.parent_link + 1, 3:].copy()
@@ -305,6 +309,9 @@ class FeatherstoneEngine:
         if self.pd is not None:
             self._lend(body, body.pd_gains(), self._pd)
             self.pd_written = True
+        if body.last_step is not None:
+            self._applied.pull()[:, slot.u] = body.last_step.applied
+            self._applied.push()
         self.write_damping(body)
         link_properties.write_all(self, body)
 

@@ -31,6 +31,8 @@ SHAPE_ARRAYS = {
 """Arrays of the model, by the property of links that they hold for each shape."""
 SIZES, SIZE_ARRAY = "shapes.scale", "shape_geo.scale"
 """Field and array of the model with the sizes of shapes."""
+LIMIT_ARRAYS = ("joint_limit_lower", "joint_limit_upper")
+"""Arrays of the model with the limits of joints."""
 NEED_ROWS = ("rolling_friction", "spinning_friction")
 """Properties for which the solver makes rows only if a shape has them when it is built."""
 
@@ -63,6 +65,7 @@ def write_all(engine: Engine, body: Body) -> None:
     """Pass on everything that changeDynamics can change without a new engine."""
     write_masses(engine, body)
     write_joint_damping(engine, body)
+    write_limits(engine, body)
     for name in SHAPE_ARRAYS:
         write_surface(engine, body, name)
 
@@ -79,7 +82,7 @@ def write_differences(engine: Engine, body: Body) -> None:
     if any(shape.variants for link in body.links for shape in link.collisions):
         _write_sizes(engine, body)
     if differs(body.limits):
-        _write_limits(engine, body)
+        write_limits(engine, body)
 
 
 def differs(values: np.ndarray) -> bool:
@@ -106,16 +109,16 @@ def _size_of(shape: Geometry) -> tuple[float, float, float]:
     return (shape.radius, 0.0 if shape.kind == GEOM_SPHERE else 0.5 * shape.height, 0.0)
 
 
-def _write_limits(engine: Engine, body: Body) -> None:
+def write_limits(engine: Engine, body: Body) -> None:
     """Hand over the limits of joints with one coordinate."""
-    axis_start = engine.model.joint_axis_start.numpy()
-    for place, count in enumerate(body.u_count):
-        if place and count == 1:
-            lower, upper = body.limits[:, place, 0], body.limits[:, place, 1]
-            free = (lower > upper) | ~body.stops[:, place]
-            axis = int(axis_start[body.first_joint + place])
-            engine.write("joint_limit_lower", axis, np.where(free, -np.inf, lower))
-            engine.write("joint_limit_upper", axis, np.where(free, np.inf, upper))
+    places = [place for place, count in enumerate(body.u_count) if place and count == 1]
+    if not places:
+        return
+    axes = engine.model.joint_axis_start.numpy()[[body.first_joint + place for place in places]]
+    lower, upper = body.limits[:, places, 0], body.limits[:, places, 1]
+    free = (lower > upper) | ~body.stops[:, places]
+    for name, values, none in zip(LIMIT_ARRAYS, (lower, upper), (-np.inf, np.inf)):
+        engine.write(name, axes, np.where(free, none, values))
 
 
 def write_axes(model: Model, slots: Sequence[BodySlot], worlds: int) -> None:

@@ -6,8 +6,6 @@ solver integrates.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from copy import copy
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -25,6 +23,7 @@ from newtonsim.pybullet_compat.surface.constants import (
     GEOM_MESH,
     GEOM_PLANE,
     GEOM_SPHERE,
+    JOINT_GEAR,
     JOINT_PLANAR,
     JOINT_PRISMATIC,
     JOINT_REVOLUTE,
@@ -32,12 +31,12 @@ from newtonsim.pybullet_compat.surface.constants import (
 )
 from newtonsim.pybullet_compat.world.body import IDENTITY, Body, planar_axes
 from newtonsim.pybullet_compat.world.body_kind import body_kind
+from newtonsim.pybullet_compat.world.constraint_records import add_loop
 from newtonsim.pybullet_compat.world.link_shapes import MESH_MARGIN, is_single
 from newtonsim.pybullet_compat.world.structure import NOBODY, BodySlot, ConstraintSlot, WorldContent
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
-    from newtonsim.pybullet_compat.world.constraint_records import Constraint
     from newtonsim.scene.model import Model
 
 DYNAMIC_GROUP, STATIC_GROUP = 1, 2
@@ -63,10 +62,9 @@ def describe_world(client: Client, with_room: bool = True) -> WorldContent:
         slot = _add_slot(builder, body, uid, uid in filtered)
         content.add_slot(slot)
         body.first_row, body.first_joint = slot.row, slot.joint
-    kinds = [slot.kind for slot in content.slots]
-    for pattern in client.room.patterns(kinds) if with_room else ():
+    for pattern in client.room.patterns(client.bodies.values()) if with_room else ():
         content.add_slot(_add_slot(builder, pattern, NOBODY))
-    content.filters = frozenset(filter_pairs(client, content.shape_link))
+    content.filters = frozenset(filter_pairs(client, content))
     builder.shape_collision_filter_pairs.update(content.filters)
     _add_constraints(client, content, with_room)
     return content
@@ -101,24 +99,32 @@ def _add_slot(builder: ModelBuilder, body: Body, uid: int, is_filtered: bool = F
 
 
 def _add_constraints(client: Client, content: WorldContent, with_room: bool) -> None:
-    """Add the constraints of a client, and with room as many disabled ones of each kind."""
+    """Add the constraints of a client, and with room disabled ones of the same kinds."""
     builder, slots = content.builder, content.constraint_slots
     for uid, constraint in client.constraints.items():
         constraint.build(builder, client.bodies, client.settings)
-        slots.append(ConstraintSlot(_constraint_kind(client, constraint), constraint.index, uid))
-    for slot in slots.copy() if with_room else ():
-        if slot.kind is not None:
-            spare = copy(client.constraints[slot.uid])
-            spare.build(builder, client.bodies, client.settings)
-            builder.constraint_enabled[spare.index] = 0
-            slots.append(ConstraintSlot(slot.kind, spare.index, NOBODY))
+        slots.append(
+            ConstraintSlot(constraint.slot_kind if constraint.index >= 0 else None, constraint.index, uid)
+        )
+    present = [slot.kind for slot in slots if slot.kind is not None]
+    for kind in client.room.spares(present) if with_room else ():
+        index = _add_spare(content, kind)
+        if index >= 0:
+            builder.constraint_enabled[index] = 0
+            slots.append(ConstraintSlot(kind, index, NOBODY))
 
 
-def _constraint_kind(client: Client, constraint: Constraint) -> Hashable:
-    """Return the kind of the slot of a constraint; between what nothing moves the solver has no rows."""
-    ends = (constraint.parent_body, constraint.parent_link), (constraint.child_body, constraint.child_link)
-    moves = any(uid in client.bodies and client.bodies[uid].moves(link + 1) for uid, link in ends)
-    return constraint.slot_kind if moves else None
+def _add_spare(content: WorldContent, kind: tuple[int, bytes]) -> int:
+    """Add a constraint that holds nothing yet; return its index, -1 where there is nothing to hold."""
+    builder = content.builder
+    if kind[0] == JOINT_GEAR:
+        joints = [joint for joint, dim in enumerate(builder.joint_axis_dim) if sum(dim) == 1]
+        return builder.add_constraint_gear(joints[0], joints[1], 1.0, offset=0.0) if joints[1:] else -1
+    for slot in content.slots:
+        for place in range(len(slot.pattern.links)):
+            if slot.pattern.moves(place):  # between others the solver has no rows
+                return add_loop(builder, kind, slot.row + place, -1, IDENTITY, IDENTITY)
+    return -1
 
 
 def make_model(client: Client, builder: ModelBuilder, requires_grad: bool = False) -> Model:
@@ -264,20 +270,19 @@ def _add_shapes(
     return added
 
 
-def filter_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple[int, int]]:
+def filter_pairs(client: Client, content: WorldContent) -> set[tuple[int, int]]:
     """Pairs of shapes that pass through each other.
 
     Args:
         client: The client.
-        shape_link: (body, link index from -1) of each shape; empty slots meet whatever does not forbid it.
+        content: Its slots; empty ones meet whatever does not forbid it, but not what their bodies will be.
     """
     pairs: set[tuple[int, int]] = set()
-    of_body: dict[int, list[int]] = {}
-    for shape, (uid, _) in enumerate(shape_link):
-        of_body.setdefault(uid, []).append(shape)
-    of_body.pop(NOBODY, None)
-    for uid, shapes in of_body.items():
-        body = client.bodies[uid]
+    shape_link = content.shape_link
+    shapes_of = {slot.uid: slot.shapes for slot in content.slots if slot.uid != NOBODY}
+    for slot in content.slots:
+        body = slot.pattern
+        shapes = range(slot.shapes.start, slot.shapes.stop)
         if not body.description.self_collision:
             pairs.update(combinations(shapes, 2))
             continue
@@ -285,13 +290,14 @@ def filter_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple
             links = (shape_link[a][1], shape_link[b][1])
             if not self_collide(body, *links):
                 pairs.add((a, b))
-    pairs |= _masked_pairs(client, shape_link, of_body)
+    pairs |= _masked_pairs(client, shape_link)
     for (first, second), collides in client.pair_filters.items():
         if first[0] == second[0] and not self_collide(client.bodies[first[0]], first[1], second[1]):
             continue
-        sets = [
-            [s for s in of_body.get(uid, ()) if shape_link[s][1] == link] for uid, link in (first, second)
-        ]
+        sets = []
+        for uid, link in (first, second):
+            places = shapes_of.get(uid, slice(0, 0))
+            sets.append([s for s in range(places.start, places.stop) if shape_link[s][1] == link])
         for a in sets[0]:
             for b in sets[1]:
                 pair = (min(a, b), max(a, b))
@@ -348,9 +354,7 @@ def group_and_mask(body: Body, link: int) -> tuple[int, int]:
     return group, mask
 
 
-def _masked_pairs(
-    client: Client, shape_link: list[tuple[int, int]], of_body: dict[int, list[int]]
-) -> set[tuple[int, int]]:
+def _masked_pairs(client: Client, shape_link: list[tuple[int, int]]) -> set[tuple[int, int]]:
     """Pairs that groups and masks forbid; links with the default filter are not tested against each other."""
     filters, special = {}, set()
     for uid, link in set(shape_link):

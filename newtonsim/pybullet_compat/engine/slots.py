@@ -15,9 +15,11 @@ from newtonsim.collision.plan import collision_plan_of
 from newtonsim.pybullet_compat.engine import link_properties
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.model_building import filter_pairs, has_slots
+from newtonsim.pybullet_compat.surface.constants import JOINT_GEAR
 from newtonsim.pybullet_compat.world.body_kind import body_kind
 from newtonsim.pybullet_compat.world.constraint_records import Constraint
 from newtonsim.pybullet_compat.world.engine import Engine
+from newtonsim.pybullet_compat.world.room import MOST_EMPTY_DOFS
 from newtonsim.pybullet_compat.world.structure import NOBODY, BodySlot, ConstraintSlot
 from newtonsim.scene.enums import GeoType
 
@@ -34,19 +36,19 @@ REWRITTEN = {
     "body_mass",
     "body_inertia",
     "joint_damping",
+    *link_properties.LIMIT_ARRAYS,
     *link_properties.SHAPE_ARRAYS.values(),
-    *(f"constraint_{name}" for name in ("parent", "child", "X_p", "X_c")),
+    *(f"constraint_{name}" for name in ("parent", "child", "X_p", "X_c", "coupled_axes", "coefficients")),
     *(f"constraint_{name}" for name in ("max_force", "recovery_time", "enabled")),
 }
 """Arrays of the model that are written whenever bodies and constraints come into slots."""
-MOST_EMPTY_DOFS = 48
-"""Degrees of freedom in empty slots that an engine carries along, unless more are in use."""
 
 
 class SlottedEngine(Engine, Protocol):
     """What slots need of their engine; see `featherstone.FeatherstoneEngine`."""
 
     client: Client
+    columns: dict[int, tuple[slice, slice]]
     u: np.ndarray
     swept: SweptBounds | None
 
@@ -81,6 +83,7 @@ class Slots:
         # surroundings come before the shapes of the worlds
         self._own_kinds = self._kinds.host[0, model.shape_count - worlds * count :].reshape(worlds, count)
         self._solid = self._own_kinds.copy()
+        self._rows: dict[int, np.ndarray] = {}
         for slot in engine.content.slots:
             if slot.uid == NOBODY:
                 engine.rest(slot)
@@ -119,8 +122,6 @@ class Slots:
             content = self._content_of(client)
         if content is None or content.builder is not engine.content.builder:
             return False
-        if any(slot.kind is None and slot.uid != NOBODY for slot in content.constraint_slots):
-            return False
         engine.set_content(content)
         for body in client.bodies.values():
             body.refresh()
@@ -153,10 +154,10 @@ class Slots:
             return None
         content = engine.content.with_bodies(uids).without_constraints()
         unused = sum(slot.u.stop - slot.u.start for slot in content.slots if slot.uid == NOBODY)
-        if unused > MOST_EMPTY_DOFS or content.filters != filter_pairs(client, content.shape_link):
+        if unused > MOST_EMPTY_DOFS or content.filters != filter_pairs(client, content):
             return None
         for uid, constraint in client.constraints.items():
-            slot = content.find_empty_constraint(constraint.slot_kind)
+            slot = self._slot_for(constraint, content)
             if slot is None:
                 return None
             content = content.with_constraint(slot, uid)
@@ -187,6 +188,26 @@ class Slots:
         self._forget(slot)
         return True
 
+    def move(self, body: Body) -> bool:
+        """Move a body that its mass is about to free or to fix to a slot for what it then is.
+
+        Returns:
+            Whether there was one; else the body is as it was.
+        """
+        engine, client = self.engine, self.engine.client
+        slot = engine.content.find(body.uid)
+        if slot.pattern is body:  # which is not what the slot is for from now on
+            pattern = body.copy_for(body.worlds)
+            if pattern.floating:
+                pattern.mass[:, 0] = 1.0  # of any that can move
+            engine.set_content(engine.content.with_pattern(slot, pattern))
+        kind = body_kind(body, floating=not body.floating)
+        if engine.content.find_empty(kind) is None or not self.leave(body):
+            return False
+        client.call_hooks("content_changed", engine)
+        body.update_mobility(client.settings.time_step)
+        return self.enter(body)
+
     def _hide(self, slot: BodySlot) -> None:
         """Exclude the shapes of an empty slot from all collisions."""
         if self._solid[:, slot.shapes].size:
@@ -212,47 +233,77 @@ class Slots:
     def hold(self, uid: int, constraint: Constraint) -> bool:
         """Put a constraint into an empty slot of its kind; returns whether there was one."""
         engine = self.engine
-        content, client = engine.content, engine.client
-        slot = content.find_empty_constraint(constraint.slot_kind) if has_slots(client) else None
+        content = engine.content
+        slot = self._slot_for(constraint, content) if has_slots(engine.client) else None
         if slot is None:
             return False
         engine.set_content(content.with_constraint(slot, uid))
         self._write(constraint, slot)
         return True
 
+    def _slot_for(self, constraint: Constraint, content: WorldContent) -> ConstraintSlot | None:
+        """Return an empty slot for a constraint, a new one if it does nothing; None if there is none."""
+        if not constraint.acts(self.engine.client.bodies):
+            return ConstraintSlot(None, -1, NOBODY)
+        return content.find_empty_constraint(constraint.slot_kind)
+
     def _write(self, constraint: Constraint, slot: ConstraintSlot) -> None:
         """Write a constraint into a slot."""
         engine, client = self.engine, self.engine.client
-        constraint.index = slot.index
-        first, second, *_ = constraint.ends(client.bodies)
-        bodies = engine.model.body_count // engine.worlds * np.arange(engine.worlds)
-        engine.write("constraint_parent", slot.index, bodies + first if first >= 0 else -1)
-        engine.write("constraint_child", slot.index, bodies + second if second >= 0 else -1)
-        constraint.tell(engine, client.settings)
+        constraint.bind(slot.index)
+        if slot.index < 0:
+            return
+        if constraint.kind == JOINT_GEAR:
+            self._write_gear(constraint)
+        else:
+            first, second, *_ = constraint.ends(client.bodies)
+            bodies = engine.model.body_count // engine.worlds * np.arange(engine.worlds)
+            engine.write("constraint_parent", slot.index, bodies + first if first >= 0 else -1)
+            engine.write("constraint_child", slot.index, bodies + second if second >= 0 else -1)
+        constraint.tell_frames(engine)
         constraint.tell_times(engine, client.settings)
         engine.write("constraint_enabled", slot.index, 1)
+
+    def _write_gear(self, constraint: Constraint) -> None:
+        """Couple the joints of a gear in its slot."""
+        engine, bodies = self.engine, self.engine.client.bodies
+        model, places = engine.model, constraint.gear_places(bodies)
+        assert places is not None  # it acts
+        engine.client.read_coordinates()
+        constraint.tell_gear(engine, bodies)
+        starts = model.joint_axis_start.numpy()
+        axes = [int(starts[body.first_joint + place]) for body, place in reversed(places)]
+        dofs = [engine.columns[body.uid][1].start + body.u_start[place] for body, place in reversed(places)]
+        world = np.arange(engine.worlds)[:, None]
+        axes_of_world, dofs_of_world = model.joint_axis_count // engine.worlds, engine.u.shape[1]
+        engine.write("constraint_coupled_axes", constraint.index, axes + world * axes_of_world)
+        row_dofs = HostArray(engine.solver.constraints.rows.pair.dofs, 1)
+        row_dofs.pull()[0, self._rows_of(constraint.index)] = dofs + world * dofs_of_world
+        row_dofs.push()
 
     def let_go(self, uid: int) -> bool:
         """Empty the slot of a constraint; returns whether the engine can go on with it."""
         engine = self.engine
-        slots = engine.content.constraint_slots
-        slot = next((slot for slot in slots if slot.uid == uid), None)
-        if slot is None or slot.kind is None or not has_slots(engine.client):
+        slot = engine.content.find_constraint(uid)
+        if slot is None or not has_slots(engine.client):
             return False
         engine.set_content(engine.content.with_constraint(slot, NOBODY))
-        engine.write("constraint_enabled", slot.index, 0)
-        self._forget_impulses(slot)
+        if slot.index >= 0:
+            engine.write("constraint_enabled", slot.index, 0)
+            self._forget_impulses(slot)
         return True
 
     def _forget_impulses(self, slot: ConstraintSlot) -> None:
         """Let no later constraint start from the impulses of the one that was in a slot."""
-        pair = self.engine.solver.constraints.rows.pair
-        impulse = HostArray(pair.impulse, 1)
-        owner = self._row_owners()
-        impulse.pull()[0, owner == slot.index] = 0.0
+        impulse = HostArray(self.engine.solver.constraints.rows.pair.impulse, 1)
+        impulse.pull()[0, self._rows_of(slot.index)] = 0.0
         impulse.push()
 
-    def _row_owners(self) -> np.ndarray:
-        """Constraint of its world that each row between bodies belongs to, -1 for none."""
-        owner = self.engine.solver.constraints.rows.pair.constraint.numpy()
-        return np.where(owner < 0, -1, owner % (self.engine.model.constraint_count // self.engine.worlds))
+    def _rows_of(self, index: int) -> np.ndarray:
+        """Rows of a constraint in the solver, those of all worlds."""
+        rows = self._rows.get(index)
+        if rows is None:
+            owner = self.engine.solver.constraints.rows.pair.constraint.numpy()
+            count = self.engine.model.constraint_count // self.engine.worlds
+            rows = self._rows[index] = np.flatnonzero((owner >= 0) & (owner % count == index))
+        return rows

@@ -11,22 +11,26 @@ from newtonsim.pybullet_compat.surface.constants import GEOM_MESH
 from newtonsim.pybullet_compat.world.body import Body
 
 
-def body_kind(body: Body) -> Hashable:
+def body_kind(body: Body, floating: bool | None = None) -> Hashable:
     """Return what another body must share to take the same slot, None if none can.
 
-    It leaves out what is written whenever a body enters a slot: state, motors, damping and surfaces, and the
-    mass of single bodies. Shapes of files are the same if their meshes are the same objects.
+    It leaves out what is written whenever a body enters a slot: state, motors, damping, surfaces, limits of
+    joints, and the mass of the base. Shapes of files are the same if their meshes are the same objects.
+
+    Args:
+        body: The body.
+        floating: Whether its base is to be free, None for as it is.
     """
     description = body.description
     if body.driven or _has_sizes_by_world(body) or (len(body.links) > 1 and _differs(body)):
         return None
     flags = (description.self_collision, description.collide_parent, description.exclude_ancestors)
     shapes = tuple(_shapes(body, place, link) for place, link in enumerate(body.links))
+    floating = body.floating if floating is None else floating
     if len(body.links) == 1:
-        return body.floating, flags, shapes
+        return floating, flags, shapes
     joints = tuple(_joint(body, place) for place in range(1, len(body.links)))
-    arrays = (body.mass[0], body.inertia[0], body.limits[0], body.stops[0])
-    return body.floating, flags, shapes, joints, *(array.tobytes() for array in arrays)
+    return floating, flags, shapes, joints, body.mass[0, 1:].tobytes(), body.inertia[0, 1:].tobytes()
 
 
 def _has_sizes_by_world(body: Body) -> bool:
@@ -35,8 +39,7 @@ def _has_sizes_by_world(body: Body) -> bool:
 
 def _differs(body: Body) -> bool:
     """Whether worlds differ in a property that an engine is built with."""
-    arrays = (body.mass, body.inertia, body.limits, body.stops)
-    return body.worlds > 1 and any(bool((array != array[0]).any()) for array in arrays)
+    return body.worlds > 1 and any(bool((array != array[0]).any()) for array in (body.mass, body.inertia))
 
 
 def _joint(body: Body, place: int) -> Hashable:

@@ -18,7 +18,6 @@ from newtonsim.collision.plan import collision_plan_of
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body, fresh_body
-from newtonsim.pybullet_compat.world.body_kind import body_kind
 from newtonsim.pybullet_compat.world.ids import Ids
 from newtonsim.pybullet_compat.world.room import Room
 from newtonsim.pybullet_compat.world.scene_part import HOOKS
@@ -179,17 +178,18 @@ class Client:
         self.structure.content = engine.content
         return engine
 
-    def structure_changed(self, coming: Body | None = None, keep: bool = False) -> None:
+    def structure_changed(self, coming: Body | Constraint | None = None, keep: bool = False) -> None:
         """Drop the engine; coordinates and velocities stay with the bodies.
 
         Args:
-            coming: A body that is about to be added and found no slot, None for none.
+            coming: What is about to be added and found no slot, None for nothing.
             keep: Whether the next scene may find its slots in the engine.
         """
         self.structure, self.next_engine = Structure(), None
         if self.engine is not None:
-            grows = coming is not None and self.engine.steps
-            self.room.follow(self.engine.content, body_kind(coming) if grows else None)
+            self.room.follow(self.engine.content)
+            if coming is not None:
+                self.room.ask(coming, grows=self.engine.steps > 0)
             self.call_hooks("release", self.engine)
             self.engine.release()
             self._idle = self.engine if keep else None
@@ -253,7 +253,7 @@ class Client:
         uid = self.constraint_ids.take()
         in_place = self.engine is not None and self.engine.hold(uid, constraint)
         if not in_place:
-            self.structure_changed()
+            self.structure_changed(constraint)
         self.constraints[uid] = constraint
         if in_place:
             self._content_changed()
@@ -267,6 +267,55 @@ class Client:
         del self.constraints[uid]
         if in_place:
             self._content_changed()
+
+    def change_gear(self, constraint: Constraint, values: dict[str, float]) -> None:
+        """Change numbers of a gear that decide what it does, see `Constraint`."""
+        uid = next(key for key, known in self.constraints.items() if known is constraint)
+        engine, told = self.engine, self._told_of(constraint)
+        let_go = engine is not None and engine.let_go(uid)
+        if not let_go:
+            self.structure_changed()  # which reads the force of the last step, by the old ratio
+        for name, value in values.items():
+            setattr(constraint, name, value)
+        if let_go:
+            self._hold_again(uid, constraint, told)
+
+    def change_mobility(self, body: Body) -> None:
+        """Free the base of a body, or fix it, after a change of its mass."""
+        held = {uid: c for uid, c in self.constraints.items() if body.uid in (c.parent_body, c.child_body)}
+        told = {uid: self._told_of(constraint) for uid, constraint in held.items()}
+        if self.engine is not None:
+            self.call_hooks("body_leaves", self.engine)
+        if self.engine is None or not self.engine.move(body):
+            self.structure_changed()
+            body.update_mobility(self.settings.time_step)
+            self.room.ask(body)
+            return
+        self.stale_bodies.add(body)
+        self._content_changed()
+        for uid, constraint in held.items():
+            if self.engine is not None and self.engine.let_go(uid):
+                self._hold_again(uid, constraint, told[uid])
+
+    def _told_of(self, constraint: Constraint) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """Force of a constraint in the last step and orientation of its parent, None if there are none."""
+        engine = self.engine
+        if engine is None:
+            return constraint.last_wrench, constraint.last_turn
+        return engine.constraint_wrench(constraint), engine.constraint_turn(constraint)
+
+    def _hold_again(
+        self, uid: int, constraint: Constraint, told: tuple[np.ndarray | None, np.ndarray | None]
+    ) -> None:
+        """Put a constraint that was let go into a slot again; what it was told of the last step stays."""
+        engine = self.engine
+        assert engine is not None  # which has let it go
+        if engine.hold(uid, constraint):
+            constraint.changed_at = engine.steps
+            self._content_changed()
+        else:
+            self.structure_changed(constraint)
+        constraint.last_wrench, constraint.last_turn = told
 
     def reset(self) -> None:
         """Empty the world, as resetSimulation does; the next scene may find its slots in the engine."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +62,8 @@ class Constraint:
         index: Index of the constraint in a world of the engine, -1 where it stands for none.
         last_wrench: What `as_told` said of the last step (W, 6), if the engine of that step is gone.
         last_turn: Orientation of the parent (W, 4) at the start of that step, likewise.
+        changed_at: Step of the engine after which its ratio was changed, so that only `last_wrench` knows the
+            force of that step; -1 for none.
     """
 
     parent_body: int
@@ -83,6 +84,7 @@ class Constraint:
     index: int = -1
     last_wrench: np.ndarray | None = None
     last_turn: np.ndarray | None = None
+    changed_at: int = -1
 
     @property
     def differs(self) -> bool:
@@ -94,11 +96,16 @@ class Constraint:
         return self.child_frame.row() if self.child_rows is None else self.child_rows
 
     @property
-    def slot_kind(self) -> Hashable:
-        """What another constraint has to share to stand in the same slot, None if none can."""
-        if self.kind == JOINT_GEAR or self.is_void:
-            return None
+    def slot_kind(self) -> tuple[int, bytes]:
+        """What another constraint has to share to stand in the same slot: its type, and the axes it frees."""
         return self.kind, self.slide.tobytes() if self.kind == JOINT_PRISMATIC else b""
+
+    def acts(self, bodies: dict[int, Body]) -> bool:
+        """Whether it does anything: some do not, between what nothing moves, and gears without a ratio."""
+        if self.kind == JOINT_GEAR:
+            return self.gear_ratio != 0.0 and self.gear_places(bodies) is not None
+        ends = (self.parent_body, self.parent_link), (self.child_body, self.child_link)
+        return not self.is_void and any(uid in bodies and bodies[uid].moves(link + 1) for uid, link in ends)
 
     @property
     def is_void(self) -> bool:
@@ -128,36 +135,25 @@ class Constraint:
             bodies: Bodies of the client by unique id.
             settings: Settings of the client.
         """
-        self.index = -1
-        if self.is_void:
+        self.bind(-1)
+        if not self.acts(bodies):
             return
+        options = {
+            "max_force": float(np.max(self.limit(settings))),
+            "recovery_time": self.recovery_time(settings),
+        }
         if self.kind == JOINT_GEAR:
-            self._build_gear(builder, bodies, settings)
+            joints = [bodies[uid].first_joint + place for uid, place in self._gear_ends]
+            offset, ratio = self.gear_coefficients(bodies)
+            self.index = builder.add_constraint_gear(joints[1], joints[0], ratio, offset=offset, **options)
             return
         first, second, *frames = self.ends(bodies)
-        kind = JointType.FIXED
-        linear: list[JointAxis | npt.ArrayLike] = []
-        if self.kind == JOINT_POINT2POINT:
-            kind = JointType.BALL
-        elif self.kind == JOINT_PRISMATIC:
-            kind, linear = JointType.PRISMATIC, [self.slide]
-            if not self.axis.any():  # it slides anywhere
-                kind, linear = JointType.D6, list(np.eye(3))
-        self.index = builder.add_loop_joint(
-            kind,
-            first,
-            second,
-            *(np.reshape(frame, (-1, 7))[0] for frame in frames),
-            linear,
-            [],
-            max_force=float(np.max(self.limit(settings))),
-            recovery_time=self.recovery_time(settings),
-            collision_filter=False,
-        )
+        poses = [np.reshape(frame, (-1, 7))[0] for frame in frames]
+        self.index = add_loop(builder, self.slot_kind, first, second, *poses, **options)
 
     def bind(self, index: int) -> None:
-        """Stand for a constraint of the engine that a client with the same bodies has built."""
-        self.index = index
+        """Stand for a constraint of an engine, -1 for none."""
+        self.index, self.changed_at = index, -1
 
     def ends(self, bodies: dict[int, Body]) -> tuple[int, int, np.ndarray, np.ndarray]:
         """Return the bodies of a world of the engine that it holds, -1 for the world, and their frames."""
@@ -205,9 +201,18 @@ class Constraint:
         if engine is None or self.index < 0:
             return
         engine.write("constraint_max_force", self.index, self.limit(settings))
+        self.tell_frames(engine)
+
+    def tell_frames(self, engine: ModelArrays) -> None:
+        """Hand both frames to an engine that has the constraint; gears have none."""
         if self.kind != JOINT_GEAR:
             for name, frame in zip(FRAMES, self.frames()):
                 engine.write(name, self.index, frame)
+
+    def tell_gear(self, engine: ModelArrays, bodies: dict[int, Body]) -> None:
+        """Hand ratio and offset of a gear to an engine that has it."""
+        offset, ratio = self.gear_coefficients(bodies)
+        engine.write("constraint_coefficients", self.index, [offset, ratio, 0.0, 0.0, 0.0])
 
     def as_told(self, wrench: np.ndarray) -> np.ndarray:
         """Moment and force on the child, or first the effort of a gear on its parent, by those of an engine.
@@ -226,27 +231,64 @@ class Constraint:
             engine.write("constraint_max_force", self.index, self.limit(settings))
             engine.write("constraint_recovery_time", self.index, self.recovery_time(settings))
 
-    def _build_gear(self, builder: ModelBuilder, bodies: dict[int, Body], settings: Settings) -> None:
-        """Couple the velocities of two joints: ratio v_parent + v_child = 0."""
-        first, second = bodies[self.parent_body], bodies.get(self.child_body)
-        if second is None or self.gear_ratio == 0.0:
-            return
-        joints = [body.first_joint + link + 1 for body, link in self._geared(first, second)]
-        places = [(body, link + 1) for body, link in self._geared(first, second)]
-        if any(link < 1 or body.u_count[link] != 1 for body, link in places):
-            return
-        positions = [float(body.q[0, body.q_start[link]]) for body, link in places]
+    def gear_places(self, bodies: dict[int, Body]) -> list[tuple[Body, int]] | None:
+        """Bodies, and places of their links, whose joints a gear couples, the parent's first.
+
+        None if one of them has no joint of one coordinate.
+        """
+        if self.child_body not in bodies:
+            return None
+        places = [(bodies[uid], place) for uid, place in self._gear_ends]
+        return None if any(place < 1 or body.u_count[place] != 1 for body, place in places) else places
+
+    @property
+    def _gear_ends(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (self.parent_body, self.parent_link + 1), (self.child_body, self.child_link + 1)
+
+    def gear_coefficients(self, bodies: dict[int, Body]) -> tuple[float, float]:
+        """Offset and ratio with which q_child = offset + ratio q_parent: gear_ratio v_child + v_parent = 0.
+
+        Without erp the offset is that of the present positions of the first world, which count for nothing.
+        """
+        places = self.gear_places(bodies)
+        assert places is not None  # it acts
+        positions = [float(body.q[0, body.q_start[place]]) for body, place in places]
         ratio = -1.0 / self.gear_ratio
         if self.erp:
             positions[1] = ratio * positions[0] - ratio * self.relative_position
-        self.index = builder.add_constraint_gear(
-            joints[1],
-            joints[0],
-            ratio,
-            offset=positions[1] - ratio * positions[0],
-            max_force=float(np.max(self.limit(settings))),
-            recovery_time=self.recovery_time(settings),
-        )
+        return positions[1] - ratio * positions[0], ratio
 
-    def _geared(self, first: Body, second: Body) -> tuple[tuple[Body, int], tuple[Body, int]]:
-        return (first, self.parent_link), (second, self.child_link)
+
+def add_loop(
+    builder: ModelBuilder,
+    slot_kind: tuple[int, bytes],
+    first: int,
+    second: int,
+    first_frame: npt.ArrayLike,
+    second_frame: npt.ArrayLike,
+    **options: Any,
+) -> int:
+    """Add a constraint between two bodies of a builder, or a body and the world; return its index.
+
+    Args:
+        builder: The builder.
+        slot_kind: What it is, see `Constraint.slot_kind`; not a gear.
+        first: A body.
+        second: Another one, -1 for the world.
+        first_frame: Joint frame in the first body (7,).
+        second_frame: Joint frame in the second body (7,).
+        **options: Of `ModelBuilder.add_loop_joint`.
+    """
+    constraint_type, slide = slot_kind
+    kind = JointType.FIXED
+    linear: list[JointAxis | npt.ArrayLike] = []
+    if constraint_type == JOINT_POINT2POINT:
+        kind = JointType.BALL
+    elif constraint_type == JOINT_PRISMATIC:
+        axis = np.frombuffer(slide)
+        kind, linear = JointType.PRISMATIC, [axis]
+        if not axis.any():  # it slides anywhere
+            kind, linear = JointType.D6, list(np.eye(3))
+    return builder.add_loop_joint(
+        kind, first, second, first_frame, second_frame, linear, [], collision_filter=False, **options
+    )

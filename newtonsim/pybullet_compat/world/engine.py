@@ -83,6 +83,14 @@ class Engine(Protocol):
         """Empty the slot of a body; returns whether the engine can go on with it."""
         ...
 
+    def move(self, body: Body) -> bool:
+        """Move a body that its mass is about to free or to fix to a slot for what it then is.
+
+        Returns:
+            Whether there was one; else the body is as it was.
+        """
+        ...
+
     def refill(self, content: WorldContent | None = None) -> bool:
         """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
 

@@ -7,6 +7,7 @@ body or constraint that fits no slot has the engine built anew, with more room f
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -61,12 +62,13 @@ class ConstraintSlot:
     """Where a constraint is in a world.
 
     Attributes:
-        kind: What a constraint has to be to stand here, see `Constraint.slot_kind`; None if no other can.
-        index: Its index in the builder, -1 where it stands for none.
+        kind: What a constraint has to be to stand here, see `Constraint.slot_kind`; None where it is one that
+            does nothing.
+        index: Its index in the builder, -1 of what does nothing.
         uid: Unique id of the constraint that is there, NOBODY for none.
     """
 
-    kind: Hashable
+    kind: tuple[int, bytes] | None
     index: int
     uid: int
 
@@ -113,15 +115,19 @@ class WorldContent:
         """Return the slot of a body."""
         return next(slot for slot in self.slots if slot.uid == uid)
 
+    def find_constraint(self, uid: int) -> ConstraintSlot | None:
+        """Return the slot of a constraint, None if it has none."""
+        return next((slot for slot in self.constraint_slots if slot.uid == uid), None)
+
     def find_empty(self, kind: Hashable) -> BodySlot | None:
         """Return the first empty slot in which a body of a kind can stand, None if there is none."""
         empty = (slot for slot in self.slots if slot.uid == NOBODY and slot.kind == kind)
         return None if kind is None else next((slot for slot in empty if not slot.is_filtered), None)
 
-    def find_empty_constraint(self, kind: Hashable) -> ConstraintSlot | None:
+    def find_empty_constraint(self, kind: tuple[int, bytes]) -> ConstraintSlot | None:
         """Return the first empty slot in which a constraint of a kind can stand, None if there is none."""
         empty = (slot for slot in self.constraint_slots if slot.uid == NOBODY and slot.kind == kind)
-        return None if kind is None else next(empty, None)
+        return next(empty, None)
 
     def with_bodies(self, uids: list[int]) -> WorldContent:
         """Return the same builder with these bodies in its slots."""
@@ -130,11 +136,17 @@ class WorldContent:
             content.add_slot(slot if slot.uid == uid else replace(slot, uid=uid))
         return content
 
+    def with_pattern(self, slot: BodySlot, pattern: Body) -> WorldContent:
+        """Return the same builder with another body as what a slot was made for."""
+        content = replace(self, slots=self.slots.copy())
+        content.slots[self.slots.index(slot)] = replace(slot, pattern=pattern)
+        return content
+
     def with_body(self, slot: BodySlot, uid: int) -> WorldContent:
         """Return the same builder with a body, or NOBODY, in a slot."""
-        content = replace(
-            self, slots=self.slots.copy(), rows=self.rows.copy(), shape_link=self.shape_link.copy()
-        )
+        content = copy(self)
+        content.slots, content.rows = self.slots.copy(), self.rows.copy()
+        content.shape_link = self.shape_link.copy()
         content.slots[self.slots.index(slot)] = replace(slot, uid=uid)
         content.rows[slot.rows] = [(uid, place - 1) for place in range(len(slot.pattern.links))]
         content.shape_link[slot.shapes] = [(uid, place - 1) for place, _ in slot.places]
@@ -150,12 +162,16 @@ class WorldContent:
 
     def without_constraints(self) -> WorldContent:
         """Return the same with all slots of constraints empty."""
-        return replace(self, constraint_slots=[replace(slot, uid=NOBODY) for slot in self.constraint_slots])
+        slots = [replace(slot, uid=NOBODY) for slot in self.constraint_slots if slot.kind is not None]
+        return replace(self, constraint_slots=slots)
 
     def with_constraint(self, slot: ConstraintSlot, uid: int) -> WorldContent:
-        """Return the same builder with a constraint, or NOBODY, in a slot."""
-        slots = [replace(slot, uid=uid) if other is slot else other for other in self.constraint_slots]
-        return replace(self, constraint_slots=slots)
+        """Return the same builder with a constraint, or NOBODY, in a slot, new or one of its own."""
+        content = copy(self)
+        content.constraint_slots = [other for other in self.constraint_slots if other is not slot]
+        if uid != NOBODY or slot.kind is not None:
+            content.constraint_slots.append(ConstraintSlot(slot.kind, slot.index, uid))
+        return content
 
 
 @dataclass(eq=False, slots=True)
