@@ -91,6 +91,57 @@ def test_times_are_those_of_the_calls(run, monkeypatch):
     assert min(ours) > 0.0099 > 0.005 > min(real)
 
 
+def test_the_first_difference_of_each_function_is_told_and_how_many_follow(run, monkeypatch):
+    p = run.module
+    moved = ((0.0, 0.0, 1.25), (0.0, 0.0, 0.0, 1.0))
+    monkeypatch.setattr(compat, "getBasePositionAndOrientation", lambda *args, **keywords: moved)
+    monkeypatch.setattr(compat, "getNumJoints", lambda *args, **keywords: 3)
+    for _ in range(4):
+        p.getBasePositionAndOrientation(0)
+    p.getNumJoints(0)
+    first = run.kinds["getNumJoints"].first
+    assert (first.name, first.number) == ("getNumJoints", 7)
+    lines = report(run, "script.py").splitlines()
+    start = lines.index("First difference of each function:")
+    assert lines[start + 1].startswith("  getBasePositionAndOrientation: call 3, after 0 steps, ")
+    assert lines[start + 2].endswith("; and 3 more of 4 calls")
+    assert lines[start + 3].startswith("  getNumJoints: call 7, ")
+    assert lines[start + 4].endswith("PyBullet 0, here 3")
+
+
+def test_times_of_the_first_calls_stand_apart(run, monkeypatch):
+    p = run.module
+    p.getNumBodies()
+    run.kinds["getNumBodies"].seconds = ([4.0e-6, 1.0e-6, 2.0e-6, 3.0e-6], [9.0, 4.0e-6, 6.0e-6, 8.0e-6])
+    row = next(line for line in report(run, "s").splitlines() if line.startswith("getNumBodies"))
+    assert row.split() == ["getNumBodies", "4", "2.0", "6.0", "3", "0.0", "9000.0"]
+
+
+def test_each_engine_reads_the_files_that_it_wrote_itself(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    p = run.module
+    for name in ("state.bullet", str(tmp_path / "again.bullet")):
+        p.resetBaseVelocity(0, [1.0, 0.0, 0.0])
+        p.saveBullet(bulletFileName=name)
+        p.stepSimulation()
+        p.restoreState(fileName=name)
+        p.getBasePositionAndOrientation(0)
+    log = p.startStateLogging(p.STATE_LOGGING_GENERIC_ROBOT, "robot.bin")
+    p.stepSimulation()
+    p.stopStateLogging(log)
+    p.saveWorld("world.py")
+    assert run.first is None, run.first
+    # the script finds PyBullet's, and nothing else
+    names = {"again.bullet", "robot.bin", "state.bullet", "world.py"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    real = pybullet.connect(pybullet.DIRECT)
+    pybullet.setAdditionalSearchPath(pybullet_data.getDataPath(), physicsClientId=real)
+    pybullet.loadURDF("cube_small.urdf", [0, 0, 3], physicsClientId=real)
+    pybullet.restoreState(fileName="state.bullet", physicsClientId=real)
+    assert pybullet.getBasePositionAndOrientation(0, physicsClientId=real)[0][2] == 1.0
+    pybullet.disconnect(real)
+
+
 def test_a_script_ends_after_its_steps():
     found = Lockstep(steps=3)
     client = found.module.connect(pybullet.GUI)  # no window is opened

@@ -19,6 +19,7 @@ import newtonsim.pybullet_compat as compat
 from newtonsim.errors import NewtonsimError
 from newtonsim.pybullet_compat.api.functions import signature
 from newtonsim.pybullet_compat.comparison.differences import Difference, Tolerances, find_difference
+from newtonsim.pybullet_compat.comparison.written_files import WrittenFiles
 from newtonsim.pybullet_compat.surface import constants as c
 
 _WORLDS = (c.DIRECT, c.GUI, c.GUI_SERVER, c.GUI_MAIN_THREAD, c.SHARED_MEMORY_SERVER, c.SHARED_MEMORY_GUI)
@@ -63,11 +64,13 @@ class CallKind:
     Attributes:
         seconds: How long each took [s], under PyBullet and here.
         differing: How many had different answers.
-        worst: The call that differs most, None if none does.
+        first: The first of these, None if there is none.
+        worst: The call that differs most, likewise.
     """
 
     seconds: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     differing: int = 0
+    first: DifferentCall | None = None
     worst: DifferentCall | None = None
 
 
@@ -95,7 +98,8 @@ class Lockstep:
     """Both modules, one call after the other.
 
     Windows are left out (connections with a window are made with DIRECT), no server is found, and the clock
-    of setRealTimeSimulation stands still, as it does in PyBullet without a window.
+    of setRealTimeSimulation stands still, as it does in PyBullet without a window. Files that PyBullet writes
+    are where the script wants them; ours are in a folder of their own, from which ours are read again.
 
     Args:
         tolerances: What counts as different.
@@ -121,6 +125,7 @@ class Lockstep:
         self.first_structural: DifferentCall | None = None
         self._most_steps = steps
         self._clients: dict[int, int] = {}
+        self._files = WrittenFiles()
         self._real = real_pybullet()
         self.module = self._paired_module()
 
@@ -197,7 +202,9 @@ class Lockstep:
 
     def _for_ours(self, name: str, args: tuple, keywords: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Arguments with the physicsClientId of our module, where the numbers are not the same."""
-        names = list(signature(name).parameters)
+        known = signature(name)
+        args, keywords = self._files.redirect(name, known, args, keywords)
+        names = list(known.parameters)
         if "physicsClientId" not in names or all(real == ours for real, ours in self._clients.items()):
             return args, keywords
         if len(args) == len(names):
@@ -219,6 +226,7 @@ class Lockstep:
             self.first_structural = self.first_structural or found
         kind = self.kinds[name]
         kind.differing += 1
+        kind.first = kind.first or found
         if kind.worst is None or difference.severity > kind.worst.difference.severity:
             kind.worst = found
 
