@@ -13,7 +13,7 @@ from newtonsim.geometry.transforms import transform_point
 from newtonsim.kernels.queries import rays
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.queries.replay import Replay
-from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
+from newtonsim.pybullet_compat.queries.scene_queries import RAYS, SceneQueries
 from newtonsim.pybullet_compat.surface.arguments import vec3, vectors
 from newtonsim.pybullet_compat.surface.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
 from newtonsim.pybullet_compat.surface.errors import error
@@ -156,7 +156,7 @@ def _cast(
     parts = _thread_count(threads) if rays >= LEAST_IN_THREADS and threads != 1 and on_cpu else 1
     # a body has as many hits as it has shapes, so that many more are needed to count it once
     hits, passed = ((skip + 1) * 4, 0) if distinct else (1, skip)
-    key = ("rays", rays, parts, mask & ALL_BITS, passed, hits)
+    key = (RAYS, rays, parts, mask & ALL_BITS, passed, hits)
     batch = queries.keep(key, KEPT, lambda: RayBatch(queries, *key[1:]))
     batch.cast(starts, ends)
     if distinct:
@@ -212,17 +212,23 @@ class RayBatch:
         self._single = (self._starts.host[0, 0], self._ends.host[0, 0]) if count == 1 else None
         self._on_host = device.is_cpu
         self._pool = ThreadPoolExecutor(parts - 1, thread_name_prefix="rays") if parts > 1 else None
-        self._links = queries.links
-        per_world = query.model.shape_count // self._worlds
+        self._queries = queries
+        self._take_links()
+
+    def _take_links(self) -> None:
+        """Take the links that shapes belong to now."""
+        count, self._links = self._queries.query.model.shape_count, self._queries.links
+        per_world = count // self._worlds
         # the last row is what shape -1 stands for
-        table = np.full((query.model.shape_count + 1, 2), -1)
-        local = np.array(queries.links or np.zeros((0, 2)), int)
+        self._table = np.full((count + 1, 2), -1)
+        local = np.array(self._links or np.zeros((0, 2)), int)
         for world in range(self._worlds):
-            table[world * per_world : world * per_world + len(local)] = local
-        self._table = table
+            self._table[world * per_world : world * per_world + len(local)] = local
 
     def cast(self, starts: np.ndarray | tuple, ends: np.ndarray | tuple) -> None:
         """Cast rays (W or 1, n, 3) at the present poses."""
+        if self._links is not self._queries.links:
+            self._take_links()
         if self._single is not None and self._on_host:
             self._single[0][:], self._single[1][:] = starts, ends
             self._first.launch()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import warp as wp
 
 from newtonsim.kernels.collision.pairs import bounds
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.model_building import group_and_mask
 from newtonsim.pybullet_compat.world.structure import NOBODY
 from newtonsim.queries.scene_query import ALL_BITS, SceneQuery
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+RAYS = "rays"
+"""Kind of prepared queries that hold for whatever bodies there are."""
 RAY_GROUP = 1
 """What rays are to the masks of links: they meet those whose mask has this bit."""
 
@@ -75,9 +77,9 @@ class SceneQueries:
         self.query = self._engine = None
 
     def content_changed(self, engine: Engine) -> None:
-        """Take the bodies that are in an engine now."""
+        """Take the bodies that are in an engine now; rays are those of all of them."""
         if self.query is not None and self.links is not engine.shape_link:
-            self.prepared.clear()
+            self.prepared = {key: found for key, found in self.prepared.items() if key[0] == RAYS}
             self.links = engine.shape_link
             self.masks_changed()
 
@@ -86,19 +88,21 @@ class SceneQueries:
         engine, query = self._engine, self.query
         if engine is None or query is None:
             return
-        masks = np.zeros((engine.worlds, engine.model.shape_count // engine.worlds), np.uint32)
+        masks = self._masks.host
+        masks[...] = 0
         for shape, (uid, link) in enumerate(self.links):
             if uid == NOBODY:
                 continue
             group, mask = group_and_mask(self.client.bodies[uid], link)
             masks[:, shape] = group & ALL_BITS if mask & RAY_GROUP else 0
-        query.shape_mask.assign(masks.reshape(-1))
+        self._masks.push()
 
     def _prepare(self, engine: Engine) -> None:
         engine.require_own_shapes()
         self.prepared.clear()
         self._engine = engine
         query = self.query = SceneQuery(engine.model)
+        self._masks = HostArray(query.shape_mask, engine.worlds)
         self.links = engine.shape_link
         self.masks_changed()
         self.updates: list[wp.Launch] = []

@@ -7,7 +7,6 @@ body or constraint that fits no slot has the engine built anew, with more room f
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -144,9 +143,8 @@ class WorldContent:
 
     def with_body(self, slot: BodySlot, uid: int) -> WorldContent:
         """Return the same builder with a body, or NOBODY, in a slot."""
-        content = copy(self)
-        content.slots, content.rows = self.slots.copy(), self.rows.copy()
-        content.shape_link = self.shape_link.copy()
+        lists = (self.slots.copy(), self.constraint_slots, self.rows.copy(), self.shape_link.copy())
+        content = WorldContent(self.builder, *lists, self.shape_geometry, self.filters)
         content.slots[self.slots.index(slot)] = replace(slot, uid=uid)
         content.rows[slot.rows] = [(uid, place - 1) for place in range(len(slot.pattern.links))]
         content.shape_link[slot.shapes] = [(uid, place - 1) for place, _ in slot.places]
@@ -167,11 +165,11 @@ class WorldContent:
 
     def with_constraint(self, slot: ConstraintSlot, uid: int) -> WorldContent:
         """Return the same builder with a constraint, or NOBODY, in a slot, new or one of its own."""
-        content = copy(self)
-        content.constraint_slots = [other for other in self.constraint_slots if other is not slot]
+        slots = [other for other in self.constraint_slots if other is not slot]
         if uid != NOBODY or slot.kind is not None:
-            content.constraint_slots.append(ConstraintSlot(slot.kind, slot.index, uid))
-        return content
+            slots.append(ConstraintSlot(slot.kind, slot.index, uid))
+        lists = (self.slots, slots, self.rows, self.shape_link)
+        return WorldContent(self.builder, *lists, self.shape_geometry, self.filters)
 
 
 @dataclass(eq=False, slots=True)
