@@ -262,7 +262,7 @@ class BulletClient:
     ) -> None:
         """Set the gravity [m/s²], of each world its own where numbers come as arrays (W,)."""
     def setTimeStep(self, timeStep: float) -> None:
-        """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
+        """Set the time of one stepSimulation [s]."""
     def setDefaultContactERP(self, defaultContactERP: float) -> None:
         """Set the share of a penetration that one step removes."""
     def setRealTimeSimulation(self, enableRealTimeSimulation: int) -> None:

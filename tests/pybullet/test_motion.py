@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 pybullet = pytest.importorskip("pybullet")
+import newtonsim.pybullet_compat as compat  # noqa: E402
 from newtonsim.pybullet_compat.clients.table import get_client  # noqa: E402
 
 p = pybullet
@@ -524,3 +525,48 @@ def test_a_fixed_base_with_a_mass_moves_as_it_is_told(both):
     both.changeDynamics(block, -1, lateralFriction=0.3)
     both.step(5)
     assert np.isfinite(get_client(both.ids[1]).state.joint_q.numpy()).all()
+
+
+def test_a_time_step_of_zero_stands_still_and_a_negative_one_is_refused(both):
+    """PyBullet goes back in time with a negative one."""
+    both.load("plane.urdf")
+    box = both.load("cube_small.urdf", [0, 0, 1])
+    arm = both.load("kuka_iiwa/model.urdf", [1, 0, 0], useFixedBase=True)
+    both.setJointMotorControl2(arm, 2, p.POSITION_CONTROL, 1.0, force=100.0)
+    both.resetBaseVelocity(box, [1, 2, 3], [0.1, 0, 0])
+    both.step()
+    for set_step in (both.setTimeStep, lambda dt: both.setPhysicsEngineParameter(fixedTimeStep=dt)):
+        assert set_step(0) == (None, None)
+        both.applyExternalForce(box, -1, [50.0, 0, 0], [0, 0, 0], p.LINK_FRAME)
+        both.step(3)
+        both.setPhysicsEngineParameter(fixedTimeStep=-1.0)  # which leaves it as it is
+        both.same("getPhysicsEngineParameters")
+        both.same("getBasePositionAndOrientation", box, tolerance=1e-5)
+        both.same("getBaseVelocity", box, tolerance=1e-4)
+        assert np.diff(joint_values(both, arm, [2]), axis=0) == pytest.approx(0.0, abs=1e-5)
+        for dt in (1.0 / 240.0, 1.0 / 100.0):
+            both.setTimeStep(dt)
+            both.step()
+            both.same("getBasePositionAndOrientation", box, tolerance=1e-5)
+            both.same("getBaseVelocity", box, tolerance=1e-4)  # 50 N are 2 m/s in a step
+    with pytest.raises(compat.error, match="timeStep must not be negative"):
+        compat.setTimeStep(-0.01, physicsClientId=both.ids[1])
+    both.same("getPhysicsEngineParameters")
+
+
+def test_stiffness_and_damping_of_contacts_go_together(both):
+    box = both.load("cube_small.urdf", [0, 0, 1])
+    for one in ({"contactStiffness": 100.0}, {"contactDamping": 0.0, "contactStiffness": -1.0}):
+        for module, client in zip((pybullet, compat), both.ids):
+            with pytest.raises(module.error, match="needs to be set together"):
+                module.changeDynamics(box, -1, lateralFriction=0.9, **one, physicsClientId=client)
+    both.changeDynamics(box, -1, contactStiffness=-1.0)
+    both.changeDynamics(box, -1, contactStiffness=1e4, contactDamping=10.0)
+    both.same("getDynamicsInfo", box, -1)
+
+
+def test_no_sweeps_are_reported(both):
+    both.setPhysicsEngineParameter(numSolverIterations=0)
+    both.same("getPhysicsEngineParameters")
+    both.setPhysicsEngineParameter(numSolverIterations=-1)
+    both.same("getPhysicsEngineParameters")

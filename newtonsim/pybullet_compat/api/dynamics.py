@@ -127,6 +127,8 @@ def changeDynamics(
     _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
     _check_sizes({"restitution": restitution}, 0.0, 1.0)
     _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
+    if _is_meant(contactStiffness) != _is_meant(contactDamping):
+        raise error("Both contactStiffness and contactDamping needs to be set together.")
     if localInertiaDiagonal is not None:
         message = "localInertiaDiagonal needs 3 numbers."
         localInertiaDiagonal = rows(localInertiaDiagonal, 3, client, message, LARGEST_INERTIA)
@@ -138,7 +140,7 @@ def changeDynamics(
         if _is_meant(value):
             _put(body.surface[_SURFACE[name]][:, place], at, value)
             _surface_changed(client, body, _SURFACE[name])
-    if _is_meant(contactStiffness) and _is_meant(contactDamping):
+    if _is_meant(contactStiffness):
         for name, value in (("contact_stiffness", contactStiffness), ("contact_damping", contactDamping)):
             _put(body.surface[name][:, place], at, value)
             _surface_changed(client, body, name)

@@ -29,6 +29,9 @@ def stepSimulation(client: Client) -> tuple:
     engine = client.engine
     if engine is None:
         engine = client.ensure()
+    if client.settings.stands_still:
+        engine.drop_all_forces()
+        return ()
     engine.step()
     parameters = client.settings.parameters
     if not parameters or not parameters.get("reportSolverAnalytics"):
@@ -70,12 +73,21 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
 
 
 def setTimeStep(client: Client, timeStep: float) -> None:
-    """Set the time of one stepSimulation [s]; numbers that are not positive are ignored."""
+    """Set the time of one stepSimulation [s].
+
+    With 0 nothing moves, and forces for the next step are forgotten by it.
+
+    Raises:
+        error: It is negative, or too large or too small to step with.
+    """
+    if timeStep < 0.0:
+        raise error("timeStep must not be negative.")
     if timeStep > LARGEST_TIME_STEP:
         raise error(f"timeStep must be at most {LARGEST_TIME_STEP:g} s.")
     if 0.0 < timeStep < LEAST_TIME_STEP:
         raise error(f"timeStep must be at least {LEAST_TIME_STEP:g} s.")
-    if not timeStep > 0.0 or timeStep == client.settings.time_step:
+    client.settings.stands_still = timeStep == 0.0
+    if timeStep in (0.0, client.settings.time_step):
         return
     client.settings.time_step = float(timeStep)
     for body in client.bodies.values():
@@ -115,13 +127,13 @@ def setPhysicsEngineParameter(client: Client, *values: Any, **given: Any) -> Non
     given = {name: value for name, value in given.items() if value is not None}
     settings, engine = client.settings, client.engine
     _check_options(given)
-    if "fixedTimeStep" in given:
-        setTimeStep(client, given.pop("fixedTimeStep"))
+    if (time_step := given.pop("fixedTimeStep", -1.0)) >= 0.0:
+        setTimeStep(client, time_step)
     if (substeps := given.pop("numSubSteps", -1)) >= 0:
         settings.substeps = int(substeps)
         if engine is not None:
             engine.time_step_changed()
-    if (iterations := given.pop("numSolverIterations", 0)) > 0:
+    if (iterations := given.pop("numSolverIterations", -1)) >= 0:
         settings.iterations = int(iterations)
     settings.parameters.update({name: value for name, value in given.items() if _meant(value)})
     if engine is not None:
@@ -188,7 +200,7 @@ def getPhysicsEngineParameters(client: Client) -> dict[str, float | int]:
     settings = client.settings
     x, y, z = settings.gravity.tolist() if settings.gravity.ndim == 1 else settings.gravity.T.copy()
     return {
-        "fixedTimeStep": settings.time_step,
+        "fixedTimeStep": 0.0 if settings.stands_still else settings.time_step,
         "numSubSteps": settings.substeps,
         "numSolverIterations": settings.iterations,
         "useRealTimeSimulation": int(settings.real_time),

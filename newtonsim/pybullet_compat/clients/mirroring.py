@@ -238,7 +238,7 @@ class Mirror:
         own, other, engine = self.client.settings, source.settings, self.client.engine
         times = (own.time_step, own.substeps) != (other.time_step, other.substeps)
         own.time_step, own.substeps, own.iterations = other.time_step, other.substeps, other.iterations
-        own.parameters = dict(other.parameters)
+        own.stands_still, own.parameters = other.stands_still, dict(other.parameters)
         if not np.array_equal(own.gravity, other.gravity):
             own.gravity = other.gravity.copy()
             if engine is not None:

@@ -554,6 +554,12 @@ class FeatherstoneEngine:
         self._force.host[worlds, body.first_row : body.first_row + len(body.links)] = 0.0
         self._torque_of[body.uid][worlds] = 0.0
 
+    def drop_all_forces(self) -> None:
+        """Forget all forces that wait for the next step."""
+        self._force.clear()
+        self._torque.clear()
+        self.forces_set = self.torques_set = False
+
     def step(self, count: int = 1) -> None:
         """Make steps of the client's time step; forces act in the first one."""
         client = self.client
@@ -609,10 +615,8 @@ class FeatherstoneEngine:
             self.solver.reset()
         self.solver.forget_step()
         self.simulator.time, self.steps = 0.0, 0
-        self._force.clear()
-        self._torque.clear()
+        self.drop_all_forces()
         self._applied.clear()
-        self.forces_set = self.torques_set = False
         for body in self.client.bodies.values():
             body.placed_at = 0
             self._take_waiting_forces(body)

@@ -471,7 +471,9 @@ class Client:
 
         Each thread then makes several steps of a few worlds before it goes on to others.
         """
-        if steps > 0:
+        if steps > 0 and self.settings.stands_still:
+            self.ensure().drop_all_forces()
+        elif steps > 0:
             self.ensure().step(steps)
 
     def filtered_bodies(self) -> set[int]:

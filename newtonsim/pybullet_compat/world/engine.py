@@ -192,6 +192,9 @@ class Engine(Protocol):
     def drop_forces(self, body: Body, worlds: np.ndarray) -> None:
         """Forget the forces on a body that wait for the next step in some worlds."""
 
+    def drop_all_forces(self) -> None:
+        """Forget all forces that wait for the next step."""
+
     def joint_reaction(self, body: Body, place: int) -> np.ndarray | None:
         """Reaction force and moment that a joint's sensor measures (W, 6) [N, N m], None before a step."""
         ...

@@ -28,6 +28,7 @@ class Settings:
     Attributes:
         gravity: [m/s²] (3,), or (W, 3) where worlds have their own.
         time_step: Time of one stepSimulation [s].
+        stands_still: Whether a stepSimulation takes no time instead, as after setTimeStep(0).
         substeps: Steps of the solver in one stepSimulation; 0 counts as 1.
         iterations: Most iterations of the solver.
         real_time: Whether a thread steps by the clock.
@@ -37,6 +38,7 @@ class Settings:
 
     gravity: np.ndarray = field(default_factory=lambda: np.zeros(3))
     time_step: float = 1.0 / 240.0
+    stands_still: bool = False
     substeps: int = 0
     iterations: int = 50
     real_time: bool = False

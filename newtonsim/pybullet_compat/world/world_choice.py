@@ -18,8 +18,7 @@ def chosen_worlds(worlds: Worlds, count: int) -> np.ndarray:
     """Return the indices of some worlds.
 
     Args:
-        worlds: An index, indices (n,) without doubles, or a mask (count,) of booleans; negative indices count
-            from the end.
+        worlds: An index, indices (n,) without doubles, or a mask (count,) of booleans.
         count: How many worlds there are.
 
     Raises:
@@ -33,15 +32,13 @@ def chosen_worlds(worlds: Worlds, count: int) -> np.ndarray:
         return np.flatnonzero(array)
     if array.size == 0 and array.ndim == 1:
         return np.zeros(0, np.int64)
-    if array.dtype.kind in "iu" and array.ndim <= 1 and (-count <= array).all() and (array < count).all():
-        found = np.atleast_1d(array) % count
+    if array.dtype.kind in "iu" and array.ndim <= 1 and (array >= 0).all() and (array < count).all():
+        found = np.atleast_1d(array)
         if len(np.unique(found)) == len(found):
             return found
     which = f"distinct indices from 0 to {count - 1}" if count > 1 else "indices of the only world, 0"
-    raise error(
-        f"worlds: expected an index or {which}, or ({count},) booleans, got {array.dtype} of shape "
-        f"{array.shape}."
-    )
+    given = f"{array.dtype} of shape {array.shape}" if array.ndim else repr(worlds)
+    raise error(f"worlds: expected an index or {which}, or ({count},) booleans, got {given:.80}.")
 
 
 def of_worlds(answer: Any, worlds: Worlds, count: int, by_world: bool = False) -> Any:
