@@ -10,6 +10,7 @@ from newtonsim.collision.contacts import Contacts
 from newtonsim.collision.plan import collision_plan_of
 from newtonsim.fields.levers import levers_of
 from newtonsim.kernels.constraints import (
+    anchor_rows,
     contact_rows,
     dof_rows,
     energy_coordinates,
@@ -96,6 +97,7 @@ class ConstraintStage:
     ):
         self.model = model
         self.acting_limits: tuple[wp.array, wp.array] | None = None
+        self._own_anchors = False
         self.servos = servos
         self.options = options
         device = model.device
@@ -210,6 +212,7 @@ class ConstraintStage:
     def push_at_own_anchors(self) -> None:
         """Have the rows of `FeatherstoneSolver.push_at_own_anchors`."""
         featherstone_row_layout.push_at_own_anchors(self.rows.pair, self.model)
+        self._own_anchors = True
 
     def loops(self, joint_qd: wp.array) -> LoopView:
         """Return the arrays of constraints between bodies or dofs, likewise."""
@@ -486,6 +489,11 @@ class ConstraintStage:
             ),
             writes=dict(rows=rows),
         )
+        if self._own_anchors:
+            depth = topology_of(model).max_depth
+            launch(
+                anchor_rows.separate_directions, "pair_row", reads=dict(depth=depth), writes=dict(rows=rows)
+            )
 
     def _build_contacts(self, launch: Launcher, smooth: SmoothStage, contacts: Contacts, dt: float) -> None:
         model, v, rows, kin = self.model, launch.views, self.rows, smooth.motion.kin
