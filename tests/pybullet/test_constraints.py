@@ -7,6 +7,10 @@ pytest.importorskip("pybullet")
 
 import pybullet as p
 from pybullet_both import Both
+from pybullet_utils.bullet_client import BulletClient as PyBulletClient
+
+import newtonsim.pybullet_compat as compat
+from newtonsim.pybullet_compat.bullet_client import BulletClient
 
 KINDS = (p.JOINT_POINT2POINT, p.JOINT_FIXED)
 ZERO = [0.0, 0.0, 0.0]
@@ -260,3 +264,115 @@ def test_a_stretched_linkage_is_not_pulled_violently(both):
     assert np.abs(real).max() > 50.0
     assert np.sign(real).tolist() == np.sign(ours).tolist()
     assert np.abs(ours).max() < 5.0
+
+
+def test_forces_of_closed_legs_are_those_that_move_them():
+    """Nothing moves across the plane of a minitaur's leg, nor along a leg that is stretched.
+
+    In the plane PyBullet's force is the same. Across it, its sweeps leave some newtons that grow slowly.
+    """
+    both = Both()
+    both.load("plane.urdf")
+    robot = both.load("quadruped/minitaur.urdf", [0, 0, 0.3], flags=p.URDF_USE_INERTIA_FROM_FILE)
+    infos = both.getJointInfo
+    joints = {infos(robot, j)[0][1].decode(): j for j in range(both.getNumJoints(robot)[0])}
+    links = {infos(robot, j)[0][12].decode(): j for j in joints.values()}
+    for joint in joints.values():
+        both.setJointMotorControl2(robot, joint, p.VELOCITY_CONTROL, force=0.0)
+    knees = []
+    for leg in ("front_left", "front_right", "back_left", "back_right"):
+        ends = [links[f"lower_leg_{leg}{side}_link"] for side in "RL"]
+        pivots = [0, 0.005, 0.2], [0, 0.01, 0.2]
+        knees.append(
+            both.createConstraint(robot, ends[0], robot, ends[1], p.JOINT_POINT2POINT, ZERO, *pivots)[0]
+        )
+    for step in range(121):
+        for name, joint in joints.items():
+            if name.startswith("motor"):
+                target = 1.57 if "left" in name else -1.57
+                both.setJointMotorControl2(
+                    robot, joint, p.POSITION_CONTROL, target, positionGain=0.1, velocityGain=0.5, force=3.5
+                )
+        both.step()
+        if step % 20 == 0:
+            real, ours = map(np.array, both.getConstraintState(knees[0]))
+            assert ours[0] == pytest.approx(real[0], abs=0.6), step  # 0.54 in the first step
+            assert np.linalg.norm(ours) < 20.0, step
+            heights = [answer[0][2] for answer in both.getBasePositionAndOrientation(robot)]
+            assert heights[1] == pytest.approx(heights[0], abs=1e-3)
+    both.close()
+
+
+@pytest.mark.parametrize("kind", [*KINDS, p.JOINT_PRISMATIC])
+@pytest.mark.parametrize("later", [False, True])
+def test_each_world_has_its_own_frames_as_worlds_of_pybullet(kind, later):
+    """Of the parent, of the child, and orientations; made before the first step or after it."""
+    half = [0.1, 0.2, 0.3]
+    at = np.array([[0.0, 0.0, 0.1], [0.05, 0.0, 0.0], [0.0, -0.1, 0.2]])
+    to = np.array([[0.0, 0.0, 1.1], [0.06, 0.01, 1.0], [0.0, -0.1, 1.25]])
+    turns = np.array([p.getQuaternionFromEuler([0.05 * w, 0.0, 0.1 * w]) for w in range(3)])
+    frames = {"childFrameOrientation": turns, "parentFrameOrientation": turns[::-1].copy()}
+    if kind == p.JOINT_PRISMATIC:
+        frames, turns = {}, np.array([0.0, 0.0, 0.0, 1.0])
+    axis = [1, 0, 0] if kind == p.JOINT_PRISMATIC else ZERO
+
+    def start(client):
+        client.setGravity(1.0, 0, -9.81)
+        shape = client.createCollisionShape(p.GEOM_BOX, halfExtents=half)
+        assert client.createMultiBody(2.0, shape, basePosition=[0, 0, 1]) == body
+        for _ in range(int(later)):
+            client.stepSimulation()
+
+    body = 0
+    ours = BulletClient(compat.DIRECT, num_worlds=3, device="cpu")
+    start(ours)
+    held = ours.createConstraint(body, -1, -1, -1, kind, axis, at, to, **frames)
+    info = ours.getConstraintInfo(held)
+    assert np.array_equal(info[6], at)
+    assert np.array_equal(info[7], to)
+    assert np.allclose(info[9], turns)
+    for _ in range(30):
+        ours.stepSimulation()
+    positions, rotations = ours.getBasePositionAndOrientation(body)
+    forces = ours.getConstraintState(held)
+    for w in range(3):
+        real = PyBulletClient(p.DIRECT)
+        real.setPhysicsEngineParameter(numSolverIterations=500, solverResidualThreshold=0.0)
+        start(real)
+        mine = {name: rows[w].tolist() for name, rows in frames.items()}
+        constraint = real.createConstraint(
+            body, -1, -1, -1, kind, axis, at[w].tolist(), to[w].tolist(), **mine
+        )
+        for _ in range(30):
+            real.stepSimulation()
+        place, turn = real.getBasePositionAndOrientation(body)
+        assert positions[w] == pytest.approx(place, abs=1e-3)
+        assert abs(rotations[w] @ np.array(turn)) == pytest.approx(1.0, abs=1e-4)
+        told = np.array(real.getConstraintState(constraint))
+        assert forces[w] == pytest.approx(told, abs=0.02 * np.abs(told).max() + 0.05)
+        real.disconnect()
+    ours.disconnect()
+
+
+def test_frames_of_other_shapes_are_refused():
+    client = BulletClient(compat.DIRECT, num_worlds=3, device="cpu")
+    body = client.createMultiBody(1.0)
+
+    def hold(kind=p.JOINT_FIXED, **given):
+        frames = {"parentFramePosition": ZERO, "childFramePosition": ZERO, **given}
+        return client.createConstraint(body, -1, -1, -1, kind, [1, 0, 0], **frames)
+
+    for given in (
+        {"parentFramePosition": np.zeros((2, 3))},
+        {"childFramePosition": np.zeros((3, 4))},
+        {"childFrameOrientation": np.zeros((4, 4))},
+        {"parentFrameOrientation": [0.0, np.nan, 0.0, 1.0]},
+    ):
+        (name,) = given
+        with pytest.raises(compat.error, match=f"Cannot convert {name}. Shapes are"):
+            hold(**given)
+    turns = np.array([p.getQuaternionFromEuler([0.1 * w, 0.0, 0.0]) for w in range(3)])
+    with pytest.raises(compat.error, match="parentFrameOrientation: that of a prismatic joint is the same"):
+        hold(p.JOINT_PRISMATIC, parentFrameOrientation=turns)
+    assert client.getNumConstraints() == 0
+    client.disconnect()

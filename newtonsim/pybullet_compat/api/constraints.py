@@ -48,9 +48,10 @@ def createConstraint(
         childLinkIndex: Its link.
         jointType: JOINT_FIXED, JOINT_POINT2POINT, JOINT_PRISMATIC or JOINT_GEAR.
         jointAxis: Axis of prismatic joints in the parent's inertial frame (3,).
-        parentFramePosition: Joint frame in the parent's inertial frame (3,) [m].
+        parentFramePosition: Joint frame in the parent's inertial frame (3,) [m]; of several worlds all of
+            these frames may be rows, one for each world: (W, 3) and (W, 4).
         childFramePosition: Joint frame in the child's inertial frame, or in the world (3,) [m].
-        parentFrameOrientation: Quaternion xyzw (4,).
+        parentFrameOrientation: Quaternion xyzw (4,); of prismatic joints the same in all worlds.
         childFrameOrientation: Quaternion xyzw (4,).
     """
     parent, child = client.bodies.get(parentBodyUniqueId), client.bodies.get(childBodyUniqueId)
@@ -60,23 +61,38 @@ def createConstraint(
         raise error(FAILED)
     if jointType not in TYPES:
         raise error(FAILED)
+    axis = np.array(vec3(jointAxis, "jointAxis"))
+    parent_frame, parent_rows = _frames(client, parentFramePosition, parentFrameOrientation, "parentFrame")
+    child_frame, child_rows = _frames(client, childFramePosition, childFrameOrientation, "childFrame")
+    if jointType == JOINT_PRISMATIC and parent_rows is not None and differs(parent_rows[:, 3:]):
+        raise error("parentFrameOrientation: that of a prismatic joint is the same in all worlds.")
     constraint = Constraint(
         parentBodyUniqueId,
         parentLinkIndex,
         childBodyUniqueId if child is not None else -1,
         childLinkIndex if child is not None else -1,
         jointType,
-        np.array(vec3(jointAxis, "jointAxis")),
-        _frame(parentFramePosition, parentFrameOrientation, "parentFramePosition"),
-        _frame(childFramePosition, childFrameOrientation, "childFramePosition"),
+        axis,
+        parent_frame,
+        child_frame,
+        parent_rows,
+        child_rows,
     )
     return client.add_constraint(constraint)
 
 
-def _frame(position, rotation, name: str) -> Pose:
-    q = np.array(quat(rotation, name.replace("Position", "Orientation")))
-    norm = np.linalg.norm(q)
-    return Pose(np.array(vec3(position, name)), q / norm if norm > 0.0 else np.array([0.0, 0.0, 0.0, 1.0]))
+def _frames(client: Client, position, rotation, name: str) -> tuple[Pose, np.ndarray | None]:
+    """A joint frame of the first world, and those of all worlds (W, 7) if they differ."""
+    if client.num_worlds == 1:
+        p, q = np.array(vec3(position, f"{name}Position")), np.array(quat(rotation, f"{name}Orientation"))
+        norm = np.linalg.norm(q)
+        return Pose(p, q / norm if norm > 0.0 else np.array([0.0, 0.0, 0.0, 1.0])), None
+    every = np.zeros((client.num_worlds, 7))
+    every[:, :3] = rows(position, 3, client, f"Cannot convert {name}Position.")
+    every[:, 3:] = rows(rotation, 4, client, f"Cannot convert {name}Orientation.")
+    norm = np.linalg.norm(every[:, 3:], axis=1, keepdims=True)
+    every[:, 3:] = np.where(norm > 0.0, every[:, 3:] / np.where(norm > 0.0, norm, 1.0), [0.0, 0.0, 0.0, 1.0])
+    return Pose(every[0, :3], every[0, 3:]), every if differs(every) else None
 
 
 def changeConstraint(
@@ -142,7 +158,7 @@ def _move_child(client: Client, constraint: Constraint, pivot, orientation) -> N
 
 def _move_children(client: Client, constraint: Constraint, pivot, orientation) -> None:
     """Do what `_move_child` does for the chosen worlds, with vectors or with rows of them."""
-    every = np.array(np.broadcast_to(constraint.frame_rows(), (client.num_worlds, 7)))
+    every = np.array(np.broadcast_to(constraint.frames()[1], (client.num_worlds, 7)))
     for value, columns, name in (
         (pivot, slice(0, 3), "jointChildPivot"),
         (orientation, slice(3, 7), "jointChildFrameOrientation"),
@@ -189,10 +205,8 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
     constraint = client.constraints.get(constraintUniqueId)
     if constraint is None:
         raise error("Couldn't get user constraint info")
-    parent, child = constraint.parent_frame, constraint.child_frame
-    position, rotation = tuple(child.p.tolist()), tuple(child.q.tolist())
-    if constraint.child_rows is not None:
-        position, rotation = constraint.child_rows[:, :3].copy(), constraint.child_rows[:, 3:].copy()
+    parent_position, parent_rotation = _told_frame(constraint.parent_frame, constraint.parent_rows)
+    position, rotation = _told_frame(constraint.child_frame, constraint.child_rows)
     return (
         constraint.parent_body,
         constraint.parent_link,
@@ -200,9 +214,9 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
         constraint.child_link,
         constraint.kind,
         tuple(constraint.axis.tolist()),
-        tuple(parent.p.tolist()),
+        parent_position,
         position,
-        tuple(parent.q.tolist()),
+        parent_rotation,
         rotation,
         constraint.max_force.copy() if isinstance(constraint.max_force, np.ndarray) else constraint.max_force,
         constraint.gear_ratio,
@@ -210,6 +224,13 @@ def getConstraintInfo(client: Client, constraintUniqueId: int) -> tuple:
         constraint.relative_position,
         constraint.erp,
     )
+
+
+def _told_frame(frame: Pose, every: np.ndarray | None) -> tuple:
+    """Position and orientation of a joint frame, as arrays (W, 3) and (W, 4) where the worlds differ."""
+    if every is not None:
+        return every[:, :3].copy(), every[:, 3:].copy()
+    return tuple(frame.p.tolist()), tuple(frame.q.tolist())
 
 
 def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.ndarray:
@@ -255,7 +276,7 @@ def _turn_of_frame(client: Client, constraint: Constraint) -> np.ndarray:
     engine = client.engine
     turn = constraint.last_turn if engine is None else engine.constraint_turn(constraint)
     assert turn is not None  # it is kept with the forces
-    return quat_multiply(turn, constraint.parent_frame.q)
+    return quat_multiply(turn, constraint.frames()[0][..., 3:])
 
 
 def _in_frame(client: Client, constraint: Constraint, vector: np.ndarray) -> np.ndarray:

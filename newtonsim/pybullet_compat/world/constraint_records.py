@@ -52,9 +52,8 @@ class Constraint:
         child_body, child_link: Child; body -1 is the world.
         kind: JOINT_FIXED, JOINT_POINT2POINT, JOINT_PRISMATIC or JOINT_GEAR.
         axis: Axis in the parent's frame (3,).
-        parent_frame, child_frame: Joint frames in the inertial frames, or in the world; of the child that of
-            the first world.
-        child_rows: Joint frames of the child (W, 7) where the worlds differ, None where they do not.
+        parent_frame, child_frame: Joint frames in the inertial frames, or in the world, of the first world.
+        parent_rows, child_rows: The same of each world (W, 7) where they differ, None where they do not.
         max_force: [N or N m] as reported; an array (W,) where the worlds differ.
         max_impulse: Bound of one step of the solver along each axis [N s or N m s]: the greatest force times
             the length that steps had when it was given, whatever they have later; an array (W,) likewise.
@@ -74,6 +73,7 @@ class Constraint:
     axis: np.ndarray
     parent_frame: Pose
     child_frame: Pose
+    parent_rows: np.ndarray | None = None
     child_rows: np.ndarray | None = None
     max_force: float | np.ndarray = DEFAULT_MAX_FORCE
     max_impulse: float | np.ndarray = DEFAULT_MAX_IMPULSE
@@ -89,11 +89,8 @@ class Constraint:
     @property
     def differs(self) -> bool:
         """Whether the worlds have frames or limits of their own."""
-        return self.child_rows is not None or isinstance(self.max_force, np.ndarray)
-
-    def frame_rows(self) -> np.ndarray:
-        """Joint frame of the child (7,), or (W, 7) where the worlds differ."""
-        return self.child_frame.row() if self.child_rows is None else self.child_rows
+        rows = (self.parent_rows, self.child_rows)
+        return any(frames is not None for frames in rows) or isinstance(self.max_force, np.ndarray)
 
     @property
     def slot_kind(self) -> tuple[int, bytes]:
@@ -167,8 +164,9 @@ class Constraint:
         return bodies[body].first_row + link + 1
 
     def frames(self) -> tuple[np.ndarray, np.ndarray]:
-        """Joint frames of the parent and the child, (7,) or (W, 7)."""
-        return self.parent_frame.row(), self.frame_rows()
+        """Joint frames of the parent and the child, (7,) or (W, 7) where the worlds differ."""
+        parent = self.parent_frame.row() if self.parent_rows is None else self.parent_rows
+        return parent, self.child_frame.row() if self.child_rows is None else self.child_rows
 
     @property
     def slide(self) -> np.ndarray:
