@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cache, cached_property
+from typing import ClassVar
 
 import numpy as np
 import warp as wp
@@ -68,6 +69,9 @@ class CollisionPlan:
         ground_shape: Index of the ground plane, or -1.
         unsupported: Number of candidate pairs per pair of geometry names that no narrow phase handles.
     """
+
+    references: ClassVar[frozenset[str]] = frozenset({"_hull_meshes"})
+    """See `newtonsim.scene.snapshot.Snapshot`: meshes stay as they are."""
 
     def __init__(self, model: Model):
         self.model = model

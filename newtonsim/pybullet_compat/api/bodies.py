@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate, transform_multiply
@@ -97,12 +99,8 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         if bodyUniqueId in client.soft_bodies:
             client.soft_bodies[bodyUniqueId].place(position, rotation, client.chosen)
         return
-    norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
-    if not np.all(norm > 0.0):
-        rotation = np.where(norm > 0.0, rotation, [0.0, 0.0, 0.0, 1.0])
-        norm = np.where(norm > 0.0, norm, 1.0)
-    if np.any(np.abs(norm - 1.0) > ROUNDING):
-        rotation = rotation / norm
+    if rotation.ndim > 1 or abs(math.hypot(*rotation.tolist()) - 1.0) > ROUNDING:
+        rotation = _unit(rotation)
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
     at = client.chosen
@@ -112,6 +110,15 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         body.u[at, :6] = 0.0
     body.base_twist[at] = 0.0
     client.coordinates_written(body)
+
+
+def _unit(rotation: np.ndarray) -> np.ndarray:
+    """Quaternions (..., 4) of length 1, no rotation in place of zero."""
+    norm = np.linalg.norm(rotation, axis=-1, keepdims=True)
+    if not np.all(norm > 0.0):
+        rotation = np.where(norm > 0.0, rotation, [0.0, 0.0, 0.0, 1.0])
+        norm = np.where(norm > 0.0, norm, 1.0)
+    return rotation / norm if np.any(np.abs(norm - 1.0) > ROUNDING) else rotation
 
 
 def getBaseVelocity(client: Client, bodyUniqueId: int) -> tuple:

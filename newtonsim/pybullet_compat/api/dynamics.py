@@ -155,7 +155,7 @@ def changeDynamics(
 def _check_sizes(given: dict[str, object], least: float, largest: float) -> None:
     """Raise unless numbers are zero, negative, which means that they stay, or such as the engine can hold."""
     for name, value in given.items():
-        if value is None:
+        if value is None or (value.__class__ is float and (value <= 0.0 or least <= value <= largest)):
             continue
         sizes = np.asarray(value, np.float64)
         finite(sizes, name)
@@ -179,12 +179,17 @@ def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray
 
 def _is_meant(value: float | np.ndarray | None) -> bool:
     """Whether a property is to change, in some world at least."""
+    if value.__class__ is float:
+        return value >= 0.0  # pyright: ignore[reportOptionalOperand]
     return value is not None and bool(np.any(np.asarray(value) >= 0.0))
 
 
 def _put(known: np.ndarray, at: slice | np.ndarray, value: float | np.ndarray) -> None:
     """Write a number, or one for each of some worlds, over those of all worlds; negative ones leave them."""
-    known[at] = np.where(np.asarray(value) >= 0.0, value, known[at])
+    if value.__class__ is float:
+        known[at] = value if value >= 0.0 else known[at]
+    else:
+        known[at] = np.where(np.asarray(value) >= 0.0, value, known[at])
 
 
 def _surface_changed(client: Client, body: Body, name: str) -> None:
@@ -219,8 +224,12 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
 
 def _unit_inertia(body: Body, place: int) -> np.ndarray:
     """Diagonal inertia (3,), or (W, 3), of a link that weighs 1 kg."""
-    link = body.links[place]
-    return inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
+    known = body.unit_inertias.get(place)
+    if known is None:
+        link = body.links[place]
+        known = inertia_of_shapes(1.0, link.collisions, link.inertial_pose)
+        body.unit_inertias[place] = known
+    return known
 
 
 def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> None:
@@ -231,7 +240,7 @@ def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> No
         (body.max_joint_velocity, top_speed),
     ):
         if _is_meant(value):
-            _put(values, client.chosen, np.reshape(value, (-1, 1)))
+            _put(values, client.chosen, value if value.__class__ is float else np.reshape(value, (-1, 1)))
             changed = True
     if changed and client.engine is not None:
         client.engine.write_damping(body)

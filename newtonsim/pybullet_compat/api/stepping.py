@@ -59,10 +59,12 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
 
     Clients of several worlds take vectors (3,) or (W, 3) in place of the three numbers as well.
     """
+    settings = client.settings
+    if client.num_worlds == 1 and settings.gravity.tolist() == [gravX, gravY, gravZ]:
+        return
     gravity = np.stack(np.broadcast_arrays(gravX, gravY, gravZ), axis=-1)
     if np.abs(gravity).max() > LARGEST:
         raise error(f"gravity must be at most {LARGEST:g} m/s^2.")
-    settings = client.settings
     if client.chooses:
         every = np.array(np.broadcast_to(settings.gravity, (client.num_worlds, 3)))
         every[client.chosen] = gravity
@@ -126,6 +128,8 @@ def setPhysicsEngineParameter(client: Client, *values: Any, **given: Any) -> Non
     given = {**dict(zip(PARAMETERS, values)), **given}
     given = {name: value for name, value in given.items() if value is not None}
     settings, engine = client.settings, client.engine
+    if settings.has(given):
+        return
     _check_options(given)
     if (time_step := given.pop("fixedTimeStep", -1.0)) >= 0.0:
         setTimeStep(client, time_step)

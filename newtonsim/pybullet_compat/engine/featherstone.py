@@ -104,6 +104,7 @@ class FeatherstoneEngine:
         self._motion: Motion | None = None
         self._kinematics: capture.Recording | None = None
         self._reactions: np.ndarray | None = None
+        self._wrenches: np.ndarray | None = None
         self.steps = 0
         slots = Slots(self)
         self.enter, self.leave, self.refill = slots.enter, slots.leave, slots.refill
@@ -257,8 +258,13 @@ class FeatherstoneEngine:
             return None
         if not self._has_forces:
             return constraint.last_wrench
-        wrenches = HostArray(self.solver.constraint_forces(), self.worlds).host
-        return constraint.as_told(wrenches[:, constraint.index].astype(np.float64))
+        if self._wrenches is None:
+            self._wrenches = HostArray(self.solver.constraint_forces(), self.worlds).host
+        return constraint.as_told(self._wrenches[:, constraint.index].astype(np.float64))
+
+    def constraint_impulses_written(self) -> None:
+        """Note that impulses of constraints were set."""
+        self._wrenches = None
 
     def constraint_turn(self, constraint: Constraint) -> np.ndarray | None:
         """Orientation of its parent (W, 4) at the start of the step that `constraint_wrench` is of."""
@@ -594,7 +600,7 @@ class FeatherstoneEngine:
             self.solver.note_step(client.settings.solver_step)
         self.steps += count
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
-        self._unread_sides = True
+        self._unread_sides, self._wrenches = True, None
         if self.forces_set:
             self._force.clear()
             self.forces_set = False
@@ -608,6 +614,7 @@ class FeatherstoneEngine:
         """Note that the arrays on the device were written, and that the host knows what they hold."""
         self.unread_coordinates = self.unread_poses = False
         self._unread_applied = self._unread_start = True
+        self._wrenches = None
 
     def forget(self) -> None:
         """Return to the state of an engine that was just built, with the bodies as they are now."""

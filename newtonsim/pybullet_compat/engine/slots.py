@@ -67,6 +67,9 @@ class SlottedEngine(Engine, Protocol):
     def take_settings(self) -> None:
         """Take gravity, times and options from the client."""
 
+    def constraint_impulses_written(self) -> None:
+        """Note that impulses of constraints were set."""
+
 
 class Slots:
     """Slots of an engine.
@@ -298,6 +301,7 @@ class Slots:
         impulse = HostArray(self.engine.solver.constraints.rows.pair.impulse, 1)
         impulse.pull()[0, self._rows_of(slot.index)] = 0.0
         impulse.push()
+        self.engine.constraint_impulses_written()
 
     def _rows_of(self, index: int) -> np.ndarray:
         """Rows of a constraint in the solver, those of all worlds."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from newtonsim.pybullet_compat.engine.model_building import collide, group_and_mask
 from newtonsim.pybullet_compat.queries.contact_points import ContactPoints
-from newtonsim.pybullet_compat.queries.pair_switch import PairSwitch
+from newtonsim.pybullet_compat.queries.pair_switch import Link, PairSwitch
 from newtonsim.pybullet_compat.queries.scene_queries import SceneQueries
 from newtonsim.pybullet_compat.world.structure import NOBODY
 
@@ -75,14 +75,27 @@ def setCollisionFilterGroupMask(
     points.read()
     links = () if client.engine is None else dict.fromkeys(client.engine.shape_link)
     others = [key for key in links if key[0] != NOBODY]
-    before = [collide(client, changed, other) for other in others]
+    filters = [group_and_mask(client.bodies[uid], other) for uid, other in others]
+    before = _collisions(client, changed, others, filters)
     link.group, link.mask = collisionFilterGroup, collisionFilterMask
     if client.engine is None:
         client.structure_changed()
     points.drop(lambda a, i, b, j: changed in ((a, i), (b, j)) and not collide(client, (a, i), (b, j)))
-    after = [collide(client, changed, other) for other in others]
+    after = _collisions(client, changed, others, filters)
     _switch(client, [(changed, other, b) for other, a, b in zip(others, before, after) if a != b])
     client.part(SceneQueries).masks_changed()
+
+
+def _collisions(client: Client, link: Link, others: list[Link], filters: list[tuple[int, int]]) -> list[bool]:
+    """Whether a link collides with each of others, whose groups and masks are known; see `collide`."""
+    group, mask = group_and_mask(client.bodies[link[0]], link[1])
+    special = {end for pair in client.pair_filters if link in pair for end in pair}
+    return [
+        collide(client, link, other)
+        if other[0] == link[0] or other in special
+        else bool(group & other_mask or other_group & mask)
+        for other, (other_group, other_mask) in zip(others, filters)
+    ]
 
 
 def _switch(client: Client, changes: list) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,7 @@ from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.link_shapes import CONVEX, LinkShapes, LocalBox, world_box, world_boxes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from newtonsim.pybullet_compat.descriptions.description import Geometry
     from newtonsim.pybullet_compat.world.body import Body
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 CONTACT_DISTANCE = 0.02
 """Distance within which PyBullet looks for contacts unless it is told [m]."""
 ALL_VERTICES = 1 << 30
+SQRT3 = math.sqrt(3.0)
 BARE_LINK = LocalBox(CONVEX, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), margins=1)
 """What bounds a link without shapes: its margin about the centre of mass."""
 
@@ -88,19 +90,35 @@ def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Seq
     for uid in sorted(client.bodies):
         body = client.bodies[uid]
         poses, reach = client.force_poses(body), _reach(client, body)
+        if worlds == 1:
+            found[0] += _overlapping(body, poses, shapes.boxes(body), reach, low, high)
+            continue
         for place, known in enumerate(shapes.boxes(body)):
             box = known or BARE_LINK
-            if worlds == 1:
-                (x0, y0, z0), (x1, y1, z1) = world_box(body, place, box, poses, reach)
-                if x0 <= high[0] and x1 >= low[0] and y0 <= high[1] and y1 >= low[1]:
-                    if z0 <= high[2] and z1 >= low[2]:
-                        found[0].append((uid, place - 1))
-                continue
             lower, upper = world_boxes(body, place, box, poses, reach)
             for world in np.flatnonzero(((lower <= high) & (upper >= low)).all(axis=1)):
                 found[world].append((uid, place - 1))
     results = [tuple(links) or None for links in found]
     return results[0] if worlds == 1 else tuple(results)
+
+
+def _overlapping(
+    body: Body, poses: np.ndarray, boxes: list[LocalBox | None], reach: float, low: tuple, high: tuple
+) -> Iterator[tuple[int, int]]:
+    """The links of a body in the only world whose boxes, wider by `reach`, meet a box, in plain numbers.
+
+    What is further away than the corners of its box is not looked at any closer.
+    """
+    margins = body.surface["collision_margin"][0].tolist()
+    for place, (known, margin, (x, y)) in enumerate(zip(boxes, margins, poses[0, :, :2].tolist())):
+        box = known or BARE_LINK
+        far = box.extent + SQRT3 * box.margins * margin + reach
+        if x - far > high[0] or x + far < low[0] or y - far > high[1] or y + far < low[1]:
+            continue
+        (x0, y0, z0), (x1, y1, z1) = world_box(body, place, box, poses, reach)
+        if x0 <= high[0] and x1 >= low[0] and y0 <= high[1] and y1 >= low[1]:
+            if z0 <= high[2] and z1 >= low[2]:
+                yield body.uid, place - 1
 
 
 def _reach(client: Client, body: Body) -> float:

@@ -157,6 +157,7 @@ class Body:
         plain_joints: What `plain_kinematics` asks of each joint, parents first.
         joint_infos: What getJointInfo has said of each joint.
         dynamics_infos: What getDynamicsInfo has said of each link since the last changeDynamics.
+        unit_inertias: Moments that links would have with 1 kg, where they were asked for (3,) or (W, 3).
         servos: Motors.
         servo_is_default: Which of them nobody has set, (nu,).
         default_impulse: Largest impulse a step of those (nu,) [N m s or N s].
@@ -182,6 +183,7 @@ class Body:
         self.uid, self.description, self.worlds = uid, description, worlds
         self.links: list[Link] = [description.base, *description.links]
         self.revision = 0
+        self.unit_inertias: dict[int, np.ndarray] = {}
         self.first_row = self.first_joint = -1
         self.engine: CoordinateSource | None = None
         self.placed_at = 0
@@ -302,7 +304,7 @@ class Body:
         twin.servos = Servos(**servos)
         twin.pd = None
         twin.links = [copy(link) for link in self.links]  # they hold the filters
-        twin.joint_infos, twin.dynamics_infos = {}, {}
+        twin.joint_infos, twin.dynamics_infos, twin.unit_inertias = {}, {}, {}
         twin.take(self)
         twin.limits_changed()
         return twin

@@ -8,8 +8,9 @@ capsule that a file gives by its ends lies along the axes of the link, and is la
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,7 @@ class LocalBox:
         radius: What the box in the world has in addition on each side [m].
         margins: Collision margins that the turning half extents have in addition.
         variants: The box in each world, where shapes have other sizes; the others are those of the first one.
+        extent: How far it goes from the link's centre of mass along any axis, without margins, at most [m].
     """
 
     kind: int
@@ -68,6 +70,10 @@ class LocalBox:
     radius: float = 0.0
     margins: int = 0
     variants: tuple[LocalBox, ...] = ()
+    extent: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "extent", math.hypot(*self.centre) + math.hypot(*self.half) + self.radius)
 
     def reach(self, margin: float) -> float:
         """Gap up to which the link reports contacts without force [m]."""

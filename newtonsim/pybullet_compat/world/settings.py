@@ -50,6 +50,11 @@ class Settings:
         """Time of one step of the solver [s]."""
         return self.time_step / max(self.substeps, 1)
 
+    def has(self, given: dict[str, object]) -> bool:
+        """Whether these parameters of setPhysicsEngineParameter are what they are to be already."""
+        own = {"numSolverIterations": self.iterations, "numSubSteps": self.substeps}
+        return all(own.get(name, self.parameters.get(name)) == value for name, value in given.items())
+
     def apply_options(self, options: ConstraintOptions) -> None:
         """Pass on the parameters of the constraint solve that were set; others keep the solver's defaults.
 
