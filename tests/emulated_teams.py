@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib
+import itertools
 import pathlib
 import re
 import sys
@@ -53,6 +54,7 @@ class Rewritten:
         texts = {module_name(p): (ROOT / p).read_text() for p in source_files() if p.parts[0] == "kernels"}
         self._modules = {name for name, text in texts.items() if f"from {TEAMS} import" in text}
         self.sites: list[tuple[str, int, str]] = []
+        self._imports: dict[str, set[str]] = {name: set() for name in self._modules}
         self._folder = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self._folder.name) / PACKAGE
         folder.mkdir()
@@ -78,6 +80,14 @@ class Rewritten:
                     found.add((name, key))
         return found
 
+    def sites_for(self, kernel: wp.Kernel) -> set[int]:
+        """The sites of its file and of all that this imports: it comes to no other."""
+        files, new = set(), {kernel.module.name}
+        while new:
+            files |= new
+            new = set().union(*(self._imports[name] for name in new)) - files
+        return {site for site, (name, _, _) in enumerate(self.sites) if name in files}
+
     @staticmethod
     def _short(name: str) -> str:
         return name.removeprefix("newtonsim.kernels.").replace(".", "_")
@@ -90,6 +100,7 @@ class Rewritten:
                 if source == TEAMS:
                     lines[number] = line.replace(TEAMS, "teams_by_turns")
                 elif source in self._modules:
+                    self._imports[name].add(source)
                     lines[number] = line.replace(source, f"{PACKAGE}.{self._short(source)}")
             else:
                 lines[number] = CALL.sub(partial(self._site, name, number + 1), line)
@@ -122,11 +133,17 @@ class Turns:
         self.order, self.skip = list(order), skip
         self.seen: set[int] = set()
         self.fault = ""
-        self._gates = [threading.Semaphore(0) for _ in order]
+        # plain locks, as a gate is opened once for each turn; semaphores take longer than most turns
+        self._gates = [threading.Lock() for _ in order]
+        for gate in self._gates:
+            gate.acquire()
         self._running = set(order)
         self._round = [0] * len(order)
         self._site = [[-1] * len(order) for _ in range(2)]
-        self._value = np.zeros((2, len(order)), np.float32)
+        self._value = [[0.0] * len(order) for _ in range(2)]
+        self._agreed = 0
+        self._found: list[float] = []
+        self._next = dict(zip(self.order, self.order[1:] + self.order[:1]))
 
     def run(self, work: Callable[[int, Callable[[int, float], float]], None]) -> None:
         """Call work(lane, meet) on a thread for each lane, and wait for all."""
@@ -150,11 +167,12 @@ class Turns:
 
     def _pass_on(self, lane: int) -> None:
         """Let the next lane run that has not ended."""
-        place = self.order.index(lane)
-        for other in self.order[place + 1 :] + self.order[: place + 1]:
+        other = self._next[lane]
+        for _ in self.order:
             if other in self._running:
                 self._gates[other].release()
                 return
+            other = self._next[other]
 
     def _meet(self, lane: int, site: int, value: float) -> float:
         if site == self.skip or self.fault:
@@ -162,28 +180,39 @@ class Turns:
         self.seen.add(site)
         self._round[lane] += 1
         half = self._round[lane] % 2
-        self._site[half][lane], self._value[half, lane] = site, value
+        self._site[half][lane], self._value[half][lane] = site, value
         self._pass_on(lane)
         self._gates[lane].acquire()
         if self.fault:
             return value
-        if min(self._round) < self._round[lane] or set(self._site[half]) != {site}:
-            self.fault = f"lanes meet at different places, one of them {rewritten().sites[site]}"
-            return value
-        if rewritten().sites[site][2] in ("max_lanes", "from_lane"):
-            return float(self._value[half].max())
-        if rewritten().sites[site][2] == "scan_lanes":
-            return float(4096 * self._value[half][:lane].sum() + self._value[half].sum())
-        return self._sum(self._value[half], lane)
+        if self._agreed < self._round[lane]:  # the first that goes on finds it for all
+            if min(self._round) < self._round[lane] or set(self._site[half]) != {site}:
+                self.fault = f"lanes meet at different places, one of them {rewritten().sites[site]}"
+                return value
+            self._agreed = self._round[lane]
+            self._found = _combined(rewritten().sites[site][2], self._value[half])
+        return self._found[lane]
 
-    @staticmethod
-    def _sum(values: np.ndarray, lane: int) -> float:
-        """Sum in the order of shuffles, which is the same for all lanes."""
-        values, step = values.copy(), len(values) // 2
-        while step:
-            values = values + values[np.arange(len(values)) ^ step]
-            step //= 2
-        return float(values[lane])
+
+def _combined(call: str, values: list[float]) -> list[float]:
+    """What each lane gets from a call in which the lanes bring these values."""
+    if call == "sync":
+        return [0.0] * len(values)
+    if call in ("max_lanes", "from_lane"):
+        return [max(values)] * len(values)
+    if call == "scan_lanes":
+        before = itertools.accumulate(values[:-1], initial=0.0)
+        return [4096.0 * part + sum(values) for part in before]
+    return _sums(np.array(values, np.float32))
+
+
+def _sums(values: np.ndarray) -> list[float]:
+    """Sums in the order of shuffles, which is the same for all lanes."""
+    step = len(values) // 2
+    while step:
+        values = values + values[np.arange(len(values)) ^ step]
+        step //= 2
+    return values.tolist()
 
 
 def emulate(command: wp.Launch, levels: LevelView, order: Sequence[int], skip: int = -1) -> set[int]:
@@ -213,15 +242,17 @@ def run_lanes(
     hooks = kernel.module.load("cpu", 1).get_kernel_hooks(kernel)
     entry = ENTRY(ctypes.cast(hooks.forward, ctypes.c_void_p).value)
     turns = Turns(order, skip)
+    kinds = [teams_by_turns.Teams.ctype, *map(type, rest)]
+    arguments = type(
+        "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{i}", k) for i, k in enumerate(kinds)]}
+    )
 
     def work(lane: int, meet: Callable[[int, float], float]) -> None:
         callback = MEET(meet)
         teams = teams_by_turns.Teams()
         teams.first, teams.shift, teams.lane = command.fwd_args[0].first, len(order).bit_length() - 1, lane
         teams.meet = ctypes.cast(callback, ctypes.c_void_p).value
-        values = [teams.__ctype__(), *rest]
-        fields = [(f"a{i}", type(value)) for i, value in enumerate(values)]
-        packed = type("Arguments", (ctypes.Structure,), {"_fields_": fields})(*values)
+        packed = arguments(teams.__ctype__(), *rest)
         entry(ctypes.byref(command.bounds), ctypes.byref(packed))
 
     turns.run(work)

@@ -6,10 +6,11 @@ is no file of the graph.
 """
 
 import ast
+import copy
 import functools
 from collections.abc import Iterable, Mapping
 
-from rooms import ROOT, module_name, source_files
+from rooms import module_name, source_files, syntax_tree
 
 Graph = dict[str, set[str]]
 
@@ -46,7 +47,10 @@ class Sources:
 
     def with_tree(self, module: str, tree: ast.Module) -> "Sources":
         """Return the same modules, one of them with another content."""
-        changed = Sources({**self.trees, module: tree}, self.packages)
+        changed = copy.copy(self)
+        changed.trees = {**self.trees, module: tree}
+        if module in self.packages:
+            changed.handed_on = {**self.handed_on, module: _names_handed_on(tree)}
         changed._imports = {name: found for name, found in self._imports.items() if name != module}
         return changed
 
@@ -84,7 +88,7 @@ class Sources:
 def sources() -> Sources:
     """Return the modules of this checkout."""
     paths = {module_name(path): path for path in source_files()}
-    trees = {module: ast.parse((ROOT / path).read_text()) for module, path in paths.items()}
+    trees = {module: syntax_tree(path) for module, path in paths.items()}
     return Sources(trees, [module for module, path in paths.items() if path.name == "__init__.py"])
 
 

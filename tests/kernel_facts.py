@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from import_graph import sources as package_sources
 from kernel_writes import Function, Path, Sources, Type
-from rooms import ROOMS, ROOT, module_name, source_files
+from rooms import ROOMS, ROOT, module_name, parsed, source_files
 
 KERNELS = Sources.of_folder(ROOT / "kernels")
 MOST_FILES = 6
@@ -98,7 +98,7 @@ def imports() -> dict[pathlib.Path, Imports]:
     found = {path: Imports.of(package[module_name(path)]) for path in source_files()}
     for path in sorted((ROOT / "tests").rglob("test_*.py")):
         if path.parent.name != "repo":
-            found[path.relative_to(ROOT)] = Imports.of(ast.parse(path.read_text()))
+            found[path.relative_to(ROOT)] = Imports.of(parsed(path.read_text()))
     return found
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kernel_writes import Function, Sources
+from rooms import parsed
 
 Names = frozenset[str]
 REST = "**"
@@ -72,7 +73,7 @@ class HostFile:
 
     def __init__(self, name: str, source: str, kernels: Sources):
         self.name, self.kernels = name, kernels
-        self.tree = ast.parse(source)
+        self.tree = parsed(source)
         self._owner = {child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)}
         self._imports: dict[str, list[tuple[str, str]]] = {}
         for node in ast.walk(self.tree):

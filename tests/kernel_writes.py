@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from rooms import parsed
+
 Path = tuple[str, ...]
 """A parameter, and the fields below it."""
 
@@ -104,7 +106,7 @@ class Module:
 
     def __init__(self, name: str, file: str, source: str):
         self.name, self.file = name, file
-        self.tree = ast.parse(source)
+        self.tree = parsed(source)
         self.imported: dict[str, tuple[str, str | None]] = {}
         self.functions: dict[str, ast.FunctionDef] = {}
         self.structs: dict[str, dict[str, ast.expr]] = {}

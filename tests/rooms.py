@@ -1,5 +1,8 @@
 """Where the source of the package lies, and what each file is called once installed."""
 
+import ast
+import functools
+import gc
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -24,6 +27,27 @@ def source_files() -> list[pathlib.Path]:
         for path in (ROOT / room).rglob("*.py")
         if "__pycache__" not in path.parts
     )
+
+
+def parsed(source: str) -> ast.Module:
+    """Return the syntax tree of a text, without the collector of cycles, which takes most of the time."""
+    ran = gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(source)
+    finally:
+        if ran:
+            gc.enable()
+
+
+@functools.cache
+def syntax_tree(path: pathlib.Path) -> ast.Module:
+    """Return the syntax tree of a file of the package, which all checks share and none changes.
+
+    Args:
+        path: The file, relative to the root.
+    """
+    return parsed((ROOT / path).read_text())
 
 
 def module_name(path: pathlib.Path) -> str:

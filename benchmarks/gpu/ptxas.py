@@ -66,8 +66,12 @@ def resources(module: wp.Module, arch: int) -> dict[str, Resources]:
     return assembled(compiled(module, arch), arch)
 
 
+@functools.cache
 def compiled(module: wp.Module, arch: int) -> bytes:
-    """Return the intermediate code of a kernel file, which cards of this architecture and later ones read."""
+    """Return the intermediate code of a kernel file, which cards of this architecture and later ones read.
+
+    It is compiled once in a process, which takes a quarter of a minute for some files.
+    """
     index_plainly(module)
     with tempfile.TemporaryDirectory() as folder:
         wp.compile_aot_module(module, arch=arch, module_dir=folder, use_ptx=True)

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 from import_graph import Sources, arrows, circles, sources
-from rooms import ROOMS, ROOT, module_name, source_files
+from rooms import ROOMS, ROOT, module_name, source_files, syntax_tree
 
 HOUSE = """
 _version lazy_names errors arguments regular_files
@@ -144,7 +144,7 @@ def test_closed_doors_stay_closed():
 
 @pytest.mark.parametrize("path", source_files(), ids=str)
 def test_imports_are_absolute_and_by_installed_names(path: pathlib.Path):
-    assert foreign_imports(module_name(path), ast.parse((ROOT / path).read_text())) == []
+    assert foreign_imports(module_name(path), syntax_tree(path)) == []
 
 
 def files_per_folder(root: pathlib.Path) -> dict[pathlib.Path, int]:

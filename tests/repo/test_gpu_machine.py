@@ -177,7 +177,9 @@ def test_a_step_on_the_machine_is_that_of_the_cpu(robot: str, worlds: int):
             command.launch()
             continue
         module = command.kernel.module
-        own = machines.setdefault(module, Machine(compiled(module, ARCH)))
+        if module not in machines:
+            machines[module] = Machine(compiled(module, ARCH))
+        own = machines[module]
         launch = as_on_card(command, lanes_of(command, model), levels_of(model, wide=True))
         own.run(own.kernel(command.kernel.key), launch.arguments, range(launch.warps), launch.warps)
     residual = solver.constraints.residual.numpy()

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from import_graph import arrows, sources
-from rooms import ROOMS, ROOT, module_name, source_files
+from rooms import ROOMS, ROOT, module_name, parsed, source_files, syntax_tree
 
 import newtonsim
 from newtonsim.runtime.compilation import dry_run, short_name
@@ -88,7 +88,8 @@ def definitions() -> set[str]:
 def definitions_of(path: pathlib.Path) -> set[str]:
     """Return the names of all functions, classes, arguments, attributes and constants of a file."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    below = path.relative_to(ROOT)
+    for node in ast.walk(syntax_tree(below) if below.parts[0] in ROOMS else parsed(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
             # attributes that are set by name have an entry there
@@ -106,8 +107,8 @@ def members() -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     classes = (
         node
-        for path in modules().values()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for path in source_files()
+        for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.ClassDef)
     )
     for node in classes:

@@ -9,7 +9,7 @@ import ast
 import pathlib
 
 import pytest
-from rooms import ROOT, source_files
+from rooms import ROOT, parsed, source_files
 
 KERNEL_FILES = [path for path in source_files() if path.parts[0] == "kernels"]
 
@@ -22,7 +22,7 @@ def decorator_names(function: ast.FunctionDef) -> set[str]:
 def complaints(source: str) -> list[str]:
     """Return one line for each fault of the kernels and functions in a source text."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if not isinstance(node, ast.FunctionDef) or not decorator_names(node) & {"wp.kernel", "wp.func"}:
             continue
         for argument in node.args.args:
@@ -58,7 +58,7 @@ def calls_in(node: ast.AST) -> set[str]:
 
 def nested_queries(sources: list[str]) -> list[str]:
     """Return the functions in which a query is made, by whatever they call, within the loop of another."""
-    nodes = [node for source in sources for node in ast.walk(ast.parse(source))]
+    nodes = [node for source in sources for node in ast.walk(parsed(source))]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     calls = {node.name: calls_in(node) for node in functions}
     querying = {name for name, called in calls.items() if called & QUERIES}

@@ -7,7 +7,7 @@ import re
 import kernel_facts
 import make_kernel_table as table
 import pytest
-from rooms import ROOT, module_name, source_files
+from rooms import ROOT, module_name, source_files, syntax_tree
 
 FILES = kernel_facts.kernel_files()
 BIAS = pathlib.Path("kernels/trees/rnea.py")
@@ -18,7 +18,7 @@ def test_heads_and_table_are_up_to_date():
 
 
 def head(path: pathlib.Path) -> dict[str, str]:
-    return table.head_of(ast.get_docstring(ast.parse((ROOT / path).read_text()), clean=False))
+    return table.head_of(ast.get_docstring(syntax_tree(path), clean=False))
 
 
 def callers(path: pathlib.Path) -> list[str]:

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Mapping
 
-from rooms import ROOT, module_name, source_files
+from rooms import ROOT, module_name, parsed, source_files
 
 KERNEL_FILES = [path for path in source_files() if path.parts[0] == "kernels"]
 
@@ -12,7 +12,7 @@ def device_functions(source: str) -> set[str]:
     """Return the names of the functions and kernels that run on a device."""
     return {
         node.name
-        for node in ast.parse(source).body
+        for node in parsed(source).body
         if isinstance(node, ast.FunctionDef) and any("wp." in ast.unparse(d) for d in node.decorator_list)
     }
 
@@ -21,7 +21,7 @@ def imported_functions(sources: Iterable[str], functions: Mapping[str, set[str]]
     """Return (module, function) of what tests import: a function, or a module whose functions they name."""
     found = set()
     for source in sources:
-        tree = ast.parse(source)
+        tree = parsed(source)
         named = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         for node in ast.walk(tree):
             if not isinstance(node, ast.ImportFrom):
