@@ -16,10 +16,11 @@ def run(code: str, cache: str) -> list[str]:
     """Run Python code in a process with its own kernel cache; return the lines that it prints.
 
     The code finds a list `builds` of the kernel files that were compiled so far. What the tests have compiled
-    before is copied from their cache, as the compiler itself is not in question.
+    before is copied from their cache, and what they have not goes there, as the compiler itself is not in
+    question.
     """
     prelude = f"""
-        import os, shutil, time
+        import atexit, contextlib, os, shutil, time
         import warp as wp
         wp.config.log_level = wp.LOG_ERROR
         import warp._src.build as build
@@ -34,6 +35,14 @@ def run(code: str, cache: str) -> list[str]:
                 shutil.copyfile(built, path)
             else:
                 build_cpu(path, source, **options)
+                atexit.register(hand_on, folder)
+        def hand_on(folder):
+            made = os.path.join(wp.config.kernel_cache_dir, os.path.basename(folder))
+            copy = f"{{folder}}_p{{os.getpid()}}"
+            shutil.copytree(made, copy)
+            with contextlib.suppress(OSError):  # others have compiled it meanwhile
+                os.rename(copy, folder)
+            shutil.rmtree(copy, ignore_errors=True)
         build.build_cpu = counted
     """
     environment = {**os.environ, "WARP_CACHE_PATH": cache, "CUDA_VISIBLE_DEVICES": ""}
