@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import platform
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -62,11 +63,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def start(*arguments: str, path: list[str], cache: pathlib.Path | None = None) -> subprocess.CompletedProcess:
-    """Run Python with more folders to import from, and with a kernel cache of its own."""
+    """Run Python with more folders to import from, and with a kernel cache of its own.
+
+    Warp's headers are there as the tests have read them: Clang takes two seconds for them.
+    """
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     environment["PYTHONPATH"] = os.pathsep.join([*path, environment.get("PYTHONPATH", "")])
     if cache is not None:
         environment["WARP_CACHE_PATH"] = str(cache)
+        kept = pathlib.Path(wp.config.kernel_cache_dir)
+        for headers in kept.glob("wp_newtonsim_headers_*"):
+            shutil.copytree(headers, cache / kept.name / headers.name, dirs_exist_ok=True)
     result = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
     assert result.returncode == 0, result.stderr
     return result
