@@ -92,6 +92,9 @@ def turn_rows(i: int, j: int, length: int, rows: PairRowView):
     rows.target_lower[j] = sine * u + cosine * v
     rows.target_upper[i] = rows.target_lower[i]
     rows.target_upper[j] = rows.target_lower[j]
+    push = rows.push[i]
+    rows.push[i] = cosine * push - sine * rows.push[j]
+    rows.push[j] = sine * push + cosine * rows.push[j]
     force = rows.force[i]
     rows.force[i] = cosine * force - sine * rows.force[j]
     rows.force[j] = sine * force + cosine * rows.force[j]
