@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -180,3 +180,21 @@ class ActuatorMethods(BuilderLists):
         self.actuator_ctrl.append(float(action))
         self.actuator_key.append(key)
         return index
+
+    def remove_actuators(self, indices: Collection[int]) -> None:
+        """Remove actuators; those after them move up.
+
+        Args:
+            indices: The indices of the actuators.
+
+        Raises:
+            ModelError: There is no such actuator.
+        """
+        count = self._count("actuator")
+        absent = [index for index in indices if not 0 <= index < count]
+        if absent:
+            raise ModelError(f"remove_actuators: there is no actuator {absent[0]}, only {count}")
+        kept = [index for index in range(count) if index not in indices]
+        for spec, values in self._lists():
+            if spec.per == "actuator":
+                values[:] = [values[index] for index in kept]

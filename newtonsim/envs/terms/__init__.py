@@ -7,7 +7,7 @@ removes terms: `rewards={"slip_feet": -0.1, "leaning": None}`.
 from newtonsim.envs.terms import library as library
 from newtonsim.envs.terms.robots import ZOO as ZOO
 from newtonsim.envs.terms.robots import Robot as Robot
-from newtonsim.envs.terms.robots import Rotor as Rotor
+from newtonsim.envs.terms.rotors import Rotor as Rotor
 from newtonsim.envs.terms.task import TermTask as TermTask
 from newtonsim.envs.terms.term import Action as Action
 from newtonsim.envs.terms.term import Ending as Ending

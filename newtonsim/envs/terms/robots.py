@@ -14,6 +14,7 @@ import numpy as np
 from newtonsim.builder import ModelBuilder
 from newtonsim.envs.contact_pairs import Sole
 from newtonsim.envs.terms.home_pose import HomePose
+from newtonsim.envs.terms.rotors import Rotor, replace_actuators
 from newtonsim.envs.terms.term import Patterns
 from newtonsim.errors import DefaultsWarning, NewtonsimError, UnsupportedElementWarning
 from newtonsim.examples.assets import asset_path
@@ -26,19 +27,6 @@ _FOOT_SHARE = 0.03
 """Height below which a foot touches, as a share of the height of the base."""
 _SOLE_SHARE = 0.1
 """Height up to which the points of a foot at home are its sole, likewise."""
-
-
-@dataclass(frozen=True)
-class Rotor:
-    """A rotor with thrust along z of the base.
-
-    Attributes:
-        place: Position in the frame of the base [m].
-        drag: Torque about z per thrust [m], positive counter-clockwise from above.
-    """
-
-    place: tuple[float, float, float]
-    drag: float
 
 
 @dataclass(frozen=True)
@@ -69,7 +57,8 @@ class Robot:
         action_scale: Shift of a drive's target at action 1 [rad or m], one for all or by patterns; None for
             that of the task.
         swing: Shift of a leg's joints from home when a step lifts its foot highest [rad or m], by patterns.
-        rotors: Rotors of a drone, instead of joints.
+        rotors: Rotors of a drone, instead of joints. Actuators of the file that are the same rotors are left
+            out.
         most_thrust: Largest thrust of each rotor [N].
     """
 
@@ -166,6 +155,7 @@ class BuiltRobot:
             names = ", ".join(self.body_names[body] for body in base)
             raise NewtonsimError(f"{robot.file}: base: {robot.base!r} names several bodies: {names}")
         self.base = base[0]
+        replace_actuators(builder, self.base, robot.rotors)
         self.feet = self.bodies(robot.feet) if robot.feet else []
         self.root = int(builder._roots()[self.base])
         first = (builder.joint_child[0], builder.joint_type[0]) if builder.joint_count else (-1, None)
