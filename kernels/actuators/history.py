@@ -48,6 +48,7 @@ def collect_inputs(
     error = view.position_scale * (target[i] - q[coord[i]])
     speed = view.velocity_scale * qd[dof[i]]
     n = count[i]
+    own = n % view.room
     size = view.lag.shape[0]
     at_error = (1 - view.position_first) * size
     at_speed = view.position_first * size
@@ -57,10 +58,11 @@ def collect_inputs(
             inputs[i, at_error + k] = error
             inputs[i, at_speed + k] = speed
         else:
-            slot = (n - back) % view.room
+            slot = own - back  # modulo the room, which the lag is less than
+            if slot < 0:
+                slot += view.room
             inputs[i, at_error + k] = ring[i, 2 * slot]
             inputs[i, at_speed + k] = ring[i, 2 * slot + 1]
-    own = n % view.room
     if copies == 1:
         for k in range(view.room):
             if k != own:

@@ -1,14 +1,14 @@
 """Layers of small neural networks, the same for all actuators of a group, sixteen neurons at a time.
 
 On a CPU sixteen sums use its registers in parallel, and so do sixteen activation functions: the loops are in
-C++, which a compiler turns into vector instructions. On a GPU, each thread handles sixteen neurons of one
-actuator.
+C++, which a compiler turns into vector instructions. Four actuators of a world, a tile, share the weights
+that are read. On a GPU, each thread handles sixteen neurons of one actuator.
 
 LSTM: Hochreiter and Schmidhuber, "Long short-term memory", 1997, with the forget gate of Gers et al., 2000.
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/network_group.py
-Reads: LayerView, cell, gates, hidden, inputs
+Reads: LayerView, cell, gates, hidden, inputs, tile
 Writes: cell_out, effort, gates, hidden_out, outputs
 """
 
@@ -19,6 +19,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 DIFFERENTIABLE = True
 
 WIDTH = wp.constant(16)
+TILE = 4
+"""Most actuators of a tile on a CPU."""
 vec16 = wp.types.vector(length=16, dtype=wp.float32)
 
 RELU = wp.constant(1)
@@ -49,17 +51,34 @@ _FUSED = """
 """
 """Let a compiler for the CPU fuse products with the sums that take them, as one for GPUs does anyway."""
 
+_LANES = """
+#if defined(__clang__) && !defined(__CUDACC__)
+    // sixteen numbers in registers; the functions below take these as well as single ones
+    typedef float lanes __attribute__((vector_size(64), aligned(4)));
+    typedef int whole_lanes __attribute__((vector_size(64)));
+#endif
+"""
+
 _POWER = """
     // exp(v): v = n ln 2 + r, and a polynomial of r that is exact to 1e-7 of the result
-    auto power = [](float v) {
-        v = v < -87.0f ? -87.0f : v;
-        v = v > 88.0f ? 88.0f : v;
-        const float n = (v * 1.44269504f + 12582912.0f) - 12582912.0f;
-        const float r = (v - n * 0.693359375f) + n * 2.12194440e-4f;
-        const float q = ((0.0083125f * r + 0.04189033f) * r + 0.16667115f) * r + 0.4999923f;
-        union { int bits; float scale; } two;
-        two.bits = ((int)n + 127) << 23;
-        return (q * r * r + r + 1.0f) * two.scale;
+    auto power = [](auto v) {
+        const decltype(v) none = {}, low = none - 87.0f, high = none + 88.0f;
+        v = v < low ? low : v;
+        v = v > high ? high : v;
+        const decltype(v) n = (v * 1.44269504f + 12582912.0f) - 12582912.0f;
+        const decltype(v) r = (v - n * 0.693359375f) + n * 2.12194440e-4f;
+        const decltype(v) q = ((0.0083125f * r + 0.04189033f) * r + 0.16667115f) * r + 0.4999923f;
+        const decltype(v) part = q * r * r + r + 1.0f;
+#if defined(__clang__) && !defined(__CUDACC__)
+        if constexpr (sizeof(v) > 4)
+            return part * (lanes)((__builtin_convertvector(n, whole_lanes) + 127) << 23);
+        else
+#endif
+        {
+            union { int bits; float scale; } two;
+            two.bits = ((int)n + 127) << 23;
+            return part * two.scale;
+        }
     };
 """
 """The exponential function without a call or a branch, so that a compiler does several at once.
@@ -69,181 +88,294 @@ The polynomial is a minimax fit of e^r = 1 + r + r² q(r) for |r| up to ln(2)/2.
 "Software manual for the elementary functions", 1980).
 """
 
-
 _HYPERBOLIC = """
-    auto hyperbolic = [&](float v) {
-        const float z = v * v, a = v < 0.0f ? -v : v, e = power(-2.0f * a);
-        float p = -5.70498872745e-3f;
+    auto hyperbolic = [&](auto v) {
+        const decltype(v) none = {}, z = v * v, a = v < none ? -v : v, e = power(-2.0f * a);
+        decltype(v) p = none - 5.70498872745e-3f;
         p = p * z + 2.06390887954e-2f;
         p = p * z - 5.37397155531e-2f;
         p = p * z + 1.33314422036e-1f;
         p = p * z - 3.33332819422e-1f;
-        const float far = (1.0f - e) / (1.0f + e);
-        return a < 0.625f ? p * z * v + v : (v < 0.0f ? -far : far);
+        const decltype(v) far = (1.0f - e) / (1.0f + e), signed_far = v < none ? -far : far;
+        return a < none + 0.625f ? p * z * v + v : signed_far;
     };
 """
 """tanh(v), after `_POWER`: a polynomial of v near 0, and the exponential function elsewhere."""
 
-
-@wp.func_native(
-    _FUSED
+_ACTIVATE = (
+    _LANES
     + _POWER
     + _HYPERBOLIC
     + """
-    auto squash = [&](float v) {
-        const float e = power(v < 0.0f ? v : -v);
-        return (v < 0.0f ? e : 1.0f) / (1.0f + e);
-    };
-    wp::vec_t<16, float> y = x;
-    if (kind == 1)
-        for (int c = 0; c < 16; ++c) y.c[c] = x.c[c] < 0.0f ? 0.0f : x.c[c];
-    else if (kind == 2)
-        for (int c = 0; c < 16; ++c) y.c[c] = x.c[c] > 0.0f ? x.c[c] : power(x.c[c]) - 1.0f;
-    else if (kind == 3)
-        for (int c = 0; c < 16; ++c) y.c[c] = hyperbolic(x.c[c]);
-    else if (kind == 4)
-        for (int c = 0; c < 16; ++c) y.c[c] = squash(x.c[c]);
-    else if (kind == 5)
-        for (int c = 0; c < 16; ++c) y.c[c] = x.c[c] / (1.0f + (x.c[c] < 0.0f ? -x.c[c] : x.c[c]));
-    return y;
-    """,
-    adj_snippet=_POWER
-    + """
-    for (int c = 0; c < 16; ++c) {
-        const float v = x.c[c], a = v < 0.0f ? -v : v;
-        float slope = 1.0f;
-        if (kind == 1) slope = v > 0.0f ? 1.0f : 0.0f;
-        if (kind == 2) slope = v > 0.0f ? 1.0f : power(v);
-        if (kind == 3) {
-            const float e = power(-2.0f * a);
-            slope = 4.0f * e / ((1.0f + e) * (1.0f + e));
-        }
+    auto activate = [&](auto v) {
+        const decltype(v) none = {}, a = v < none ? -v : v;
+        if (kind == 1) v = v < none ? none : v;
+        if (kind == 2) v = v > none ? v : power(v) - 1.0f;
+        if (kind == 3) v = hyperbolic(v);
         if (kind == 4) {
-            const float e = power(-a);
-            slope = e / ((1.0f + e) * (1.0f + e));
+            const decltype(v) e = power(-a);
+            v = (v < none ? e : none + 1.0f) / (1.0f + e);
         }
-        if (kind == 5) slope = 1.0f / ((1.0f + a) * (1.0f + a));
-        adj_x.c[c] += slope * adj_ret.c[c];
-    }
-    """,
+        if (kind == 5) v = v / (1.0f + a);
+        return v;
+    };
+"""
 )
-def activate(x: vec16, kind: int) -> vec16:
-    """Activation functions of sixteen neurons: RELU, ELU, TANH, SIGMOID, SOFTSIGN, or none."""
-    ...
+"""Activation functions: RELU, ELU, TANH, SIGMOID, SOFTSIGN, or none."""
 
+_SLOPE = """
+    // slope of an activation function, from its value
+    auto slope = [&](float y) {
+        const float apart = 1.0f - (y < 0.0f ? -y : y);
+        if (kind == 1) return y > 0.0f ? 1.0f : 0.0f;
+        if (kind == 2) return y > 0.0f ? 1.0f : y + 1.0f;
+        if (kind == 3) return 1.0f - y * y;
+        if (kind == 4) return y * (1.0f - y);
+        if (kind == 5) return apart * apart;
+        return 1.0f;
+    };
+"""
 
-@wp.func_native(
-    _FUSED
-    + _POWER
-    + """
-    wp::vec_t<16, float> y;
-    for (int c = 0; c < 16; ++c) {
-        // tanh(v) = 2 / (1 + exp(-2 v)) - 1
-        const float s = begin + c >= 2 * units && begin + c < 3 * units ? 2.0f : 1.0f;
-        y.c[c] = s / (1.0f + power(-s * x.c[c])) - (s - 1.0f);
-    }
-    return y;
-    """,
-    adj_snippet=_POWER
-    + """
-    for (int c = 0; c < 16; ++c) {
-        const float s = begin + c >= 2 * units && begin + c < 3 * units ? 2.0f : 1.0f;
-        const float v = s * x.c[c], e = power(v < 0.0f ? v : -v);
-        adj_x.c[c] += s * s * e / ((1.0f + e) * (1.0f + e)) * adj_ret.c[c];
-    }
-    """,
-)
-def open_gates(x: vec16, begin: int, units: int) -> vec16:
-    """Sixteen gates of an LSTM cell from number `begin` on: sigmoids, and tanh of the third of the four."""
-    ...
-
-
-@wp.func_native(
-    _FUSED
-    + """
-    const wp::vec_t<16, float>* w = weight.data + j;
-    const float* x = inputs.data + (size_t)i * inputs.shape[1];
-    wp::vec_t<16, float> y = bias.data[j];
-    if (n >= 4) {
-        // four sums at a time, none of which waits for another
-        wp::vec_t<16, float> b, c, d;
-        for (int l = 0; l < 16; ++l) b.c[l] = c.c[l] = d.c[l] = 0.0f;
+_WEIGH = """
+    typedef wp::vec_t<16, float> sixteen;
+#if defined(__clang__) && !defined(__CUDACC__)
+    auto read = [](const sixteen& v) { return *(const lanes*)&v; };
+    // adds the weighted inputs of an actuator; four sums, none of which waits for another
+    auto add = [&](lanes& y, const sixteen* w, const float* x, int n) {
+        lanes b = {}, c = {}, d = {};
         int k = 0;
         for (; k + 4 <= n; k += 4) {
-            for (int l = 0; l < 16; ++l) y.c[l] += x[k] * w[k * blocks].c[l];
-            for (int l = 0; l < 16; ++l) b.c[l] += x[k + 1] * w[(k + 1) * blocks].c[l];
-            for (int l = 0; l < 16; ++l) c.c[l] += x[k + 2] * w[(k + 2) * blocks].c[l];
-            for (int l = 0; l < 16; ++l) d.c[l] += x[k + 3] * w[(k + 3) * blocks].c[l];
+            y += x[k] * read(w[k * blocks]);
+            b += x[k + 1] * read(w[(k + 1) * blocks]);
+            c += x[k + 2] * read(w[(k + 2) * blocks]);
+            d += x[k + 3] * read(w[(k + 3) * blocks]);
         }
-        for (; k < n; ++k)
-            for (int l = 0; l < 16; ++l) b.c[l] += x[k] * w[k * blocks].c[l];
-        for (int l = 0; l < 16; ++l) y.c[l] += b.c[l] + (c.c[l] + d.c[l]);
-        return y;
+        for (; k < n; ++k) b += x[k] * read(w[k * blocks]);
+        y += b + (c + d);
+    };
+    // the same for four actuators, with a quarter of the reads of weights
+    auto add_four = [&](lanes& a, lanes& b, lanes& c, lanes& d, const sixteen* w, const float* x,
+                        int to_next, int n) {
+        const float *x1 = x + to_next, *x2 = x1 + to_next, *x3 = x2 + to_next;
+        for (int k = 0; k < n; ++k) {
+            const lanes v = read(w[k * blocks]);
+            a += x[k] * v;
+            b += x1[k] * v;
+            c += x2[k] * v;
+            d += x3[k] * v;
+        }
+    };
+#endif
+"""
+"""Weighted sums for sixteen neurons."""
+
+_WEIGH_ADJOINT = """
+    int none = 0;
+    auto add_adjoint = [&](const auto& adj, auto& w, auto& adj_w, auto& x, auto& adj_x, int row, int n) {
+        for (int k = 0; k < n; ++k) {
+            const float value = wp::index(x, row, k);
+            const wp::vec_t<16, float> of_input = w.data[k * blocks + j];
+            wp::vec_t<16, float> of_weight;
+            float sum = 0.0f;
+            for (int l = 0; l < 16; ++l) {
+                of_weight.c[l] = value * adj.c[l];
+                sum += of_input.c[l] * adj.c[l];
+            }
+            wp::adj_address(w, k * blocks + j, adj_w, 0, of_weight);
+            wp::adj_address(x, row, k, adj_x, 0, 0, sum);
+        }
+    };
+"""
+
+
+@wp.func_native(
+    _FUSED
+    + _ACTIVATE
+    + _WEIGH
+    + """
+    const int to_next = inputs.shape[1], after = outputs.shape[1];
+    const float* x = inputs.data + (size_t)i * to_next;
+    float* y = outputs.data + (size_t)i * after + 16 * j;
+    const sixteen* w = weight.data + j;
+#if defined(__clang__) && !defined(__CUDACC__)
+    if (count == 4) {
+        lanes a = read(bias.data[j]), b = a, c = a, d = a;
+        add_four(a, b, c, d, w, x, to_next, n);
+        *(lanes*)y = activate(a);
+        *(lanes*)(y + after) = activate(b);
+        *(lanes*)(y + 2 * after) = activate(c);
+        *(lanes*)(y + 3 * after) = activate(d);
+        return;
     }
-    for (int k = 0; k < n; ++k)
-        for (int l = 0; l < 16; ++l) y.c[l] += x[k] * w[k * blocks].c[l];
-    return y;
+    for (int r = 0; r < count; ++r, x += to_next, y += after) {
+        lanes a = read(bias.data[j]);
+        add(a, w, x, n);
+        *(lanes*)y = activate(a);
+    }
+#else
+    for (int r = 0; r < count; ++r, x += to_next, y += after) {
+        sixteen a = bias.data[j];
+        for (int k = 0; k < n; ++k)
+            for (int l = 0; l < 16; ++l) a.c[l] += x[k] * w[k * blocks].c[l];
+        for (int l = 0; l < 16; ++l) y[l] = activate(a.c[l]);
+    }
+#endif
     """,
-    adj_snippet="""
-    wp::adj_address(bias, j, adj_bias, adj_j, adj_ret);
-    for (int k = 0; k < n; ++k) {
-        const float x = wp::index(inputs, i, k);
-        const wp::vec_t<16, float> w = weight.data[k * blocks + j];
-        wp::vec_t<16, float> of_weight;
-        float of_input = 0.0f;
+    adj_snippet=_SLOPE
+    + _WEIGH_ADJOINT
+    + """
+    for (int row = i; row < i + count; ++row) {
+        wp::vec_t<16, float> adj;
         for (int l = 0; l < 16; ++l) {
-            of_weight.c[l] = x * adj_ret.c[l];
-            of_input += w.c[l] * adj_ret.c[l];
+            const float y = wp::index(outputs, row, 16 * j + l);
+            float adj_y = 0.0f;
+            wp::adj_array_store(outputs, row, 16 * j + l, y, adj_outputs, none, none, adj_y);
+            adj.c[l] = slope(y) * adj_y;
         }
-        wp::adj_address(weight, k * blocks + j, adj_weight, 0, of_weight);
-        wp::adj_address(inputs, i, k, adj_inputs, 0, 0, of_input);
+        wp::adj_address(bias, j, adj_bias, adj_j, adj);
+        add_adjoint(adj, weight, adj_weight, inputs, adj_inputs, row, n);
     }
     """,
 )
-def weigh(
+def apply_block(
     weight: wp.array(dtype=vec16),
     bias: wp.array(dtype=vec16),
     inputs: wp.array2d(dtype=float),
+    outputs: wp.array2d(dtype=float),
     i: int,
+    count: int,
     j: int,
     blocks: int,
     n: int,
-) -> vec16:
-    """Bias and weighted sums of the n inputs of actuator i for block j of sixteen neurons."""
+    kind: int,
+):
+    """Outputs of block j of sixteen neurons with n inputs, for actuators i, i + 1, ... of a tile."""
     ...
 
 
 @wp.func_native(
-    """
-    float* y = outputs.data + (size_t)i * outputs.shape[1] + 16 * j;
-    for (int c = 0; c < 16; ++c) y[c] = x.c[c];
+    _FUSED
+    + _LANES
+    + _POWER
+    + _WEIGH
+    + """
+    const int to_next = inputs.shape[1], to_hidden = hidden.shape[1], after = gates.shape[1];
+    const float* x = inputs.data + (size_t)i * to_next;
+    const float* h = hidden.data + (size_t)i * to_hidden;
+    float* y = gates.data + (size_t)i * after + 16 * j;
+    const sixteen *w = of_input.data + j, *u = of_hidden.data + j;
+    // tanh(v) = 2 / (1 + exp(-2 v)) - 1
+    sixteen stretch;
+    for (int l = 0; l < 16; ++l)
+        stretch.c[l] = 16 * j + l >= 2 * units && 16 * j + l < 3 * units ? 2.0f : 1.0f;
+    auto open = [&](auto v, auto s) { return s / (1.0f + power(-s * v)) - (s - 1.0f); };
+#if defined(__clang__) && !defined(__CUDACC__)
+    const lanes s = read(stretch);
+    if (count == 4) {
+        lanes a = read(bias.data[j]), b = a, c = a, d = a;
+        add_four(a, b, c, d, w, x, to_next, n);
+        add_four(a, b, c, d, u, h, to_hidden, units);
+        *(lanes*)y = open(a, s);
+        *(lanes*)(y + after) = open(b, s);
+        *(lanes*)(y + 2 * after) = open(c, s);
+        *(lanes*)(y + 3 * after) = open(d, s);
+        return;
+    }
+    for (int r = 0; r < count; ++r, x += to_next, h += to_hidden, y += after) {
+        lanes a = read(bias.data[j]);
+        add(a, w, x, n);
+        add(a, u, h, units);
+        *(lanes*)y = open(a, s);
+    }
+#else
+    for (int r = 0; r < count; ++r, x += to_next, h += to_hidden, y += after) {
+        sixteen a = bias.data[j];
+        for (int k = 0; k < n; ++k)
+            for (int l = 0; l < 16; ++l) a.c[l] += x[k] * w[k * blocks].c[l];
+        for (int k = 0; k < units; ++k)
+            for (int l = 0; l < 16; ++l) a.c[l] += h[k] * u[k * blocks].c[l];
+        for (int l = 0; l < 16; ++l) y[l] = open(a.c[l], stretch.c[l]);
+    }
+#endif
     """,
-    adj_snippet="""
-    int none = 0;
-    for (int c = 0; c < 16; ++c)
-        wp::adj_array_store(outputs, i, 16 * j + c, x.c[c], adj_outputs, none, none, adj_x.c[c]);
+    adj_snippet=_WEIGH_ADJOINT
+    + """
+    for (int row = i; row < i + count; ++row) {
+        wp::vec_t<16, float> adj;
+        for (int l = 0; l < 16; ++l) {
+            const int gate = 16 * j + l;
+            const float y = wp::index(gates, row, gate);
+            float adj_y = 0.0f;
+            wp::adj_array_store(gates, row, gate, y, adj_gates, none, none, adj_y);
+            const bool candidate = gate >= 2 * units && gate < 3 * units;
+            adj.c[l] = (candidate ? 1.0f - y * y : y * (1.0f - y)) * adj_y;
+        }
+        wp::adj_address(bias, j, adj_bias, adj_j, adj);
+        add_adjoint(adj, of_input, adj_of_input, inputs, adj_inputs, row, n);
+        add_adjoint(adj, of_hidden, adj_of_hidden, hidden, adj_hidden, row, units);
+    }
     """,
 )
-def keep(x: vec16, outputs: wp.array2d(dtype=float), i: int, j: int):
-    """Write block j of an actuator."""
+def open_gates(
+    of_input: wp.array(dtype=vec16),
+    of_hidden: wp.array(dtype=vec16),
+    bias: wp.array(dtype=vec16),
+    inputs: wp.array2d(dtype=float),
+    hidden: wp.array2d(dtype=float),
+    gates: wp.array2d(dtype=float),
+    i: int,
+    count: int,
+    j: int,
+    blocks: int,
+    n: int,
+    units: int,
+):
+    """Block j of sixteen gates of LSTM cells of a tile: sigmoids, and tanh of the third of the four kinds."""
     ...
-
-
-@wp.func
-def weigh_inputs(layer: LayerView, i: int, j: int, inputs: wp.array2d(dtype=float)) -> vec16:
-    """Weighted sums of all inputs of actuator i for sixteen neurons of a layer."""
-    return weigh(layer.weight, layer.bias, inputs, i, j, layer.blocks, layer.inputs)
 
 
 @wp.kernel
 def apply_layer(
-    first: int, layer: LayerView, inputs: wp.array2d(dtype=float), outputs: wp.array2d(dtype=float)
+    first: int,
+    tile: wp.array(dtype=int),
+    layer: LayerView,
+    inputs: wp.array2d(dtype=float),
+    outputs: wp.array2d(dtype=float),
 ):
-    """One thread per sixteen neurons of an actuator."""
+    """One thread per sixteen neurons of a tile k, which are the actuators from tile[k] to tile[k + 1]."""
     t = first + wp.tid()
-    i = t // layer.blocks
-    j = t % layer.blocks
-    keep(activate(weigh_inputs(layer, i, j, inputs), layer.activation), outputs, i, j)
+    k = t // layer.blocks
+    j = t - k * layer.blocks
+    i = tile[k]
+    apply_block(
+        layer.weight,
+        layer.bias,
+        inputs,
+        outputs,
+        i,
+        tile[k + 1] - i,
+        j,
+        layer.blocks,
+        layer.inputs,
+        layer.activation,
+    )
+
+
+@wp.func_native(
+    _FUSED
+    + _ACTIVATE
+    + """
+    return activate(x);
+    """,
+    adj_snippet=_ACTIVATE
+    + _SLOPE
+    + """
+    adj_x += slope(activate(x)) * adj_ret;
+    """,
+)
+def activate_one(x: float, kind: int) -> float:
+    """Activation function of one neuron."""
+    ...
 
 
 @wp.func_native(
@@ -287,31 +419,45 @@ def apply_output(
 ):
     """One thread per actuator: the only neuron of the last layer gives the effort."""
     i = first + wp.tid()
-    total = layer.bias[0]
-    total[0] = total[0] + weigh_one(layer.weight, inputs, i, layer.inputs)
-    result = activate(total, layer.activation)
-    effort[i] = scale * result[0]
+    offset = layer.bias[0]
+    total = offset[0] + weigh_one(layer.weight, inputs, i, layer.inputs)
+    effort[i] = scale * activate_one(total, layer.activation)
 
 
 @wp.kernel
 def apply_gates(
     first: int,
+    tile: wp.array(dtype=int),
     of_input: LayerView,
     of_hidden: LayerView,
     inputs: wp.array2d(dtype=float),
     hidden: wp.array2d(dtype=float),
     gates: wp.array2d(dtype=float),
 ):
-    """One thread per sixteen gates of an actuator: how far the gates of an LSTM cell are open."""
+    """One thread per sixteen gates of a tile: how far the gates of LSTM cells are open."""
     t = first + wp.tid()
-    i = t // of_input.blocks
-    j = t % of_input.blocks
-    total = weigh_inputs(of_input, i, j, inputs) + weigh_inputs(of_hidden, i, j, hidden)
-    keep(open_gates(total, WIDTH * j, of_hidden.inputs), gates, i, j)
+    k = t // of_input.blocks
+    j = t - k * of_input.blocks
+    i = tile[k]
+    open_gates(
+        of_input.weight,
+        of_hidden.weight,
+        of_input.bias,
+        inputs,
+        hidden,
+        gates,
+        i,
+        tile[k + 1] - i,
+        j,
+        of_input.blocks,
+        of_input.inputs,
+        of_hidden.inputs,
+    )
 
 
 @wp.func_native(
     _FUSED
+    + _LANES
     + _POWER
     + _HYPERBOLIC
     + """
@@ -326,7 +472,8 @@ def apply_gates(
         shown[u] = out[u] * hyperbolic(value);
     }
     """,
-    adj_snippet=_POWER
+    adj_snippet=_LANES
+    + _POWER
     + _HYPERBOLIC
     + """
     int none = 0;

@@ -44,12 +44,14 @@ class NetworkGroup(EffortGroup):
         ]
         self._inputs = network.inputs
         self._first = zeros(self.count, dtype=int, device=self._device)
-        # kinds of index beside the actuator: blocks of each layer, and of the units of cells
+        # kinds of index beside the actuator: blocks of tiles for each layer, and of the units of cells
         start = self.ranges["actuator"]
+        tiles, begins = tiles_of(start, networks.TILE if self._device.is_cpu else 1)
+        self._tile = sites.indices(begins)
         for number, layer in enumerate(self.layers[:-1]):
-            self.ranges[f"layer {number}"] = start * layer.blocks
+            self.ranges[f"layer {number}"] = tiles * layer.blocks
         for number, (of_input, of_hidden) in enumerate(self.cells):
-            self.ranges[f"gates {number}"] = start * of_input.blocks
+            self.ranges[f"gates {number}"] = tiles * of_input.blocks
             self.ranges[f"units {number}"] = start * -(-of_hidden.inputs // _WIDTH)
 
     def _layer(self, weight: np.ndarray, bias: np.ndarray, activation: int) -> networks.LayerView:
@@ -128,7 +130,7 @@ class NetworkGroup(EffortGroup):
             launch(
                 networks.apply_layer,
                 f"layer {number}",
-                reads=dict(layer=layer, inputs=values),
+                reads=dict(tile=self._tile, layer=layer, inputs=values),
                 writes=dict(outputs=p.room[f"layer {number}"]),
             )
             values = p.room[f"layer {number}"]
@@ -146,7 +148,13 @@ class NetworkGroup(EffortGroup):
         launch(
             networks.apply_gates,
             f"gates {number}",
-            reads=dict(of_input=of_input, of_hidden=of_hidden, inputs=values, hidden=p.before[hidden]),
+            reads=dict(
+                tile=self._tile,
+                of_input=of_input,
+                of_hidden=of_hidden,
+                inputs=values,
+                hidden=p.before[hidden],
+            ),
             writes=dict(gates=gates),
         )
         launch(
@@ -156,3 +164,19 @@ class NetworkGroup(EffortGroup):
             writes=dict(cell_out=p.after[cell], hidden_out=p.after[hidden]),
         )
         return p.after[hidden]
+
+
+def tiles_of(start: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Divide the actuators of each world into tiles.
+
+    Args:
+        start: First actuator of each world, and the end, (world_count + 1,).
+        most: Most actuators of a tile.
+
+    Returns:
+        First tile of each world, and the end, (world_count + 1,); first actuator of each tile, and the end.
+    """
+    tiles = np.concatenate([[0], np.cumsum(-(-np.diff(start) // most))])
+    world = np.repeat(np.arange(len(start) - 1), np.diff(tiles))
+    begins = start[world] + most * (np.arange(tiles[-1]) - tiles[world])
+    return tiles, np.append(begins, start[-1])

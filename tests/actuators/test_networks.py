@@ -12,6 +12,7 @@ from actuators.test_actuators import DT, arm, simulate
 from torch import nn
 
 from newtonsim.actuators import ActuatedSolver, Actuators, Layer, Lstm, LstmLayer, Mlp, Network, load_onnx
+from newtonsim.actuators.network_group import tiles_of
 from newtonsim.errors import NewtonsimError
 from newtonsim.solvers import FeatherstoneSolver
 
@@ -60,8 +61,8 @@ def follow(sim, actuators, steps: int, worlds: int) -> tuple[np.ndarray, np.ndar
 @pytest.mark.parametrize("activation", FUNCTIONS)
 @pytest.mark.parametrize(("position_first", "hidden"), [(True, (32, 13)), (False, (21, 37))])
 def test_perceptrons_are_torchs(device: str, activation: str, position_first: bool, hidden: tuple[int, ...]):
-    """Efforts in motion, worlds side by side, with what was now and 2 and 4 steps ago."""
-    module, worlds, lags = perceptron(activation, hidden=hidden), 5, (0, 2, 4)
+    """Efforts in motion, worlds of eleven joints side by side, with what was now and 2 and 4 steps ago."""
+    module, worlds, joints, lags = perceptron(activation, hidden=hidden), 5, 11, (0, 2, 4)
     network = Mlp.of_state_dict(module.state_dict(), activation)
     entry = Network(
         network=network,
@@ -71,8 +72,8 @@ def test_perceptrons_are_torchs(device: str, activation: str, position_first: bo
         velocity_scale=0.3,
         effort_scale=4.0,
     )
-    sim, actuators = simulate(arm(device, worlds), {"*": entry}, threads=2)
-    error, speed, effort = follow(sim, actuators, 12, worlds)
+    sim, actuators = simulate(arm(device, worlds, joints=joints), {"*": entry}, threads=2)
+    error, speed, effort = follow(sim, actuators, 12, worlds * joints)
     rows = [np.maximum(np.arange(12) - lag, 0) for lag in lags]
     kinds = [2.0 * error, 0.3 * speed] if position_first else [0.3 * speed, 2.0 * error]
     inputs = np.stack([kind[row] for kind in kinds for row in rows], axis=-1)
@@ -83,19 +84,19 @@ def test_perceptrons_are_torchs(device: str, activation: str, position_first: bo
 
 @pytest.mark.parametrize("units", [9, 21])
 def test_lstms_are_torchs(units: int, device: str):
-    module, worlds = Memory(units=units), 4
+    module, worlds, joints = Memory(units=units), 4, 6
     entry = Network(network=Lstm.of_state_dict(module.state_dict()))
-    sim, actuators = simulate(arm(device, worlds), {"*": entry}, threads=2)
-    error, speed, effort = follow(sim, actuators, 25, worlds)
+    sim, actuators = simulate(arm(device, worlds, joints=joints), {"*": entry}, threads=2)
+    error, speed, effort = follow(sim, actuators, 25, worlds * joints)
     inputs = torch.tensor(np.stack([error, speed], axis=-1))
     expected = module(inputs).detach().numpy()[..., 0]
     np.testing.assert_allclose(effort, expected, rtol=1e-4, atol=1e-5)
     # a world that starts anew remembers nothing, others go on
     sim.reset(np.array([True, False, False, False]))
-    error, speed, effort = follow(sim, actuators, 1, worlds)
+    error, speed, effort = follow(sim, actuators, 1, worlds * joints)
     fresh = module(torch.tensor(np.stack([error, speed], axis=-1))).detach().numpy()[0, :, 0]
-    assert effort[0, 0] == pytest.approx(fresh[0], rel=1e-4)
-    assert np.all(np.abs(effort[0, 1:] - fresh[1:]) > 1e-3)
+    np.testing.assert_allclose(effort[0, :joints], fresh[:joints], rtol=1e-4, atol=1e-5)
+    assert np.all(np.abs(effort[0, joints:] - fresh[joints:]) > 1e-3)
 
 
 @pytest.mark.parametrize("kind", ["perceptron", "lstm"])
@@ -152,13 +153,13 @@ def test_files_that_hold_something_else_are_refused(tmp_path):
 @wp.kernel
 def weigh_end(q: wp.array(dtype=float), qd: wp.array(dtype=float), loss: wp.array(dtype=float)):
     i = wp.tid()
-    wp.atomic_add(loss, 0, 3.0 * q[i] + 0.5 * qd[i])
+    wp.atomic_add(loss, 0, (1.0 + float(i)) * (3.0 * q[i] + 0.5 * qd[i]))
 
 
 @pytest.mark.parametrize("kind", ["perceptron", "wide perceptron", "lstm", "wide lstm"])
 def test_gradients_through_networks_agree_with_differences(kind: str):
-    """With respect to each command of 10 steps, and a weight of each layer: the second of its first block of
-    neurons, or of wide ones of the last."""
+    """With respect to a command in each of 10 steps, of one of five joints in turn, and to a weight of each
+    layer: the second of its first block of neurons, or of wide ones of the last."""
     place = (-1, 1) if kind.startswith("wide") else (0, 1)
     if kind.endswith("perceptron"):
         hidden = (21, 37) if kind.startswith("wide") else (8, 5)
@@ -167,11 +168,12 @@ def test_gradients_through_networks_agree_with_differences(kind: str):
     else:
         units = 18 if kind == "wide lstm" else 5
         entry = Network(network=Lstm.of_state_dict(Memory(units=units).state_dict()), effort_scale=20.0)
-    steps, rng = 10, np.random.default_rng(0)
-    given = rng.uniform(-2.0, 2.0, steps)
+    steps, joints, rng = 10, 5, np.random.default_rng(0)
+    given = rng.uniform(-2.0, 2.0, (steps, joints))
+    chosen = np.arange(steps), np.arange(steps) % joints
 
     def run(commands, moved: tuple[int, float] = (0, 0.0), tape: bool = False):
-        model = arm("cpu", grad=True)
+        model = arm("cpu", grad=True, joints=joints)
         actuators = Actuators(model, {"*": entry}, DT)
         group = actuators.groups["*"]
         views = [*group.layers, *(view for cell in group.cells for view in cell)]
@@ -186,24 +188,32 @@ def test_gradients_through_networks_agree_with_differences(kind: str):
         loss = wp.zeros(1, dtype=float, device="cpu", requires_grad=True)
         with wp.Tape() as record:
             for n in range(steps):
-                controls[n].joint_act.fill_(commands[n])
+                controls[n].joint_act.assign(commands[n].astype(np.float32))
                 solver.step(model, states[n], states[n + 1], controls[n], None, DT)
-            wp.launch(weigh_end, 1, [states[-1].joint_q, states[-1].joint_qd], [loss], device="cpu")
+            wp.launch(weigh_end, joints, [states[-1].joint_q, states[-1].joint_qd], [loss], device="cpu")
         if not tape:
             return float(loss.numpy()[0])
         record.backward(loss)
         weights = [view.weight.grad.numpy()[place] for view in views]
-        return np.array([c.joint_act.grad.numpy()[0] for c in controls]), weights
+        return np.array([c.joint_act.grad.numpy() for c in controls])[chosen], weights
 
     found, by_weight = run(given, tape=True)
     step = 2e-2
-    shifts = step * np.eye(steps)
+    shifts = np.zeros((steps, steps, joints))
+    shifts[(np.arange(steps), *chosen)] = step
     expected = [(run(given + shift) - run(given - shift)) / (2.0 * step) for shift in shifts]
     np.testing.assert_allclose(found, expected, rtol=2e-2, atol=5e-3 * np.abs(expected).max())
     expected = [
         (run(given, (n, step)) - run(given, (n, -step))) / (2.0 * step) for n in range(len(by_weight))
     ]
     np.testing.assert_allclose(by_weight, expected, rtol=3e-2, atol=5e-3 * np.abs(expected).max())
+
+
+def test_tiles_are_parts_of_worlds():
+    """Of worlds with eleven actuators, none, one and four."""
+    tiles, begins = tiles_of(np.array([0, 11, 11, 12, 16]), 4)
+    assert tiles.tolist() == [0, 3, 3, 4, 5]
+    assert begins.tolist() == [0, 4, 8, 11, 12, 16]
 
 
 @pytest.mark.parametrize(
