@@ -3,7 +3,8 @@
 With the Jacobian J of the task, the operational-space inertia Λ = (J M⁻¹ Jᵀ)⁻¹ and the accelerations q̈₀ that
 pull towards the posture, τ = M q̈₀ + c + Jᵀ Λ (a - J̇ q̇ - J q̈₀) accelerates the task by a. This is
 JᵀΛ(a - J̇ q̇) + Nᵀ τ₀ + c with τ₀ = M q̈₀ and the dynamically consistent projector Nᵀ = 1 - Jᵀ Λ J M⁻¹. The
-inverse dynamics that find M q̈₀ + c also find J q̈₀ + J̇ q̇, the acceleration of the body.
+inverse dynamics that find M q̈₀ + c also find J q̈₀ + J̇ q̇, the acceleration of the body. J has six rows for
+the pose of a frame, or three for the position of its origin.
 
 Source: Khatib, "A unified approach for motion and force control of robot manipulators: the operational space
 formulation", 1987; Hogan, "Impedance control: an approach to manipulation", 1985, for wrenches without Λ.
@@ -40,6 +41,7 @@ class TaskView:
     dofs: int  # how many it has
     point: wp.vec3  # in the frame of the body
     decoupled: int  # 1 if errors demand accelerations, 0 if they demand wrenches
+    turns: int  # 1 if the task is a pose, 0 if it is a position, for which angular gains are 0
     target: wp.array(dtype=wp.transform)  # (worlds)
     target_qd: wp.array(dtype=wp.spatial_vector)  # (worlds) rates of the target, world axes
     target_qdd: wp.array(dtype=wp.spatial_vector)  # (worlds)
@@ -132,6 +134,52 @@ def com_acceleration(
     return wp.spatial_vector(turning, moving)
 
 
+@wp.func
+def pose_wrench(
+    w: int,
+    mobility: wp.array3d(dtype=float),
+    lever: wp.vec3,
+    lack: wp.spatial_vector,
+    push: wp.spatial_vector,
+) -> wp.spatial_vector:
+    """Wrench at the centre of mass that gives the point an acceleration it lacks, and pushes it."""
+    force = wp.spatial_bottom(push)
+    angular = wp.spatial_top(lack)
+    at_com = wp.spatial_vector(angular, wp.spatial_bottom(lack) - wp.cross(angular, lever))
+    wrench = wp.spatial_vector(wp.spatial_top(push) + wp.cross(lever, force), force)
+    return wrench + solve_block(factorize_block(mobility, w), at_com)
+
+
+@wp.func
+def point_mobility(w: int, mobility: wp.array3d(dtype=float), lever: wp.vec3) -> wp.mat33:
+    """P Λ⁻¹ Pᵀ: accelerations of the point by forces at it, with P = (-lever x, 1) for its linear motion."""
+    angular = wp.mat33()
+    mixed = wp.mat33()
+    linear = wp.mat33()
+    for row in range(3):
+        for column in range(3):
+            angular[row, column] = mobility[w, row, column]
+            mixed[row, column] = mobility[w, row, 3 + column]
+            linear[row, column] = mobility[w, 3 + row, 3 + column]
+    across = -wp.skew(lever)
+    half = across * mixed
+    return linear + half + wp.transpose(half) + across * angular * wp.transpose(across)
+
+
+@wp.func
+def point_wrench(
+    w: int,
+    mobility: wp.array3d(dtype=float),
+    lever: wp.vec3,
+    lack: wp.spatial_vector,
+    push: wp.spatial_vector,
+) -> wp.spatial_vector:
+    """The same for the linear acceleration alone, by a force at the point."""
+    force = wp.spatial_bottom(push)
+    force += wp.inverse(point_mobility(w, mobility, lever)) * wp.spatial_bottom(lack)
+    return wp.spatial_vector(wp.cross(lever, force), force)
+
+
 @wp.kernel
 def write_efforts(
     first: int,
@@ -151,15 +199,16 @@ def write_efforts(
     if task.decoupled == 1:
         wanted = wanted + push
         push = wp.spatial_vector()
-    # from the point to the centre of mass, where the mobility is
-    angular = wp.spatial_top(wanted)
-    drift = wp.cross(angular, lever) + wp.cross(spin, wp.cross(spin, lever))
-    wanted = wp.spatial_vector(angular, wp.spatial_bottom(wanted) - drift)
-    force = wp.spatial_bottom(push)
-    wrench = wp.spatial_vector(wp.spatial_top(push) + wp.cross(lever, force), force)
     com = kin.body_com[b]
-    wanted = wanted - com_acceleration(w, b, arm, com, spin, wp.spatial_bottom(arm.body_qd[b]))
-    wrench = wrench + solve_block(factorize_block(arm.mobility, w), wanted)
+    found = com_acceleration(w, b, arm, com, spin, wp.spatial_bottom(arm.body_qd[b]))
+    turning = wp.spatial_top(found)
+    moving = wp.spatial_bottom(found) + wp.cross(turning, lever) + wp.cross(spin, wp.cross(spin, lever))
+    lack = wanted - wp.spatial_vector(turning, moving)
+    wrench = wp.spatial_vector()
+    if task.turns == 1:
+        wrench = pose_wrench(w, arm.mobility, lever, lack, push)
+    else:
+        wrench = point_wrench(w, arm.mobility, lever, lack, push)
     for d in range(task.first_dof[w], task.first_dof[w] + task.dofs):
         joint_f[d] = arm.tau[d] + arm.joint_damping[d] * arm.qd[d]
     leaf = tree.body_leaf[b]

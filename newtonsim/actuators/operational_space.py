@@ -31,7 +31,7 @@ _MOST_NAMED = 8
 """Joints that a warning names."""
 
 Gains = float | Sequence[float]
-"""A number for all six directions, or (rotation about x, y, z, translation along x, y, z)."""
+"""A number for all directions, or (rotation about x, y, z, translation along x, y, z), or only the latter."""
 
 
 class OperationalSpaceControl:
@@ -49,6 +49,9 @@ class OperationalSpaceControl:
     far as they do not accelerate the hand. Gravity, Coriolis forces and the damping of joints are
     compensated; external wrenches and dry friction are not.
 
+    Without `rotations` the task is the position of the origin alone, J has three rows, and the orientation of
+    the hand is left to the posture: three joints are enough, and an arm with seven has four to spare.
+
     Efforts are those at the start of a step, so that gains are stable as far as the step resolves them: D dt
     and K dt² well below 1 if decoupled, and below the least entries of Λ otherwise.
 
@@ -62,17 +65,20 @@ class OperationalSpaceControl:
         damping: D likewise [1/s], not decoupled [N m s/rad] and [N s/m]; None for critical damping, which
             only decoupled control knows.
         decoupled: Whether errors demand accelerations; otherwise they demand wrenches.
+        rotations: Whether the hand turns as the target does. Otherwise the task is its position, gains have
+            one or three numbers, and angular parts of targets, rates and accelerations have no effect; axes
+            of the target are still those of the gains.
         posture_stiffness: Pull of the joints towards the posture [1/s²].
         posture_damping: Damping of it [1/s]; None for critical damping.
         regularisation: Added to the diagonal of J M⁻¹ Jᵀ [1/(kg m²), 1/kg], which is singular where an arm
-            is stretched or has fewer than six joints; as small as the wanted accuracy.
+            is stretched or has fewer joints than the task has directions; as small as the wanted accuracy.
 
     Attributes:
         target: Poses of the task's frame in the world, transform (world_count,); at first the initial ones.
         target_qd: Their rates (ω, v) in world axes [rad/s], [m/s], spatial_vector (world_count,).
         target_qdd: Their accelerations [rad/s²], [m/s²], spatial_vector (world_count,).
-        stiffness: K of each world, spatial_vector (world_count,).
-        damping: D of each world, spatial_vector (world_count,).
+        stiffness: K of each world, spatial_vector (world_count,); those of rotations have no effect without.
+        damping: D of each world, likewise.
         posture: Joint coordinates of the posture, float (joint_dof_count,); at first the initial ones.
         posture_stiffness: Pull of each world towards it [1/s²], float (world_count,).
         posture_damping: Damping of each world [1/s], float (world_count,).
@@ -91,6 +97,7 @@ class OperationalSpaceControl:
         stiffness: Gains = 100.0,
         damping: Gains | None = None,
         decoupled: bool = True,
+        rotations: bool = True,
         posture_stiffness: float = 10.0,
         posture_damping: float | None = None,
         regularisation: float = 1.0e-4,
@@ -100,7 +107,7 @@ class OperationalSpaceControl:
         self.model, self._regularisation = model, float(regularisation)
         self._bodies = _one_in_each_world(model, body)
         self._point = _numbers("point", point, 3, low=None)
-        pull, slow = _gains(stiffness, damping, decoupled)
+        pull, slow = _gains(stiffness, damping, decoupled, rotations)
         check_number("posture_stiffness", posture_stiffness)
         if posture_damping is None:
             posture_damping = 2.0 * posture_stiffness**0.5
@@ -128,7 +135,7 @@ class OperationalSpaceControl:
         self.posture_damping = put(np.full(worlds, posture_damping), dtype=float, device=device)
         self._coord = put(coord, dtype=int, device=device)
         self._first = put(first, dtype=int, device=device)
-        self._dofs, self._decoupled = count, int(decoupled)
+        self._dofs, self._decoupled, self._turns = count, int(decoupled), int(rotations)
         _warn_of_drives(model, np.flatnonzero(coord >= 0))
         # makes all buffers before the first step is captured
         self._launch(Launcher(model, record_tape=False), self._state, model.control(requires_grad=False))
@@ -182,6 +189,7 @@ class OperationalSpaceControl:
         view: Any = kernels.TaskView()
         view.body, view.first_dof, view.dofs = self._body, self._first, self._dofs
         view.point, view.decoupled = wp.vec3(*self._point), self._decoupled
+        view.turns = self._turns
         view.target, view.target_qd, view.target_qdd = self.target, self.target_qd, self.target_qdd
         view.stiffness, view.damping = self.stiffness, self.damping
         return view
@@ -278,18 +286,20 @@ def _one_in_each_world(model: Model, pattern: str) -> np.ndarray:
     return found
 
 
-def _gains(stiffness: Gains, damping: Gains | None, decoupled: bool) -> tuple[np.ndarray, np.ndarray]:
+def _gains(
+    stiffness: Gains, damping: Gains | None, decoupled: bool, rotations: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """Return K and D as six numbers each.
 
     Raises:
         NewtonsimError: They are not, one is negative, or there is no damping that follows from K.
     """
-    pull = _numbers("stiffness", stiffness, 6)
-    if damping is not None:
-        return pull, _numbers("damping", damping, 6)
-    if not decoupled:
+    count = 6 if rotations else 3
+    pull = _numbers("stiffness", stiffness, count)
+    if damping is None and not decoupled:
         raise NewtonsimError("damping: expected one with decoupled=False, whose inertias vary with the pose")
-    return pull, 2.0 * np.sqrt(pull)
+    slow = 2.0 * np.sqrt(pull) if damping is None else _numbers("damping", damping, count)
+    return np.pad(pull, (6 - count, 0)), np.pad(slow, (6 - count, 0))
 
 
 def _numbers(name: str, value: Gains, count: int, low: float | None = 0.0) -> np.ndarray:

@@ -160,6 +160,56 @@ def test_the_posture_does_not_move_the_hand(make: Callable[..., Arm], seed: int)
     np.testing.assert_allclose(moved, still, atol=TOLERANCE * np.abs(after).max())
 
 
+@pytest.mark.parametrize("decoupled", [True, False])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_point_moves_as_it_should_and_its_body_turns_as_the_posture_wants(
+    make: Callable[..., Arm], seed: int, decoupled: bool
+):
+    """The linear acceleration, or for a spring the mass of the point times it, Λ of a J of three rows."""
+    stiffness, damping = np.array([30.0, 50.0, 70.0]), np.array([8.0, 10.0, 12.0])
+    one = make(seed, rotations=False, stiffness=stiffness, damping=damping, decoupled=decoupled)
+    pose, target_qd, target_qdd = one.draw_target()
+    pull = one.pull(pose, target_qd, np.pad(stiffness, (3, 0)), np.pad(damping, (3, 0)))[3:]
+    before = one.task_motion(one.accelerations(one.efforts()))[1]
+    if decoupled:
+        expected, found = target_qdd[3:] + pull, before[3:]
+    else:
+        mass = np.linalg.inv(np.linalg.inv(one.task_inertia())[3:, 3:])
+        expected, found = pull, mass @ (before[3:] - target_qdd[3:])
+    np.testing.assert_allclose(found, expected, atol=TOLERANCE * np.abs(expected).max())
+    # orientation and rates of rotation of the target do not matter, but for the axes of gains
+    one.control.target_qd.assign(np.concatenate([[9.0, 9.0, 9.0], target_qd[3:]])[None].astype(np.float32))
+    one.control.target_qdd.assign(np.concatenate([[9.0, 9.0, 9.0], target_qdd[3:]])[None].astype(np.float32))
+    one.control.posture.assign(one.rng.uniform(-1.0, 1.0, 7).astype(np.float32))
+    one.control.posture_stiffness.fill_(50.0)
+    qdd = one.accelerations(one.efforts())
+    after = one.task_motion(qdd)[1]
+    assert np.abs(after - before)[:3].max() > 1.0
+    np.testing.assert_allclose(after[3:], before[3:], atol=TOLERANCE * np.abs(qdd).max())
+
+
+def test_three_joints_bring_a_point_to_its_target(device: str):
+    """A shoulder of two axes and an elbow; with ω = 10/s, 5e-6 of the way are left at 1.5 s."""
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    above, axes = -1, ((0, 0, 1), (0, 1, 0), (0, 1, 0))
+    for number, axis in enumerate(axes):
+        link = builder.add_body(key=f"link_{number}", mass=1.0, com=(0, 0, 0.15), I_m=0.01 * np.eye(3))
+        place = ((0, 0, 0.3 * (number > 1)), (0, 0, 0, 1))
+        builder.add_joint_revolute(above, link, parent_xform=place, axis=axis, target_ke=0.0, target_kd=0.0)
+        above = link
+    builder.joint_q[:] = [0.2, 0.5, 1.0]
+    model = builder.finalize(device)
+    control = OperationalSpaceControl(model, "link_2", point=(0, 0, 0.3), rotations=False, regularisation=0.0)
+    target = control.target.numpy()
+    target[0, :3] += [-0.1, 0.1, 0.05]
+    control.target.assign(target)
+    simulator = newtonsim.Simulator(model, FeatherstoneSolver(model), 1.0 / 240.0, before=control)
+    simulator.step(360)
+    hand = newtonsim.View(simulator, "link_2").bodies.q[0, 0]
+    found = hand[:3] + Rotation.from_quat(hand[3:]).apply([0.0, 0.0, 0.3])
+    np.testing.assert_allclose(found, target[0, :3], atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_armature_of_a_tendon_is_moved_as_well(make: Callable[..., Arm], seed: int):
     """The inertia has a JᵀJ more, with the constant J of a sum of coordinates."""
@@ -314,6 +364,7 @@ def test_misuse_is_named(device: str):
         ("link_7", {"stiffness": -1.0}, "stiffness: expected 6 numbers of at least 0, got -1.0"),
         ("link_7", {"stiffness": (1.0, 2.0)}, r"stiffness: expected 6 numbers, got \(1.0, 2.0\)"),
         ("link_7", {"point": (0, 0, np.nan)}, "point: expected 3 numbers"),
+        ("link_7", {"stiffness": (1.0,) * 6, "rotations": False}, "stiffness: expected 3 numbers"),
         ("link_7", {"decoupled": False}, "damping: expected one with decoupled=False"),
         ("link_7", {"posture_damping": -2.0}, "posture_damping: expected a number of at least 0"),
         ("link_7", {"regularisation": -2.0}, "regularisation: expected a number of at least 0"),
