@@ -26,6 +26,13 @@ class CheckError(NewtonsimError):
     """A checked step (`newtonsim.config.checked`) found an error; it names step, world and element."""
 
 
+def place_in_file(path: str | None, line: int | None) -> str:
+    """Return "robot.xml:12", "robot.xml", "line 12" for text without a file, or ""."""
+    if path is None:
+        return "" if line is None else f"line {line}"
+    return path if line is None else f"{path}:{line}"
+
+
 class ImportFileError(NewtonsimError):
     """A robot file cannot be read; the message names file, line and element.
 
@@ -39,7 +46,7 @@ class ImportFileError(NewtonsimError):
     def __init__(
         self, message: str, path: str | None = None, line: int | None = None, element: str | None = None
     ):
-        where = ":".join(str(part) for part in (path, line) if part is not None)
+        where = place_in_file(path, line)
         what = f"<{element}>: " if element else ""
         super().__init__(f"{where}: {what}{message}" if where else f"{what}{message}")
         self.message, self.path, self.line, self.element = message, path, line, element

@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from newtonsim.errors import DefaultsWarning, ImportFileError, UnsupportedElementWarning
+from newtonsim.errors import DefaultsWarning, ImportFileError, UnsupportedElementWarning, place_in_file
 from newtonsim.importers.files.faults import refuse_what_is_too_large
 from newtonsim.importers.files.xml import Node
 
@@ -63,7 +63,7 @@ class ReportEntry:
     partly: bool = False
 
     def __str__(self) -> str:
-        where = ":".join(str(part) for part in (self.path, self.line) if part is not None)
+        where = place_in_file(self.path, self.line)
         return f"{where + ': ' if where else ''}<{self.element}> {self.kind}: {self.message}"
 
 

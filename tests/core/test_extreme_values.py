@@ -119,7 +119,7 @@ def test_keyframes_are_bounded_with_their_element():
     <keyframe><key name="far" qpos="1e25"/></keyframe></mujoco>"""
     builder = newtonsim.ModelBuilder()
     with pytest.raises(
-        newtonsim.ImportFileError, match=r"2: <key name='far'>: attribute 'qpos' contains 1e.25, .*1e.12"
+        newtonsim.ImportFileError, match=r"line 2: <key name='far'>: attribute 'qpos' contains 1e.25, .*1e.12"
     ):
         newtonsim.importers.parse_mjcf(text, builder)
     assert builder.body_count == 0

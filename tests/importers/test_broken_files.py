@@ -511,7 +511,7 @@ def test_errors_of_arguments_leave_the_builder_alone():
         ("{tmp}/notes.md", "notes.md:1: not XML, .* it begins with '# Robots'$"),
         ("{tmp}/empty.urdf", "empty.urdf:1: not XML, .* it is empty$"),
         ("{tmp}", ": a folder, expected a file$"),
-        ("<robot", "^1: not well-formed XML: unclosed token$"),
+        ("<robot", "^line 1: not well-formed XML: unclosed token$"),
     ],
 )
 def test_what_is_no_robot_file_is_told_as_what_it_is(parse, source, words, tmp_path):

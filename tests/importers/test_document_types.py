@@ -34,7 +34,7 @@ def test_a_document_type_that_declares_nothing_is_opened(root, strict):
 )
 def test_declarations_are_refused_by_name_and_value(root, declared, told):
     read, text = READERS[root]
-    with pytest.raises(ImportFileError, match=f"^2: <!DOCTYPE>: {told}"):
+    with pytest.raises(ImportFileError, match=f"^line 2: <!DOCTYPE>: {told}"):
         read(f'<?xml version="1.0"?>\n<!DOCTYPE {root} [{declared}]>\n{text}', newtonsim.ModelBuilder())
 
 
@@ -42,7 +42,7 @@ def test_document_types_of_other_files_are_refused():
     """Nothing of them is loaded, and so what they declare is not known."""
     text = '<!DOCTYPE robot SYSTEM "types.dtd">' + URDF
     with pytest.raises(
-        ImportFileError, match=r"^1: <!DOCTYPE>: it refers to 'types.dtd'; references to other"
+        ImportFileError, match=r"^line 1: <!DOCTYPE>: it refers to 'types.dtd'; references to other"
     ):
         parse_urdf(text, newtonsim.ModelBuilder())
 

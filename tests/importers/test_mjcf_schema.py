@@ -68,7 +68,7 @@ def test_a_misspelt_attribute_is_named_with_the_nearest_one(tmp_path):
 
 def test_strict_readers_refuse_it():
     builder = newtonsim.ModelBuilder()
-    with pytest.raises(ImportFileError, match=r"4: <joint name='hinge'>: attribute 'dampng'"):
+    with pytest.raises(ImportFileError, match=r"line 4: <joint name='hinge'>: attribute 'dampng'"):
         parse_mjcf(ARM.format(joint='dampng="5"', geom=""), builder, strict=True)
     assert builder.body_count == 0
 

@@ -105,7 +105,9 @@ def test_one_warning_names_all_links_that_move_without_a_mass_of_the_file(option
     assert list(report.assumed_masses) == ["upper", "lower", "finger"]
     for name, (mass, _) in report.assumed_masses.items():
         assert builder.body_mass[report.bodies[name]] == pytest.approx(mass)
-    with pytest.raises(newtonsim.ImportFileError, match=r"^3: <link name='upper'>: no <inertial>.*2 more"):
+    with pytest.raises(
+        newtonsim.ImportFileError, match=r"^line 3: <link name='upper'>: no <inertial>.*2 more"
+    ):
         read(parse_urdf, BALLS, strict=True, **options)
 
 
@@ -161,7 +163,9 @@ def test_what_carries_mass_is_reported_and_accepted_and_what_does_not_is_refused
     _, report, told = read(parse_urdf, EMPTY_HAND, **as_it_stands)
     assert len(told) == 1
     assert list(report.assumed_masses) == ["finger"]
-    with pytest.raises(newtonsim.ImportFileError, match=r"^4: <link name='finger'>: .*all that it carries"):
+    with pytest.raises(
+        newtonsim.ImportFileError, match=r"^line 4: <link name='finger'>: .*all that it carries"
+    ):
         read(parse_urdf, EMPTY_HAND, strict=True, **as_it_stands)
 
 
@@ -222,7 +226,7 @@ def test_a_body_of_mjcf_that_moves_without_mass_is_told_of_and_refused_as_by_muj
     assert "2 moving bodies" in told[0]
     assert list(report.assumed_masses) == ["a", "b"]
     assert builder.body_mass[0] == pytest.approx(0.01)
-    with pytest.raises(newtonsim.ImportFileError, match=r"^1: <body name='a'>: the body has no mass"):
+    with pytest.raises(newtonsim.ImportFileError, match=r"^line 1: <body name='a'>: the body has no mass"):
         read(parse_mjcf, text, strict=True)
 
 
@@ -232,7 +236,7 @@ def test_a_link_of_sdf_that_moves_without_mass_is_told_of():
     _, report, told = read(parse_sdf, text)
     assert len(told) == 1
     assert list(report.assumed_masses) == ["a"]
-    with pytest.raises(newtonsim.ImportFileError, match=r"^2: <link name='a'>: the body has no mass"):
+    with pytest.raises(newtonsim.ImportFileError, match=r"^line 2: <link name='a'>: the body has no mass"):
         read(parse_sdf, text, strict=True)
 
 
