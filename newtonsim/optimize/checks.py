@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
 
 
 def check_count(name: str, value: object) -> None:
@@ -41,6 +41,15 @@ def warn_of_costs(optimizer: object) -> None:
     warnings.warn(
         f"{type(optimizer).__name__}: nothing tried from this state has a finite cost; the controls are "
         "unchanged",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_gradients(optimizer: object, reason: NotDifferentiableError) -> None:
+    """Warn that an optimiser ended where the solver has no gradient."""
+    warnings.warn(
+        f"{type(optimizer).__name__}: it ends with the best controls so far, since beyond them {reason}",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.linalg import LinAlgError
 
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.kernels.optimize import runs
-from newtonsim.optimize.checks import check_count, check_share, read_numbers, warn_of_costs
+from newtonsim.optimize.checks import check_count, check_share, read_numbers, warn_of_costs, warn_of_gradients
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.riccati import BackwardSweep, Step
@@ -154,7 +154,8 @@ class GapClosing(ABC):
             controls: First guess, (M,) or (horizon, M); None for what was found before.
             states: First guess of (joint_q, joint_qd) before the first control and after each,
                 (horizon + 1, C) and (horizon + 1, N), of which the first and the last row do not matter. They
-                need not be connected by a motion. None for those that result from the controls.
+                need not be connected by a motion. None for those that result from the controls, which poor
+                controls may lead far away.
             iterations: Largest number of iterations.
             tolerance: Ends when an iteration lowers the cost by less than this fraction,
             gap_tolerance: and no gap is larger [rad, m, and per s].
@@ -164,7 +165,11 @@ class GapClosing(ABC):
 
         Raises:
             NewtonsimError: An argument does not fit.
-            NotDifferentiableError: The solver or a cost has no gradient.
+            NotDifferentiableError: The solver or a cost has no gradient, or the first guess leads where the
+                solver has none.
+
+        Warns:
+            RuntimeWarning: The best motion that was found leads where the solver has no gradient.
         """
         check_count("iterations", iterations)
         check_share("tolerance", tolerance)
@@ -180,7 +185,14 @@ class GapClosing(ABC):
         history, gaps, gains = [best.cost], [best.gap], None
         with OptimizationProgress(type(self).__name__, iterations) as progress:
             while len(history) <= iterations and np.isfinite(best.cost):
-                found, step, expected = self._iterate(best, tolerance, gap_tolerance)
+                try:
+                    found, step, expected = self._iterate(best, tolerance, gap_tolerance)
+                except NotDifferentiableError as reason:
+                    if len(history) == 1:
+                        raise
+                    warn_of_gradients(self, reason)
+                    status = "stalled"
+                    break
                 gains = step.gains if step is not None else gains
                 better, change = found is not best, abs(best.cost - found.cost)
                 closed = best.gap <= gap_tolerance and found.gap <= gap_tolerance

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from numpy.linalg import LinAlgError
 
+from newtonsim.errors import NotDifferentiableError
 from newtonsim.kernels.optimize import runs
-from newtonsim.optimize.checks import check_count, check_share, warn_of_costs
+from newtonsim.optimize.checks import check_count, check_share, warn_of_costs, warn_of_gradients
 from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.riccati import BackwardSweep, Step
@@ -101,7 +102,11 @@ class ILQR:
 
         Raises:
             NewtonsimError: An argument does not fit.
-            NotDifferentiableError: The solver or a cost has no gradient.
+            NotDifferentiableError: The solver or a cost has no gradient, or the first guess leads where the
+                solver has none.
+
+        Warns:
+            RuntimeWarning: The best motion that was found leads where the solver has no gradient.
         """
         check_count("iterations", iterations)
         check_share("tolerance", tolerance)
@@ -114,7 +119,14 @@ class ILQR:
         history, gains = [best.cost], None
         with OptimizationProgress(type(self).__name__, iterations) as progress:
             while len(history) <= iterations and np.isfinite(best.cost):
-                found, step, expected = self._iterate(best, tolerance)
+                try:
+                    found, step, expected = self._iterate(best, tolerance)
+                except NotDifferentiableError as reason:
+                    if len(history) == 1:
+                        raise
+                    warn_of_gradients(self, reason)
+                    status = "stalled"
+                    break
                 gains = step.gains if step is not None else gains
                 decrease, best = best.cost - found.cost, found
                 history.append(best.cost)

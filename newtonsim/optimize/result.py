@@ -54,7 +54,9 @@ class Result:
             tried = f"after {self.iterations} iterations, {self.seconds:.2f} s"
             return f"{self.status}: the first guess costs {self.history[0]:.6g}, and nothing better {tried}"
         costs = f"cost {self.history[0]:.6g} -> {self.cost:.6g}"
-        return f"{self.status}: {costs} in {self.iterations} iterations, {self.seconds:.2f} s"
+        open_gaps = self.status != "converged" and self.gaps is not None and self.gaps[-1] > 0.0
+        gap = f", gaps of up to {self.gaps[-1]:.2g} left" if open_gaps and self.gaps else ""
+        return f"{self.status}: {costs} in {self.iterations} iterations, {self.seconds:.2f} s{gap}"
 
     def plot(self) -> Any:
         """Draw the cost by iteration, and coordinates, velocities and controls over time.

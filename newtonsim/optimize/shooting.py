@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from newtonsim.optimize.checks import check_count, check_share
+from newtonsim.errors import NotDifferentiableError
+from newtonsim.optimize.checks import check_count, check_share, warn_of_gradients
 from newtonsim.optimize.cost_rollout import CostRollout
 from newtonsim.optimize.result import Result
 from newtonsim.optimize.runs import Runs, apply_controls
@@ -69,7 +70,11 @@ class Shooting:
 
         Raises:
             NewtonsimError: An argument does not fit.
-            NotDifferentiableError: The solver or a cost has no gradient.
+            NotDifferentiableError: The solver or a cost has no gradient, or the first guess leads where the
+                solver has none.
+
+        Warns:
+            RuntimeWarning: Where the search stalled, the solver has no gradient; the best controls are kept.
         """
         from scipy.optimize import minimize
 
@@ -91,8 +96,10 @@ class Shooting:
 
             before = np.inf
             while np.isfinite(search.cost) and before - search.cost > tolerance * abs(search.cost):
-                # where rounding or a cost that is not finite ended a line search, another one may go on
+                # another search, which begins along the gradient, may go on where rounding, a short step or a
+                # cost that is not finite ended one
                 before, left = search.cost, iterations + 1 - len(search.history)
+                search.walls, search.reason = 0, None
                 found = minimize(
                     search.evaluate,
                     (search.controls / self._scale).reshape(-1),
@@ -104,9 +111,17 @@ class Shooting:
                 )
                 if search.cost < search.history[-1]:
                     note(found.x)
+                confirmed = status == "converged" and before - search.cost <= tolerance * abs(search.cost)
                 status = _STATUSES[found.status]
-                if status != "stalled" or len(search.history) > iterations:
+                if len(search.history) > iterations:
+                    status = "iterations"
                     break
+                if search.walls:
+                    status = "stalled"
+                elif confirmed:  # also where rounding ended the search that confirms it
+                    status = "converged"
+        if status == "stalled" and search.reason is not None:
+            warn_of_gradients(self, search.reason)
         self.controls = search.controls
         self._runs.view.sequence.assign(self.controls[:, :, None].astype(np.float32))
         self._runs.run(q, qd)
@@ -140,7 +155,12 @@ class _Search:
         cost: Lowest cost.
         controls: Its controls.
         history: Lowest cost so far, of the first controls and after each iteration.
+        walls: How many controls were tried that have no finite cost or no gradient.
+        reason: Why they have no gradient, None if all have one.
     """
+
+    walls = 0
+    reason: NotDifferentiableError | None = None
 
     def __init__(self, shooting: Shooting, state: State, controls: np.ndarray):
         self._shooting, self._state = shooting, state
@@ -151,10 +171,15 @@ class _Search:
         """Return value and gradient."""
         scale = self._shooting._scale
         controls = x.reshape(self.controls.shape) * scale
-        cost, gradient = self._shooting.evaluate(self._state, controls)
+        try:
+            cost, gradient = self._shooting.evaluate(self._state, controls)
+        except NotDifferentiableError as error:
+            self.reason = error
+            cost, gradient = np.inf, np.zeros(controls.shape)
         if cost < self.cost:
             self.cost, self.controls = cost, controls
         if not (np.isfinite(cost) and np.isfinite(gradient).all()):
-            # far above all else, so that the line search turns back
-            return 1e6 * (1.0 + abs(self.history[0])), np.zeros(x.size)
+            # so much above the best that the line search turns back, and not to almost nothing
+            self.walls += 1
+            return self.cost + (abs(self.cost) or 1.0), np.zeros(x.size)
         return cost, (gradient * scale).reshape(-1)

@@ -10,12 +10,12 @@ from scipy.optimize import lsq_linear
 
 import newtonsim
 from newtonsim import optimize
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.examples import asset_path
 from newtonsim.importers import parse_urdf
 from newtonsim.optimize.box import minimise
 from newtonsim.optimize.costs import Changes
-from newtonsim.optimize.points import Expansion
+from newtonsim.optimize.points import Expansion, Points
 from newtonsim.optimize.riccati import BackwardSweep
 
 COSTS = (4.0, 1.0, 20.0, 5.0)
@@ -201,6 +201,33 @@ def test_a_stall_is_told_and_the_best_kept(device):
     assert result.status == "stalled"
     assert np.all(result.controls == 0.0)
     assert result.cost == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("kind", [optimize.ILQR, optimize.FDDP, optimize.MultipleShooting])
+def test_what_is_best_before_a_gradient_lacks_is_kept(device, monkeypatch, kind):
+    """The third linearisation fails: results are those of two iterations."""
+    costs = [optimize.JointCost(1.0, 0.1, 10.0, 1.0, joint_q=[math.pi]), optimize.ControlCost(0.01)]
+    problem = optimize.Problem(small.pendulum(), costs, 20, 0.02, device=device)
+    expected = kind(problem).solve(controls=[0.1], iterations=2)
+    assert expected.status == "iterations"
+    calls, linearize = [], Points.linearize
+
+    def fail(self, *arrays):
+        calls.append(1)
+        if len(calls) == 3:
+            raise NotDifferentiableError("the solver has no gradient in worlds [4]")
+        return linearize(self, *arrays)
+
+    monkeypatch.setattr(Points, "linearize", fail)
+    optimizer = kind(problem)
+    with pytest.warns(RuntimeWarning, match=r"it ends with the best .* no gradient in worlds \[4\]"):
+        result = optimizer.solve(controls=[0.1])
+    assert result.status == "stalled"
+    assert result.cost == expected.cost < result.history[0]
+    np.testing.assert_array_equal(result.controls, expected.controls)
+    calls[:] = [1, 1]
+    with pytest.raises(NotDifferentiableError, match="no gradient in worlds"):
+        optimizer.solve(controls=[0.1])
 
 
 def test_a_controller_keeps_a_pendulum_upright(device):

@@ -1,14 +1,16 @@
 """Shooting: its gradient against differences, and what it finds against the Riccati equation and SciPy."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 import small_problems as small
 import warp as wp
 
+import newtonsim
 from newtonsim import optimize
-from newtonsim.errors import NewtonsimError
+from newtonsim.errors import NewtonsimError, NotDifferentiableError
 from newtonsim.scene.enums import JointType
 from newtonsim.testing import random_coordinates, random_model
 
@@ -99,6 +101,69 @@ def test_the_search_turns_back_from_what_is_not_finite(device):
     result = optimize.Shooting(problem).solve(iterations=20)
     assert result.cost < 0.6 * result.history[0]
     assert math.isfinite(result.cost)
+    # the search was stopped by what lies beyond, not by the slope
+    assert result.status != "converged"
+
+
+def fails_beyond(limit: float):
+    """An `evaluate` of a solver that has no gradient where a control is larger."""
+
+    def evaluate(self, state, controls):
+        if controls.max() > limit:
+            raise NotDifferentiableError("the solver has no gradient in worlds [0]")
+        return EVALUATE(self, state, controls)
+
+    return evaluate
+
+
+EVALUATE = optimize.Shooting.evaluate
+
+
+def test_the_search_turns_back_from_what_has_no_gradient(device, monkeypatch):
+    """The best controls within the limit are those with a bound there."""
+    costs = [optimize.JointCost(4.0, 1.0, 20.0, 5.0, joint_q=[0.0]), optimize.ControlCost(0.1)]
+    problem = optimize.Problem(small.cart(), costs, 10, small.H, hold=2, device=device)
+    free = optimize.Shooting(problem).solve(([-1.0], [0.0]), controls=[0.0])
+    limit = 0.5 * free.controls.max()
+    monkeypatch.setattr(optimize.Shooting, "evaluate", fails_beyond(limit))
+    shooting = optimize.Shooting(problem)
+    with pytest.warns(
+        RuntimeWarning, match=r"Shooting: it ends with the best .* no gradient in worlds \[0\]"
+    ):
+        result = shooting.solve(([-1.0], [0.0]), controls=[0.0])
+    assert result.status == "stalled"
+    assert result.controls.max() <= limit
+    assert free.cost < result.cost < 0.8 * result.history[0]
+    # without a motion to keep the reason is an error
+    with pytest.raises(NotDifferentiableError, match="no gradient in worlds"):
+        shooting.solve(([-1.0], [0.0]), controls=[2.0 * limit])
+
+
+def test_two_links_swing_up_past_motions_without_gradient(device):
+    """Continuous joints, which trials of the search turn too far in a step for a gradient."""
+    robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    above = -1
+    for place in (0.0, -0.5):
+        link = robot.add_body(mass=1.0, com=(0, 0, -0.3), I_m=0.01 * np.eye(3))
+        robot.add_joint_revolute(
+            above,
+            link,
+            parent_xform=((0, 0, place), (0, 0, 0, 1)),
+            axis=(0, 1, 0),
+            limit_lower=-np.inf,
+            limit_upper=np.inf,
+            target_ke=0.0,
+            target_kd=0.0,
+        )
+        above = link
+    costs = [optimize.ControlCost(1e-2), optimize.JointCost(0.0, 0.0, 100.0, 10.0, joint_q=[math.pi, 0.0])]
+    problem = optimize.Problem(robot, costs, 40, 0.02, device=device)
+    guess = 2e-4 * np.random.default_rng(11).standard_normal((40, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        result = optimize.Shooting(problem).solve(controls=guess, iterations=300)
+    assert result.status in ("converged", "stalled")
+    assert result.cost < 1e-3 * result.history[0]
 
 
 def test_wrong_arguments_are_told():
