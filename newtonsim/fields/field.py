@@ -164,9 +164,13 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             worlds: Worlds of the view to write: indices, or a mask of booleans for all worlds of the model. A
                 mask on the device is not read by the host.
 
+        Quaternions are divided by their lengths, unless these differ from 1 by rounding (1e-5).
+
         Raises:
-            NewtonsimError: There are no such worlds, or a value is invalid for the field.
-            ModelError: The shapes do not match; the error gives them.
+            NewtonsimError: There are no such worlds, or a value is invalid for the field, such as a
+                quaternion of zeros.
+            ModelError: The shapes do not match, which the error gives, or one number is given for coordinates
+                of which some are a quaternion.
         """
         rows, mask = self._rows(worlds)
         shape = (len(rows), *self.shape[1:])
@@ -283,9 +287,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             whole: An array or a tensor of as many columns as the field has.
             copy: Makes a contiguous copy of it.
         """
-        starts = self.owner.quaternions_of(self.spec)
-        numbers = self._index[:1, :, None] * self._width + np.arange(self._width)
-        at = np.flatnonzero(np.isin(numbers, starts))[:, None] + np.arange(4)
+        at = self._quaternion_columns()
         if not at.size or not math.prod(whole.shape):
             return whole
         rows = copy(whole).reshape(len(whole), -1)
@@ -295,6 +297,12 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             raise NewtonsimError(f"{self.spec.name}: a quaternion is zero")
         rows[:, at] = quaternions / (length + (1.0 - length) * (abs(length - 1.0) < _UNIT))
         return rows.reshape(whole.shape)
+
+    def _quaternion_columns(self) -> np.ndarray:
+        """Where the quaternions of a row are among its numbers, (quaternions, 4)."""
+        starts = self.owner.quaternions_of(self.spec)
+        numbers = self._index[:1, :, None] * self._width + np.arange(self._width)
+        return np.flatnonzero(np.isin(numbers, starts))[:, None] + np.arange(4)
 
     def _check_values(self, values: Any) -> None:
         """Refuse invalid values, in an array or a tensor."""
@@ -348,6 +356,19 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             expected = " x ".join(map(str, self._tail))
             given = tuple(values.shape) or f"{float(values):g}"
             raise ModelError(f"{self.spec.name}: expected {expected} numbers for each, got {given}")
+        self._check_stretched(values)
+
+    def _check_stretched(self, values: Any) -> None:
+        """Refuse one number for all coordinates, which would be written over orientations as well."""
+        columns = self._quaternion_columns()
+        if not columns.size or (values.shape and values.shape[-1] == self.shape[-1]):
+            return
+        name = self.names[columns[0, 0] // self._width]
+        given = tuple(values.shape) or f"{float(values):g}"
+        raise ModelError(
+            f"{self.spec.name}: {name!r} has a quaternion: expected {self.shape[-1]} numbers, got {given}; "
+            "write the other coordinates by a view of their joints"
+        )
 
     def _flat(self) -> wp.array:
         """Return a flat copy of the values on the device."""

@@ -334,6 +334,17 @@ def test_quaternions_get_their_length_and_have_to_have_one(device):
         with pytest.raises(NewtonsimError, match="a quaternion is zero"):
             field.write(np.zeros(field.shape))
         np.testing.assert_array_equal(field, before)
+    # one number for all coordinates, or for those of each world, is no orientation
+    for field, name, wrong in (
+        (view.joints.q, "free", 0.3),
+        (view.joints.q, "free", [[0.3], [0.4]]),
+        (View(sim, "ball").joints.q, "ball", 0.5),
+        (view.bodies.q, "loose", 0.5),
+    ):
+        before = np.array(field)
+        with pytest.raises(ModelError, match=rf"'{name}' has a quaternion: expected \d+ numbers, got"):
+            field.write(wrong)
+        np.testing.assert_array_equal(field, before)
 
 
 @pytest.mark.parametrize("make", [FeatherstoneSolver, XPBDSolver])
