@@ -12,6 +12,7 @@ from skrl.memories.torch import RandomMemory
 from skrl.models.torch import CategoricalMixin, DeterministicMixin, Model
 from skrl.trainers.torch import SequentialTrainer
 from skrl.utils import set_seed
+from skrl.utils.runner.torch import Runner
 
 from newtonsim import envs
 from newtonsim.adapters.skrl_env import SkrlEnv
@@ -156,6 +157,56 @@ def test_a_trainer_learns(num_envs: int, tmp_path):
             obs, _, terminated, truncated, _ = env.step(choice)
             alive &= ~(terminated | truncated)
     assert alive.float().mean() > 0.5
+
+
+def mean_return(policy: Model, episodes: int) -> float:
+    """Mean return of the means of a policy in the double pendulum, whose episodes end when it falls."""
+    env = wrapped("InvertedDoublePendulum", episodes, seed=1)
+    obs, total, alive = env.reset()[0], torch.zeros(episodes), torch.ones(episodes, dtype=torch.bool)
+    with torch.inference_mode():
+        while alive.any():
+            action = policy.act({"observations": obs}, role="policy")[1]["mean_actions"]
+            obs, reward, terminated, truncated, _ = env.step(action)
+            total += reward[:, 0] * alive
+            alive &= ~(terminated | truncated)[:, 0]
+    return float(total.mean())
+
+
+def test_sac_learns(tmp_path):
+    """The pendulums fall after 7 steps at first, with 9 for each."""
+    inputs = {"policy": "OBSERVATIONS", "critic": "concatenate([OBSERVATIONS, ACTIONS])"}
+    network = {
+        role: [{"name": "net", "input": given, "layers": [64, 64], "activations": "relu"}]
+        for role, given in inputs.items()
+    }
+    critic = {"class": "DeterministicMixin", "network": network["critic"], "output": "ONE"}
+    critics = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
+    policy = {"class": "GaussianMixin", "network": network["policy"], "output": "tanh(ACTIONS)"}
+    settings = {
+        "seed": 0,
+        "models": {"separate": True, "policy": policy, **{name: dict(critic) for name in critics}},
+        "memory": {"class": "RandomMemory", "memory_size": 4000},
+        "agent": {
+            "class": "SAC",
+            "gradient_steps": 4,
+            "batch_size": 256,
+            "learning_rate": 1e-3,
+            "random_timesteps": 100,
+            "learning_starts": 100,
+            "experiment": {"directory": str(tmp_path), "write_interval": 0, "checkpoint_interval": 0},
+        },
+        "trainer": {
+            "class": "SequentialTrainer",
+            "timesteps": 600,
+            "disable_progressbar": True,
+            "close_environment_at_exit": False,
+            "headless": True,
+        },
+    }
+    runner = Runner(wrapped("InvertedDoublePendulum", 8), settings)
+    before = mean_return(runner.agent.policy, 16)
+    runner.run("train")
+    assert mean_return(runner.agent.policy, 16) > 2.0 * before
 
 
 def test_a_step_reads_nothing_back(monkeypatch: pytest.MonkeyPatch):
