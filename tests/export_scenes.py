@@ -75,6 +75,7 @@ def driven() -> newtonsim.ModelBuilder:
             spring_ref=0.3,
             friction=0.05,
             effort_limit=7.0 + number,
+            effort_lower=-2.0 if number == 1 else -np.inf,
             armature=0.01 * number,
         )
         builder.add_joint_revolute(parent, body, axis=axis, key=f"joint{number}")

@@ -15,6 +15,7 @@ PASSIVE_ATTRIBUTES = {
     "limit_kd": "limitKd",
     "stiffness": "stiffness",
     "spring_ref": "springRef",
+    "effort_lower": "effortLower",
     "velocity_limit": "velocityLimit",
 }
 """Fields of a joint axis and their attributes: float[], one number for each axis of any joint."""

@@ -25,7 +25,8 @@ results from
     activation      what is between its ctrl and the drive, as arguments of `newtonsim.actuators.Activation`;
                     None where no drive has its whole law, as where several share one
     scale, offset   what it adds to that entry: scale * ctrl + offset
-    ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None
+    ctrl_range      (low, high) that MuJoCo clamps ctrl to, or None; of a motor that shares its joint or
+                    tendon, the controls whose forces are within its force range, too
     law             all of it as arguments of `newtonsim.actuators.General`; None if it is not affine
 """
 
@@ -336,7 +337,7 @@ class Drive:
         ke: Stiffness of the drive [N m/rad or N/m], or its velocity gain.
         kd: Damping of the drive.
         act: Control input that belongs to ctrl = 0, as MuJoCo starts.
-        effort_limit: Largest effort [N m or N].
+        efforts: Least and largest effort [N m or N].
         maps: (scale, offset) of each actuator; the control input is the sum of scale * ctrl + offset.
         muscle: What takes the place of the law, None for none.
     """
@@ -345,7 +346,7 @@ class Drive:
     ke: float
     kd: float
     act: float
-    effort_limit: float
+    efforts: tuple[float, float]
     maps: list[tuple[float, float]]
     muscle: Muscle | None = None
 
@@ -374,14 +375,27 @@ def combine(actuators: list[Actuator], ref: float) -> Drive:
     for actuator, (scale, offset) in zip(actuators, maps):
         low, high = actuator.ctrl_range or (0.0, 0.0)
         act += scale * min(max(0.0, low), high) + offset
-    return Drive(mode, ke, kd, act, sum(map(_effort, actuators)), maps)
+    least, most = map(sum, zip(*map(_efforts, actuators)))
+    return Drive(mode, ke, kd, act, (least, most), maps)
 
 
 def _muscle_drive(actuator: Actuator) -> Drive:
     limit = math.inf
     if actuator.force_range is not None:
         limit = abs(actuator.gear) * max(map(abs, actuator.force_range))
-    return Drive(JointMode.FORCE, 0.0, 0.0, 0.0, limit, [(1.0, 0.0)], actuator.muscle)
+    return Drive(JointMode.FORCE, 0.0, 0.0, 0.0, (-limit, limit), [(1.0, 0.0)], actuator.muscle)
+
+
+def bound_inputs(actuators: list[Actuator]) -> None:
+    """Narrow the controls of motors that share a joint or tendon to those within their ranges of force."""
+    for one in actuators if len(actuators) > 1 else ():
+        fixed = one.muscle is None and one.activation is None and not any(one.bias[1:])
+        if one.force_range is None or not fixed or one.gain == 0.0:
+            continue
+        low, high = sorted((force - one.bias[0]) / one.gain for force in one.force_range)
+        least, most = one.ctrl_range or (-math.inf, math.inf)
+        one.ctrl_range = min(max(least, low), high), min(max(most, low), high)
+        one.force_range = None  # which says nothing more
 
 
 def bound_together(drive: Drive, actuators: list[Actuator], limit: float, report: ImportReport) -> None:
@@ -389,7 +403,8 @@ def bound_together(drive: Drive, actuators: list[Actuator], limit: float, report
     if limit == math.inf:
         return
     gears = {actuator.gear for actuator in actuators}
-    drive.effort_limit = min(drive.effort_limit, limit * max(map(abs, gears)))
+    most = min(drive.efforts[1], limit * max(map(abs, gears)))
+    drive.efforts = -most, most
     if len(gears) > 1:
         what = "the actuatorfrcrange of a tendon whose actuators have several gears; the largest one counts"
         report.approximated(actuators[0].node, what)
@@ -406,9 +421,12 @@ def report_bounds(actuators: list[Actuator], report: ImportReport) -> None:
             report.unsupported(actuator.node, what)
         elif low != -high and actuator.on_tendon and any(actuator.bias[1:]):
             report.unsupported(actuator.node, "a force range that is not symmetric, of a servo on a tendon")
-        elif low != -high:
-            unless = _UNLESS_TENDON if actuator.on_tendon else _UNLESS
-            report.approximated(actuator.node, f"a force range that is not symmetric, unless {unless}")
+        elif low != -high and actuator.on_tendon:
+            report.approximated(
+                actuator.node, f"a force range that is not symmetric, unless {_UNLESS_TENDON}"
+            )
+        elif not low <= 0.0 <= high:
+            report.approximated(actuator.node, f"a force range without zero, unless {_UNLESS}")
 
 
 def activation_of(actuators: list[Actuator]) -> dict[str, Any] | None:
@@ -422,12 +440,14 @@ def activation_of(actuators: list[Actuator]) -> dict[str, Any] | None:
     """
     actuator = actuators[0]
     low, high = actuator.force_range or (-math.inf, math.inf)
-    skew, is_servo = low != -high and not _stays_inside(actuator), any(actuator.bias[1:])
+    # drives of joints are bounded by any range that includes zero, those of tendons by a symmetric one
+    bounds = low == -high if actuator.on_tendon else low <= 0.0 <= high
+    beyond, is_servo = not bounds and not _stays_inside(actuator), any(actuator.bias[1:])
     # on tendons, nothing but the drive bounds the force of a servo
-    if len(actuators) > 1 or (skew and is_servo and not actuator.on_tendon):
+    if len(actuators) > 1 or (beyond and is_servo and not actuator.on_tendon):
         return None
     found: dict[str, Any] = {"dynamics": "none", "initial": 0.0}
-    if skew and not is_servo and actuator.muscle is None:
+    if beyond and not is_servo and actuator.muscle is None:
         low, high = sorted((actuator.gear * low, actuator.gear * high))
         found["drive_range"] = low, high
     if actuator.ctrl_range is not None:
@@ -455,6 +475,16 @@ def _input_range(actuator: Actuator) -> tuple[float, float] | None:
         return None
     low, high = actuator.ctrl_range
     return min(low, 0.0), max(high, 0.0)  # a filter starts at 0
+
+
+def _efforts(actuator: Actuator) -> tuple[float, float]:
+    """Least and largest effort of one actuator; of a tendon's, the larger number counts both ways."""
+    limit = _effort(actuator)
+    low, high = actuator.force_range or (-limit, limit)
+    if actuator.on_tendon or not low <= 0.0 <= high:
+        return -limit, limit
+    low, high = sorted((actuator.gear * low, actuator.gear * high))
+    return max(low, -limit), min(high, limit)
 
 
 def _effort(actuator: Actuator) -> float:

@@ -16,6 +16,7 @@ from newtonsim.importers.geometry.pose import Pose
 from newtonsim.importers.mjcf.actuators import (
     Drive,
     activation_of,
+    bound_inputs,
     bound_together,
     combine,
     report_bounds,
@@ -35,6 +36,7 @@ from newtonsim.importers.mjcf.tendons import add_tendons
 from newtonsim.importers.mjcf.whole_actuators import WholeActuators
 from newtonsim.scene.arrays import SOLIMP
 from newtonsim.scene.enums import JointMode, JointType
+from newtonsim.scene.joint_types import least_effort
 
 LINK_MASS_RATIO = 1.0e-6
 """Mass and inertia of a body between chained joints, as a share of the body that the chain carries."""
@@ -285,10 +287,11 @@ class SceneBuilder:
         lower = options.joint_limit_lower if joint.lower is None else joint.lower
         upper = options.joint_limit_upper if joint.upper is None else joint.upper
         drive = self.drives.get(id(joint))
-        ke, kd, mode, action, effort = 0.0, 0.0, JointMode.FORCE, None, joint.effort_limit
+        ke, kd, mode, action = 0.0, 0.0, JointMode.FORCE, None
+        least, most = float(least_effort(joint.effort_lower, joint.effort_limit)), joint.effort_limit
         if drive is not None:
             ke, kd, mode, action = drive.ke, drive.kd, drive.mode, drive.act
-            effort = min(effort, drive.effort_limit)
+            least, most = max(least, drive.efforts[0]), min(most, drive.efforts[1])
         elif not self.scene.has_actuators and (options.stiffness > 0.0 or options.damping > 0.0):
             ke, kd, mode = options.stiffness, options.damping, JointMode.TARGET_POSITION
         limit = joint.limit
@@ -308,7 +311,8 @@ class SceneBuilder:
             stiffness=joint.stiffness,
             spring_ref=joint.spring_ref - joint.ref,
             friction=joint.friction,
-            effort_limit=effort,
+            effort_limit=most,
+            effort_lower=-np.inf if least == -most else least,
             armature=self._armature(joint),
             limit_solref=None if limit is None else limit.solref,
             limit_solimp=SOLIMP if limit is None else limit.solimp,
@@ -331,6 +335,7 @@ class SceneBuilder:
         self.activations: dict[int, dict[str, Any]] = {}
         for name, actuators in groups.items():
             joint = joints[name]
+            bound_inputs(actuators)
             drive = drives[id(joint)] = combine(actuators, joint.ref)
             self._keep_activation(actuators)
             report_bounds(actuators, self.report)
@@ -340,6 +345,7 @@ class SceneBuilder:
         self.tendon_maps: dict[int, tuple[str, tuple[float, float]]] = {}
         for name, actuators in on_tendons.items():
             if name in self.scene.tendons:
+                bound_inputs(actuators)
                 drive = self.tendon_drives[name] = combine(actuators, 0.0)
                 bound_together(drive, actuators, self.scene.tendons[name].effort_limit, self.report)
                 self._keep_activation(actuators)

@@ -319,8 +319,10 @@ def _read_range(node: Node, joint: Joint, document: Document, report: ImportRepo
     if document.is_limited(node, "actuatorfrclimited", "actuatorfrcrange"):
         low, high = node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
         joint.effort_limit = max(abs(low), abs(high))
-        if low != -high and joint.kind in ("hinge", "slide"):
-            what = "an actuatorfrcrange that is not symmetric; the larger number bounds both directions"
+        if low <= 0.0 <= high:
+            joint.effort_lower, joint.effort_limit = -np.inf if low == -high else low, high
+        elif joint.kind in ("hinge", "slide"):
+            what = "an actuatorfrcrange without zero; the larger number bounds both directions"
             report.unsupported(node, what, unless=LEFT_TO_MUJOCO)
             joint.mujoco |= {"actfrclimited": True, "actfrcrange": [low, high]}
 

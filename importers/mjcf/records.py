@@ -118,6 +118,7 @@ class Joint:
     friction: float = 0.0
     armature: float | None = None
     effort_limit: float = np.inf
+    effort_lower: float = -np.inf  # for minus the largest
     limit: SolverParameters | None = None
     margin: float = 0.0
     dry: SolverParameters | None = None  # of its friction

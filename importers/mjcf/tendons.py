@@ -302,7 +302,7 @@ def add_tendons(
 def _drive(drive: Drive | None) -> dict:
     if drive is None:
         return {}
-    gains = {"target_ke": drive.ke, "target_kd": drive.kd, "effort_limit": drive.effort_limit}
+    gains = {"target_ke": drive.ke, "target_kd": drive.kd, "effort_limit": drive.efforts[1]}
     muscle = None if drive.muscle is None else drive.muscle.unit
     return {"mode": drive.mode, "action": drive.act, "muscle": muscle, **gains}
 

@@ -244,6 +244,8 @@ class StageBuilder:
                 )
             options = _drive_options(drive.stiffness * factor, drive.damping * factor, drive)
         efforts = (options.get("effort_limit", math.inf), record.numbers.get("effort_limit", math.inf))
+        if record.numbers.get("effort_lower", -math.inf) > -math.inf:  # a drive's bound counts both ways
+            options["effort_lower"] = max(record.numbers["effort_lower"], -efforts[0])
         limits = {"limit_ke": joint.limit_ke, "limit_kd": joint.limit_kd}
         return JointAxis(
             direction,

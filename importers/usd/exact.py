@@ -25,7 +25,7 @@ from newtonsim.scene.enums import JointMode, JointType, ShapeFlags
 from newtonsim.scene.joint_types import JOINT_KINDS
 
 _AXIS_FIELDS = {**PASSIVE_ATTRIBUTES, **DRIVE_ATTRIBUTES, "act": "act"}
-_MAY_BE_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit")
+_MAY_BE_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "effort_lower", "velocity_limit")
 _SEVERAL_AXES = [
     kind.name for kind, joint in JOINT_KINDS.items() if joint.axes is None or sum(joint.axes) > 1
 ]

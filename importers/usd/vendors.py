@@ -143,12 +143,14 @@ class AxisNumbers:
         limited = element.token("mjc:actuatorfrclimited", "auto", ("true", "false", "auto"))
         if limited == "false" or not low < high:
             return {}
-        if low != -high:
-            self.report.approximated(
-                element,
-                f"efforts from {low:g} to {high:g} get the larger one as limit in both directions",
-            )
-        return {"effort_limit": max(-low, high) * self._unit("effort", angular)}
+        unit = self._unit("effort", angular)
+        if low <= 0.0 <= high:
+            return {"effort_limit": high * unit, "effort_lower": -math.inf if low == -high else low * unit}
+        self.report.approximated(
+            element,
+            f"efforts from {low:g} to {high:g} get the larger one as limit in both directions",
+        )
+        return {"effort_limit": max(-low, high) * unit}
 
     def _tell_static(self, element: Element, instance: str) -> None:
         prefix = f"physxJointAxis:{instance}"

@@ -12,7 +12,7 @@ from newtonsim.geometry.transforms import quat_between
 from newtonsim.importers.geometry.massprops import MassProps
 from newtonsim.importers.geometry.pose import Pose
 from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType
-from newtonsim.scene.joint_types import FLOATING
+from newtonsim.scene.joint_types import FLOATING, least_effort
 
 NO_LIMIT = 1.0e6
 """Limits and efforts from here on are none; the readers of robot files give it to joints without limits."""
@@ -37,6 +37,7 @@ class AxisRecord:
     stiffness: float
     spring_ref: float
     effort_limit: float
+    effort_lower: float
     velocity_limit: float
     armature: float
     damping: float
@@ -52,6 +53,11 @@ class AxisRecord:
         """Lower and upper limit, a missing one as ∓NO_LIMIT; None when there is neither."""
         lower, upper = max(self.limit_lower, -NO_LIMIT), min(self.limit_upper, NO_LIMIT)
         return None if (lower, upper) == (-NO_LIMIT, NO_LIMIT) else (lower, upper)
+
+    @property
+    def efforts(self) -> tuple[float, float]:
+        """Least and largest effort of the drive, infinite for an unbounded one."""
+        return float(least_effort(self.effort_lower, self.effort_limit)), self.effort_limit
 
 
 @dataclass(slots=True, eq=False)

@@ -25,7 +25,7 @@ from newtonsim.scene.model import MEDIUM, Model
 _LOST = ("particle", "spring", "tri", "edge", "tet", "muscle")
 _AXIS_FIELDS = (
     *("target_ke", "target_kd", "limit_lower", "limit_upper", "limit_ke", "limit_kd"),
-    *("stiffness", "spring_ref", "effort_limit", "velocity_limit", "limit_margin"),
+    *("stiffness", "spring_ref", "effort_limit", "effort_lower", "velocity_limit", "limit_margin"),
 )
 _JOINT_NUMBERS = (
     *("enabled", "linear_compliance", "angular_compliance", "twist_lower", "twist_upper", "swing_limit"),

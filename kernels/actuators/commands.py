@@ -2,11 +2,12 @@
 
 Stage: actuators, before a solver step
 Called by: newtonsim/actuators/activation.py, newtonsim/actuators/actuators.py, newtonsim/actuators/groups.py
-Reads: 12 arrays
+Reads: 13 arrays
 Writes: act_out, applied, command, count, count_out, force_out, values
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.trees.joint_forces import least_effort
 
 # code for the backward pass is compiled when it is needed, see newtonsim.runtime.compilation
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -81,6 +82,7 @@ def add_efforts(
     axis: wp.array(dtype=int),
     dof: wp.array(dtype=int),
     limit: wp.array(dtype=float),
+    lower: wp.array(dtype=float),
     effort: wp.array(dtype=float),
     act: wp.array(dtype=float),
     force: wp.array(dtype=float),
@@ -88,12 +90,13 @@ def add_efforts(
     act_out: wp.array(dtype=float),
     force_out: wp.array(dtype=float),
 ):
-    """One thread per actuator: add its effort, within the limit of the axis, to the force on the dof."""
+    """One thread per actuator: add its effort, within the bounds of the axis, to the force on the dof."""
     i = first + wp.tid()
     most = limit[axis[i]]
-    applied[i] = wp.clamp(effort[i], -most, most)
+    bounded = wp.clamp(effort[i], least_effort(lower[axis[i]], most), most)
+    applied[i] = bounded
     act_out[axis[i]] = act[axis[i]]
-    force_out[dof[i]] = force[dof[i]] + wp.clamp(effort[i], -most, most)
+    force_out[dof[i]] = force[dof[i]] + bounded
 
 
 @wp.kernel(enable_backward=False)

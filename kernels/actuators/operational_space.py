@@ -17,6 +17,7 @@ Writes: joint_f, posture_qdd
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.trees.jacobians import factorize_block, point_column, solve_block
+from newtonsim.kernels.trees.joint_forces import least_effort
 from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -63,6 +64,7 @@ class ArmView:
     mobility: wp.array3d(dtype=float)  # (worlds, 6, 6) Λ⁻¹ at centres of mass
     joint_damping: wp.array(dtype=float)
     effort_limit: wp.array(dtype=float)
+    effort_lower: wp.array(dtype=float)
 
 
 @wp.func
@@ -216,5 +218,6 @@ def write_efforts(
         d = tree.row_dof[k]
         joint_f[d] = joint_f[d] + wp.dot(point_column(kin.S[d], com), wrench)
     for d in range(task.first_dof[w], task.first_dof[w] + task.dofs):
-        limit = arm.effort_limit[tree.dof_axis[d]]
-        joint_f[d] = wp.clamp(joint_f[d], -limit, limit)
+        a = tree.dof_axis[d]
+        most = arm.effort_limit[a]
+        joint_f[d] = wp.clamp(joint_f[d], least_effort(arm.effort_lower[a], most), most)

@@ -17,6 +17,7 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import inverse_weight, whiten_chain
 from newtonsim.kernels.constraints.servos import ServoView, servo_row
 from newtonsim.kernels.constraints.smoothing import smooth_softness, smooth_speed
+from newtonsim.kernels.trees.joint_forces import least_effort
 from newtonsim.kernels.views.model import MODE_POSITION, DriveView, TreeView
 from newtonsim.kernels.views.references import (
     RowReference,
@@ -312,7 +313,7 @@ def drive_row(
     row = DofRow()
     a = tree.dof_axis[d]
     row.upper = drive.effort_limit[a] * s.dt
-    row.lower = -row.upper
+    row.lower = least_effort(drive.effort_lower[a], drive.effort_limit[a]) * s.dt
     rate = drive_rate(drive, a, s.dt)
     row.slowest = drive_velocity(drive, a, act[a], q[tree.dof_coord[d]], rate)
     row.fastest = row.slowest

@@ -9,7 +9,7 @@ Writes: EnvView, ImuView, SoleView
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.collision.contacts import ContactView
 from newtonsim.kernels.envs.views import SENSE, EnvView, random_of
-from newtonsim.kernels.trees.joint_forces import drive_effort
+from newtonsim.kernels.trees.joint_forces import bounded_effort, drive_effort
 from newtonsim.kernels.views.model import MODE_FORCE, DriveView
 from newtonsim.kernels.views.shapes import ShapeView
 
@@ -242,7 +242,7 @@ def sense_joints(
             effort = act[a]
             if drive.mode[a] != MODE_FORCE:
                 effort = drive_effort(drive, a, act[a], q, v)
-            effort = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a]) + force[d]
+            effort = bounded_effort(drive, a, effort) + force[d]
         env.sensed[w, column + k] = q
         env.sensed[w, column + n + k] = v
         env.sensed[w, column + 2 * n + k] = effort

@@ -24,7 +24,7 @@ from newtonsim.kernels.constraints.dof_rows import ROW_DRIVE, ROW_LIMIT, DofRowV
 from newtonsim.kernels.maximal.moving_bodies import MotionView, moved
 from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import world_velocity
-from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
+from newtonsim.kernels.trees.joint_forces import bounded_effort, drive_effort, implicit_inertia
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, LevelView, TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView
 
@@ -211,7 +211,7 @@ def expect_forces(
         else:
             a = tree.dof_axis[d]
             effort = drive_effort(drive, a, act[a], q[tree.dof_coord[d]] + dt * qd[d], qd[d])
-            added = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a])
+            added = bounded_effort(drive, a, effort)
     diagonal[d] = diagonal[d] + hold[d]
     force[d] = joint_f[d] + expected[d] + added
 

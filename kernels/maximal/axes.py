@@ -21,6 +21,7 @@ from newtonsim.kernels.trees.inverse_kinematics import (
     twist_angle,
     wrap_angle,
 )
+from newtonsim.kernels.trees.joint_forces import least_effort
 from newtonsim.kernels.views.model import MODE_FORCE, MODE_POSITION, MODE_VELOCITY, DriveView, JointView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -225,14 +226,15 @@ def axis_velocity(r: int, free: float, axis: AxisView, dt: float, rows: RowView)
         stiffness = dt * axis.drive.stiffness[a]
         constant += stiffness * (axis.drive.spring_ref[a] - start)
         slope += dt * stiffness
-        bound = dt * axis.drive.effort_limit[a]
+        most = dt * axis.drive.effort_limit[a]
+        least = dt * least_effort(axis.drive.effort_lower[a], axis.drive.effort_limit[a])
         driven = drive_impulse(a, start, axis, dt)
         drive = driven[0]
         drive_slope = driven[1]
         v = (mean + w * (constant + drive)) / (1.0 + w * (slope + drive_slope))
         effort = drive - drive_slope * v
-        if wp.abs(effort) > bound:
-            drive = wp.clamp(effort, -bound, bound)
+        if effort > most or effort < least:
+            drive = wp.clamp(effort, least, most)
             drive_slope = 0.0
         constant += drive
         slope += drive_slope

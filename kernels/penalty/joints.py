@@ -17,6 +17,7 @@ from newtonsim.kernels.algebra.body_points import point_velocity
 from newtonsim.kernels.algebra.spatial import inverse_of, rotate_inertia, unit_quat
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.inverse_kinematics import DEPENDENT, twist_angle
+from newtonsim.kernels.trees.joint_forces import bounded_effort
 from newtonsim.kernels.views.model import (
     JOINT_BALL,
     JOINT_DISTANCE,
@@ -217,7 +218,7 @@ def axis_effort(
         effort = drive.target_ke[a] * (act - q) - drive.target_kd[a] * v
     if drive.mode[a] == MODE_VELOCITY:
         effort = drive.target_ke[a] * (act - v)
-    effort = wp.clamp(effort, -drive.effort_limit[a], drive.effort_limit[a])
+    effort = bounded_effort(drive, a, effort)
     effort += drive.stiffness[a] * (drive.spring_ref[a] - q) + dof_effort(d, drive, attach, inputs)
     # limits push, and never pull; their damping fades in, since it would jump at the limit otherwise
     below = attach.limit_lower[a] - q

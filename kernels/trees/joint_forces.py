@@ -4,8 +4,10 @@ Drives, springs and damping are evaluated at the velocity and position at the en
 gain is stable with any time step: their derivative is the diagonal that `implicit_inertia` returns.
 
 Stage: smooth dynamics, forces of joints; integration
-Called by: solvers/featherstone/, kernels/constraints/step_end.py, kernels/envs/sensors.py,
-    kernels/maximal/articulated_bodies.py, kernels/optimize/runs.py, kernels/trees/
+Called by: solvers/featherstone/, kernels/actuators/, kernels/constraints/adjoint/row_terms.py,
+    kernels/constraints/, kernels/constraints/linear/balance.py, kernels/envs/sensors.py,
+    kernels/maximal/adjoint/, kernels/maximal/, kernels/optimize/runs.py, kernels/penalty/joints.py,
+    kernels/trees/
 Reads: DriveView, JointView, TreeView, 11 arrays
 Writes: diagonal, implicit, q_out, rate, residual
 """
@@ -38,6 +40,25 @@ def drive_effort(drive: DriveView, a: int, act: float, q_end: float, v_end: floa
     if drive.mode[a] == MODE_VELOCITY:
         effort = drive.target_ke[a] * (act - v_end)
     return effort
+
+
+@wp.func
+def least_effort(lower: float, limit: float) -> float:
+    """Least effort of an axis [N or N m], given its `effort_lower` and `effort_limit`."""
+    return wp.where(lower == -wp.inf, -limit, lower)
+
+
+@wp.func
+def bounded_effort(drive: DriveView, a: int, effort: float) -> float:
+    """An effort within the bounds of the drive of axis a [N or N m]."""
+    return wp.clamp(effort, least_effort(drive.effort_lower[a], drive.effort_limit[a]), drive.effort_limit[a])
+
+
+@wp.func
+def exceeds_bounds(drive: DriveView, a: int, effort: float) -> bool:
+    """True if the drive of axis a cannot exert an effort."""
+    most = drive.effort_limit[a]
+    return effort > most or effort < least_effort(drive.effort_lower[a], most)
 
 
 @wp.func
@@ -77,7 +98,7 @@ def select_drive(
     if a >= 0:
         if drive.mode[a] != MODE_FORCE:
             effort = drive_effort(drive, a, act[a], q[tree.dof_coord[d]] + dt * qd[d], qd[d])
-            if wp.abs(effort) > drive.effort_limit[a]:
+            if exceeds_bounds(drive, a, effort):
                 selected = 0
     implicit[d] = selected
     diagonal[d] = implicit_inertia(d, tree, drive, selected, dt)
@@ -120,7 +141,7 @@ def force_residual(
         q_end = q[tree.dof_coord[d]] + dt * qd_end[d]
         r += drive.stiffness[a] * (q_end - drive.spring_ref[a])
         if drive.mode[a] == MODE_FORCE:
-            r -= wp.clamp(act[a], -drive.effort_limit[a], drive.effort_limit[a])
+            r -= bounded_effort(drive, a, act[a])
         if implicit[d] != 0:
             r -= drive_effort(drive, a, act[a], q_end, qd_end[d])
     return r

@@ -103,7 +103,8 @@ class DriveView:
     target_kd: wp.array(dtype=float)  # (A)
     stiffness: wp.array(dtype=float)  # (A)
     spring_ref: wp.array(dtype=float)  # (A)
-    effort_limit: wp.array(dtype=float)  # (A)
+    effort_limit: wp.array(dtype=float)  # (A) largest effort
+    effort_lower: wp.array(dtype=float)  # (A) least effort; -inf: minus the largest
     armature: wp.array(dtype=float)  # (D)
     damping: wp.array(dtype=float)  # (D)
 

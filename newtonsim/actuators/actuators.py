@@ -237,7 +237,7 @@ class Actuators(Revised):
 
     def _parameters(self) -> list[wp.array]:
         found = find_arrays(*self.groups.values(), skip=(self.model,))
-        return [*found, self.model.joint_effort_limit]
+        return [*found, self.model.joint_effort_limit, self.model.joint_effort_lower]
 
     def _launch(
         self,

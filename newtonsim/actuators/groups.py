@@ -295,6 +295,7 @@ class EffortGroup(ActuatorGroup):
                 axis=self.axis,
                 dof=self.dof,
                 limit=self._owner.joint_effort_limit,
+                lower=self._owner.joint_effort_lower,
                 effort=effort,
                 act=p.control.joint_act,
                 force=p.control.joint_f,

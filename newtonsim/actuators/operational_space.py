@@ -200,7 +200,8 @@ class OperationalSpaceControl:
         view.com, view.body_q, view.body_qd = self.model.body_com, state.body_q, state.body_qd
         view.qd, view.gravity = state.joint_qd, self.model.gravity_vec
         view.tau, view.body_A, view.mobility = motion.tau, motion.body_A, self._stages.mobility
-        view.joint_damping, view.effort_limit = self.model.joint_damping, self.model.joint_effort_limit
+        view.joint_damping = self.model.joint_damping
+        view.effort_limit, view.effort_lower = self.model.joint_effort_limit, self.model.joint_effort_lower
         return view
 
     def _initial_targets(self) -> np.ndarray:

@@ -34,7 +34,8 @@ class JointAxis:
         stiffness: Passive spring [N m/rad or N/m].
         spring_ref: Rest position of that spring [rad or m].
         friction: Dry friction [N m or N].
-        effort_limit: Largest effort of the drive [N m or N].
+        effort_limit: Largest effort of the drive [N m or N], not negative.
+        effort_lower: Its least effort [N m or N], not positive; minus infinity for minus `effort_limit`.
         velocity_limit: Largest velocity [rad/s or m/s].
         limit_solref: Time constant [s] and damping ratio of the limits, or minus stiffness and minus damping,
             as MuJoCo's solref; None for the solver's own stiffness.
@@ -63,6 +64,7 @@ class JointAxis:
         spring_ref: float = 0.0,
         friction: float = 0.0,
         effort_limit: float = math.inf,
+        effort_lower: float = -math.inf,
         velocity_limit: float = math.inf,
         armature: float | None = None,
         limit_solref: Sequence[float] | None = None,
@@ -92,7 +94,8 @@ class JointAxis:
             spring_ref,
             friction,
         )
-        self.effort_limit, self.velocity_limit, self.armature = effort_limit, velocity_limit, armature
+        self.effort_limit, self.effort_lower = effort_limit, effort_lower
+        self.velocity_limit, self.armature = velocity_limit, armature
         self.limit_solref = None if limit_solref is None else tuple(map(float, limit_solref))
         self.limit_solimp, self.limit_margin = _solimp(limit_solimp), limit_margin
         self.friction_solref = None if friction_solref is None else tuple(map(float, friction_solref))

@@ -172,6 +172,7 @@ class JointMethods(BuilderLists):
             self.joint_stiffness.append(axis.stiffness)
             self.joint_spring_ref.append(axis.spring_ref)
             self.joint_effort_limit.append(axis.effort_limit)
+            self.joint_effort_lower.append(axis.effort_lower)
             self.joint_velocity_limit.append(axis.velocity_limit)
 
     def _append_coordinates(

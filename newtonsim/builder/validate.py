@@ -255,6 +255,12 @@ def _check_limits(builder, arrays: dict[str, np.ndarray]) -> None:
             at = int(np.argmax(reversed_))
             name = element_name(builder, per, at)
             raise ModelError(f"{name}: lower limit {lower[at]:g} is above upper limit {upper[at]:g}")
+    most, least = arrays["joint_effort_limit"], arrays["joint_effort_lower"]
+    outside = (most < 0.0) | (least > 0.0)
+    if outside.any():
+        at = int(np.argmax(outside))
+        bounds = f"effort_lower {least[at]:g} and effort_limit {most[at]:g} do not enclose zero"
+        raise ModelError(f"{element_name(builder, 'axis', at)}: {bounds}")
     swing = arrays["joint_swing_limit"]
     if (swing < 0.0).any():
         at = int(np.argmax(swing < 0.0))

@@ -133,7 +133,10 @@ def _axis(builder: ModelBuilder, axis: int, linear: bool) -> str:
     elif mode == JointMode.TARGET_VELOCITY:
         parts.append(f"velocity drive {ke:.4g} {torque} s/{unit}")
     effort = builder.joint_effort_limit[axis]
-    if math.isfinite(effort) and effort < 1e5:
+    least = builder.joint_effort_lower[axis]
+    if math.isfinite(least):
+        parts.append(f"effort {least:.4g} to {effort:.4g} {torque}")
+    elif math.isfinite(effort) and effort < 1e5:
         parts.append(f"effort at most {effort:.4g} {torque}")
     if builder.joint_stiffness[axis]:
         parts.append(f"spring {builder.joint_stiffness[axis]:.4g} {torque}/{unit}")

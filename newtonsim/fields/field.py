@@ -375,7 +375,7 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         return _read_words(self.owner.array_of(self.spec), self._width, self._index, self._kind)
 
 
-_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "velocity_limit", "max_force")
+_ENDLESS = ("limit_lower", "limit_upper", "effort_limit", "effort_lower", "velocity_limit", "max_force")
 """Fields that may be infinite."""
 _LIMITS = {"limit_lower": "limit_upper", "limit_upper": "limit_lower"}
 """Limits of joint axes, each with the opposite limit."""

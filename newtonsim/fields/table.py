@@ -92,6 +92,7 @@ _JOINTS = [
     *_of("joints", "joint_", "dof", "armature", "damping", "friction", least=0.0),
     *_of("joints", "joint_", "axis", "target_ke", "target_kd", "stiffness", least=0.0),
     *_of("joints", "joint_", "axis", "limit_ke", "limit_kd", "effort_limit", "velocity_limit", least=0.0),
+    FieldSpec("joints.effort_lower", "model", "joint_effort_lower", "axis", most=0.0),
     *_of("joints", "joint_", "axis", "limit_lower", "limit_upper", "spring_ref"),
     *_of("joints", "joint_", "joint", "X_p", "X_c"),
 ]

@@ -19,13 +19,14 @@ from newtonsim.importers.writers.records import JointRecord
 from newtonsim.importers.writers.scene import read_scene
 from newtonsim.importers.writers.urdf.frames import roll_pitch_yaw
 from newtonsim.scene.enums import ConstraintType, GeoType, JointMode, JointType
+from newtonsim.scene.joint_types import least_effort
 from newtonsim.scene.model import Model
 from newtonsim.utils import export_urdf
 
 _AXIS = (JointType.REVOLUTE, JointType.PRISMATIC)
 _LITTLE = 1.0e-12
 _ENTRIES = (("ixx", 0, 0), ("ixy", 0, 1), ("ixz", 0, 2), ("iyy", 1, 1), ("iyz", 1, 2), ("izz", 2, 2))
-_NUMBERS = ("target_ke", "target_kd", "stiffness", "spring_ref", "damping", "effort_limit")
+_NUMBERS = ("target_ke", "target_kd", "stiffness", "spring_ref", "damping", "effort_limit", "effort_lower")
 
 
 def import_pybullet() -> Any:
@@ -329,7 +330,7 @@ class BulletRobot:
         positions, velocities = self._positions, self._velocities
         drive = np.where(positions, n["target_ke"] * (act - q) - n["target_kd"] * qd, act)
         drive = np.where(velocities, n["target_ke"] * (act - qd), drive)
-        drive = np.clip(drive, -n["effort_limit"], n["effort_limit"])
+        drive = np.clip(drive, least_effort(n["effort_lower"], n["effort_limit"]), n["effort_limit"])
         passive = n["stiffness"] * (n["spring_ref"] - q) - n["damping"] * qd
         return (drive + passive + efforts[self._dofs]).tolist()
 

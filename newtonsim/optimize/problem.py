@@ -16,6 +16,7 @@ from newtonsim.kinematics import eval_fk
 from newtonsim.optimize.checks import check_count, read_numbers
 from newtonsim.optimize.costs import Changes, Cost
 from newtonsim.scene.enums import JointMode
+from newtonsim.scene.joint_types import least_effort
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
 from newtonsim.simulator import Simulator
@@ -292,17 +293,17 @@ class Problem:
     def _limits(self) -> tuple[np.ndarray, np.ndarray]:
         """Limits of the model for each number of the array in one world."""
         model = self.model
-        effort, velocity, lower, upper = (
+        most, least, velocity, lower, upper = (
             getattr(model, f"joint_{name}").numpy().astype(float)
-            for name in ("effort_limit", "velocity_limit", "limit_lower", "limit_upper")
+            for name in ("effort_limit", "effort_lower", "velocity_limit", "limit_lower", "limit_upper")
         )
+        least = least_effort(least, most)
         if self.inputs == "joint_f":
             axis = self._axis_of_dofs()
-            high = np.append(effort, np.inf)[axis]
-            return -high, high
+            return np.append(least, -np.inf)[axis], np.append(most, np.inf)[axis]
         mode = model.joint_axis_mode.numpy()
         of_mode = [mode == int(m) for m in (JointMode.TARGET_POSITION, JointMode.TARGET_VELOCITY)]
-        return np.select(of_mode, [lower, -velocity], -effort), np.select(of_mode, [upper, velocity], effort)
+        return np.select(of_mode, [lower, -velocity], least), np.select(of_mode, [upper, velocity], most)
 
 
 def _check_costs(costs: Sequence[Cost]) -> tuple[Cost, ...]:

@@ -64,6 +64,7 @@ class ModelViews:
         self.drive.stiffness = model.joint_stiffness
         self.drive.spring_ref = model.joint_spring_ref
         self.drive.effort_limit = model.joint_effort_limit
+        self.drive.effort_lower = model.joint_effort_lower
         self.drive.armature = model.joint_armature
         self.drive.damping = model.joint_damping
 

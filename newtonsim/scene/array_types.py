@@ -150,6 +150,7 @@ class ModelArrays:
     joint_stiffness: wp.array[wp.float32]
     joint_spring_ref: wp.array[wp.float32]
     joint_effort_limit: wp.array[wp.float32]
+    joint_effort_lower: wp.array[wp.float32]
     joint_velocity_limit: wp.array[wp.float32]
     constraint_type: wp.array[wp.int32]
     constraint_parent: wp.array[wp.int32]
@@ -372,6 +373,7 @@ class BuilderColumns:
     joint_stiffness: ColumnAttribute
     joint_spring_ref: ColumnAttribute
     joint_effort_limit: ColumnAttribute
+    joint_effort_lower: ColumnAttribute
     joint_velocity_limit: ColumnAttribute
     constraint_type: ColumnAttribute
     constraint_parent: ColumnAttribute

@@ -250,6 +250,15 @@ _JOINT = [
         grad=True,
     ),
     ArraySpec(
+        "joint_effort_lower",
+        "axis",
+        wp.float32,
+        "N m or N",
+        "Least drive effort, not above zero; minus infinity: minus the largest",
+        allow_inf=True,
+        grad=True,
+    ),
+    ArraySpec(
         "joint_velocity_limit",
         "axis",
         wp.float32,

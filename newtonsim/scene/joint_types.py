@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from newtonsim.scene.enums import JointType, among
 
@@ -95,3 +96,9 @@ def axes_problem(kind: JointType, axes: tuple[int, int]) -> str | None:
     if max(axes) > 3:
         return f"at most 3 linear and 3 angular axes, got {axes}"
     return None
+
+
+def least_effort(lower: npt.ArrayLike, limit: npt.ArrayLike) -> np.ndarray:
+    """Return the least efforts of drives, given their `joint_effort_lower` and `joint_effort_limit`."""
+    lower = np.asarray(lower, np.float64)
+    return np.where(lower == -np.inf, -np.asarray(limit, np.float64), lower)

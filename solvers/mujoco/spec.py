@@ -15,7 +15,7 @@ from newtonsim.errors import ModelError, did_you_mean
 from newtonsim.geometry.principal_axes import principal_axes
 from newtonsim.geometry.transforms import quat_rotate, transform_inverse, transform_multiply
 from newtonsim.scene.enums import JointMode, JointType
-from newtonsim.scene.joint_types import FLOATING
+from newtonsim.scene.joint_types import FLOATING, least_effort
 from newtonsim.solvers.mujoco.source import HostModel, Selection
 
 if TYPE_CHECKING:
@@ -316,9 +316,10 @@ class BodyWriter:
         actuator.biastype = mujoco.mjtBias.mjBIAS_AFFINE if any(bias) else mujoco.mjtBias.mjBIAS_NONE
         actuator.biasprm[:3] = bias
         actuator.gear[0] = gear
-        effort = self.host.joint_effort_limit[axis]
-        if effort < _ENDLESS:
-            actuator.forcelimited, actuator.forcerange = True, [-effort, max(effort, 1.0e-12)]
+        most = min(float(self.host.joint_effort_limit[axis]), _ENDLESS)
+        least = max(float(least_effort(self.host.joint_effort_lower[axis], most)), -_ENDLESS)
+        if most < _ENDLESS or least > -_ENDLESS:
+            actuator.forcelimited, actuator.forcerange = True, [least, max(most, least + 1.0e-12)]
         for attribute, value in self.drives.arguments.items():
             if not hasattr(actuator, attribute):
                 known = [one for one in dir(actuator) if not one.startswith("_")]

@@ -83,7 +83,8 @@ def test_ball_starts_at_the_identity():
 def test_axis_settings_arrive_in_the_model():
     axis = JointAxis(
         (0, 0, 2), -1.0, 2.0, 11.0, 12.0, 0.5, 13.0, 14.0, JOINT_MODE_TARGET_VELOCITY, damping=1.5,
-        stiffness=2.5, spring_ref=0.25, friction=3.5, effort_limit=4.5, velocity_limit=5.5, armature=6.5,
+        stiffness=2.5, spring_ref=0.25, friction=3.5, effort_limit=4.5, effort_lower=-3.25,
+        velocity_limit=5.5, armature=6.5,
     )  # fmt: skip
     builder = one_body()
     builder.add_joint_revolute(-1, 0, axis=axis, limit_lower=-9.0, armature=0.1)
@@ -93,7 +94,8 @@ def test_axis_settings_arrive_in_the_model():
         "joint_limit_lower": -1.0, "joint_limit_upper": 2.0, "joint_limit_ke": 11.0, "joint_limit_kd": 12.0,
         "joint_act": 0.5, "joint_target_ke": 13.0, "joint_target_kd": 14.0, "joint_axis_mode": 2,
         "joint_damping": 1.5, "joint_stiffness": 2.5, "joint_spring_ref": 0.25, "joint_friction": 3.5,
-        "joint_effort_limit": 4.5, "joint_velocity_limit": 5.5, "joint_armature": 6.5,
+        "joint_effort_limit": 4.5, "joint_effort_lower": -3.25, "joint_velocity_limit": 5.5,
+        "joint_armature": 6.5,
     }  # fmt: skip
     assert {name: getattr(model, name).numpy().tolist() for name in expected} == {
         name: [value] for name, value in expected.items()

@@ -237,6 +237,20 @@ def test_effort_limit(mode, device):
     assert rollout.acted.any()
 
 
+def test_least_effort(device):
+    """At the least effort, its gradient is that of the bound, and the largest has none."""
+    builder = chain(
+        mode=newtonsim.JOINT_MODE_TARGET_POSITION, target_ke=40.0, target_kd=2.0, effort_limit=[30.0, 100.0]
+    )
+    builder.joint_effort_lower[:] = [-3.0, -90.0]
+    builder.joint_q[:], builder.joint_act[:] = [0.5, 0.2], [-1.5, 0.3]
+    rollout = Rollout(builder, device, 25)
+    rollout.check("state.joint_q", "control.joint_act", "model.joint_effort_lower", "model.body_mass")
+    assert np.abs(rollout.gradient("model.joint_effort_limit")).max() == 0.0
+    assert abs(rollout.gradient("model.joint_effort_lower")[0]) > 0.0
+    assert rollout.acted.any()
+
+
 def test_drive_row_below_its_limit(device):
     """A drive that might exceed its limit is a row; if it does not, it is a soft equation."""
     builder = chain(

@@ -132,7 +132,16 @@ def test_drives_and_passive_terms(tmp_path):
         "act",
         "axis_mode",
     )
-    names += ("stiffness", "spring_ref", "effort_limit", "velocity_limit", "damping", "friction", "armature")
+    names += (
+        "stiffness",
+        "spring_ref",
+        "effort_limit",
+        "effort_lower",
+        "velocity_limit",
+        "damping",
+        "friction",
+        "armature",
+    )
     for name in names:
         ours, theirs = (getattr(model, f"joint_{name}").numpy() for model in (twins.model, twins.again))
         if name == "target_ke":

@@ -25,8 +25,8 @@ def torque(builder, act: np.ndarray, axis: int, q: float, qd: float) -> float:
         JointMode.TARGET_POSITION: ke * (act[axis] - q) - kd * qd,
         JointMode.TARGET_VELOCITY: ke * (act[axis] - qd),
     }[JointMode(builder.joint_axis_mode[axis])]
-    limit = builder.joint_effort_limit[axis]
-    return min(max(value, -limit), limit)
+    limit, lower = builder.joint_effort_limit[axis], builder.joint_effort_lower[axis]
+    return min(max(value, -limit if lower == -math.inf else lower), limit)
 
 
 CASES = {
@@ -36,6 +36,8 @@ CASES = {
     "two motors": '<motor joint="j" gear="3" ctrlrange="-1 1"/><motor joint="j" gear="2" ctrlrange="-1 1"/>',
     "position": '<position joint="j" kp="20" kv="3"/>',
     "position with gear": '<position joint="j" kp="20" kv="3" gear="2"/>',
+    "position with one-sided range": '<position joint="j" kp="20" kv="3" gear="-2" forcerange="-3 0"/>',
+    "motor with one-sided range": '<motor joint="j" gear="-3" forcerange="-.1 .5"/>',
     "position on slide": '<position joint="s" kp="20" kv="3"/>',
     "position with range": '<position joint="j" kp="20" ctrlrange=".5 .6" forcerange="-3 3"/>',
     "position inherits range": '<position joint="j" kp="20" inheritrange="1"/>',
@@ -44,6 +46,10 @@ CASES = {
     "position and velocity": '<position joint="j" kp="20"/><velocity joint="j" kv="4" gear="2"/>',
     "velocity, motor and position": '<velocity joint="j" kv="4"/><motor joint="j" gear="3"/>'
     '<position joint="j" kp="20" kv="1" gear="-1"/>',
+    "motor with a force range, and damper": '<general joint="j" gear="-3" gainprm="2" ctrlrange="-.6 1" '
+    'forcerange="-.4 .9"/><velocity joint="j" kv="4"/>',
+    "two motors with force ranges": '<motor joint="j" gear="3" forcerange="-.4 -.1"/>'
+    '<general joint="j" gear="2" gainprm="-3" biastype="affine" biasprm=".5 0 0" forcerange="-1 .8"/>',
     "zero range is not a range": '<motor joint="j" ctrlrange="0 0"/>',
     "general motor": '<general joint="j" gainprm="5"/>',
     "general servo": '<general joint="j" gainprm="5" biastype="affine" biasprm=".2 -7 -.5"/>',
@@ -159,7 +165,8 @@ def test_a_servo_that_pushes_away_is_told_and_its_law_kept(servo, z_up):
 
 
 BOUNDS = {
-    "not symmetric": ('<position joint="j" kp="9" forcerange="-1 4"/>', ("approximated", "not symmetric")),
+    "not symmetric": ('<position joint="j" kp="9" forcerange="-1 4"/>', None),
+    "without zero": ('<position joint="j" kp="9" forcerange="1 4"/>', ("approximated", "without zero")),
     "of one of several": (
         '<position joint="j" kp="9" forcerange="-2 2"/><velocity joint="j" kv="1"/>',
         ("unsupported", "one of several"),

@@ -10,7 +10,7 @@ from small_trees import SmallTree
 
 from newtonsim.kernels.trees import articulated_factors, crba, damping, energy, forward_kinematics, rnea
 from newtonsim.kernels.trees.inverse_kinematics import components, split_rotation, wrap_angle
-from newtonsim.kernels.trees.joint_forces import drive_effort, implicit_inertia
+from newtonsim.kernels.trees.joint_forces import bounded_effort, drive_effort, implicit_inertia
 from newtonsim.kernels.trees.middle_velocity import middle_spin
 from newtonsim.kernels.trees.muscles import force_of_length, force_of_velocity, muscle_tension
 from newtonsim.kernels.trees.point_motion import (
@@ -36,6 +36,7 @@ call = DeviceFunctions(
     components,
     split_rotation,
     wrap_angle,
+    bounded_effort,
     drive_effort,
     implicit_inertia,
     middle_spin,
@@ -280,6 +281,21 @@ def test_implicit_inertia_is_the_slope_of_what_acts_at_the_end_of_the_step(devic
     )
     assert call(device, implicit_inertia, 0, tree.view, drive, 0, dt)[0] == pytest.approx(
         0.1 + dt * (0.3 + 7.0 * dt), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("lower", "bounds"), [(-np.inf, (-3.0, 3.0)), (-0.5, (-0.5, 3.0)), (0.0, (0.0, 3.0))]
+)
+def test_efforts_are_within_their_bounds(device, lower, bounds):
+    """Without a least effort, the largest one counts both ways."""
+    tree = SmallTree([-1], device)
+    drive = DriveView()
+    drive.effort_limit, drive.effort_lower = tree.floats([3.0]), tree.floats([lower])
+    efforts = np.array([-9.0, -2.0, -0.3, 0.0, 2.0, 9.0])
+    expected = np.clip(efforts, *bounds)
+    np.testing.assert_array_equal(
+        call(device, bounded_effort, drive, 0, efforts), expected.astype(np.float32)
     )
 
 

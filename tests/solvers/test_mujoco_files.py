@@ -172,19 +172,27 @@ SKEW = """<mujoco><option timestep="0.001"/><worldbody><body name="a" pos="0 0 1
 
 @pytest.mark.parametrize("way", ["up", "down"])
 def test_a_range_of_efforts_that_is_not_symmetric_bounds_both_ways(way, tmp_path):
+    """Beside MuJoCo, MuJoCoSolver steps as the file does, FeatherstoneSolver as its integrator `discrete`."""
     theirs = mujoco.MjModel.from_xml_string(SKEW)
-    data = mujoco.MjData(theirs)
-    mujoco.mj_resetDataKeyframe(theirs, data, theirs.key(way).id)
-    mujoco.mj_step(theirs, data, 100)
     builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     options = {"ignore_inertial_definitions": False, "strict": True, "keyframe": way}
-    with pytest.warns(UnsupportedElementWarning, match="actuatorfrcrange that is not symmetric"):
-        report = parse_mjcf(SKEW, builder, **options)
+    report = parse_mjcf(SKEW, builder, **options)
+    model = builder.finalize("cpu")
     exact = {"solver": "newton", "iterations": 100, "joint_damping": 0.0}
-    solver = MuJoCoSolver(builder.finalize("cpu"), use_mujoco=True, element_args=report.mujoco, **exact)
-    simulator = Simulator(solver.model, solver, dt=0.001)
-    simulator.step(100)
-    assert simulator.state.joint_q.numpy()[0] == pytest.approx(data.qpos[0], abs=1e-5)
+    for solver, integrator in (
+        (MuJoCoSolver(model, use_mujoco=True, **exact), mujoco.mjtIntegrator.mjINT_EULER),
+        (FeatherstoneSolver(model, coriolis="start"), mujoco.mjtIntegrator.mjINT_DISCRETE),
+    ):
+        theirs.opt.integrator = integrator
+        data = mujoco.MjData(theirs)
+        mujoco.mj_resetDataKeyframe(theirs, data, theirs.key(way).id)
+        mujoco.mj_step(theirs, data, 100)
+        simulator = Simulator(model, solver, dt=0.001)
+        simulator.step(100)
+        assert simulator.state.joint_q.numpy()[0] == pytest.approx(data.qpos[0], abs=1e-5)
     export_mjcf(builder, tmp_path / "out.xml", imported=report)
     again = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
     assert again.jnt_actfrcrange.tolist() == theirs.jnt_actfrcrange.tolist()
+    export_mjcf(builder, tmp_path / "out.xml")
+    again = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
+    assert again.actuator_forcerange.tolist() == theirs.jnt_actfrcrange.tolist()

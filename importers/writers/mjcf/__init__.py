@@ -256,7 +256,7 @@ class _MjcfWriter:
 
     def _write_drive(self, name: str, axis: AxisRecord) -> None:
         """The actuator of an axis; its ctrl is the axis' control input."""
-        tag, gains = drive_attributes(axis.mode, axis.target_ke, axis.target_kd, axis.effort_limit)
+        tag, gains = drive_attributes(axis.mode, axis.target_ke, axis.target_kd, axis.efforts)
         element(self.actuator, tag, {"name": name, "joint": name} | gains)
 
     # -- the rest --------------------------------------------------------------------------------------------

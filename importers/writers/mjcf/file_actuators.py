@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
@@ -12,13 +13,16 @@ from newtonsim.builder.tendons import MUSCLE_VMAX
 from newtonsim.errors import ModelError
 from newtonsim.importers.writers.mjcf.actuators import ActuatorWriter, law_attributes
 from newtonsim.importers.writers.mjcf.controls import Control
-from newtonsim.importers.writers.mjcf.file_parts import effort_of, gains_of, law_of_drive, law_on_joint
+from newtonsim.importers.writers.mjcf.drives import both_ways
+from newtonsim.importers.writers.mjcf.file_parts import efforts_of, gains_of, law_of_drive, law_on_joint
 from newtonsim.importers.writers.mjcf.tendons import TendonWriter
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, AxisRecord, Scene, TendonRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import element, numbers
 from newtonsim.scene.enums import JointMode
+
+_ENDLESS = (-math.inf, math.inf)
 
 _SAME_GAIN = 1.0e-5
 """Relative difference of gains in single precision that are the same."""
@@ -125,7 +129,7 @@ class FileActuators:
         if law is None:
             count = len(self._on_axis(axis.index))
             drive = (axis.mode, axis.target_ke, axis.target_kd)
-            law = law_of_drive(entry, drive, 1.0 / count, axis.effort_limit if count == 1 else NO_LIMIT)
+            law = law_of_drive(entry, drive, 1.0 / count, axis.efforts if count == 1 else _ENDLESS)
         name = {"name": taken.unique(label), "joint": self.joints[axis.index].get("name", "")}
         element(section, "general", name | law_attributes(law))
         if entry["axis"] is not None:
@@ -137,12 +141,14 @@ class FileActuators:
     def _bound(self, axis: AxisRecord) -> None:
         """Bound the sum of an axis' actuators where none of them is bounded as much."""
         laws = [self._laws[n] for n in self._on_axis(axis.index) if axis.index in self.axes]
-        efforts, joint = [effort_of(law) for law in laws if law is not None], self.joints[axis.index]
-        if "actuatorfrcrange" in joint.attrib:  # as the file has it
+        efforts, joint = [efforts_of(law) for law in laws if law is not None], self.joints[axis.index]
+        if not efforts or "actuatorfrcrange" in joint.attrib:  # as the file has it
             return
-        if efforts and axis.effort_limit < min(NO_LIMIT, sum(efforts) * (1.0 - _SAME_GAIN)):
+        (least, most), (low, high) = axis.efforts, map(sum, zip(*efforts))
+        room = 1.0 - _SAME_GAIN
+        if most < min(NO_LIMIT, high * room) or least > max(-NO_LIMIT, low * room):
             joint.set("actuatorfrclimited", "true")
-            joint.set("actuatorfrcrange", numbers([-axis.effort_limit, axis.effort_limit]))
+            joint.set("actuatorfrcrange", numbers([max(least, -NO_LIMIT), min(most, NO_LIMIT)]))
 
     # -- the rest --------------------------------------------------------------------------------------------
 
@@ -153,13 +159,13 @@ class FileActuators:
             self.tendons_done.add(place)
             name = {"name": taken.unique(label), "tendon": self.tendons.names[place]}
             if tendon.muscle[MUSCLE_VMAX] > 0.0:
-                law = law_of_drive(entry, (self._mode(tendon), 0.0, 0.0), 0.0, NO_LIMIT)
+                law = law_of_drive(entry, (self._mode(tendon), 0.0, 0.0), 0.0, _ENDLESS)
                 attributes = self.tendons.muscle_attributes(tendon) | _ranges(law)
                 self.controls.append(Control(None, value=given["act"]))
             else:
                 drive = (self._mode(tendon), given["target_ke"], given["target_kd"])
-                effort = given["effort_limit"] if len(sharing) == 1 else NO_LIMIT
-                law = law_of_drive(entry, drive, 1.0 / len(sharing), effort).shifted(given["offset"])
+                efforts = both_ways(given["effort_limit"]) if len(sharing) == 1 else _ENDLESS
+                law = law_of_drive(entry, drive, 1.0 / len(sharing), efforts).shifted(given["offset"])
                 attributes = law_attributes(law)
                 alone = len(sharing) == 1 and entry["scale"]
                 value = (given["act"] - entry["offset"]) / entry["scale"] if alone else 0.0

@@ -170,7 +170,10 @@ def law_on_joint(given: Mapping[str, Any]) -> ActuatorLaw:
 
 
 def law_of_drive(
-    entry: Mapping[str, Any], drive: tuple[JointMode, float, float], share: float, effort: float
+    entry: Mapping[str, Any],
+    drive: tuple[JointMode, float, float],
+    share: float,
+    efforts: tuple[float, float],
 ) -> ActuatorLaw:
     """Return the law of an actuator that is a drive, with what is between its control and the drive.
 
@@ -178,7 +181,7 @@ def law_of_drive(
         entry: Of `ImportReport.actuators`.
         drive: Mode, stiffness and damping.
         share: What part of stiffness and damping it has where the drive has several actuators.
-        effort: Largest force.
+        efforts: Least and largest force.
     """
     mode, ke, kd = drive
     unit = 1.0 if mode == JointMode.FORCE else ke
@@ -196,7 +199,7 @@ def law_of_drive(
         dynamics_type=kind,
         dynamics=times,
         control_range=activation.get("control_range", entry["ctrl_range"]),
-        force_range=activation.get("drive_range", (-effort, effort) if 0.0 < effort < NO_LIMIT else None),
+        force_range=activation.get("drive_range", efforts if _bounds(efforts) else None),
         activation_range=activation.get("activation_range"),
         early=activation.get("early", False),
     )
@@ -211,14 +214,24 @@ def gains_of(laws: list[ActuatorLaw]) -> tuple[JointMode, float, float]:
     return (JointMode.TARGET_VELOCITY, kd, 0.0) if kd > 0.0 else (JointMode.FORCE, 0.0, 0.0)
 
 
-def effort_of(law: ActuatorLaw) -> float:
-    """Return the largest effort of a law on an axis, inf for an unbounded one."""
-    limit = math.inf if law.force_range is None else max(map(abs, law.force_range))
+def efforts_of(law: ActuatorLaw) -> tuple[float, float]:
+    """Return least and largest effort of a law on an axis, infinite where nothing bounds it."""
+    least, most = (-math.inf, math.inf) if law.force_range is None else law.force_range
     span = law.control_range if law.dynamics_type == "none" else law.activation_range
     if span is not None and not any(law.bias[1:]) and not any(law.gain[1:]):
         offset = law.bias[0] if law.bias else 0.0
-        limit = min(limit, max(abs(law.gain[0] * value + offset) for value in span))
-    return abs(law.gear[0]) * limit if law.gear[0] != 0.0 else 0.0
+        reach = max(abs(law.gain[0] * value + offset) for value in span)
+        least, most = max(least, -reach), min(most, reach)
+    if law.gear[0] == 0.0:
+        return 0.0, 0.0
+    ends = sorted((law.gear[0] * least, law.gear[0] * most))
+    return ends[0], ends[1]
+
+
+def _bounds(efforts: tuple[float, float]) -> bool:
+    """Whether efforts are a range that MuJoCo reads, and no endless one."""
+    least, most = efforts
+    return least < most and least > -NO_LIMIT and most < NO_LIMIT
 
 
 def _bounded(span: tuple[float, float]) -> tuple[float, float] | None:

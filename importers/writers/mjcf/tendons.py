@@ -8,7 +8,7 @@ import numpy as np
 
 from newtonsim.builder import TendonWrap
 from newtonsim.builder.tendons import MUSCLE_VMAX
-from newtonsim.importers.writers.mjcf.drives import drive_attributes
+from newtonsim.importers.writers.mjcf.drives import both_ways, drive_attributes
 from newtonsim.importers.writers.mjcf.file_parts import spec_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import NO_LIMIT, Scene, TendonRecord
@@ -132,7 +132,8 @@ class TendonWriter:
         if tendon.muscle[MUSCLE_VMAX] > 0.0:
             self._write_muscle(section, name, tendon)
             return
-        tag, gains = drive_attributes(mode, given["target_ke"], given["target_kd"], given["effort_limit"])
+        efforts = both_ways(given["effort_limit"])
+        tag, gains = drive_attributes(mode, given["target_ke"], given["target_kd"], efforts)
         if mode == JointMode.TARGET_POSITION and given["offset"] != 0.0:
             self.report.approximated(name, f"ctrl is the control input minus {given['offset']:g}")
         element(section, tag, {"name": name, "tendon": name} | gains)
@@ -148,7 +149,8 @@ class TendonWriter:
         gear = 1.0 if shortest < longest else -1.0
         span = gear * (np.array([shortest, longest]) - tendon.numbers["offset"])
         law = numbers([low, high, force, 1.0, *curves])
-        _, attributes = drive_attributes(int(JointMode.FORCE), 0.0, 0.0, tendon.numbers["effort_limit"])
+        efforts = both_ways(tendon.numbers["effort_limit"])
+        _, attributes = drive_attributes(int(JointMode.FORCE), 0.0, 0.0, efforts)
         attributes |= {"gear": number(gear), "dyntype": "muscle", "dynprm": numbers([rise, fall, smoothing])}
         attributes |= {"gaintype": "muscle", "gainprm": law, "biastype": "muscle", "biasprm": law}
         return {"lengthrange": numbers(span)} | attributes

@@ -1,5 +1,6 @@
 """URDF files from models."""
 
+import math
 import os
 from pathlib import Path
 from xml.etree import ElementTree
@@ -217,6 +218,9 @@ class _UrdfWriter:
             element(own, "axis", xyz=numbers(link_axis(joint, axis.axis)))
             limits = {name: number(value) for name, value in limit_attributes(axis).items()}
             element(own, "limit", limits)
+            if math.isfinite(axis.effort_lower):
+                message = f"its least effort {axis.effort_lower:g} is left out, the largest bounds both ways"
+                self.report.approximated(key, message)
             if axis.damping or axis.friction:
                 element(own, "dynamics", damping=number(axis.damping), friction=number(axis.friction))
             names.append(own.get("name"))

@@ -61,6 +61,7 @@ from newtonsim.kernels.constraints.pair_rows import (
     yields_by_reference,
 )
 from newtonsim.kernels.trees.forward_kinematics import body_velocity, end_pose
+from newtonsim.kernels.trees.joint_forces import least_effort
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.kernels.views.model import BodyView, DriveView, JointView, KinematicsView, TreeView
 from newtonsim.kernels.views.pair_rows import (
@@ -145,7 +146,9 @@ def dof_lagrangian(
         if kind == ROW_FRICTION:
             out[r] = -m * wp.sign(p) * limit.friction[d] * s.dt
         if kind == ROW_DRIVE:
-            out[r] = -m * wp.sign(p) * drive.effort_limit[a] * s.dt
+            most = drive.effort_limit[a]
+            bound = wp.where(p < 0.0, least_effort(drive.effort_lower[a], most), most)
+            out[r] = -m * bound * s.dt
     elif kind == ROW_LIMIT:
         x = q[tree.dof_coord[d]]
         top = limit.velocity[a]

@@ -20,6 +20,7 @@ Writes: columns
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import lane_axpy, lane_scal
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team
+from newtonsim.kernels.trees.joint_forces import exceeds_bounds
 from newtonsim.kernels.views.model import (
     MODE_FORCE,
     MODE_POSITION,
@@ -58,7 +59,7 @@ def effort_by_input(a: int, drive: DriveView, implicit: int, act: float) -> floa
     """Slope of the effort of the drive of axis a by its input, for the part that is not in a row."""
     slope = float(0.0)
     if drive.mode[a] == MODE_FORCE:
-        if wp.abs(act) <= drive.effort_limit[a]:
+        if not exceeds_bounds(drive, a, act):
             slope = 1.0
     elif implicit != 0:
         if drive.mode[a] == MODE_POSITION or drive.mode[a] == MODE_VELOCITY:

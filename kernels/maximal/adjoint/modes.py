@@ -38,6 +38,7 @@ from newtonsim.kernels.maximal.rows import (
     pair_at,
 )
 from newtonsim.kernels.maximal.sweeps import BlockView, held_impulse, interval_of, is_rigid
+from newtonsim.kernels.trees.joint_forces import least_effort
 from newtonsim.kernels.views.pair_rows import PAIR_COUPLING, PAIR_DISTANCE
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -105,14 +106,15 @@ def push_along(
         stiffness = dt * axis.drive.stiffness[a]
         constant += stiffness * (axis.drive.spring_ref[a] - start)
         slope += dt * stiffness
-        bound = dt * axis.drive.effort_limit[a]
+        most = dt * axis.drive.effort_limit[a]
+        least = dt * least_effort(axis.drive.effort_lower[a], axis.drive.effort_limit[a])
         driven = drive_impulse(a, start, axis, dt)
         drive = driven[0]
         drive_slope = driven[1]
         effort = drive - drive_slope * (free + w * (constant + drive)) / (1.0 + w * (slope + drive_slope))
-        if wp.abs(effort) > bound:
-            view.drive[r] = wp.where(effort > 0.0, 1, -1)
-            constant += wp.clamp(effort, -bound, bound)
+        if effort > most or effort < least:
+            view.drive[r] = wp.where(effort > most, 1, -1)
+            constant += wp.clamp(effort, least, most)
         else:
             constant += drive
             slope += drive_slope

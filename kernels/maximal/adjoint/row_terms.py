@@ -24,6 +24,7 @@ from newtonsim.kernels.maximal.rows import (
     pair_at,
 )
 from newtonsim.kernels.maximal.sweeps import BlockView
+from newtonsim.kernels.trees.joint_forces import least_effort
 from newtonsim.kernels.views.model import MODE_FORCE, MODE_POSITION, MODE_VELOCITY
 from newtonsim.kernels.views.pair_rows import (
     PAIR_COUPLING,
@@ -183,7 +184,8 @@ def axis_impulse(
     if a >= 0:
         x += dt * axis.drive.stiffness[a] * (axis.drive.spring_ref[a] - end)
         if view.drive[r] != 0:
-            x += float(view.drive[r]) * dt * axis.drive.effort_limit[a]
+            most = axis.drive.effort_limit[a]
+            x += dt * wp.where(view.drive[r] > 0, most, least_effort(axis.drive.effort_lower[a], most))
         elif axis.drive.mode[a] == MODE_FORCE:
             x += dt * axis.act[a]
         elif axis.drive.mode[a] == MODE_POSITION:

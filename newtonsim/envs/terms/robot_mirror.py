@@ -12,6 +12,7 @@ from newtonsim.errors import NewtonsimError
 from newtonsim.geometry.transforms import quat_matrix, transform_inverse, transform_multiply, transform_point
 from newtonsim.kinematics import eval_fk
 from newtonsim.scene.enums import GeoType, JointType
+from newtonsim.scene.joint_types import least_effort
 
 if TYPE_CHECKING:
     from newtonsim.scene.model import Model
@@ -21,7 +22,7 @@ _FLIP = np.array([1.0, -1.0, 1.0])
 _REFLECTION = np.outer(_FLIP, _FLIP)
 """Takes rotation matrices and inertias to their mirror images, entry by entry."""
 _TURNS = (JointType.REVOLUTE, JointType.PRISMATIC)
-_OF_AXIS = ("target_ke", "target_kd", "stiffness", "effort_limit", "velocity_limit")
+_OF_AXIS = ("target_ke", "target_kd", "stiffness", "velocity_limit")
 _OF_DOF = ("armature", "damping", "friction")
 _DIRECTIONS = np.array([[x, y, z] for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1) if x or y or z])
 _SIDES = re.compile(
@@ -256,9 +257,12 @@ class RobotMirror:
                 values = getattr(model, f"joint_{key}").numpy()[places]
                 self._compare_numbers(name, partner, key, *values)
         low, high = (getattr(model, f"joint_limit_{end}").numpy()[axes] - home for end in ("lower", "upper"))
-        ends = np.array([low[0], high[0]]) if sign > 0 else np.array([-high[0], -low[0]])
-        for end, other in zip(ends, (low[1], high[1])):
-            self._compare_numbers(name, partner, "limits from home", end, other)
+        most = model.joint_effort_limit.numpy()[axes]
+        least = least_effort(model.joint_effort_lower.numpy()[axes], most)
+        for what, lower, upper in (("limits from home", low, high), ("effort limits", least, most)):
+            ends = (lower[0], upper[0]) if sign > 0 else (-upper[0], -lower[0])
+            for end, other in zip(ends, (lower[1], upper[1])):
+                self._compare_numbers(name, partner, what, end, other)
 
     def _compare_bodies(self, name: str, partner: str) -> None:
         masses, centres, inertias = zip(*map(self._mass_properties, (name, partner)))
