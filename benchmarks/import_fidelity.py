@@ -502,9 +502,10 @@ Why files differ or are refused:
 - **A negative moment of inertia** is raised to zero, since solvers in maximal coordinates could not bear it,
   and pinocchio takes it as it is: M(q) of `romeo_laas_small.urdf` differs for that.
 - **Impossible inertia** (a moment larger than the sum of the others). It is simulated as it is, and M(q) is
-  that of pinocchio. MuJoCo compiles none: files whose MJCF misses M(q) are written with the nearest
-  possible one. No other bodies could stand in: Σ = ½ tr(I) 1 - I is linear in I and positive for each body
-  that MuJoCo compiles, so it is for whatever moves as one, while that of an impossible inertia is not.
+  that of pinocchio. MuJoCo compiles none: such files are written with other inertias of the same M(q), where
+  links can spare what their neighbours lack, along the axis of a hinge between them or across a slide. Files
+  whose MJCF misses M(q) have links to which no neighbour can give it, and are written with the nearest
+  possible inertia.
 - **`<limit>` without `lower` and `upper`** on a revolute joint, or with the lower limit above the upper one,
   means no limits here, as in PyBullet; pinocchio takes the numbers, zero where there are none.
 - **PyBullet** gives links without `<inertial>` a mass of 1 kg and keeps the limits of `continuous` joints,

@@ -168,8 +168,10 @@ def _misses(rows: list[ExportRow], named: bool) -> list[str]:
     for row in rows:
         for one in row.exports:
             for item, text in _wrong(one):
-                if named == _is_named(one, item):
-                    lines.append(f"- {row.package}: {row.file}, {one['format']}, {item}: {text}")
+                reasons = _reasons(one, item)
+                if named == bool(reasons):
+                    why = f"; {'; '.join(reasons)}" if reasons else ""
+                    lines.append(f"- {row.package}: {row.file}, {one['format']}, {item}: {text}{why}")
     return lines
 
 
@@ -190,9 +192,23 @@ def _wrong(export: dict) -> Iterator[tuple[str, str]]:
             yield item, f"{'missing' if error is None else f'{error:.1e}'} at {where}"
 
 
-def _is_named(export: dict, item: str) -> bool:
-    known = NAMED.get(item, ())
-    return any(text in remark for remark in export["remarks"] for text in known)
+def _reasons(export: dict, item: str) -> list[str]:
+    """What the writer says of why an item differs, each with the first of the elements that it says it of."""
+    found: dict[str, list[str]] = {}
+    for remark in export["remarks"]:
+        element, _, message = remark.partition(": ")
+        if any(text in remark for text in NAMED.get(item, ())):
+            found.setdefault(message, []).append(element)
+    return [f"{message} ({_shown(elements)})" for message, elements in found.items()]
+
+
+def _shown(elements: list[str]) -> str:
+    """The first few of some names."""
+    more = len(elements) - _SHOWN
+    return ", ".join(elements[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+_SHOWN = 2
 
 
 TEXT = """Each of the {files} files of {packages} packages that newtonsim reads is written as MJCF, as URDF

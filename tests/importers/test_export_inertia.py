@@ -49,12 +49,78 @@ def test_mujoco_compiles_it_and_the_model_comes_back(name, tmp_path):
         np.testing.assert_allclose(moments, np.linalg.eigvalsh(given), atol=2e-6 * size)
 
 
-def test_what_mujoco_sees_is_the_nearest_in_second_moments(tmp_path):
+def test_what_mujoco_sees_of_a_floating_body_is_the_nearest_in_second_moments(tmp_path):
     """diag(1, 2, 5) has second moments 3, 2 and -1, of which the last is raised to zero: diag(2, 3, 5)."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    builder.add_joint_free(builder.add_body(I_m=np.diag([1.0, 2.0, 5.0]), mass=2.0))
     with pytest.warns(newtonsim.UnsupportedElementWarning, match="MuJoCo sees the nearest one"):
-        export_mjcf(hanging(np.diag([1.0, 2.0, 5.0])), tmp_path / "out.xml")
+        export_mjcf(builder, tmp_path / "out.xml")
     oracle = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
     np.testing.assert_allclose(np.sort(oracle.body_inertia[1]), (2.0, 3.0, 5.0), rtol=1e-4)
+
+
+AXES = TURN.T @ np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).T
+"""Axes of the joints of an arm, as columns."""
+
+
+def arm(inertias: list[np.ndarray]) -> newtonsim.ModelBuilder:
+    """Two hinges, a slide, a hinge and a fixed joint."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parent = -1
+    for number, inertia in enumerate(inertias):
+        body = builder.add_body(I_m=inertia, mass=2.0, com=(0.1, 0.2, -0.3), key=f"link{number}")
+        places = {"parent_xform": ((0.1, 0.3, 0.2), (0.0, 0.6, 0.0, 0.8)), "key": f"joint{number}"}
+        if number == 4:
+            builder.add_joint_fixed(parent, body, **places)
+        else:
+            add = builder.add_joint_prismatic if number == 2 else builder.add_joint_revolute
+            options = {"limit_lower": -2.0, "limit_upper": 2.0, "armature": 0.0}
+            add(parent, body, axis=AXES[:, number], **places, **options)
+        parent = body
+    return builder
+
+
+def lacking(along: np.ndarray) -> np.ndarray:
+    """An inertia with less than no matter along a direction: second moments -0.003 along it, 0.03 across."""
+    along = along / np.linalg.norm(along)
+    second = 0.03 * np.eye(3) - 0.033 * np.outer(along, along)
+    return np.trace(second) * np.eye(3) - second
+
+
+SPARE = np.diag([0.06, 0.05, 0.07])
+LACKING = {
+    "along its hinge": [SPARE, lacking(AXES[:, 1]), SPARE, SPARE, SPARE],
+    "between slide and hinge": [SPARE, SPARE, lacking(TURN[0]), SPARE, SPARE],
+    "on a hinge of the world": [lacking(TURN[2]), SPARE, SPARE, SPARE, SPARE],
+    "behind a slide, and on a fixed joint": [SPARE, SPARE, lacking(TURN[1]), SPARE, lacking(TURN[0])],
+}
+
+
+@pytest.mark.filterwarnings("ignore::newtonsim.UnsupportedElementWarning")
+@pytest.mark.parametrize("where", LACKING)
+def test_mujoco_moves_an_arm_as_pinocchio_does_with_inertias_that_it_refuses(where, tmp_path):
+    """Mass matrices and bias forces in random states, and the model comes back with its own inertias."""
+    model = arm(LACKING[where]).finalize("cpu")
+    export_urdf(model, tmp_path / "out.urdf")
+    report = export_mjcf(model, tmp_path / "out.xml")
+    assert "moves alike" in report.of_kind("approximated")[0].message
+    ours = pinocchio.buildModelFromUrdf(str(tmp_path / "out.urdf"))
+    theirs = mujoco.MjModel.from_xml_path(str(tmp_path / "out.xml"))
+    theirs.opt.gravity[:] = ours.gravity.linear
+    data, rng, full = mujoco.MjData(theirs), np.random.default_rng(3), np.zeros((4, 4))
+    for _ in range(5):
+        data.qpos[:], data.qvel[:] = rng.uniform(-2, 2, 4), rng.uniform(-2, 2, 4)
+        mujoco.mj_forward(theirs, data)
+        mujoco.mj_fullM(theirs, data, full)
+        scratch = ours.createData()
+        mass = np.triu(pinocchio.crba(ours, scratch, data.qpos))
+        mass += np.triu(mass, 1).T
+        np.testing.assert_allclose(full, mass, atol=2e-6 * np.abs(mass).max())
+        bias = pinocchio.rnea(ours, scratch, data.qpos, data.qvel, np.zeros(4))
+        np.testing.assert_allclose(data.qfrc_bias, bias, atol=5e-6 * np.abs(bias).max())
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    parse_mjcf(report.path, builder, **report.read_with)
+    np.testing.assert_allclose(builder.body_inertia, model.body_inertia.numpy(), atol=2e-8)
 
 
 @pytest.mark.parametrize("name", INERTIAS)

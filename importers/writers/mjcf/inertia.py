@@ -1,8 +1,8 @@
 """Inertia as MuJoCo compiles it: positive moments of which no one exceeds the sum of the others.
 
 Robot files have inertias that no distribution of mass has, and MuJoCo refuses a model with one. What is
-written then is the nearest that some matter has; the inertia of the model stands beside it in <custom>, for
-`parse_mjcf` to take.
+written then moves the robot alike (`regrouping`), or, where nothing does, is the nearest that some matter
+has; the inertias of the model stand beside it in <custom>, for `parse_mjcf` to take.
 """
 
 from xml.etree import ElementTree
@@ -12,7 +12,8 @@ import numpy as np
 from newtonsim.geometry.principal_axes import principal_axes
 from newtonsim.geometry.transforms import quat_from_matrix
 from newtonsim.importers.files.mjcf_names import INERTIA
-from newtonsim.importers.writers.records import BodyRecord, ShapeRecord
+from newtonsim.importers.writers.mjcf.regrouping import inertia_of, regroup, second_moments
+from newtonsim.importers.writers.records import BodyRecord, Scene, ShapeRecord
 from newtonsim.importers.writers.report import ExportReport
 from newtonsim.importers.writers.xml_text import element, numbers
 
@@ -31,25 +32,29 @@ class InertiaWriter:
 
     Args:
         root: The document.
+        scene: The scene.
         report: Receives what is written differently.
         by_axes: Whether inertias are written by their principal axes, on which a medium acts.
     """
 
-    def __init__(self, root: ElementTree.Element, report: ExportReport, by_axes: bool):
+    def __init__(self, root: ElementTree.Element, scene: Scene, report: ExportReport, by_axes: bool):
         self.root, self.report, self.by_axes = root, report, by_axes
         self.custom: ElementTree.Element | None = None
+        wanting = [n for n, body in enumerate(scene.bodies) if _lacks(body.props.inertia)]
+        # a medium acts on the inertia of each body
+        alike = regroup(scene, wanting) if wanting and not by_axes else {}
+        self._alike = {scene.bodies[n].index: inertia for n, inertia in alike.items()}
 
     def write(self, own: ElementTree.Element, body: BodyRecord, shapes: list[ShapeRecord]) -> None:
         """Write the <inertial> of a body with mass or inertia and these shapes."""
         props = body.props
         if props.mass <= 0.0 and not props.inertia.any():
             return
-        full = possible_inertia(props.inertia)
+        full = possible_inertia(self._alike.get(body.index, props.inertia))
         if full is not props.inertia:
             self._keep(own.get("name", ""), props.inertia)
-            if np.abs(full - props.inertia).max() > _ROUNDING * np.abs(props.inertia).max():
-                message = "no distribution of mass has this inertia (A + B < C); MuJoCo sees the nearest one"
-                self.report.approximated(body.key, message)
+            if _is_far(props.inertia):
+                self._tell(body)
         off = _six(full)[3:]
         attributes = {"pos": numbers(props.com), "mass": numbers(props.mass)}
         if self.by_axes:
@@ -61,6 +66,12 @@ class InertiaWriter:
         else:
             attributes["diaginertia"] = numbers(np.diag(full))
         element(own, "inertial", attributes)
+
+    def _tell(self, body: BodyRecord) -> None:
+        alike = body.index in self._alike
+        sees = "one that moves alike, with its neighbours' as well" if alike else "the nearest one"
+        what = "no distribution of mass has this inertia (A + B < C)"
+        self.report.approximated(body.key, f"{what}; MuJoCo sees {sees}")
 
     def _keep(self, name: str, inertia: np.ndarray) -> None:
         if self.custom is None:
@@ -75,13 +86,32 @@ def possible_inertia(inertia: np.ndarray) -> np.ndarray:
     are raised (Wensing, Kim, Slotine, "Linear matrix inequalities for physically consistent inertial
     parameter identification", RA-L 3(1), 2018).
     """
-    moments, axes = np.linalg.eigh(0.5 * np.trace(inertia) * np.eye(3) - inertia)
-    least = max(_THINNEST * np.abs(moments).sum(), _LEAST)
-    if moments[0] >= 0.5 * least:
+    if is_possible(inertia):
         return inertia
-    moments = np.maximum(moments, least)
-    second = axes @ np.diag(moments) @ axes.T
-    return np.trace(second) * np.eye(3) - second
+    moments, axes = np.linalg.eigh(second_moments(inertia))
+    moments = np.maximum(moments, _least(moments))
+    return inertia_of(axes @ np.diag(moments) @ axes.T)
+
+
+def is_possible(inertia: np.ndarray) -> bool:
+    """Return whether MuJoCo compiles an inertia (3, 3)."""
+    moments = np.linalg.eigvalsh(second_moments(inertia))
+    return bool(moments[0] >= 0.5 * _least(moments))
+
+
+def _is_far(inertia: np.ndarray) -> bool:
+    """Return whether an inertia is impossible, and not for its rounding alone."""
+    return float(np.abs(possible_inertia(inertia) - inertia).max()) > _ROUNDING * np.abs(inertia).max()
+
+
+def _lacks(inertia: np.ndarray) -> bool:
+    """Return whether a second moment of mass is negative, and not for its rounding alone."""
+    moments = np.linalg.eigvalsh(second_moments(inertia))
+    return bool(moments[0] < -_ROUNDING * np.abs(moments).sum())
+
+
+def _least(moments: np.ndarray) -> float:
+    return max(_THINNEST * float(np.abs(moments).sum()), _LEAST)
 
 
 def _six(full: np.ndarray) -> np.ndarray:
