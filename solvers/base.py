@@ -48,6 +48,11 @@ class SolverBase(Revised, DifferentiableSolver):
     options_of: ClassVar[type | None] = None
     """Dataclass of the further options that `__init__` takes as `**options`."""
 
+    @classmethod
+    def ignored(cls, model: Model) -> list[str]:
+        """Return names of what solvers of this class leave out of a model without an error."""
+        return []
+
     def __new__(cls, *args: Any, **options: Any) -> Self:
         """Return an object without contents, after checking the names of all options."""
         parameters = inspect.signature(cls.__init__).parameters

@@ -32,14 +32,8 @@ def has_contact_parameters(model: Model) -> bool:
     return bool(model.contact_pair_count) or any(bool(array.numpy().any()) for array in arrays)
 
 
-def warn_of_references(model: Model, solver: str) -> None:
-    """Warn of tendons, actuators, and parameters of limits or contacts, that a solver does not know.
-
-    Args:
-        model: The model.
-        solver: Name of the solver.
-    """
-    warn_of_actuators(model, solver)
+def references_of(model: Model) -> list[str]:
+    """Return names of the tendons, and of the parameters of limits and contacts, that a model has."""
     lost = []
     if has_limit_references(model):
         lost.append("joint_limit_solref, joint_limit_solimp and joint_limit_margin")
@@ -51,6 +45,18 @@ def warn_of_references(model: Model, solver: str) -> None:
         lost.append("shape_solref, shape_solimp, shape_priority, shape_condim and contact pairs")
     if model.tendon_count:
         lost.append("tendons")
+    return lost
+
+
+def warn_of_references(model: Model, solver: str) -> None:
+    """Warn of tendons, actuators, and parameters of limits or contacts, that a solver does not know.
+
+    Args:
+        model: The model.
+        solver: Name of the solver.
+    """
+    warn_of_actuators(model, solver)
+    lost = references_of(model)
     if lost:
         warnings.warn(
             f"{solver} ignores {' and '.join(lost)} of the model; FeatherstoneSolver does not",

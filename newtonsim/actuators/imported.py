@@ -16,7 +16,7 @@ from newtonsim.actuators.patterns import as_pattern
 from newtonsim.actuators.solver import ActuatedSolver
 from newtonsim.errors import ModelError, UnsupportedElementWarning
 from newtonsim.scene.control import Control
-from newtonsim.scene.model import MEDIUM, Model
+from newtonsim.scene.model import MEDIUM, Model, check_model
 from newtonsim.scene.patterns import match_labels
 from newtonsim.solvers import FeatherstoneSolver, GravityCompensation, Medium, MuJoCoSolver
 from newtonsim.solvers.base import SolverBase
@@ -83,8 +83,13 @@ def solver_from_report(
         **options: Arguments of the solver.
 
     Raises:
-        ModelError: `strict`, and the solver lacks something that the report holds.
+        ModelError: `strict`, and the solver lacks something that the report or the model holds; or report,
+            model or kind of solver are none.
     """
+    _check_report(report)
+    check_model(model)
+    if not (isinstance(kind, type) and issubclass(kind, SolverBase)):
+        raise ModelError(f"kind: expected a class of solvers, such as FeatherstoneSolver, got {kind!r}")
     lacking = _lacking(report, model, kind)
     if lacking:
         text = f"{kind.__name__} lacks what the file asks for: {'; '.join(lacking)}"
@@ -104,6 +109,13 @@ def solver_from_report(
     if stages and hasattr(kind, "before_step"):
         made.before_step = (*made.before_step, *stages)
     return ActuatedSolver(made, actuators)
+
+
+def _check_report(report: object) -> None:
+    missing = [name for name in ("actuators", "gravcomp", "mujoco") if not hasattr(report, name)]
+    if missing:
+        what = "expected what an importer returns, such as parse_mjcf(...)"
+        raise ModelError(f"report: {what}, got {report!r:.80}, which has no {missing[0]!r}")
 
 
 def _alone(report: Imported) -> list[Entry]:
@@ -133,7 +145,7 @@ def _lacking(report: Imported, model: Model, solver: type[SolverBase]) -> list[s
     for element, entries in report.mujoco.items():
         names = ", ".join(sorted({name for one in entries.values() for name in one}))
         found.append(f"of {len(entries)} elements of kind {element} what MuJoCoSolver has: {names}")
-    return found
+    return [*found, *solver.ignored(model)]
 
 
 class FileControls:
@@ -163,10 +175,13 @@ class FileControls:
         count: How many actuators the file has; those of unknown kinds do nothing.
 
     Raises:
-        ModelError: There are several things of the name of what an actuator acts on in a world.
+        ModelError: There are several things of the name of what an actuator acts on in a world; or report or
+            model are none.
     """
 
     def __init__(self, report: Imported, model: Model):
+        _check_report(report)
+        check_model(model)
         self._model = model
         self._worlds, self.count = model.world_count, len(report.actuators)
         self._names = [entry["name"] for entry in report.actuators]

@@ -19,7 +19,7 @@ from newtonsim.solvers.maximal.moving_bodies import MovingBodies
 from newtonsim.solvers.maximal.sweeps import BodySweeps
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.particles.system import ParticleStep, advance
-from newtonsim.solvers.references import warn_of_references
+from newtonsim.solvers.references import references_of, warn_of_references
 from newtonsim.solvers.step import Step
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ class SweepSolver(LaunchedSolver, Generic[Particles]):
 
     _name: ClassVar[str]
     """Name of the solver, for errors."""
+
+    @classmethod
+    def ignored(cls, model: Model) -> list[str]:
+        """See `SolverBase.ignored`."""
+        return references_of(model)
 
     @abstractmethod
     def _parts_of(self, model: Model) -> SweptModel[Particles]:

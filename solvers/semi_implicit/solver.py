@@ -21,7 +21,7 @@ from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.light_bodies import refuse_light_bodies
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.option_ranges import check_not_negative, check_positive
-from newtonsim.solvers.references import warn_of_references
+from newtonsim.solvers.references import references_of, warn_of_references
 from newtonsim.solvers.semi_implicit.bodies import BodyForces
 from newtonsim.solvers.semi_implicit.contacts import SoftContactForces
 from newtonsim.solvers.semi_implicit.elements import ElementForces
@@ -94,6 +94,12 @@ class SemiImplicitSolver(LaunchedSolver):
         "tet_activations",
         "muscle_activations",
     )
+
+    @classmethod
+    def ignored(cls, model: Model) -> list[str]:
+        """See `SolverBase.ignored`."""
+        rotors = model.joint_dof_count and model.joint_armature.numpy().any()
+        return [*references_of(model), *(["joint_armature"] if rotors else [])]
 
     def __init__(
         self,

@@ -11,7 +11,13 @@ from newtonsim.actuators import FileControls, solver_from_report
 from newtonsim.errors import ModelError, UnsupportedElementWarning
 from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.importers import parse_mjcf
-from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver, XPBDSolver
+from newtonsim.solvers import (
+    FeatherstoneSolver,
+    MuJoCoSolver,
+    SemiImplicitSolver,
+    VBDSolver,
+    XPBDSolver,
+)
 
 DT = 0.002
 EVERYTHING = """<mujoco><compiler angle="radian"/>
@@ -176,3 +182,45 @@ def test_a_name_that_several_things_of_a_world_have_is_refused():
         report = parse_mjcf(text + '<actuator><motor name="m" joint="j"/></actuator></mujoco>', builder)
     with pytest.raises(ModelError, match="controls: 2 elements have the name of what 'j' names, in 1 world"):
         FileControls(report, builder.finalize("cpu"))
+
+
+TENDON = """<mujoco><worldbody><body>
+  <joint name="j" range="0 1" solreflimit="0.02 1"/><geom size=".1" pos=".1 0 0"/></body></worldbody>
+  <tendon><fixed name="t" stiffness="3"><joint joint="j" coef="1"/></fixed></tendon>
+  <actuator><motor joint="j"/></actuator></mujoco>"""
+
+
+def read_tendon():
+    robot = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    report = parse_mjcf(TENDON, robot, strict=True)
+    return report, robot.finalize("cpu")
+
+
+@pytest.mark.parametrize("solver", [XPBDSolver, VBDSolver, SemiImplicitSolver])
+def test_solvers_of_bodies_name_what_of_the_model_they_leave_out(solver):
+    """As they do themselves when they step; FeatherstoneSolver leaves out nothing of it."""
+    report, model = read_tendon()
+    with pytest.raises(ModelError, match=f"{solver.__name__} lacks .*joint_limit_solref.*tendons"):
+        solver_from_report(report, model, DT, solver, strict=True)
+    assert FeatherstoneSolver.ignored(model) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solver_from_report(report, model, DT, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"report": None}, "report: expected what an importer returns.*got None"),
+        ({"report": "robot.xml"}, "report: expected what an importer returns.*got 'robot.xml'"),
+        ({"model": None}, "model: expected a Model"),
+        ({"kind": "featherstone"}, "kind: expected a class of solvers.*got 'featherstone'"),
+    ],
+)
+def test_arguments_of_another_kind_are_named(given, words):
+    report, model = read_tendon()
+    with pytest.raises(ModelError, match=words):
+        solver_from_report(**{"report": report, "model": model, "dt": DT, "kind": FeatherstoneSolver} | given)
+    if "kind" not in given:
+        with pytest.raises(ModelError, match=words):
+            FileControls(**{"report": report, "model": model} | given)
