@@ -1,6 +1,7 @@
 """The result of an import: where elements went, and what was ignored or approximated."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -239,8 +240,8 @@ class ImportReport:
         kinds = {"read but not modelled": "unsupported", _NEEDS_A_CALL: "deferred"}
         found = {what: entries for what, kind in kinds.items() if (entries := self.of_kind(kind))}
         if found:
-            text = "; ".join(self._warning_text(entries, what) for what, entries in found.items())
-            warnings.warn(f"{self._place}: {text}", UnsupportedElementWarning, stacklevel=stacklevel + 1)
+            text = listed([self._warning_text(entries, what) for what, entries in found.items()])
+            warnings.warn(f"{self._place}:{text}", UnsupportedElementWarning, stacklevel=stacklevel + 1)
 
     def warn_of_masses(self, stacklevel: int) -> None:
         """Warn once of moving bodies to which the file gives no mass, with those that they have instead."""
@@ -277,11 +278,18 @@ class ImportReport:
                 else ""
             )
             parts.append(f"<{tag}>{times}{where}: {message}")
-        return f"{what}: {'; '.join(parts)}"
+        return f"{what}:{listed(parts)}"
 
     @property
     def _place(self) -> str:
         return self.path or ("stage in memory" if self.format == "usd" else "XML text")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Return what follows a colon: one text on the same line, several on lines of their own."""
+    if len(parts) == 1:
+        return f" {parts[0]}"
+    return "".join("\n  " + part.replace("\n", "\n  ") for part in parts)
 
 
 class Mend:

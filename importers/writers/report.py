@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass, field
 
 from newtonsim.errors import ModelError, UnsupportedElementWarning
-from newtonsim.importers.files.report import ReportEntry
+from newtonsim.importers.files.report import ReportEntry, listed
 
 
 @dataclass(slots=True)
@@ -61,10 +61,10 @@ class ExportReport:
                 groups.setdefault(f"{entry.kind}: {entry.message}", []).append(entry.element)
         if not groups:
             return
-        text = "; ".join(f"{message} ({_some(elements)})" for message, elements in groups.items())
+        text = listed([f"{message} ({_some(elements)})" for message, elements in groups.items()])
         if strict:
-            raise ModelError(f"{self.path}: {self.format.upper()} cannot hold all of the model: {text}")
-        warnings.warn(f"{self.path}: {text}", UnsupportedElementWarning, stacklevel=stacklevel + 1)
+            raise ModelError(f"{self.path}: {self.format.upper()} cannot hold all of the model:{text}")
+        warnings.warn(f"{self.path}:{text}", UnsupportedElementWarning, stacklevel=stacklevel + 1)
 
 
 def _some(elements: list[str]) -> str:

@@ -131,7 +131,9 @@ def test_shapes_that_become_meshes_are_named(tmp_path):
     body = builder.add_body(key="body")
     builder.add_shape_cone(body, radius=0.2, half_height=0.3, up_axis=2, key="cone")
     builder.add_shape_sdf(body, sdf=SDF.from_mesh(tetrahedron(), resolution=8), key="field")
-    with pytest.warns(UnsupportedElementWarning, match=r"CONE becomes a mesh \(cone\).*SDF becomes .*field"):
+    with pytest.warns(
+        UnsupportedElementWarning, match=r"(?s)CONE becomes a mesh \(cone\).*SDF becomes .*field"
+    ):
         report = export_mjcf(builder, tmp_path / "out.xml")
     mj = mujoco.MjModel.from_xml_path(report.path)
     data = mujoco.MjData(mj)
@@ -215,7 +217,15 @@ def test_what_urdf_leaves_open_is_reported(tmp_path):
 def test_mjcf_holds_drives_limits_and_passive_terms(tmp_path):
     twins = Twins(driven(), tmp_path / "out.xml")
     assert not twins.report.entries
-    for name in ("limit_lower", "limit_upper", "stiffness", "spring_ref", "effort_limit", "axis_mode"):
+    for name in (
+        "limit_lower",
+        "limit_upper",
+        "stiffness",
+        "spring_ref",
+        "effort_limit",
+        "effort_lower",
+        "axis_mode",
+    ):
         ours, theirs = (getattr(model, f"joint_{name}").numpy() for model in (twins.model, twins.again))
         np.testing.assert_allclose(theirs, ours, rtol=1.0e-6, err_msg=name)
     for name in ("damping", "friction", "armature"):
@@ -274,7 +284,9 @@ def test_urdf_names_what_a_free_root_loses(tmp_path):
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     builder.add_joint_free(builder.add_body(mass=1.0, I_m=np.eye(3)), armature=1.0, key="root")
     builder.joint_damping[0] = 0.5
-    with pytest.warns(UnsupportedElementWarning, match=r"armature .* left out \(root\).* root are left out"):
+    with pytest.warns(
+        UnsupportedElementWarning, match=r"(?s)armature .* left out \(root\).* root are left out"
+    ):
         export_urdf(builder, tmp_path / "out.urdf")
 
 

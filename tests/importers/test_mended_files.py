@@ -247,3 +247,17 @@ def test_masses_that_the_default_leaves_out_are_told(parse):
     builder, report, _ = read(parse, HEAVY[parse], ignore_inertial_definitions=False)
     assert builder.body_mass == pytest.approx([5.0])
     assert not report.of_kind("approximated")
+
+
+@pytest.mark.parametrize(("more", "count"), [("", 1), ("<flexcomp name='f'/>", 3)])
+def test_each_of_several_remarks_of_a_warning_has_a_line(more, count):
+    """One alone stays on the line that names the file."""
+    text = f"""<mujoco><option><flag override="enable"/></option><worldbody>
+    <body><joint name="a"/><geom size=".1"/></body>{more}</worldbody></mujoco>"""
+    with pytest.warns(newtonsim.UnsupportedElementWarning, match="read but not modelled") as told:
+        parse_mjcf(text, newtonsim.ModelBuilder())
+    lines = next(str(one.message) for one in told if "not modelled" in str(one.message)).splitlines()
+    assert len(lines) == count
+    assert lines[0].startswith("XML text: read but not modelled:")
+    assert "override" in lines[-1] or "override" in lines[-2]
+    assert all(line.startswith("  <") for line in lines[1:])

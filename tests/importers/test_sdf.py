@@ -413,7 +413,7 @@ def test_broken_files_are_typed_errors(text, message):
 
 def test_what_is_not_modelled_is_named():
     text = model(f'{link("a", "<gravity>false</gravity>")}<plugin name="p" filename="f"/>')
-    with pytest.warns(UnsupportedElementWarning, match="plugins are not run.*gravity acts on all links"):
+    with pytest.warns(UnsupportedElementWarning, match="(?s)plugins are not run.*gravity acts on all links"):
         load(text)
     with pytest.raises(ImportFileError, match="not supported"):
         load(text, strict=True)
