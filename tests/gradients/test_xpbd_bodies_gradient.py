@@ -222,6 +222,22 @@ def test_arm_under_torques_and_drives(device: str, links: int):
     assert_below(run.errors(3.0e-2, samples=3, com=model.body_com), 2.0e-3)
 
 
+@pytest.mark.slow
+def test_drives_at_their_largest_and_their_least_effort(device: str):
+    """Each bound has the gradient of the drive that is at it, and the other bound none."""
+    axis = {"mode": JointMode.TARGET_POSITION, "target_ke": 40.0, "target_kd": 1.0}
+    model = arm(device, 2, **axis)
+    model.joint_effort_limit.assign(np.array([1.0, 4.0], np.float32))
+    model.joint_effort_lower.assign(np.array([-4.0, -0.6], np.float32))
+    run = Rollout(model, 20, 60).place([0.1, -0.2], [0.3, 0.5])
+    run.control.joint_act.assign(np.array([2.0, -2.0], np.float32))
+    most, least = model.joint_effort_limit, model.joint_effort_lower
+    assert_below(run.errors(0.1, most=most, least=least, com=model.body_com), 2.0e-3)
+    assert most.grad.numpy()[1] == least.grad.numpy()[0] == 0.0
+    assert most.grad.numpy()[0] != 0.0
+    assert least.grad.numpy()[1] != 0.0
+
+
 KINDS = [t for t in JointType if t not in (JointType.FREE, JointType.DISTANCE, JointType.FIXED)]
 
 
