@@ -18,6 +18,7 @@ def separated(B: np.ndarray, target: np.ndarray, kinds: list[int], device, enabl
     rows.B = wp.array(B, dtype=float, device=device)
     rows.target_lower = wp.array(target, dtype=float, device=device)
     rows.target_upper = wp.array(target, dtype=float, device=device)
+    rows.push = wp.array(3.0 * target, dtype=float, device=device)
     axes = np.eye(3)[np.arange(count) % 3]
     rows.force = wp.array(axes, dtype=wp.vec3, device=device)
     rows.torque = wp.array(2.0 * axes, dtype=wp.vec3, device=device)
@@ -25,7 +26,17 @@ def separated(B: np.ndarray, target: np.ndarray, kinds: list[int], device, enabl
     rows.softness = wp.zeros(count, dtype=float, device=device)
     rows.impulse = wp.full(count, 1.0, dtype=float, device=device)
     wp.launch(separate_directions, count, [0, DEPTH, rows], device=device)
-    names = ("B", "target_lower", "target_upper", "force", "torque", "delassus", "softness", "impulse")
+    names = (
+        "B",
+        "target_lower",
+        "target_upper",
+        "push",
+        "force",
+        "torque",
+        "delassus",
+        "softness",
+        "impulse",
+    )
     return {name: getattr(rows, name).numpy() for name in names}
 
 
@@ -48,6 +59,7 @@ def test_directions_are_those_of_a_singular_value_decomposition(device):
         np.testing.assert_allclose(found["B"], E @ B, atol=1e-5)
         np.testing.assert_allclose(found["target_lower"], E @ target, atol=1e-5)
         np.testing.assert_allclose(found["target_upper"], E @ target, atol=1e-5)
+        np.testing.assert_allclose(found["push"], 3.0 * E @ target, atol=1e-5)
         squares = np.sort(np.square(values))
         order = np.argsort(np.sum(found["B"] ** 2, axis=1))
         np.testing.assert_allclose(np.sort(found["delassus"]), squares, rtol=1e-3, atol=1e-12)
