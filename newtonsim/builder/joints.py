@@ -126,8 +126,6 @@ class JointMethods(BuilderLists):
         self._append_axes(linear + angular)
         if child in self._unplaced:
             self._place_child(parent, child, made_of)
-        else:
-            self._unplaced.join(parent, child)
         self._append_coordinates(made_of, parent, child, coords, dofs)
         axes = linear + angular
         own = [a.armature for a in axes] or [None] * dofs
@@ -141,9 +139,11 @@ class JointMethods(BuilderLists):
 
     def _place_child(self, parent: int, child: int, made_of: JointKind) -> None:
         """Place a body without a pose, and what follows it, where the last joint's coordinates are zero."""
+        if not np.array_equal(self.body_q[child], IDENTITY):  # set since the body was added
+            self._unplaced.leave(child)
+            return
         moved = self._unplaced.place(parent, child)
-        was_set = not np.array_equal(self.body_q[child], IDENTITY)
-        if was_set or made_of.place:
+        if made_of.place:
             return
         place = transform_multiply(self.joint_X_p[-1], transform_inverse(self.joint_X_c[-1]))
         if 0 <= parent < self.body_count:

@@ -4,8 +4,8 @@
 class Unplaced:
     """Bodies that were added without a pose and are not yet the child of a joint.
 
-    The bodies that joints connect to such a body, directly or through others, follow it: their poses are
-    known relative to it alone.
+    The bodies without a pose that joints have placed on such a body, directly or through others, follow it:
+    their poses are known relative to it alone.
     """
 
     def __init__(self) -> None:
@@ -27,13 +27,6 @@ class Unplaced:
         self._followers[body] = set()
         self._leader[body] = body
 
-    def join(self, parent: int, child: int) -> None:
-        """Take note of a joint whose child has a pose: it follows what its parent follows, if anything."""
-        leader = self._leader.get(parent)
-        if leader is not None and child not in self._leader:
-            self._followers[leader].add(child)
-            self._leader[child] = leader
-
     def place(self, parent: int, child: int) -> set[int]:
         """Take note of a joint that places a body; return that body and those that follow it."""
         moved = self._followers.pop(child) | {child}
@@ -44,3 +37,8 @@ class Unplaced:
             self._followers[leader] |= moved
             self._leader.update(dict.fromkeys(moved, leader))
         return moved
+
+    def leave(self, body: int) -> None:
+        """Take a body out of this record, as it has a pose after all."""
+        for other in self._followers.pop(body) | {body}:
+            del self._leader[other]

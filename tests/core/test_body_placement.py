@@ -71,6 +71,20 @@ def test_a_pose_that_was_given_stays():
     assert np.array(builder.body_q)[:, :3].tolist() == [[1, 0, 0], [0, 0, 0], [0, 5, 0]]
 
 
+def test_a_pose_that_was_given_stays_where_the_parent_is_placed_later():
+    """So does what hangs on it."""
+    builder = newtonsim.ModelBuilder()
+    above, given, below, written = (
+        builder.add_body(origin=None if k != 1 else ((0.0, 0.0, 1.0), TURN)) for k in range(4)
+    )
+    builder.body_q[written] = wp.transform(wp.vec3(0.0, 5.0, 0.0), wp.quat_identity())
+    builder.add_joint_revolute(above, given, parent_xform=((0.0, 0.0, 1.0), TURN))
+    builder.add_joint_revolute(given, below, parent_xform=((0.0, 0.0, 1.0), TURN))
+    builder.add_joint_revolute(above, written, parent_xform=((0.0, 5.0, 0.0), TURN))
+    builder.add_joint_revolute(-1, above, parent_xform=((7.0, 0.0, 0.0), TURN))
+    assert np.array(builder.body_q)[:, :3].tolist() == [[7, 0, 0], [0, 0, 1], [0, 0, 2], [0, 5, 0]]
+
+
 def test_copies_are_placed_on_their_own():
     builder = newtonsim.ModelBuilder()
     above, below = builder.add_body(), builder.add_body()
