@@ -1,6 +1,9 @@
 """Bodies whose poses are left to joints."""
 
+from dataclasses import dataclass, field
 
+
+@dataclass
 class Unplaced:
     """Bodies that were added without a pose and are not yet the child of a joint.
 
@@ -8,16 +11,13 @@ class Unplaced:
     their poses are known relative to it alone.
     """
 
-    def __init__(self) -> None:
-        self._followers: dict[int, set[int]] = {}
-        self._leader: dict[int, int] = {}
+    _followers: dict[int, set[int]] = field(default_factory=dict)
+    _leader: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> "Unplaced":
         """Return a record that changes on its own."""
-        twin = Unplaced()
-        twin._followers = {body: set(bodies) for body, bodies in self._followers.items()}
-        twin._leader = dict(self._leader)
-        return twin
+        followers = {body: set(bodies) for body, bodies in self._followers.items()}
+        return Unplaced(followers, dict(self._leader))
 
     def __contains__(self, body: int) -> bool:
         return body in self._followers

@@ -278,12 +278,13 @@ class ConstraintStage:
             residual=self.residual,
             passed=self.passed,
             unsolved=self.unsolved.view,
+            totals=buffers.totals,
         )
-        found = dict(reports=buffers.reports, totals=buffers.totals)
         if buffers.sweeps_first:
+            found = dict(reports=buffers.reports)
             launch(sweep_stage.sweep_rows, "world team", reads=reads, writes=dict(**writes, **found))
-        begun = int(buffers.sweeps_first)
-        launch(solve.solve_rows, "world team", reads=dict(begun=begun, **reads, **found), writes=writes)
+        begun = dict(begun=int(buffers.sweeps_first), reports=buffers.reports)
+        launch(solve.solve_rows, "world team", reads=dict(**begun, **reads), writes=writes)
 
     def remember(self, launch: Launcher, contacts: Contacts, dt: float) -> None:
         """Store the impulses of `find_impulses` for the next step."""

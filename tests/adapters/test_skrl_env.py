@@ -197,7 +197,7 @@ def test_sac_learns(tmp_path):
         },
         "trainer": {
             "class": "SequentialTrainer",
-            "timesteps": 600,
+            "timesteps": 1000,
             "disable_progressbar": True,
             "close_environment_at_exit": False,
             "headless": True,
