@@ -88,7 +88,7 @@ class UnsolvedSteps:
         warnings.warn(
             f"FeatherstoneSolver: constraints were left with a residual of {worst[world]:.2g} m/s or rad/s, "
             f"more than {float(PROMISED):g}, in world {world} with {bodies} bodies and {touching} contacts; "
-            "allow more work by the options factorizations and direct_cost; "
+            "shorten the step, or allow more work by the options factorizations and direct_cost; "
             "solver.constraints.unsolved counts such steps",
             RuntimeWarning,
             stacklevel=5,
