@@ -13,9 +13,11 @@ Writes: effort, f, part
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
-from newtonsim.kernels.constraints.pair_rows import (
+from newtonsim.kernels.constraints.pair_measures import (
     BodyMotion,
     measure_row,
+)
+from newtonsim.kernels.constraints.pair_rows import (
     row_interval,
 )
 from newtonsim.kernels.penalty.joints import (

@@ -9,7 +9,9 @@ from scipy.spatial.transform import Rotation
 
 from newtonsim.kernels.constraints.contact_rows import combine, contact_frame, contact_target
 from newtonsim.kernels.constraints.dof_rows import limit_velocities
-from newtonsim.kernels.constraints.pair_rows import measure_row
+from newtonsim.kernels.constraints.pair_measures import (
+    measure_row,
+)
 from newtonsim.kernels.constraints.rebounds import after_impact, time_of_impact
 from newtonsim.kernels.constraints.records import first_tangent
 from newtonsim.kernels.constraints.servos import position_error, rotation_vector

@@ -36,21 +36,23 @@ from newtonsim.kernels.constraints.dof_rows import (
     limit_speed,
     limit_velocities,
 )
+from newtonsim.kernels.constraints.pair_measures import (
+    RowMeasure,
+    is_friction,
+    measure_friction,
+    measure_reference,
+    measure_row,
+)
 from newtonsim.kernels.constraints.pair_rows import (
     PairFrames,
-    RowMeasure,
     body_motion,
     coupling_share,
     equality_speed,
     has_loop_reference,
     holds_equality,
-    is_friction,
     largest_force,
     loop_reference,
     loop_violation,
-    measure_friction,
-    measure_reference,
-    measure_row,
     measures_offset,
     pair_frames,
     pushed_at,
