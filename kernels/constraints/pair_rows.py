@@ -21,8 +21,8 @@ bounded impulse.
 
 Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
 Featherstone, "Rigid Body Dynamics Algorithms", 2008, chapter 8 (loop joints and their stabilisation);
-Dobrowolski, "Swing-twist decomposition in Clifford algebra", 2015 (twist angle); MuJoCo's documentation,
-"Overview: Floating objects" and "XML reference: frictionloss" (velocities of ball and free joints).
+MuJoCo's documentation, "Overview: Floating objects" and "XML reference: frictionloss" (velocities of ball and
+free joints).
 
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
@@ -613,8 +613,8 @@ def place_coupling(
 
 
 @wp.func
-def is_push(kind: int) -> bool:
-    """True for rows whose impulse is a push [N s]; others are torques [N m s]."""
+def acts_by_force(kind: int) -> bool:
+    """True for rows of forces between bodies; others are of torques, or of efforts of dofs."""
     return kind == PAIR_OFFSET or kind == PAIR_SLIDE or kind == PAIR_DISTANCE or kind == PAIR_SPAN
 
 
@@ -674,7 +674,7 @@ def build_pair_rows(
                 own += rows.B[r, k] * rows.B[r, k]
             total += own
             moved = 1.0 / wp.max(own, NO_MOBILITY)
-            if is_push(rows.kind[r]):
+            if acts_by_force(rows.kind[r]):
                 moved = tree_mass(leaf[side], tree, joint, mass)
             heaviest = wp.max(heaviest, moved)
     if total > RIGID_ROW * mobility:

@@ -58,4 +58,4 @@ class UnsolvedView:
     wedged_by: wp.array(dtype=int)  # (W) the same in the last step that had one
     wedged_run: wp.array(dtype=int)  # (W) consecutive steps with such an island, up to the last step
     wedged_steps: wp.array(dtype=int)  # (W) largest number of consecutive ones
-    any_wedged: wp.array(dtype=int)  # (1) 1 after `apart.LONG_WEDGED` consecutive ones in a world
+    any_wedged: wp.array(dtype=int)  # (1) 1 after `wedges.LONG_WEDGED` consecutive ones in a world

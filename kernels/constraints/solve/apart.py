@@ -7,7 +7,7 @@ the cost of one factorization; where sweeps did, some more sweeps find them.
 Stage: constraints, after the solve of an island
 Called by: kernels/constraints/solve/solve.py
 Reads: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, TreeView, apart, z
-Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, UnsolvedView, start, z_moving
+Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, start, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -18,8 +18,8 @@ from newtonsim.kernels.constraints.chains import team_push_triple, triple_veloci
 from newtonsim.kernels.constraints.contact_rows import SLOW_PUSH
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
-from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_stuck, is_wedged, slope_matrix
-from newtonsim.kernels.constraints.rows import WEDGED_CONTACT, ImpulseView, RowsView, UnsolvedView
+from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_wedged, slope_matrix
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.constraints.solve.matrix import assemble, parts_slowly, push_of
 from newtonsim.kernels.constraints.solve.sweeps import sweep_island
 from newtonsim.kernels.constraints.solve.velocities import NewtonView
@@ -29,8 +29,6 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 # least share of its impulse that a contact keeps where bodies move apart
 STILL_PRESSES = wp.constant(1.0e-3)
-# consecutive steps with a wedged contact after which this is reported
-LONG_WEDGED = wp.constant(12)
 # most sweeps to find how penetrations are removed
 APART_SWEEPS = wp.constant(10)
 # share of the impulse of a wedged contact with which the next step starts
@@ -262,41 +260,6 @@ def choose_starts(
             if is_wedged(rows, c, push, lacks, p[0]):
                 share = EASED
         start[c] = share * (p + wp.vec3(more, 0.0, 0.0))
-
-
-@wp.func(inline=False)
-def find_wedged(
-    team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    unsolved: wp.ref[UnsolvedView],
-):
-    """Record a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
-    last = int(0)
-    touches = islands.contacts[k]
-    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
-        if is_stuck(rows, islands.contact[i]):
-            last = i - touches[0] + 1
-    last = int(max_lanes(team, float(last)))
-    if last > 0 and team.lane == 0:
-        c = islands.contact[touches[0] + last - 1]
-        unsolved.wedged[team.index] = rows.contact.leaf[c] + wp.vec2i(1, 1)
-        unsolved.wedged_now[team.index] = WEDGED_CONTACT
-
-
-@wp.func(inline=False)
-def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
-    """Count the consecutive steps with a wedged contact or row, at the end of a step."""
-    run = int(0)
-    if unsolved.wedged_now[w] > 0:
-        unsolved.wedged_by[w] = unsolved.wedged_now[w]
-        run = unsolved.wedged_run[w] + 1
-    unsolved.wedged_now[w] = 0
-    unsolved.wedged_run[w] = run
-    unsolved.wedged_steps[w] = wp.max(unsolved.wedged_steps[w], run)
-    if run >= LONG_WEDGED:
-        unsolved.any_wedged[0] = 1
 
 
 @wp.func

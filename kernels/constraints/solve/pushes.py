@@ -29,9 +29,10 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
 from newtonsim.kernels.constraints.chains import team_row_velocity
 from newtonsim.kernels.constraints.islands import IslandView
-from newtonsim.kernels.constraints.pair_rows import is_push
-from newtonsim.kernels.constraints.rows import WEDGED_ROW, RowsView, UnsolvedView
+from newtonsim.kernels.constraints.pair_rows import acts_by_force
+from newtonsim.kernels.constraints.rows import RowsView, UnsolvedView
 from newtonsim.kernels.constraints.solve.sweeps import apply_impulses, drop_impulses
+from newtonsim.kernels.constraints.solve.wedges import note_contradiction
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -53,17 +54,19 @@ CONTRADICTION = wp.constant(0.1)
 
 
 @wp.func(inline=False)
-def soften_pairs(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, factor: float):
+def soften_pairs(
+    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, factor: float, about: float
+):
     """Make rows between bodies of an island softer, by a factor of the least softness.
 
-    With a factor of 1, as at the start of a step, they are soft about the impulses with which it starts.
+    They are soft about the share `about` of their impulses.
     """
     mass = float(0.0)
     inertia = float(0.0)
     pairs = islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
-        if is_push(rows.pair.kind[p]):
+        if acts_by_force(rows.pair.kind[p]):
             mass = wp.max(mass, rows.pair.mass[p])
         else:
             inertia = wp.max(inertia, rows.pair.mass[p])
@@ -73,14 +76,13 @@ def soften_pairs(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView]
         p = islands.pair[i]
         if rows.pair.mass[p] > 0.0:
             softness = factor * YIELD_TURN / inertia
-            if is_push(rows.pair.kind[p]):
+            if acts_by_force(rows.pair.kind[p]):
                 softness = factor * YIELD / mass
             rows.pair.softness[p] = rows.pair.softness[p] + softness
-            if factor == 1.0:
-                centre = softness * rows.pair.impulse[p]
-                rows.pair.centre[p] = centre
-                rows.pair.target_lower[p] = rows.pair.target_lower[p] + centre
-                rows.pair.target_upper[p] = rows.pair.target_upper[p] + centre
+            centre = about * softness * rows.pair.impulse[p]
+            rows.pair.centre[p] = rows.pair.centre[p] + centre
+            rows.pair.target_lower[p] = rows.pair.target_lower[p] + centre
+            rows.pair.target_upper[p] = rows.pair.target_upper[p] + centre
 
 
 @wp.func
@@ -119,7 +121,7 @@ def share_of_pushes(
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         push = wp.abs(rows.pair.push[p])
-        if is_push(rows.pair.kind[p]):
+        if acts_by_force(rows.pair.kind[p]):
             fastest = wp.max(fastest, push)
             mass = wp.max(mass, rows.pair.mass[p])
         elif push >= SLOW:
@@ -162,51 +164,19 @@ def limit_pushes(
         note_contradiction(team, rows, islands, k, unsolved)
     apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
     # whose lanes meet before they write
-    soften_pairs(team, rows, islands, k, SOFTER - 1.0)
+    soften_pairs(team, rows, islands, k, SOFTER - 1.0, 0.0)
     drop_impulses(team, rows, islands, k)
     pairs = islands.pairs[k]
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         push = rows.pair.push[p]
-        lower = rows.pair.target_lower[p]
-        upper = rows.pair.target_upper[p]
+        lower = rows.pair.target_lower[p] - rows.pair.centre[p]
+        upper = rows.pair.target_upper[p] - rows.pair.centre[p]
         less = (1.0 - share) * push
-        lower = lower - rows.pair.centre[p]
-        upper = upper - rows.pair.centre[p]
-        rows.pair.target_lower[p] = lower
-        rows.pair.target_upper[p] = upper
+        holds = lower == upper
         # of a limit, only the bound that is violated
-        if lower == upper or push > 0.0:
-            rows.pair.target_lower[p] = lower - less
-        if lower == upper or push < 0.0:
-            rows.pair.target_upper[p] = upper - less
+        rows.pair.target_lower[p] = lower - wp.where(holds or push > 0.0, less, 0.0)
+        rows.pair.target_upper[p] = upper - wp.where(holds or push < 0.0, less, 0.0)
         rows.pair.push[p] = 0.0  # it is not reduced again
     sync(team)
     return True
-
-
-@wp.func(inline=False)
-def note_contradiction(
-    team: Team,
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    unsolved: wp.ref[UnsolvedView],
-):
-    """Record the row of an island whose push does the most work."""
-    strongest = float(0.0)
-    pairs = islands.pairs[k]
-    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        strongest = wp.max(strongest, rows.pair.impulse[p] * rows.pair.push[p])
-    strongest = max_lanes(team, strongest)
-    last = int(0)
-    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        if rows.pair.impulse[p] * rows.pair.push[p] == strongest:
-            last = i - pairs[0] + 1
-    last = int(max_lanes(team, float(last)))
-    if last > 0 and team.lane == 0:
-        p = islands.pair[pairs[0] + last - 1]
-        unsolved.wedged[team.index] = rows.pair.leaf[p] + wp.vec2i(1, 1)
-        unsolved.wedged_now[team.index] = WEDGED_ROW

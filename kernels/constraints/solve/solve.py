@@ -38,8 +38,6 @@ from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedVi
 from newtonsim.kernels.constraints.solve.apart import (
     acts,
     choose_starts,
-    count_wedged,
-    find_wedged,
     keep_impulses,
     move_singles,
     solve_apart,
@@ -59,6 +57,7 @@ from newtonsim.kernels.constraints.solve.sweeps import (
     work_of,
 )
 from newtonsim.kernels.constraints.solve.velocities import NewtonView, fastest_row
+from newtonsim.kernels.constraints.solve.wedges import count_wedged, find_wedged
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -145,7 +144,7 @@ class SolveReport:
     laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
     thorough: int  # 1 if the number of rounds is not limited, 2 if it is not in motion either
     factorized: int  # 1 if its matrix is factorized for the current laws
-    hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds have to be weakened
+    hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds or pushes have to be weakened
 
 
 @wp.func(inline=False)
@@ -440,7 +439,7 @@ def begin_world(
         find_islands(tree, rows, contacts, w, islands)
     sync(team)
     for k in range(islands.tree_start[w], islands.tree_start[w] + islands.count[w]):
-        soften_pairs(team, rows, islands, k, 1.0)
+        soften_pairs(team, rows, islands, k, 1.0, 1.0)
     has_impact = any_timed(team, rows, contacts, w)
     if has_impact:
         shift_timed(team, rows, contacts, w, 1.0)

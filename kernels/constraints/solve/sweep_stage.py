@@ -105,7 +105,8 @@ def sweep_rows(
                 report.hopeless = 2
         if report.hopeless > 0:
             left = 1
-            report.laid_out = LAID_OUT_BEFORE
+            if report.laid_out == 1:
+                report.laid_out = LAID_OUT_BEFORE
         elif has_rows(islands[0], k):
             own = end_island(
                 team,

@@ -1,0 +1,86 @@
+"""Contacts and rows that demand what others exclude: which ones, and for how many steps.
+
+Stage: constraints, after the solve of an island
+Called by: kernels/constraints/solve/pushes.py, kernels/constraints/solve/solve.py
+Reads: IslandView, RowsView
+Writes: UnsolvedView
+"""
+
+import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes
+from newtonsim.kernels.constraints.islands import IslandView
+from newtonsim.kernels.constraints.laws import is_stuck
+from newtonsim.kernels.constraints.rows import WEDGED_CONTACT, WEDGED_ROW, RowsView, UnsolvedView
+
+wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+# consecutive steps with a wedged contact or row after which this is reported
+LONG_WEDGED = wp.constant(12)
+
+
+@wp.func
+def note_wedged(team: Team, leaf: wp.vec2i, by: int, unsolved: wp.ref[UnsolvedView]):
+    """Record the last dofs of what is wedged in the world of a team, and whether it is a contact or a row."""
+    if team.lane == 0:
+        unsolved.wedged[team.index] = leaf + wp.vec2i(1, 1)
+        unsolved.wedged_now[team.index] = by
+
+
+@wp.func(inline=False)
+def find_wedged(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    unsolved: wp.ref[UnsolvedView],
+):
+    """Record a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
+    last = int(0)
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        if is_stuck(rows, islands.contact[i]):
+            last = i - touches[0] + 1
+    last = int(max_lanes(team, float(last)))
+    if last > 0:
+        c = islands.contact[touches[0] + last - 1]
+        note_wedged(team, rows.contact.leaf[c], WEDGED_CONTACT, unsolved)
+
+
+@wp.func(inline=False)
+def note_contradiction(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    unsolved: wp.ref[UnsolvedView],
+):
+    """Record the row of an island whose push does the most work."""
+    strongest = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        strongest = wp.max(strongest, rows.pair.impulse[p] * rows.pair.push[p])
+    strongest = max_lanes(team, strongest)
+    last = int(0)
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        if rows.pair.impulse[p] * rows.pair.push[p] == strongest:
+            last = i - pairs[0] + 1
+    last = int(max_lanes(team, float(last)))
+    if last > 0:
+        p = islands.pair[pairs[0] + last - 1]
+        note_wedged(team, rows.pair.leaf[p], WEDGED_ROW, unsolved)
+
+
+@wp.func(inline=False)
+def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
+    """Count the consecutive steps with a wedged contact or row, at the end of a step."""
+    run = int(0)
+    if unsolved.wedged_now[w] > 0:
+        unsolved.wedged_by[w] = unsolved.wedged_now[w]
+        run = unsolved.wedged_run[w] + 1
+    unsolved.wedged_now[w] = 0
+    unsolved.wedged_run[w] = run
+    unsolved.wedged_steps[w] = wp.max(unsolved.wedged_steps[w], run)
+    if run >= LONG_WEDGED:
+        unsolved.any_wedged[0] = 1
