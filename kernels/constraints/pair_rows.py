@@ -73,6 +73,8 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # rows whose mobility is below this share of that without cancellation are rounding
 RIGID_ROW = wp.constant(1.0e-10)
 LEAST_TURN = wp.constant(1.0e-4)  # half of the length that weights a rotation, see `loop_reference` [m]
+# share of the inverse inertia below which a side of a row moves nothing of its own
+LEAST_SIDE = wp.constant(1.0e-6)
 NO_MOBILITY = wp.constant(1.0e-20)  # of a row that no dof moves
 NO_DISTANCE_SQUARED = wp.constant(1.0e-24)  # [m²] keeps the derivative finite at a distance of zero
 
@@ -466,9 +468,8 @@ def want_friction(
 
 @wp.func
 def adds_energy(kind: int, c: int, loop: LoopView) -> bool:
-    """True for rows between bodies that remove errors of positions, other than those by reference."""
-    has_push = kind <= PAIR_DISTANCE or kind == PAIR_SPAN or kind == PAIR_ANGLES
-    return has_push and not has_loop_reference(kind, c, loop)
+    """True for rows that remove errors of positions, other than those by reference."""
+    return not is_friction(kind) and not has_loop_reference(kind, c, loop)
 
 
 @wp.func
@@ -610,6 +611,7 @@ def place_coupling(
         want_reference(r, c, reference, loop, s.dt, rows)
     else:
         want_equality(r, c, gap, bend_of(curvature, s), loop.linear_compliance[c], loop, s, rows)
+        rows.push[r] = rows.target_lower[r]
 
 
 @wp.func
@@ -623,6 +625,25 @@ def tree_mass(leaf: int, tree: TreeView, joint: JointView, mass: wp.array(dtype=
     """Mass of the tree of a dof [kg]."""
     t = tree.body_tree[tree.dof_body[leaf]]
     return mass[joint.child[tree.joint[tree.joint_start[t]]]]
+
+
+@wp.func
+def moved_mass(
+    kind: int, leaf: wp.vec2i, sides: wp.vec2, tree: TreeView, joint: JointView, mass: wp.array(dtype=float)
+) -> float:
+    """Mass of the heavier tree that a row of forces moves, or the larger inertia that another row does.
+
+    `sides` has the inverse inertia of each side. One that is nearly zero is no side: the row is between
+    bodies or dofs of one tree, whose Jacobian has them all in the other.
+    """
+    heaviest = float(0.0)
+    for side in range(2):
+        if leaf[side] >= 0:
+            if acts_by_force(kind):
+                heaviest = wp.max(heaviest, tree_mass(leaf[side], tree, joint, mass))
+            elif sides[side] > LEAST_SIDE * (sides[0] + sides[1]):
+                heaviest = wp.max(heaviest, 1.0 / sides[side])
+    return heaviest
 
 
 @wp.kernel
@@ -665,20 +686,14 @@ def build_pair_rows(
             return
     leaf = rows.leaf[r]
     whiten_sides(tree, L, r, leaf, depth, rows.B)
-    total = float(0.0)
-    heaviest = float(0.0)
+    sides = wp.vec2(0.0, 0.0)
     for side in range(2):
         if leaf[side] >= 0:
-            own = float(0.0)
             for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
-                own += rows.B[r, k] * rows.B[r, k]
-            total += own
-            moved = 1.0 / wp.max(own, NO_MOBILITY)
-            if acts_by_force(rows.kind[r]):
-                moved = tree_mass(leaf[side], tree, joint, mass)
-            heaviest = wp.max(heaviest, moved)
+                sides[side] += rows.B[r, k] * rows.B[r, k]
+    total = sides[0] + sides[1]
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
         if adds_energy(rows.kind[r], rows.constraint[r], loop):
-            rows.mass[r] = heaviest
+            rows.mass[r] = moved_mass(rows.kind[r], leaf, sides, tree, joint, mass)
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

@@ -79,6 +79,23 @@ def loose_linkage() -> newtonsim.ModelBuilder:
     return builder
 
 
+def couplings() -> newtonsim.ModelBuilder:
+    """A hanging arm of two links whose second hinge has to turn as the first one, and by 1 rad more."""
+    builder, above, joints = z_up(), -1, []
+    for k in range(2):
+        link = builder.add_body(
+            mass=1.0, com=(0.0, 0.0, -0.25), I_m=diagonal_inertia(0.01, 0.01, 0.01), key=f"{k}"
+        )
+        place = ((0.0, 0.0, -0.5 * k), TURN)
+        joints.append(
+            builder.add_joint_revolute(above, link, parent_xform=place, axis=(0.0, 1.0, 0.0), armature=0.0)
+        )
+        above = link
+    for offset in (0.0, 1.0):
+        builder.add_constraint_coupling(joints[1], joints[0], (offset, 1.0))
+    return builder
+
+
 SCENES: dict[str, Callable[[], newtonsim.ModelBuilder]] = {
     "leashes, 1 cm": lambda: leashes(0.01),
     "leashes, 10 cm": lambda: leashes(0.1),
@@ -87,6 +104,7 @@ SCENES: dict[str, Callable[[], newtonsim.ModelBuilder]] = {
     "points": points,
     "linkage": linkage,
     "loose linkage": loose_linkage,
+    "couplings": couplings,
 }
 
 
