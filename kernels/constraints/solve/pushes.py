@@ -28,9 +28,11 @@ Writes: RowsView, UnsolvedView, z
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
 from newtonsim.kernels.constraints.chains import team_row_velocity
+from newtonsim.kernels.constraints.dof_rows import UNBOUNDED
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.pair_rows import acts_by_force
 from newtonsim.kernels.constraints.rows import RowsView, UnsolvedView
+from newtonsim.kernels.constraints.solve.gauss_seidel import push_dof
 from newtonsim.kernels.constraints.solve.sweeps import apply_impulses, drop_impulses
 from newtonsim.kernels.constraints.solve.wedges import note_contradiction
 from newtonsim.kernels.views.model import TreeView
@@ -104,6 +106,47 @@ def free_rate(
 
 
 @wp.func(inline=False)
+def apply_efforts(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    sign: float,
+    z: wp.array(dtype=float),
+):
+    """z += sign B p for rows of an island whose efforts are bounded: drives and dry friction."""
+    dofs = islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = islands.dof_row[i]
+        if rows.dof.lower[r] > -UNBOUNDED and rows.dof.upper[r] < UNBOUNDED:
+            push_dof(team, tree, rows.dof, r, sign * rows.dof.impulse[r], z)
+    sync(team)
+
+
+@wp.func(inline=False)
+def energy_of_pushes(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    z_free: wp.array(dtype=float),
+) -> float:
+    """Twice the energy that pushes add to bodies with the velocities z_free, at most [J]."""
+    energy = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        push = rows.pair.push[p]
+        holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
+        if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
+            energy += rows.pair.impulse[p] * (push + free_rate(team, tree, rows, p, depth, z_free))
+    return energy
+
+
+@wp.func(inline=False)
 def share_of_pushes(
     team: Team,
     tree: wp.ref[TreeView],
@@ -131,13 +174,12 @@ def share_of_pushes(
     if fastest < SLOW and turning == 0.0:
         return 1.0
     most = AMPLE * (max_lanes(team, mass) * fastest * fastest + turning)
-    energy = float(0.0)
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        push = rows.pair.push[p]
-        holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
-        if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
-            energy += rows.pair.impulse[p] * (push + free_rate(team, tree, rows, p, depth, z_free))
+    energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
+    if energy > most:
+        # a drive pulls like a load; it is left out at first, since there are few that pull
+        apply_efforts(team, tree, rows, islands, k, 1.0, z_free)
+        energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
+        apply_efforts(team, tree, rows, islands, k, -1.0, z_free)
     share = float(1.0)
     if energy > most:
         share = wp.max(most / energy, SLOWEST)
