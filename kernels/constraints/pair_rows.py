@@ -556,7 +556,8 @@ def place_body_row(
             rate += start_rate(r, leaf, depth, tree, loop.qd, rows.B)
         want_friction(r, f, m1, row, rate, tree, kin, loop, s, rows)
     if adds_energy(kind, c, loop):
-        rows.push[r] = wanted_push(rows.target_lower[r], rows.target_upper[r])
+        # less the bend, which removes no error: it follows the turn of a motion that goes on
+        rows.push[r] = wanted_push(rows.target_lower[r] + bend, rows.target_upper[r] + bend)
     rows.target_lower[r] = rows.target_lower[r] - prescribed
     rows.target_upper[r] = rows.target_upper[r] - prescribed
     return mobility
@@ -610,8 +611,9 @@ def place_coupling(
         reference = loop_reference(PAIR_COUPLING, c, row, rate, gap, share, loop, s)
         want_reference(r, c, reference, loop, s.dt, rows)
     else:
-        want_equality(r, c, gap, bend_of(curvature, s), loop.linear_compliance[c], loop, s, rows)
-        rows.push[r] = rows.target_lower[r]
+        turn = bend_of(curvature, s)
+        want_equality(r, c, gap, turn, loop.linear_compliance[c], loop, s, rows)
+        rows.push[r] = rows.target_lower[r] + turn
 
 
 @wp.func
