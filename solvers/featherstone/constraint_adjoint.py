@@ -111,6 +111,12 @@ class ConstraintAdjoint:
         if self.predicted is not None:
             featherstone_row_layout.push_at_own_anchors(self.predicted, self.model)
 
+    def restiffen(self, launch: Launcher, smooth: SmoothStage, dt: float, starts: StartingImpulses) -> None:
+        """Have a launcher use the inertia that a step used, from the forces with which it started."""
+        if self.stage.stiffness is not None:
+            starts.restore_pulls(launch, self.stage)
+            self.stage.stiffen(launch, smooth, dt)
+
     def rebuild(
         self,
         launch: Launcher,

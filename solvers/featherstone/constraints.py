@@ -40,6 +40,7 @@ from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
 from newtonsim.solvers.featherstone.unsolved import UnsolvedSteps
+from newtonsim.solvers.geometric_stiffness import geometric_stiffness_of
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.step import Step
 from newtonsim.solvers.tendons import Tendons
@@ -79,6 +80,7 @@ class ConstraintStage:
         far: 1 for trees that have turned far in a step, until `kernels.trees.energy_limit` has seen them,
             shape (tree_count,).
         rows: All rows, see `kernels.constraints.rows.RowsView`.
+        stiffness: Stage for bodies that transmit large forces; None for a model without.
         starts: First row of each world and the end of the last, of rows on dofs and between bodies (host).
         last_contacts: Contacts of the last step, None before the first.
         last_dt: Duration of the last step [s].
@@ -126,6 +128,7 @@ class ConstraintStage:
         self.parameters = References(model)
         self.weights = DofWeights(model, model.requires_grad)
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
+        self.stiffness = geometric_stiffness_of(model)
         self.buffers = SolveBuffers(model, self.rows, self.z)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
@@ -294,6 +297,21 @@ class ConstraintStage:
             reads=dict(contacts=contacts.view, start=self.start),
             writes=dict(servo=self._servos(dt), rows=self.rows),
         )
+
+    def stiffen(self, launch: Launcher, smooth: SmoothStage, dt: float) -> None:
+        """Have a launcher use the inertia that the forces of the last step demand; needs `smooth.place`."""
+        if self.stiffness is not None:
+            self.stiffness.begin(launch, smooth.body_q, smooth.body_qd, dt)
+
+    def use_inertia(self, launch: Launcher) -> None:
+        """Have another launcher of the same step use the inertia of `stiffen`."""
+        if self.stiffness is not None:
+            self.stiffness.use(launch)
+
+    def remember_pulls(self, launch: Launcher, smooth: SmoothStage, joint_qd: wp.array, dt: float) -> None:
+        """Keep the forces of a step for `stiffen`; `joint_qd` are the velocities at its start."""
+        if self.stiffness is not None:
+            self.stiffness.remember(launch, self.loops(joint_qd), self.rows.pair, smooth.body_q, dt)
 
     def accept(self, launch: Launcher, smooth: SmoothStage, joint_qd: wp.array) -> None:
         """Write the joint velocities after the impulses, and `moving_qd`; needs `find_impulses`."""
@@ -551,12 +569,14 @@ class ConstraintStage:
         """Arrays through which earlier steps affect the next one, see `SolverBase`."""
         rows = self.rows
         memories = [family.memory for family in (rows.dof, *self._contact_families())]
-        return [*memories, rows.pair.impulse, self.nonfinite.worlds]
+        pulls = () if self.stiffness is None else self.stiffness.memory
+        return [*memories, rows.pair.impulse, *pulls, self.nonfinite.worlds]
 
     def forget_all(self) -> None:
         """Drop the warm start and the non-finite marks of all worlds."""
         rows = self.rows
-        for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory):
+        pulls = () if self.stiffness is None else self.stiffness.memory
+        for memory in (rows.dof.memory, rows.pair.impulse, rows.contact.memory, rows.spin.memory, *pulls):
             memory.zero_()
         self.nonfinite.worlds.zero_()
         self.unsolved.view.wedged_run.zero_()
@@ -566,6 +586,8 @@ class ConstraintStage:
         if world_mask is None:
             self.forget_all()
             return
+        if self.stiffness is not None:
+            self.stiffness.forget(launch, world_mask)
         rows = self.rows
         launch(
             reset.forget_rows,

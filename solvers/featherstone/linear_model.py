@@ -153,6 +153,7 @@ class LinearModel:
         step = FeatherstoneStep(state_in, state_out, control, None, dt)
         self._advance(shard, step)
         launch = Launcher(self.model, False, shard.with_starts(self.constraints.starts))
+        self.constraints.use_inertia(launch)
         self._predict(launch, step)
         self._select(launch, step)
         self._balance(launch, step)

@@ -228,7 +228,7 @@ class FeatherstoneSolver(LaunchedSolver):
         model = self.model
         families = frozenset(collision_plan_of(model).families) if model.shape_count else frozenset()
         parts = (self.servos is None, self.sleep is None, self.compliant, self.smooth.from_start)
-        parts += (model.bodies_may_be_absent,)
+        parts += (model.bodies_may_be_absent, self.constraints.stiffness is None)
         parts += (type(self.smooth.factors),)
         deformables = None if self.deformables is None else type(self.deformables.system)
         return type(self), families, parts, model.particle_count > 0, self.constraints.has_loops, deformables
@@ -240,10 +240,12 @@ class FeatherstoneSolver(LaunchedSolver):
         contacts = self.contacts if step.contacts is None else step.contacts
         # place, and smooth dynamics of trees on which no other forces act
         alone = not (self.compliant or self.before_step or self.deformables or constraints.tendons)
+        alone = alone and constraints.stiffness is None
         if alone:
             smooth.begin(launch, state, control, dt)
         else:
             smooth.place(launch, state)
+            constraints.stiffen(launch, smooth, dt)
         launch = rest.begin(launch, state, control, contacts)
         absent = self._absent_bodies()
         launch = absent.begin(launch, state) if absent else launch
@@ -269,6 +271,7 @@ class FeatherstoneSolver(LaunchedSolver):
         constraints.find_impulses(launch, constrained, dt)
         # integrate
         self._advance_trees(launch, constrained, step)
+        constraints.remember_pulls(launch, smooth, state.joint_qd, dt)
         velocities = absent.moving if absent else state.body_qd
         move_kinematic_bodies(launch, state.body_q, velocities, dt, out.body_q, out.body_qd)
         rest.end(launch, out, contacts, dt)
@@ -561,6 +564,8 @@ class FeatherstoneSolver(LaunchedSolver):
     def forget_bodies(self, bodies: np.ndarray) -> None:
         """See `SolverBase.forget_bodies`: impulses that contacts, dofs and constraints start from."""
         forget_bodies(self.model, self.constraints.rows, self.contacts, bodies)
+        if self.constraints.stiffness is not None:
+            self.constraints.stiffness.forget_bodies(bodies)
 
     def _forget(self, shard: Shard, world_mask: wp.array | None) -> None:
         """Drop warm starts, sleep and non-finite marks."""

@@ -12,12 +12,28 @@ from newtonsim.scene.allocation import zeros
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.step import Step
 
-_FAMILIES = {"dof": "dof_row", "pair": "pair_row", "contact": "contact", "spin": "contact"}
-"""Families of rows, and the kind of index that they have."""
+_KINDS = {
+    "dof": "dof_row",
+    "pair": "pair_row",
+    "contact": "contact",
+    "spin": "contact",
+    "pull": "body",
+    "turning": "body",
+}
+"""What a step starts from, and the kind of index that it has."""
+
+
+def _sources(stage: ConstraintStage) -> dict[str, wp.array]:
+    """What a step starts from: impulses of rows, and the forces that bodies transmitted in the last step."""
+    rows = stage.rows
+    sources = {family: getattr(rows, family).impulse for family in ("dof", "pair", "contact", "spin")}
+    if stage.stiffness is not None:
+        sources["pull"], sources["turning"] = stage.stiffness.memory
+    return {name: array for name, array in sources.items() if len(array)}
 
 
 class StartingImpulses:
-    """Impulses that warm starts gave the rows of a step, by which the step can be solved again bit by bit.
+    """What earlier steps gave a step to start from, by which it can be solved again bit by bit.
 
     Args:
         stage: The constraint stage whose rows they are, or one that is like it.
@@ -27,30 +43,35 @@ class StartingImpulses:
     """
 
     def __init__(self, stage: ConstraintStage):
-        rows = {family: getattr(stage.rows, family).impulse for family in _FAMILIES}
-        rows = {family: array for family, array in rows.items() if len(array)}
+        sources = _sources(stage)
         device = stage.model.device
-        sizes = [len(array) * wp.types.type_size_in_bytes(array.dtype) // 4 for array in rows.values()]
+        sizes = [len(array) * wp.types.type_size_in_bytes(array.dtype) // 4 for array in sources.values()]
         self.values = zeros(sum(sizes), dtype=float, device=device)
-        self._impulses: dict[str, wp.array] = {}
+        self._kept: dict[str, wp.array] = {}
         place = self.values.ptr
-        for (family, array), size in zip(rows.items(), sizes):
-            self._impulses[family] = wp.array(ptr=place, dtype=array.dtype, shape=array.shape, device=device)
+        for (name, array), size in zip(sources.items(), sizes):
+            self._kept[name] = wp.array(ptr=place, dtype=array.dtype, shape=array.shape, device=device)
             place += 4 * size  # pyright: ignore[reportOperatorIssue]
 
     def keep(self, launch: Launcher, stage: ConstraintStage) -> None:
-        """Copy them, after the rows of a step are built and before they are solved."""
-        for family, impulse in self._impulses.items():
-            self._copy(launch, family, getattr(stage.rows, family).impulse, impulse)
+        """Copy it, after the rows of a step are built and before they are solved."""
+        for name, source in _sources(stage).items():
+            self._copy(launch, name, source, self._kept[name])
 
     def restore(self, launch: Launcher, stage: ConstraintStage) -> None:
-        """Write them into the rows of a stage, likewise."""
-        for family, impulse in self._impulses.items():
-            self._copy(launch, family, impulse, getattr(stage.rows, family).impulse)
+        """Write the impulses into the rows of a stage, likewise."""
+        for name, target in _sources(stage).items():
+            self._copy(launch, name, self._kept[name], target)
 
-    def _copy(self, launch: Launcher, family: str, source: wp.array, target: wp.array) -> None:
+    def restore_pulls(self, launch: Launcher, stage: ConstraintStage) -> None:
+        """Write the forces that bodies transmitted into a stage, before its step begins."""
+        for name, target in _sources(stage).items():
+            if _KINDS[name] == "body":
+                self._copy(launch, name, self._kept[name], target)
+
+    def _copy(self, launch: Launcher, name: str, source: wp.array, target: wp.array) -> None:
         kernel = warm_start.copy_vectors if source.dtype is wp.vec3 else warm_start.copy_numbers
-        launch(kernel, _FAMILIES[family], reads=dict(source=source), writes=dict(target=target))
+        launch(kernel, _KINDS[name], reads=dict(source=source), writes=dict(target=target))
 
 
 @dataclass

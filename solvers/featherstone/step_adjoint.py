@@ -204,6 +204,8 @@ class FeatherstoneAdjoint:
         self._reverse_tendons(step)
         self._reverse_forces(step)
         poses.backward()
+        if self.constraints.stage.stiffness is not None:
+            self.constraints.stage.stiffness.reverse(launch)
 
     def check(self) -> None:
         """Warn of sweeps that stopped early in the steps since the last call, and clear the record.
@@ -217,13 +219,16 @@ class FeatherstoneAdjoint:
         self.constraints.check()
 
     def _launcher(self, record_tape: bool) -> Launcher:
-        shard = self._worlds.with_starts(self.constraints.stage.starts)
-        return Launcher(self.model, record_tape=record_tape, shard=shard)
+        stage = self.constraints.stage
+        launch = Launcher(self.model, record_tape=record_tape, shard=self._worlds.with_starts(stage.starts))
+        stage.use_inertia(launch)
+        return launch
 
     def _recompute(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """Everything up to the impulses, as the step computed it."""
         smooth, state, control, dt = self.smooth, step.state_in, step.control, step.dt
         smooth.place(launch, state)
+        self.constraints.restiffen(launch, smooth, dt, step.starts)
         find_contacts(launch, smooth.body_q, smooth.body_qd, self.contacts, dt)
         if self.contact_terms is not None:
             self.contact_terms.find(launch, self.contacts, smooth.body_q)

@@ -1,0 +1,214 @@
+"""Stage of FeatherstoneSolver for light bodies that transmit large forces."""
+
+from __future__ import annotations
+
+import numpy as np
+import warp as wp
+
+from newtonsim.kernels.constraints import geometric_stiffness
+from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.runtime.tree_inertias import tree_inertias
+from newtonsim.scene.allocation import put, zeros
+from newtonsim.scene.enums import ConstraintType, JointType
+from newtonsim.scene.model import Model
+from newtonsim.scene.topology import topology_of
+
+
+class GeometricStiffness:
+    """Finds the inertia with which links in tension are calm, see `kernels.constraints.geometric_stiffness`.
+
+    Args:
+        model: The model.
+        light: 1 for bodies that are to be calmed, (body_count,).
+
+    Attributes:
+        view: Forces that bodies transmit, and the inertia that replaces the model's.
+    """
+
+    def __init__(self, model: Model, light: np.ndarray):
+        bodies, device = model.body_count, model.device
+        self.view = geometric_stiffness.StiffnessView()
+        for name in ("pull", "turning", "force", "acceleration", "stiffness"):
+            setattr(self.view, name, zeros(bodies, dtype=wp.vec3, device=device))
+        self.view.light = put(light, dtype=int, device=device)
+        self.view.inertia = wp.clone(model.body_inertia, requires_grad=model.requires_grad)
+
+    @property
+    def memory(self) -> tuple[wp.array, wp.array]:
+        """Forces of the last step and their stiffness, which the next one depends on, (body_count,) each."""
+        return self.view.pull, self.view.turning
+
+    def begin(self, launch: Launcher, body_q: wp.array, body_qd: wp.array, dt: float) -> None:
+        """Find the inertia for a step, and have a launcher use it.
+
+        Args:
+            launch: Launcher of the step.
+            body_q: Poses at the start of the step.
+            body_qd: Velocities likewise.
+            dt: Time step [s].
+        """
+        v = launch.views
+        body = v.body
+        body.inertia = launch.model.body_inertia
+        launch(
+            geometric_stiffness.stiffen_trees,
+            "tree team",
+            reads=dict(
+                tree=v.tree,
+                levels=v.levels,
+                joint=v.joint,
+                body=body,
+                gravity=launch.model.gravity_vec,
+                body_q=body_q,
+                body_qd=body_qd,
+                dt=dt,
+            ),
+            writes=dict(stiffness=self.view),
+        )
+        self.use(launch)
+
+    def use(self, launch: Launcher) -> None:
+        """Have a launcher use the inertia that `begin` found."""
+        launch.views.body.inertia = self.view.inertia
+
+    def reverse(self, launch: Launcher) -> None:
+        """Add the gradient of the inertia to that of the model's, and clear it; needs `begin`.
+
+        The forces that bodies transmit are taken as given.
+        """
+        launch(
+            geometric_stiffness.reverse_inertia,
+            "body",
+            reads=dict(inertia=launch.model.body_inertia, stiffened=self.view.inertia),
+            writes=dict(gradient=launch.model.body_inertia.grad, source=self.view.inertia.grad),
+        )
+
+    def remember(
+        self, launch: Launcher, loop: LoopView, rows: PairRowView, body_q: wp.array, dt: float
+    ) -> None:
+        """Keep the forces of rows between bodies.
+
+        Args:
+            launch: Launcher of the step.
+            loop: Constraints of the model.
+            rows: Rows between bodies, solved.
+            body_q: Poses at the start of the step.
+            dt: Time step [s].
+        """
+        v = launch.views
+        launch(geometric_stiffness.clear_pulls, "body", writes=dict(stiffness=self.view))
+        launch(
+            geometric_stiffness.add_pulls,
+            "pair_row",
+            reads=dict(joint=v.joint, body=v.body, loop=loop, rows=rows, body_q=body_q, dt=dt),
+            writes=dict(stiffness=self.view),
+        )
+
+    def forget_bodies(self, bodies: np.ndarray) -> None:
+        """Drop the forces on some bodies, by their numbers."""
+        for memory in self.memory:
+            values = memory.numpy()
+            values[bodies] = 0.0
+            memory.assign(values)
+
+    def forget(self, launch: Launcher, world_mask: wp.array) -> None:
+        """Drop the forces of masked worlds."""
+        launch(
+            geometric_stiffness.forget_pulls,
+            "body",
+            reads=dict(mask=world_mask, world=launch.model.body_world),
+            writes=dict(stiffness=self.view),
+        )
+
+
+def geometric_stiffness_of(model: Model) -> GeometricStiffness | None:
+    """Return the stage for a model, None if no body needs it."""
+    light = stiffened_bodies(model)
+    return GeometricStiffness(model, light) if light.any() else None
+
+
+LONGEST_STEP = 1.0 / 60.0
+"""Step up to which bodies are found that are too light for what they transmit [s]; longer ones are rare."""
+LOADS = 3.0
+"""Force on what hangs on a body, over its weight: that of a pendulum let go from the horizontal."""
+GRAVITY = 9.81
+"""[m/s²]"""
+
+
+def stiffened_bodies(model: Model) -> np.ndarray:
+    """Return which bodies are so light that their step needs the stiffness of what they transmit (bodies,).
+
+    Those are the ones whose inertia about an axis, as their joints or constraints let them turn, is below the
+    geometric stiffness of the loads that can be expected, times the square of a long step.
+    """
+    loads = _Loads(model)
+    needed = (LONGEST_STEP**2 * LOADS * GRAVITY * 2.0 * loads.carried)[:, None] * loads.reach
+    moments: np.ndarray = np.diagonal(model.body_inertia.numpy(), axis1=1, axis2=2)
+    light = (needed > moments).any(axis=1) & (loads.tree >= 0)
+    if light.any():
+        light &= (needed > tree_inertias(model, np.unique(loads.tree[light])).turning).any(axis=1)
+    return light
+
+
+class _Loads:
+    """What hangs on the bodies of a model.
+
+    Attributes:
+        tree: Tree of each body, or -1.
+        carried: Mass of what hangs on each body [kg]: behind it in its tree, or, where constraints hold trees
+            together, all other bodies that they hold.
+        reach: Largest distance of joints and anchors of constraints from each axis of the body through its
+            centre of mass [m], (body_count, 3).
+    """
+
+    def __init__(self, model: Model):
+        topology = topology_of(model)
+        mass: np.ndarray = model.body_mass.numpy().astype(np.float64)
+        self.tree = topology.body_tree
+        self._com = model.body_com.numpy()
+        self.reach = np.zeros((model.body_count, 3))
+        parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+        kind: np.ndarray = model.joint_type.numpy()
+        jointed = ~np.isin(kind, (JointType.FREE, JointType.DISTANCE))
+        behind = mass.copy()
+        for level in range(int(topology.joint_level.max(initial=0)), 0, -1):
+            here = topology.joint_level == level
+            np.add.at(behind, parent[here], behind[child[here]])
+        self.carried = behind - mass
+        self._extend(child[jointed], model.joint_X_c.numpy()[jointed])
+        self._extend(parent[jointed], model.joint_X_p.numpy()[jointed])
+        if model.constraint_count:
+            self._tie(model, mass, topology.tree_count)
+
+    def _tie(self, model: Model, mass: np.ndarray, trees: int) -> None:
+        """Count what constraints hold together."""
+        holds = (model.constraint_enabled.numpy() != 0) & (
+            model.constraint_type.numpy() != ConstraintType.COUPLING
+        )
+        ends = [model.constraint_parent.numpy()[holds], model.constraint_child.numpy()[holds]]
+        frames = [model.constraint_X_p.numpy()[holds], model.constraint_X_c.numpy()[holds]]
+        for end, frame in zip(ends, frames):
+            self._extend(end, frame)
+        from scipy.sparse import coo_matrix  # which takes longer to import than a step to make
+        from scipy.sparse.csgraph import connected_components
+
+        ends = [np.where(end >= 0, self.tree[end], trees) for end in ends]
+        own = (ends[0] >= 0) & (ends[1] >= 0) & (ends[0] < trees) & (ends[1] < trees)
+        links = coo_matrix((np.ones(int(own.sum())), (ends[0][own], ends[1][own])), shape=(trees, trees))
+        _, group = connected_components(links, directed=False)
+        tied = np.zeros(trees, bool)
+        for end in ends:
+            tied[end[(end >= 0) & (end < trees)]] = True
+        moved = self.tree >= 0
+        total = np.zeros(trees)
+        np.add.at(total, group[self.tree[moved]], mass[moved])
+        held = np.flatnonzero(moved)[tied[self.tree[moved]]]
+        self.carried[held] = total[group[self.tree[held]]] - mass[held]
+
+    def _extend(self, bodies: np.ndarray, frames: np.ndarray) -> None:
+        """Let bodies reach anchors; body -1 is the world."""
+        own = bodies >= 0
+        squares = (frames[own, :3] - self._com[bodies[own]]) ** 2
+        arms = np.sqrt(squares.sum(axis=1, keepdims=True) - squares)
+        np.maximum.at(self.reach, bodies[own], arms)
