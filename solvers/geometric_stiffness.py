@@ -190,16 +190,12 @@ class _Loads:
         frames = [model.constraint_X_p.numpy()[holds], model.constraint_X_c.numpy()[holds]]
         for end, frame in zip(ends, frames):
             self._extend(end, frame)
-        from scipy.sparse import coo_matrix  # which takes longer to import than a step to make
-        from scipy.sparse.csgraph import connected_components
-
-        ends = [np.where(end >= 0, self.tree[end], trees) for end in ends]
-        own = (ends[0] >= 0) & (ends[1] >= 0) & (ends[0] < trees) & (ends[1] < trees)
-        links = coo_matrix((np.ones(int(own.sum())), (ends[0][own], ends[1][own])), shape=(trees, trees))
-        _, group = connected_components(links, directed=False)
+        ends = [np.where(end >= 0, self.tree[end], -1) for end in ends]
+        own = (ends[0] >= 0) & (ends[1] >= 0)
+        group = _groups(trees, ends[0][own], ends[1][own])
         tied = np.zeros(trees, bool)
         for end in ends:
-            tied[end[(end >= 0) & (end < trees)]] = True
+            tied[end[end >= 0]] = True
         moved = self.tree >= 0
         total = np.zeros(trees)
         np.add.at(total, group[self.tree[moved]], mass[moved])
@@ -212,3 +208,17 @@ class _Loads:
         squares = (frames[own, :3] - self._com[bodies[own]]) ** 2
         arms = np.sqrt(squares.sum(axis=1, keepdims=True) - squares)
         np.maximum.at(self.reach, bodies[own], arms)
+
+
+def _groups(count: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Return a number of the group of each of `count` items, of which those of each pair belong together."""
+    group = np.arange(count)
+    while True:
+        least = group.copy()
+        lower = np.minimum(group[first], group[second])
+        np.minimum.at(least, group[first], lower)
+        np.minimum.at(least, group[second], lower)
+        least = least[least]
+        if (least[group] == group).all():
+            return group
+        group = least[group]

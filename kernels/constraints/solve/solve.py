@@ -83,13 +83,17 @@ MOST_PASSING = wp.constant(0.2)
 PROMISED = wp.constant(1.0e-4)
 # residual above which a round is undone, and single precision is no excuse
 FAILED = wp.constant(1.0e-3)
+# error of the regularisation [m/s or rad/s] above which an island without contacts counts as unsolved
+LOOSE = wp.constant(0.02)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
 # velocity error [m/s or rad/s] of the regularisation beyond what is allowed at which the rounds of Newton's
-# method end; most rounds; and the factor by which a round should at least reduce the error
+# method end; most rounds; and the factor by which a round should at least reduce the error, and by which it
+# should in an island without contacts
 SETTLED = wp.constant(2.0e-5)
 ROUNDS = wp.constant(20)
 PROGRESS = wp.constant(0.7)
+LINEAR_PROGRESS = wp.constant(0.98)
 # tolerance of sweeps [m/s or rad/s] for which these are meant, and their least share that is required
 USUAL_TOLERANCE = wp.constant(1.0e-5)
 LEAST_FINE = wp.constant(0.05)
@@ -197,6 +201,12 @@ def solve_by_newton(
     # a finer tolerance of sweeps also means a smaller error of the regularisation
     fine = wp.clamp(s.tolerance / USUAL_TOLERANCE, LEAST_FINE, 1.0)
     allowed = factor * fine
+    progress = float(PROGRESS)
+    touches = islands.contacts[k]
+    untouched = touches[0] == touches[1]
+    if untouched:
+        # whose rounds are linear and need no new factorization
+        progress = float(LINEAR_PROGRESS)
     rounds = int(0)
     while rounds < ROUNDS:
         used = report.factorizations
@@ -247,12 +257,16 @@ def solve_by_newton(
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
         restless = report.factorizations >= ENOUGH or found.steps > calm
         if report.thorough == 0:
-            restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
+            restless = restless or (rounds > 1 and shift.most > progress * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
         if settled or (restless and not sinks):
             rounds = ROUNDS
         elif shift.stiffened > 0:
             factorized = False
+    if untouched and report.passed > LOOSE:
+        # nothing that hit anything excuses it
+        report.residual = wp.max(report.residual, report.passed)
+        report.unsolved = 1
     report.factorized = int(factorized)
     return report
 
