@@ -17,8 +17,9 @@ it).
 
 Stage: smooth dynamics, before the joint-space inertia; and at the end of a step
 Called by: solvers/geometric_stiffness.py
-Reads: BodyView, JointView, LevelView, LoopView, PairRowView, Teams, body_q, body_qd, gravity, mask, world
-Writes: StiffnessView
+Reads: BodyView, JointView, LevelView, LoopView, PairRowView, StiffnessView, Teams, TreeView, body_q,
+    body_qd, gravity, inertia, mask, stiffened, world
+Writes: StiffnessView, gradient, source
 """
 
 import newtonsim.kernels.lazy_warp as wp

@@ -22,7 +22,7 @@ and Arsenin, "Solutions of ill-posed problems", 1977.
 Stage: constraints, before and after the solve of an island
 Called by: kernels/constraints/solve/solve.py, kernels/constraints/solve/sweep_stage.py
 Reads: IslandView, RowsView, TreeView, z_free
-Writes: RowsView, UnsolvedView, z
+Writes: RowsView, UnsolvedView, z, z_free
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -125,28 +125,6 @@ def apply_efforts(
 
 
 @wp.func(inline=False)
-def energy_of_pushes(
-    team: Team,
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    depth: int,
-    z_free: wp.array(dtype=float),
-) -> float:
-    """Twice the energy that pushes add to bodies with the velocities z_free, at most [J]."""
-    energy = float(0.0)
-    pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
-        p = islands.pair[i]
-        push = rows.pair.push[p]
-        holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
-        if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
-            energy += rows.pair.impulse[p] * (push + free_rate(team, tree, rows, p, depth, z_free))
-    return energy
-
-
-@wp.func(inline=False)
 def share_of_pushes(
     team: Team,
     tree: wp.ref[TreeView],
@@ -174,12 +152,13 @@ def share_of_pushes(
     if fastest < SLOW and turning == 0.0:
         return 1.0
     most = AMPLE * (max_lanes(team, mass) * fastest * fastest + turning)
-    energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
-    if energy > most:
-        # a drive pulls like a load; it is left out at first, since there are few that pull
-        apply_efforts(team, tree, rows, islands, k, 1.0, z_free)
-        energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
-        apply_efforts(team, tree, rows, islands, k, -1.0, z_free)
+    energy = float(0.0)
+    for i in range(pairs[0], pairs[1]):
+        p = islands.pair[i]
+        push = rows.pair.push[p]
+        holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
+        if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
+            energy += rows.pair.impulse[p] * (push + free_rate(team, tree, rows, p, depth, z_free))
     share = float(1.0)
     if energy > most:
         share = wp.max(most / energy, SLOWEST)
@@ -200,6 +179,11 @@ def limit_pushes(
 ) -> bool:
     """Weaken the pushes of a solved island if they add too much energy; True if it has to be solved again."""
     share = share_of_pushes(team, tree, rows, islands, k, depth, z_free)
+    if share < 1.0:
+        # a drive pulls like a load; at first it is left out, since few pull
+        apply_efforts(team, tree, rows, islands, k, 1.0, z_free)
+        share = share_of_pushes(team, tree, rows, islands, k, depth, z_free)
+        apply_efforts(team, tree, rows, islands, k, -1.0, z_free)
     if share == 1.0:
         return False
     if share < CONTRADICTION:

@@ -165,6 +165,19 @@ def add_report(team: Team, report: SolveReport, totals: wp.array(dtype=SolveRepo
         totals[w] = total
 
 
+@wp.func
+def is_touched(islands: wp.ref[IslandView], k: int) -> bool:
+    """True if an island has contacts."""
+    return islands.contacts[k][0] < islands.contacts[k][1]
+
+
+@wp.func
+def progress_of(islands: wp.ref[IslandView], k: int) -> float:
+    """Largest factor of the error from round to round that counts as progress."""
+    # without contacts, rounds are linear and need no new factorization
+    return wp.where(is_touched(islands, k), PROGRESS, LINEAR_PROGRESS)
+
+
 @wp.func(inline=False)
 def solve_by_newton(
     team: Team,
@@ -201,12 +214,6 @@ def solve_by_newton(
     # a finer tolerance of sweeps also means a smaller error of the regularisation
     fine = wp.clamp(s.tolerance / USUAL_TOLERANCE, LEAST_FINE, 1.0)
     allowed = factor * fine
-    progress = float(PROGRESS)
-    touches = islands.contacts[k]
-    untouched = touches[0] == touches[1]
-    if untouched:
-        # whose rounds are linear and need no new factorization
-        progress = float(LINEAR_PROGRESS)
     rounds = int(0)
     while rounds < ROUNDS:
         used = report.factorizations
@@ -257,14 +264,14 @@ def solve_by_newton(
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
         restless = report.factorizations >= ENOUGH or found.steps > calm
         if report.thorough == 0:
-            restless = restless or (rounds > 1 and shift.most > progress * before)
+            restless = restless or (rounds > 1 and shift.most > progress_of(islands, k) * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
         if settled or (restless and not sinks):
             rounds = ROUNDS
         elif shift.stiffened > 0:
             factorized = False
-    if untouched and report.passed > LOOSE:
-        # nothing that hit anything excuses it
+    if report.passed > LOOSE and not is_touched(islands, k):
+        # no impact excuses it
         report.residual = wp.max(report.residual, report.passed)
         report.unsolved = 1
     report.factorized = int(factorized)
