@@ -11,17 +11,11 @@ Source: Featherstone, "Rigid Body Dynamics Algorithms", 2008, sections 6.2 and 6
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import warp as wp
 
-from newtonsim.geometry.transforms import (
-    quat_matrix,
-    quat_rotate,
-    transform_inverse,
-    transform_multiply,
-    transform_point,
-)
 from newtonsim.scene.enums import JointType
 from newtonsim.scene.topology import topology_of
 
@@ -84,7 +78,7 @@ def _measure(parts: _Parts, joints: np.ndarray, found: TreeInertias) -> None:
     dofs = np.concatenate([parts.dofs_of(j) for j in joints])
     if not len(dofs):
         return
-    motion, moved = _motions(parts, joints, dofs)
+    motion, moved = _motions(parts, joints)
     S = np.concatenate(list(motion.values()), axis=1)
     inertia = {b: _spatial_inertia(parts, b, pose) for b, pose in moved.items()}
     chain = _chains(parts, joints, dofs)
@@ -102,26 +96,36 @@ def _measure(parts: _Parts, joints: np.ndarray, found: TreeInertias) -> None:
     found.yielding[dofs] = pivot * pivot
     inverse = np.linalg.inv(H)
     for b, own in chain.items():
-        turn = quat_matrix(moved[b][3:]).T @ (S * own)[:3]
+        turn = moved[b][:3, :3].T @ (S * own)[:3]
         with np.errstate(divide="ignore"):
             found.turning[b] = 1.0 / np.einsum("ij,jk,ik->i", turn, inverse, turn)
 
 
-def _motions(
-    parts: _Parts, joints: np.ndarray, dofs: np.ndarray
-) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
-    """Return the motion subspace of each joint about the origin of the world, and the pose of each child."""
+def _motions(parts: _Parts, joints: np.ndarray) -> tuple[dict[int, np.ndarray], dict[int, np.ndarray]]:
+    """Motion subspace of each joint about the origin of the world, and the pose of each child as a matrix."""
     pose: dict[int, np.ndarray] = {}
     motion: dict[int, np.ndarray] = {}
     for j in joints:
-        frame = parts.X_p[j]
+        frame = _matrix(parts.X_p[j])
         if parts.parent[j] >= 0:
-            frame = transform_multiply(pose[parts.parent[j]], frame)
-        pose[int(parts.child[j])] = transform_multiply(frame, transform_inverse(parts.X_c[j]))
-        turns, shifts = parts.axes_of(j)
-        turns, shifts = quat_rotate(frame[3:], turns), quat_rotate(frame[3:], shifts)
-        motion[int(j)] = np.concatenate((turns, np.cross(frame[:3], turns) + shifts), axis=1).T
+            frame = pose[int(parts.parent[j])] @ frame
+        b = int(parts.child[j])
+        pose[b] = frame @ np.linalg.inv(_matrix(parts.X_c[j]))
+        centre = frame[:3, 3]
+        if parts.floats(j):
+            centre = pose[b][:3, :3] @ parts.com[b] + pose[b][:3, 3]
+        turns, shifts = (axes @ frame[:3, :3].T for axes in parts.axes_of(j))
+        motion[int(j)] = np.concatenate((turns, np.cross(centre, turns) + shifts), axis=1).T
     return motion, pose
+
+
+def _matrix(transform: np.ndarray) -> np.ndarray:
+    """Homogeneous matrix of a transform, (4, 4)."""
+    matrix = np.eye(4)
+    rotation: Any = wp.quat_to_matrix(wp.quatd(*transform[3:]))
+    matrix[:3, :3] = np.reshape(rotation, (3, 3))
+    matrix[:3, 3] = transform[:3]
+    return matrix
 
 
 def _chains(parts: _Parts, joints: np.ndarray, dofs: np.ndarray) -> dict[int, np.ndarray]:
@@ -136,7 +140,7 @@ def _chains(parts: _Parts, joints: np.ndarray, dofs: np.ndarray) -> dict[int, np
 
 def _spatial_inertia(parts: _Parts, b: int, pose: np.ndarray) -> np.ndarray:
     """Spatial inertia about the origin of the world, (6, 6), turns first."""
-    R, (x, y, z) = quat_matrix(pose[3:]), transform_point(pose, parts.com[b])
+    R, (x, y, z) = pose[:3, :3], pose[:3, :3] @ parts.com[b] + pose[:3, 3]
     X = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
     m = float(parts.mass[b])
     inertia = R @ parts.inertia[b] @ R.T
@@ -172,13 +176,17 @@ class _Parts:
         """Dofs of a joint."""
         return np.arange(self._first[j], self._first[j + 1])
 
+    def floats(self, j: int) -> bool:
+        """Whether a joint has the dofs of a free body, which turns about its centre of mass."""
+        return self._type[j] in (JointType.FREE, JointType.DISTANCE)
+
     def axes_of(self, j: int) -> tuple[np.ndarray, np.ndarray]:
         """Axes about which and along which the dofs of a joint move, in its frame, (dofs, 3) each."""
         count = len(self.dofs_of(j))
         turns, shifts = np.zeros((count, 3)), np.zeros((count, 3))
         if self._type[j] == JointType.BALL:
             turns[:] = np.eye(3)
-        elif self._type[j] in (JointType.FREE, JointType.DISTANCE):
+        elif self.floats(j):
             turns[:3], shifts[3:] = np.eye(3), np.eye(3)
         else:
             axes = self._axis[self._axis_start[j] : self._axis_start[j] + count]

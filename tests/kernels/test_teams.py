@@ -182,13 +182,18 @@ def tilted_rods() -> newtonsim.ModelBuilder:
 
 
 def torn() -> newtonsim.ModelBuilder:
-    """A box that is welded to two poses, and one that stands on the ground."""
+    """Links on hinges with friction, the last welded to two poses, and a box that stands on the ground."""
     builder = boxes(0.0, count=1)
-    body = builder.add_body(origin=wp.transform((1.0, 0.0, 1.0), wp.quat_identity()))
-    builder.add_shape_box(body, hx=0.1, hy=0.1, hz=0.1, density=400.0)
-    for height, angle in ((1.0, 0.0), (1.4, 1.0)):
-        place = wp.transform((1.0, 0.0, height), wp.quat_rpy(0.0, angle, 0.2))
-        builder.add_constraint_weld(-1, body, place)
+    link = -1
+    for i in range(4):
+        link, before = builder.add_body(), link
+        builder.add_shape_box(link, hx=0.05, hy=0.05, hz=0.2, density=400.0)
+        place = wp.transform((2.0, 0.0, 3.0) if i == 0 else (0.0, 0.0, -0.2), wp.quat_identity())
+        child = wp.transform((0.0, 0.0, 0.2), wp.quat_identity())
+        builder.add_joint_revolute(before, link, place, child, (0.0, 1.0, 0.0))
+    builder.joint_friction = [0.5] * builder.joint_dof_count
+    for x in (1.9, 2.3):
+        builder.add_constraint_weld(-1, link, wp.transform((x, 0.0, 1.6), wp.quat_identity()))
     return builder
 
 

@@ -121,7 +121,6 @@ def apply_efforts(
         r = islands.dof_row[i]
         if rows.dof.lower[r] > -UNBOUNDED and rows.dof.upper[r] < UNBOUNDED:
             push_dof(team, tree, rows.dof, r, sign * rows.dof.impulse[r], z)
-    sync(team)
 
 
 @wp.func(inline=False)

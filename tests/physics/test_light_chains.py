@@ -1,0 +1,141 @@
+"""Light links that bear heavy loads: chains of hinges and of tied free bodies swing as physics has it.
+
+Where a step takes the tension of a chain from its start, links of 20 g are torn about by loads of some
+kilograms at 1/240 s. The truths are the conservation of energy and of angular momentum, and the length.
+"""
+
+import warnings
+
+import numpy as np
+import pytest
+import warp as wp
+from physics.light_chains import bolas, hanging
+from physics.robots import load_robot
+from physics.scenes import GRAVITY, Run, z_up
+
+import newtonsim
+from newtonsim import dynamics
+from newtonsim.diff import gradcheck
+from newtonsim.kinematics import reference_state
+from newtonsim.runtime.inertia_factors import ArticulatedInertia, EliminatedInertia, inertia_factors
+from newtonsim.runtime.tree_inertias import tree_inertias
+from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers.geometric_stiffness import stiffened_bodies
+
+
+def energies(run: Run, seconds: float, every: int) -> tuple[np.ndarray, np.ndarray]:
+    """Kinetic and potential energy from now on, every some steps [J]."""
+    seen = []
+    for _ in range(round(seconds / run.dt) // every + 1):
+        kinetic = dynamics.kinetic_energy(run.model, run.state).numpy().sum()
+        seen.append((kinetic, dynamics.potential_energy(run.model, run.state).numpy().sum()))
+        run.step(every)
+    kinetic, potential = np.array(seen, dtype=np.float64).T
+    return kinetic, potential
+
+
+@pytest.mark.parametrize("kind", ["hinged", "tied"])
+@pytest.mark.parametrize(
+    ("links", "load", "angle", "dt"),
+    [
+        (10, 10.0, 0.5, 1 / 240),
+        (10, 100.0, 0.5, 1 / 240),
+        (10, 30.0, 1.2, 1 / 240),
+        (20, 20.0, 0.8, 1 / 240),
+        (5, 10.0, 1.0, 1 / 60),
+    ],
+)
+def test_a_load_on_a_light_chain_swings_and_keeps_its_energy(device, kind, links, load, angle, dt):
+    chain = hanging(kind, links, load, angle)
+    run = Run(chain.builder.finalize(device), dt)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kinetic, potential = energies(run, 3.0, 5)
+        run.solver.report()
+    most = load * GRAVITY * chain.places[-1] * (1.0 - np.cos(angle))
+    total = kinetic + potential
+    # a step of h is exact to (h / period)²
+    assert np.abs(total - total[0]).max() < (0.012 if dt < 0.01 else 0.1) * most
+    assert kinetic.max() == pytest.approx(most, rel=0.05)
+    length = np.linalg.norm(run.body_q[-1, :3])
+    assert length == pytest.approx(chain.places[-1], abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["hinged", "tied"])
+@pytest.mark.parametrize(("load", "rate"), [(1.0, 5.0), (100.0, 5.0), (10.0, 12.0)])
+def test_loads_that_whirl_on_a_light_chain_keep_their_motion(device, kind, load, rate):
+    chain = bolas(kind, 10, load)
+    run = Run(chain.builder.finalize(device), 1.0 / 240.0)
+    centre = float(chain.places.mean())
+    qd = run.joint_qd.reshape(-1, 6) if kind == "tied" else run.joint_qd
+    if kind == "tied":
+        qd[:, 2], qd[:, 4] = rate, rate * (chain.places - centre)
+    else:
+        qd[2], qd[4] = rate, rate * (chain.places[0] - centre)
+    run.start(joint_qd=qd)
+    kinetic, _ = energies(run, 2.0, 5)
+    assert kinetic == pytest.approx(np.full(len(kinetic), kinetic[0]), rel=0.01)
+    q = run.body_q
+    assert np.linalg.norm(q[-1, :3] - q[0, :3]) == pytest.approx(chain.places[-1] - chain.places[0], abs=2e-3)
+
+
+def test_only_light_bodies_under_load_are_stiffened():
+    chain = hanging("tied", 6, 10.0, 0.3)
+    assert list(np.flatnonzero(stiffened_bodies(chain.builder.finalize("cpu")))) == [0, 1, 2, 3, 4, 5]
+    builder = z_up()
+    builder.replicate(load_robot("humanoid"), 3)
+    assert FeatherstoneSolver(builder.finalize("cpu")).constraints.stiffness is None
+
+
+@pytest.mark.parametrize("kind", ["hinged", "tied"])
+def test_a_world_that_is_reset_starts_without_the_forces_of_its_past(device, kind):
+    builder = z_up()
+    builder.replicate(hanging(kind, 6, 20.0, 0.5).builder, 3)
+    model = builder.finalize(device)
+    simulator = newtonsim.Simulator(model, FeatherstoneSolver(model), 1.0 / 240.0)
+    simulator.step(50)
+    at_fifty = simulator.state.joint_q.numpy().reshape(3, -1).copy()
+    simulator.reset(world_mask=np.array([False, True, False]))
+    simulator.step(50)
+    again = simulator.state.joint_q.numpy().reshape(3, -1)
+    assert (again[1] == at_fifty[1]).all()
+    assert not (again[0] == again[1]).all()
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("hinged", 1e-3), ("tied", 1e-2)])
+def test_gradients_are_those_of_the_stiffened_step(device, kind, tolerance):
+    chain = hanging(kind, 4, 1.0, 0.5)
+    model = chain.builder.finalize(device, requires_grad=True)
+    solver = FeatherstoneSolver(model)
+    assert solver.constraints.stiffness is not None
+
+    def loss(state: newtonsim.State, out: wp.array) -> None:
+        wp.launch(_height_and_speed, 1, [state.body_q, state.body_qd, 4], [out], device=device)
+
+    found = gradcheck(
+        model, solver, model.state(), 10, 1 / 240, loss, ["state.joint_qd"], tolerance=tolerance
+    )
+    assert found.verdict == "pass", str(found)
+
+
+@wp.kernel
+def _height_and_speed(
+    q: wp.array(dtype=wp.transform), qd: wp.array(dtype=wp.spatial_vector), b: int, out: wp.array(dtype=float)
+):
+    p = wp.transform_get_translation(q[b])
+    out[0] = p[0] * p[0] + p[2] + wp.spatial_bottom(qd[b])[0]
+
+
+def test_tree_inertias_are_those_of_the_mass_matrix():
+    model = load_robot("humanoid").finalize("cpu")
+    found = tree_inertias(model, np.array([0]))
+    M = dynamics.mass_matrix(model, reference_state(model)).numpy()[0].astype(np.float64)
+    assert found.rigid == pytest.approx(np.diag(M), rel=1e-5)
+    # what is left of a dof when the ones behind it yield; those of other branches do not matter
+    left = [1.0 / np.linalg.inv(M[d:, d:])[0, 0] for d in range(len(M))]
+    assert found.yielding == pytest.approx(left, rel=1e-4)
+
+
+@pytest.mark.parametrize(("load", "room"), [(1.0, EliminatedInertia), (100.0, ArticulatedInertia)])
+def test_uneven_loads_are_factorized_from_articulated_inertias(load, room):
+    assert type(inertia_factors(hanging("hinged", 10, load, 0.0).builder.finalize("cpu"))) is room
