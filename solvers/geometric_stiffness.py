@@ -134,6 +134,8 @@ LOADS = 3.0
 """Force on what hangs on a body, over its weight: that of a pendulum let go from the horizontal."""
 GRAVITY = 9.81
 """[m/s²]"""
+FLOATING = (JointType.FREE, JointType.DISTANCE)
+"""Joints that bear nothing."""
 
 
 def stiffened_bodies(model: Model) -> np.ndarray:
@@ -156,8 +158,8 @@ class _Loads:
 
     Attributes:
         tree: Tree of each body, or -1.
-        carried: Mass of what hangs on each body [kg]: behind it in its tree, or, where constraints hold trees
-            together, all other bodies that they hold.
+        carried: Mass of what hangs on each body [kg]: behind it in its tree, and in all other trees that
+            constraints hold on to it, unless its own floats and is held by one constraint.
         reach: Largest distance of joints and anchors of constraints from each axis of the body through its
             centre of mass [m], (body_count, 3).
     """
@@ -170,7 +172,7 @@ class _Loads:
         self.reach = np.zeros((model.body_count, 3))
         parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
         kind: np.ndarray = model.joint_type.numpy()
-        jointed = ~np.isin(kind, (JointType.FREE, JointType.DISTANCE))
+        jointed = ~np.isin(kind, FLOATING)
         behind = mass.copy()
         for level in range(int(topology.joint_level.max(initial=0)), 0, -1):
             here = topology.joint_level == level
@@ -193,14 +195,20 @@ class _Loads:
         ends = [np.where(end >= 0, self.tree[end], -1) for end in ends]
         own = (ends[0] >= 0) & (ends[1] >= 0)
         group = _groups(trees, ends[0][own], ends[1][own])
-        tied = np.zeros(trees, bool)
+        ties = np.zeros(trees, int)
         for end in ends:
-            tied[end[end >= 0]] = True
+            np.add.at(ties, end[end >= 0], 1)
+        roots = model.joint_parent.numpy() < 0
+        floats = np.zeros(trees, bool)
+        floats[self.tree[model.joint_child.numpy()[roots]]] = np.isin(model.joint_type.numpy()[roots], FLOATING)
         moved = self.tree >= 0
-        total = np.zeros(trees)
-        np.add.at(total, group[self.tree[moved]], mass[moved])
-        held = np.flatnonzero(moved)[tied[self.tree[moved]]]
-        self.carried[held] = total[group[self.tree[held]]] - mass[held]
+        own_mass, total = np.zeros(trees), np.zeros(trees)
+        np.add.at(own_mass, self.tree[moved], mass[moved])
+        np.add.at(total, group, own_mass)
+        # what floats and is held once only follows
+        bears = ties > floats
+        others = np.where(bears, total[group] - own_mass, 0.0)
+        self.carried[moved] += others[self.tree[moved]]
 
     def _extend(self, bodies: np.ndarray, frames: np.ndarray) -> None:
         """Let bodies reach anchors; body -1 is the world."""
