@@ -200,7 +200,9 @@ class _Loads:
             np.add.at(ties, end[end >= 0], 1)
         roots = model.joint_parent.numpy() < 0
         floats = np.zeros(trees, bool)
-        floats[self.tree[model.joint_child.numpy()[roots]]] = np.isin(model.joint_type.numpy()[roots], FLOATING)
+        floats[self.tree[model.joint_child.numpy()[roots]]] = np.isin(
+            model.joint_type.numpy()[roots], FLOATING
+        )
         moved = self.tree >= 0
         own_mass, total = np.zeros(trees), np.zeros(trees)
         np.add.at(own_mass, self.tree[moved], mass[moved])

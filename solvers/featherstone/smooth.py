@@ -74,7 +74,9 @@ class SmoothStage:
         self.v_free = zeros(dofs, dtype=float, device=device)
         is_long = not isinstance(self.factors, EliminatedInertia)
         if energy_limit and is_long:
-            raise NewtonsimError(f"energy_limit: not with chains of more than {MOST_ELIMINATED} joint axes")
+            raise NewtonsimError(
+                f"energy_limit: not with chains of more than {MOST_ELIMINATED} joint axes, or uneven loads"
+            )
         resisted = self.factors.floating.present  # whose energy is that of the origin of the body
         if energy_limit and resisted:
             raise NewtonsimError("energy_limit: not with armature or damping of floating joints")
