@@ -556,8 +556,8 @@ def place_body_row(
             rate += start_rate(r, leaf, depth, tree, loop.qd, rows.B)
         want_friction(r, f, m1, row, rate, tree, kin, loop, s, rows)
     if adds_energy(kind, c, loop):
-        # less the bend, which removes no error: it follows the turn of a motion that goes on
         rows.push[r] = wanted_push(rows.target_lower[r] + bend, rows.target_upper[r] + bend)
+        rows.bend[r] = bend
     rows.target_lower[r] = rows.target_lower[r] - prescribed
     rows.target_upper[r] = rows.target_upper[r] - prescribed
     return mobility
@@ -614,6 +614,7 @@ def place_coupling(
         turn = bend_of(curvature, s)
         want_equality(r, c, gap, turn, loop.linear_compliance[c], loop, s, rows)
         rows.push[r] = rows.target_lower[r] + turn
+        rows.bend[r] = turn
 
 
 @wp.func
@@ -671,6 +672,7 @@ def build_pair_rows(
     start = rows.impulse[r]
     rows.delassus[r] = 0.0
     rows.push[r] = 0.0
+    rows.bend[r] = 0.0
     rows.centre[r] = 0.0
     rows.mass[r] = 0.0
     if rows.kind[r] == PAIR_TENDON:

@@ -119,6 +119,7 @@ def pair_rows_of(model: Model) -> PairRowView:
     rows.softness = zeros(count, dtype=float, device=device)
     rows.delassus = zeros(count, dtype=float, device=device)
     rows.push = zeros(count, dtype=float, device=device)
+    rows.bend = zeros(count, dtype=float, device=device)
     rows.centre = zeros(count, dtype=float, device=device)
     rows.mass = zeros(count, dtype=float, device=device)
     rows.impulse = zeros(count, dtype=float, device=device)

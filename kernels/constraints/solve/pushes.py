@@ -45,6 +45,7 @@ YIELD = wp.constant(1.0e-3)
 YIELD_TURN = wp.constant(1.0e-4)
 # energy that pushes may add, over that of the heaviest tree moving as fast as they demand along one axis
 AMPLE = wp.constant(4.0)
+NO_WORK = wp.constant(1.0e-20)  # [J]
 # pushes that add no energy worth a second solve [m/s or rad/s]
 SLOW = wp.constant(1.0e-3)
 # factor of the softness if they add more; least share of the pushes that remains then: with less of both,
@@ -96,13 +97,19 @@ def free_rate(
     depth: int,
     z_free: wp.array(dtype=float),
 ) -> float:
-    """Velocity that a row measures without impulses, relative to bodies that no dof moves."""
+    """Velocity that a row measures without impulses, relative to bodies that no dof moves.
+
+    It is less what the bodies do anyway while they turn: velocities lie half a step behind, and the target
+    half a step ahead, by the bend of the row either way.
+    """
     push = rows.pair.push[p]
+    bend = rows.pair.bend[p]
     target = rows.pair.target_lower[p]
     if push < 0.0:
         target = rows.pair.target_upper[p]
     own = team_row_velocity(team, tree, rows.pair.leaf[p], p, depth, rows.pair.B, z_free)
-    return own + push + rows.pair.centre[p] - target
+    own += push + rows.pair.centre[p] - target
+    return own
 
 
 @wp.func(inline=False)
@@ -135,6 +142,7 @@ def share_of_pushes(
 ) -> float:
     """Share of the pushes of a solved island that adds no more energy than it takes to follow them."""
     fastest = float(0.0)
+    total = float(0.0)
     mass = float(0.0)
     turning = float(0.0)
     pairs = islands.pairs[k]
@@ -143,21 +151,27 @@ def share_of_pushes(
         push = wp.abs(rows.pair.push[p])
         if acts_by_force(rows.pair.kind[p]):
             fastest = wp.max(fastest, push)
+            total += push
             mass = wp.max(mass, rows.pair.mass[p])
         elif push >= SLOW:
             turning += rows.pair.mass[p] * push * push
     fastest = max_lanes(team, fastest)
+    total = sum_lanes(team, total)
     turning = sum_lanes(team, turning)
     if fastest < SLOW and turning == 0.0:
         return 1.0
-    most = AMPLE * (max_lanes(team, mass) * fastest * fastest + turning)
-    energy = float(0.0)
+    most = max_lanes(team, mass) * wp.max(AMPLE * fastest * fastest, total * total) + AMPLE * turning
+    work = float(0.0)
+    load = float(0.0)
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
         push = rows.pair.push[p]
         holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
         if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
-            energy += rows.pair.impulse[p] * (push + free_rate(team, tree, rows, p, depth, z_free))
+            work += rows.pair.impulse[p] * push
+            load -= rows.pair.impulse[p] * free_rate(team, tree, rows, p, depth, z_free)
+    work = wp.max(work, 0.0)
+    energy = work * work / wp.max(work + wp.max(load, 0.0), NO_WORK)
     share = float(1.0)
     if energy > most:
         share = wp.max(most / energy, SLOWEST)
@@ -197,7 +211,7 @@ def limit_pushes(
         push = rows.pair.push[p]
         lower = rows.pair.target_lower[p] - rows.pair.centre[p]
         upper = rows.pair.target_upper[p] - rows.pair.centre[p]
-        less = (1.0 - share) * push
+        less = (1.0 - share) * (push - rows.pair.bend[p])
         holds = lower == upper
         # of a limit, only the bound that is violated
         rows.pair.target_lower[p] = lower - wp.where(holds or push > 0.0, less, 0.0)
