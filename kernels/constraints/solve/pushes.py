@@ -131,16 +131,8 @@ def apply_efforts(
 
 
 @wp.func(inline=False)
-def share_of_pushes(
-    team: Team,
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    depth: int,
-    z_free: wp.array(dtype=float),
-) -> float:
-    """Share of the pushes of a solved island that adds no more energy than it takes to follow them."""
+def ample_energy(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+    """Twice the energy that pushes of an island may add [J]; 0 if they are not worth a second solve."""
     fastest = float(0.0)
     total = float(0.0)
     mass = float(0.0)
@@ -158,11 +150,27 @@ def share_of_pushes(
     fastest = max_lanes(team, fastest)
     total = sum_lanes(team, total)
     turning = sum_lanes(team, turning)
-    if fastest < SLOW and turning == 0.0:
-        return 1.0
-    most = max_lanes(team, mass) * wp.max(AMPLE * fastest * fastest, total * total) + AMPLE * turning
+    ample = float(0.0)
+    if fastest >= SLOW or turning > 0.0:
+        # rows in line add up
+        ample = max_lanes(team, mass) * wp.max(AMPLE * fastest * fastest, total * total) + AMPLE * turning
+    return ample
+
+
+@wp.func(inline=False)
+def energy_of_pushes(
+    team: Team,
+    tree: wp.ref[TreeView],
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    depth: int,
+    z_free: wp.array(dtype=float),
+) -> float:
+    """Least of what twice the energy of the pushes of a solved island may be, given loads [J]."""
     work = float(0.0)
     load = float(0.0)
+    pairs = islands.pairs[k]
     for i in range(pairs[0], pairs[1]):
         p = islands.pair[i]
         push = rows.pair.push[p]
@@ -171,11 +179,7 @@ def share_of_pushes(
             work += rows.pair.impulse[p] * push
             load -= rows.pair.impulse[p] * free_rate(team, tree, rows, p, depth, z_free)
     work = wp.max(work, 0.0)
-    energy = work * work / wp.max(work + wp.max(load, 0.0), NO_WORK)
-    share = float(1.0)
-    if energy > most:
-        share = wp.max(most / energy, SLOWEST)
-    return share
+    return work * work / wp.max(work + wp.max(load, 0.0), NO_WORK)
 
 
 @wp.func(inline=False)
@@ -191,14 +195,18 @@ def limit_pushes(
     unsolved: wp.ref[UnsolvedView],
 ) -> bool:
     """Weaken the pushes of a solved island if they add too much energy; True if it has to be solved again."""
-    share = share_of_pushes(team, tree, rows, islands, k, depth, z_free)
-    if share < 1.0:
+    ample = ample_energy(team, rows, islands, k)
+    if ample == 0.0:
+        return False
+    energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
+    if energy > ample:
         # a drive pulls like a load; at first it is left out, since few pull
         apply_efforts(team, tree, rows, islands, k, 1.0, z_free)
-        share = share_of_pushes(team, tree, rows, islands, k, depth, z_free)
+        energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
         apply_efforts(team, tree, rows, islands, k, -1.0, z_free)
-    if share == 1.0:
+    if energy <= ample:
         return False
+    share = wp.max(ample / energy, SLOWEST)
     if share < CONTRADICTION:
         note_contradiction(team, rows, islands, k, unsolved)
     apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
