@@ -29,15 +29,15 @@ class GeometricStiffness:
     def __init__(self, model: Model, light: np.ndarray):
         bodies, device = model.body_count, model.device
         self.view = geometric_stiffness.StiffnessView()
-        for name in ("pull", "turning", "force", "acceleration", "stiffness"):
+        for name in ("pull", "turning", "held", "force", "acceleration", "stiffness"):
             setattr(self.view, name, zeros(bodies, dtype=wp.vec3, device=device))
         self.view.light = put(light, dtype=int, device=device)
         self.view.inertia = wp.clone(model.body_inertia, requires_grad=model.requires_grad)
 
     @property
-    def memory(self) -> tuple[wp.array, wp.array]:
+    def memory(self) -> tuple[wp.array, ...]:
         """Forces of the last step and their stiffness, which the next one depends on, (body_count,) each."""
-        return self.view.pull, self.view.turning
+        return self.view.pull, self.view.turning, self.view.held
 
     def begin(self, launch: Launcher, body_q: wp.array, body_qd: wp.array, dt: float) -> None:
         """Find the inertia for a step, and have a launcher use it.

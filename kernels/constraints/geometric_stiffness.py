@@ -8,6 +8,9 @@ change becomes at least h² K, which is what a step that takes them from its mid
 Motions that the step resolves are not changed by it, nor is momentum, since only changes of the velocity are
 divided by it.
 
+The stiffness is held, and let go slowly: an inertia that followed the forces as they swing would pump energy
+into the chain.
+
 The forces are those of the rows between bodies in the last step, and, within a tree, what it takes to hold
 and to turn what hangs on each joint.
 
@@ -32,6 +35,9 @@ from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
+HOLD = wp.constant(10.0)  # time in which what is held falls to a third [s]
+
+
 @wp.struct
 class StiffnessView:
     """Forces that bodies transmit, and the inertia that their step needs; B bodies."""
@@ -42,6 +48,7 @@ class StiffnessView:
     force: wp.array(dtype=wp.vec3)  # (B) [N] from the parent, on the body and all that hangs on it
     acceleration: wp.array(dtype=wp.vec3)  # (B) [m/s²] of the centre of mass if joints do not accelerate
     stiffness: wp.array(dtype=wp.vec3)  # (B) [N m] of all forces, likewise
+    held: wp.array(dtype=wp.vec3)  # (B) [kg m²] what they made of the inertia in earlier steps, likewise
     inertia: wp.array(dtype=wp.mat33)  # (B) [kg m²] about the centre of mass, body axes
 
 
@@ -88,6 +95,7 @@ def forget_pulls(
         if mask[world[b]]:
             stiffness.pull[b] = wp.vec3()
             stiffness.turning[b] = wp.vec3()
+            stiffness.held[b] = wp.vec3()
 
 
 @wp.kernel
@@ -168,7 +176,8 @@ def hang_body(
             stiffness.stiffness[p] = stiffness.stiffness[p] - stiffness_of(force, arm, body_q[p])
     inertia = body.inertia[b]
     if stiffness.light[b] == 1:
-        needed = dt * dt * stiffness.stiffness[b]
+        needed = wp.max(dt * dt * stiffness.stiffness[b], wp.exp(-dt / HOLD) * stiffness.held[b])
+        stiffness.held[b] = needed
         for i in range(3):
             inertia[i, i] = wp.max(inertia[i, i], needed[i])
     stiffness.inertia[b] = inertia

@@ -19,6 +19,7 @@ _KINDS = {
     "spin": "contact",
     "pull": "body",
     "turning": "body",
+    "held": "body",
 }
 """What a step starts from, and the kind of index that it has."""
 
@@ -28,7 +29,7 @@ def _sources(stage: ConstraintStage) -> dict[str, wp.array]:
     rows = stage.rows
     sources = {family: getattr(rows, family).impulse for family in ("dof", "pair", "contact", "spin")}
     if stage.stiffness is not None:
-        sources["pull"], sources["turning"] = stage.stiffness.memory
+        sources["pull"], sources["turning"], sources["held"] = stage.stiffness.memory
     return {name: array for name, array in sources.items() if len(array)}
 
 
