@@ -33,7 +33,7 @@ Writes: PairRowView
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, whiten_sides
+from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, row_velocity, whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings, limit_speed
 from newtonsim.kernels.constraints.pair_measures import (
     BodyMotion,
@@ -649,6 +649,16 @@ def moved_mass(
     return heaviest
 
 
+@wp.func
+def aim_of(r: int, rows: PairRowView) -> float:
+    """Target velocity of a row, less its push."""
+    push = rows.push[r]
+    target = rows.target_lower[r]
+    if push < 0.0:
+        target = rows.target_upper[r]
+    return target - push
+
+
 @wp.kernel
 def build_pair_rows(
     first: int,
@@ -659,6 +669,7 @@ def build_pair_rows(
     gravity: wp.array(dtype=wp.vec3),
     bodies: BodyStateView,
     L: wp.array(dtype=float),
+    z: wp.array(dtype=float),
     q: wp.array(dtype=float),
     qd: wp.array(dtype=float),
     loop: LoopView,
@@ -700,4 +711,5 @@ def build_pair_rows(
         rows.delassus[r] = total
         if adds_energy(rows.kind[r], rows.constraint[r], loop):
             rows.mass[r] = moved_mass(rows.kind[r], leaf, sides, tree, joint, mass)
+            rows.free[r] = row_velocity(tree, leaf, r, depth, rows.B, z) - aim_of(r, rows)
         rows.impulse[r] = wp.clamp(s.warm_start * start, rows.lower[r], rows.upper[r])

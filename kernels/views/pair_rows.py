@@ -90,6 +90,7 @@ class PairRowView:
     bend: wp.array(
         dtype=float
     )  # (R) h/2 times the second derivative of the measure, less which it is aimed at
+    free: wp.array(dtype=float)  # (R) velocity that it measures if nothing acts, plus the bend
     centre: wp.array(dtype=float)  # (R) part of the target: softness about the impulse of the last step
     mass: wp.array(dtype=float)  # (R) of the heavier tree, or larger inertia, that it moves; 0: has no push
     impulse: wp.array(dtype=float)  # (R) kept from step to step

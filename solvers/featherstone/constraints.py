@@ -499,6 +499,7 @@ class ConstraintStage:
                 gravity=model.gravity_vec,
                 bodies=smooth.bodies(model),
                 L=smooth.L,
+                z=self.z,
                 q=joint_q,
                 qd=joint_qd,
                 loop=self.loops(start_qd),

@@ -19,6 +19,7 @@ def separated(B: np.ndarray, target: np.ndarray, kinds: list[int], device, enabl
     rows.target_lower = wp.array(target, dtype=float, device=device)
     rows.target_upper = wp.array(target, dtype=float, device=device)
     rows.push = wp.array(3.0 * target, dtype=float, device=device)
+    rows.free = wp.array(4.0 * target, dtype=float, device=device)
     axes = np.eye(3)[np.arange(count) % 3]
     rows.force = wp.array(axes, dtype=wp.vec3, device=device)
     rows.torque = wp.array(2.0 * axes, dtype=wp.vec3, device=device)

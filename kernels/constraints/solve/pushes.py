@@ -27,12 +27,10 @@ Writes: RowsView, UnsolvedView, z, z_free
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes, sync
-from newtonsim.kernels.constraints.chains import team_row_velocity
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.pair_rows import acts_by_force
 from newtonsim.kernels.constraints.rows import RowsView, UnsolvedView
-from newtonsim.kernels.constraints.solve.gauss_seidel import push_dof
 from newtonsim.kernels.constraints.solve.sweeps import apply_impulses, drop_impulses
 from newtonsim.kernels.constraints.solve.wedges import note_contradiction
 from newtonsim.kernels.views.model import TreeView
@@ -45,7 +43,6 @@ YIELD = wp.constant(1.0e-3)
 YIELD_TURN = wp.constant(1.0e-4)
 # energy that pushes may add, over that of the heaviest tree moving as fast as they demand along one axis
 AMPLE = wp.constant(4.0)
-NO_WORK = wp.constant(1.0e-20)  # [J]
 # pushes that add no energy worth a second solve [m/s or rad/s]
 SLOW = wp.constant(1.0e-3)
 # factor of the softness if they add more; least share of the pushes that remains then: with less of both,
@@ -88,48 +85,6 @@ def soften_pairs(
             rows.pair.target_upper[p] = rows.pair.target_upper[p] + centre
 
 
-@wp.func
-def free_rate(
-    team: Team,
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    p: int,
-    depth: int,
-    z_free: wp.array(dtype=float),
-) -> float:
-    """Velocity that a row measures without impulses, relative to bodies that no dof moves.
-
-    It is less what the bodies do anyway while they turn: velocities lie half a step behind, and the target
-    half a step ahead, by the bend of the row either way.
-    """
-    push = rows.pair.push[p]
-    bend = rows.pair.bend[p]
-    target = rows.pair.target_lower[p]
-    if push < 0.0:
-        target = rows.pair.target_upper[p]
-    own = team_row_velocity(team, tree, rows.pair.leaf[p], p, depth, rows.pair.B, z_free)
-    own += push + rows.pair.centre[p] - target
-    return own
-
-
-@wp.func(inline=False)
-def apply_efforts(
-    team: Team,
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    sign: float,
-    z: wp.array(dtype=float),
-):
-    """z += sign B p for rows of an island whose efforts are bounded: drives and dry friction."""
-    dofs = islands.dofs[k]
-    for i in range(dofs[0], dofs[1]):
-        r = islands.dof_row[i]
-        if rows.dof.lower[r] > -UNBOUNDED and rows.dof.upper[r] < UNBOUNDED:
-            push_dof(team, tree, rows.dof, r, sign * rows.dof.impulse[r], z)
-
-
 @wp.func(inline=False)
 def ample_energy(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
     """Twice the energy that pushes of an island may add [J]; 0 if they are not worth a second solve."""
@@ -158,28 +113,33 @@ def ample_energy(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView]
 
 
 @wp.func(inline=False)
-def energy_of_pushes(
-    team: Team,
-    tree: wp.ref[TreeView],
-    rows: wp.ref[RowsView],
-    islands: wp.ref[IslandView],
-    k: int,
-    depth: int,
-    z_free: wp.array(dtype=float),
-) -> float:
-    """Least of what twice the energy of the pushes of a solved island may be, given loads [J]."""
+def share_of_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+    """Share of the pushes of a solved island that adds no more energy than it takes to follow them."""
+    ample = ample_energy(team, rows, islands, k)
+    if ample == 0.0:
+        return 1.0
     work = float(0.0)
     load = float(0.0)
     pairs = islands.pairs[k]
-    for i in range(pairs[0], pairs[1]):
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         push = rows.pair.push[p]
         holds = rows.pair.target_lower[p] == rows.pair.target_upper[p]
         if rows.pair.mass[p] > 0.0 and (holds or push != 0.0):
             work += rows.pair.impulse[p] * push
-            load -= rows.pair.impulse[p] * free_rate(team, tree, rows, p, depth, z_free)
-    work = wp.max(work, 0.0)
-    return work * work / wp.max(work + wp.max(load, 0.0), NO_WORK)
+            load -= rows.pair.impulse[p] * rows.pair.free[p]
+    dofs = islands.dofs[k]
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
+        r = islands.dof_row[i]
+        if rows.dof.lower[r] > -UNBOUNDED and rows.dof.upper[r] < UNBOUNDED:
+            # a drive, or dry friction, that is held up pulls like a load
+            load += rows.dof.delassus[r] * rows.dof.impulse[r] * rows.dof.impulse[r]
+    work = wp.max(sum_lanes(team, work), 0.0)
+    load = wp.max(sum_lanes(team, load), 0.0)
+    share = float(1.0)
+    if work * work > ample * (work + load):
+        share = wp.max(ample * (work + load) / (work * work), SLOWEST)
+    return share
 
 
 @wp.func(inline=False)
@@ -190,23 +150,11 @@ def limit_pushes(
     islands: wp.ref[IslandView],
     k: int,
     depth: int,
-    z_free: wp.array(dtype=float),
+    share: float,
     z: wp.array(dtype=float),
     unsolved: wp.ref[UnsolvedView],
-) -> bool:
-    """Weaken the pushes of a solved island if they add too much energy; True if it has to be solved again."""
-    ample = ample_energy(team, rows, islands, k)
-    if ample == 0.0:
-        return False
-    energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
-    if energy > ample:
-        # a drive pulls like a load; at first it is left out, since few pull
-        apply_efforts(team, tree, rows, islands, k, 1.0, z_free)
-        energy = energy_of_pushes(team, tree, rows, islands, k, depth, z_free)
-        apply_efforts(team, tree, rows, islands, k, -1.0, z_free)
-    if energy <= ample:
-        return False
-    share = wp.max(ample / energy, SLOWEST)
+):
+    """Leave a share of the pushes of a solved island, which has to be solved again."""
     if share < CONTRADICTION:
         note_contradiction(team, rows, islands, k, unsolved)
     apply_impulses(team, tree, rows, islands, k, depth, -1.0, z)
@@ -226,4 +174,3 @@ def limit_pushes(
         rows.pair.target_upper[p] = upper - wp.where(holds or push < 0.0, less, 0.0)
         rows.pair.push[p] = 0.0  # it is not reduced again
     sync(team)
-    return True

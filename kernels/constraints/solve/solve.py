@@ -47,7 +47,11 @@ from newtonsim.kernels.constraints.solve.coupled import number_unknowns
 from newtonsim.kernels.constraints.solve.load_sharing import even_out
 from newtonsim.kernels.constraints.solve.matrix import lay_out_rows
 from newtonsim.kernels.constraints.solve.newton import find_reach, minimize
-from newtonsim.kernels.constraints.solve.pushes import limit_pushes, soften_pairs
+from newtonsim.kernels.constraints.solve.pushes import (
+    limit_pushes,
+    share_of_pushes,
+    soften_pairs,
+)
 from newtonsim.kernels.constraints.solve.sweeps import (
     apply_impulses,
     drop_impulses,
@@ -573,7 +577,10 @@ def sweep_again(
         timed = goal == POSITIONS_IN_IMPACT
         again = limit_rebounds(team, tree, rows, islands, k, depth, timed, z_free, z)
     if not again and goal <= POSITIONS_IN_IMPACT:
-        again = limit_pushes(team, tree, rows, islands, k, depth, z_free, z, unsolved)
+        share = share_of_pushes(team, rows, islands, k)
+        again = share < 1.0
+        if again:
+            limit_pushes(team, tree, rows, islands, k, depth, share, z, unsolved)
     if again:
         report = solve_by_sweeps(
             team, tree, rows, contacts, islands, k, team.index, depth, s, False, z_free, laws, sys, z

@@ -101,7 +101,7 @@ def sweep_rows(
             if report.hopeless == 0 and gains_energy(team, tree[0], rows[0], islands[0], k, True, z):
                 report.hopeless = 2
         if report.hopeless == 0 and has_rows(islands[0], k):
-            if share_of_pushes(team, tree[0], rows[0], islands[0], k, depth, z_moving) < 1.0:
+            if share_of_pushes(team, rows[0], islands[0], k) < 1.0:
                 report.hopeless = 2
         if report.hopeless > 0:
             left = 1
