@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from newtonsim.cli.progress import EpisodesProgress, advise
-from newtonsim.cli.start import device_name
+from newtonsim.cli.start import start_device
 from newtonsim.cli.train import find_task, import_learn, key_values, let_threads_sleep
 from newtonsim.cli.view import LiveView
 from newtonsim.errors import DefaultsWarning, NewtonsimError
@@ -26,7 +26,7 @@ def play(arguments: argparse.Namespace) -> int:
     let_threads_sleep()
     # training has told them
     warnings.simplefilter("ignore", DefaultsWarning)
-    device = device_name(arguments.device)
+    device = start_device(arguments.device)
     path = policy_path(arguments.policy)
     if arguments.video:
         require_video()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from newtonsim.cli.record import FRAMES_PER_SECOND, OUTPUTS, RunRecorder
 from newtonsim.cli.report import Figures, Home, judge, table
 from newtonsim.cli.scene import Robot, build_scene, load_robot, vary_start
-from newtonsim.cli.start import default_file, device_name, load_kernels
+from newtonsim.cli.start import default_file, load_kernels, start_device
 from newtonsim.cli.view import LiveView
 from newtonsim.errors import NewtonsimError
 
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate as the arguments say, print a table and write the requested files."""
     _check_outputs(arguments)
 
-    device = device_name(arguments.device)
+    device = start_device(arguments.device)
     robot = load_robot(arguments.file or default_file(), arguments.base, hold=True)
     for warning in robot.warnings:
         print(f"note: {warning}", file=sys.stderr)

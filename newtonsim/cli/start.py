@@ -19,6 +19,21 @@ def device_name(name: str | None) -> str:
     return str(find_device(name, "--device"))
 
 
+def start_device(name: str | None) -> str:
+    """Return the name of the device to simulate on, as `device_name`.
+
+    On a machine that has compiled nothing, Warp's headers are read from now on, while a robot is read and a
+    scene is built.
+    """
+    from newtonsim.kernels.steps.replay import repeat_launches
+    from newtonsim.runtime import compilation
+    from newtonsim.runtime.devices import find_device
+
+    device = device_name(name)
+    compilation.begin(repeat_launches.module, find_device(device))
+    return device
+
+
 def default_file() -> str:
     """Return the robot that is used if none is named."""
     from newtonsim.examples.assets import asset_path

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from newtonsim.cli.progress import EpisodesProgress, ProgressLine, advise, clock
-from newtonsim.cli.start import device_name
+from newtonsim.cli.start import start_device
 from newtonsim.errors import NewtonsimError
 from newtonsim.render.films.video import require_video
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def train(arguments: argparse.Namespace) -> int:
     """Train as the arguments say, then evaluate and film the best policy."""
     let_threads_sleep()
-    device = device_name(arguments.device)
+    device = start_device(arguments.device)
     task = find_task(arguments.name)
     learn = import_learn()
     changes = key_values("--set", arguments.set)

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from newtonsim.cli.scene import build_scene, load_robot, stand, vary_start
-from newtonsim.cli.start import default_file, device_name, load_kernels
+from newtonsim.cli.start import default_file, device_name, load_kernels, start_device
 from newtonsim.regular_files import open_regular
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def view(arguments: argparse.Namespace) -> int:
     path = arguments.file or default_file()
     if is_recording(path):
         return _view_recording(path, arguments)
-    device = device_name(arguments.device)
+    device = start_device(arguments.device)
     robot = load_robot(path, arguments.base, hold=True)
     for warning in robot.warnings:
         print(f"note: {warning}", file=sys.stderr)

@@ -7,7 +7,7 @@ import os
 import time
 
 from newtonsim.cli.scene import load_robot, sample_scene
-from newtonsim.cli.start import device_name
+from newtonsim.cli.start import start_device
 from newtonsim.runtime import progress
 
 
@@ -17,7 +17,7 @@ def warmup(arguments: argparse.Namespace) -> int:
 
     import newtonsim
 
-    device = device_name(arguments.device)
+    device = start_device(arguments.device)
     scenes = [sample_scene(load_robot(path, arguments.base, hold=True), device) for path in arguments.files]
     start = time.perf_counter()
     compiled: list[str] = []

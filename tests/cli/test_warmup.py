@@ -221,3 +221,23 @@ def test_a_tape_gets_its_gradient_after_forward_only_use(warm):
     assert abs(differences[0]) > 0.1
     assert gradient == pytest.approx(differences, abs=2e-3)
     assert same == "True"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kernel files are begun in the background only there")
+def test_compiling_begins_before_the_robot_is_read(tmp_path):
+    lines = run(
+        """
+        import newtonsim.cli.run as command
+        from newtonsim.cli.main import main
+        from newtonsim.errors import NewtonsimError
+        def load_robot(*arguments, **options):
+            end = time.monotonic() + 60.0
+            while not builds and time.monotonic() < end:
+                time.sleep(0.01)
+            raise NewtonsimError("no robot")
+        command.load_robot = load_robot
+        print(main(["run", "--device", "cpu"]), *builds)
+        """,
+        str(tmp_path),
+    )
+    assert lines[0] == "2 steps.replay"
