@@ -1,4 +1,4 @@
-"""Kernels over teams run on the CPU with many lanes, each a thread of the host, one at a time.
+"""Kernels over teams run on the CPU with many lanes, each a fiber of the host, one at a time.
 
 The kernel files are rewritten to call `teams_by_turns` in place of `kernels.algebra.teams`. The lanes take
 turns: one runs until its next `sync`, then the next one, in a fixed order. So every run is repeatable, and a
@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import itertools
 import pathlib
 import re
 import sys
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
 from types import ModuleType
 
@@ -31,8 +29,6 @@ from newtonsim.kernels.views.model import LevelView
 TEAMS = "newtonsim.kernels.algebra.teams"
 PACKAGE = "kernels_by_turns"
 CALL = re.compile(r"\b(sync|sum_lanes|max_lanes|sum_triples|scan_lanes|from_lane)\((\w+)(?=[,)])")
-MEET = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int, ctypes.c_float)
-ENTRY = ctypes.CFUNCTYPE(None)
 
 
 class TeamError(AssertionError):
@@ -117,104 +113,6 @@ def rewritten() -> Rewritten:
     return Rewritten()
 
 
-class Turns:
-    """The lanes of a team, of which one runs at a time.
-
-    Args:
-        order: Lanes in the order of their turns.
-        skip: A site at which they do not wait, or -1.
-
-    Attributes:
-        seen: Sites at which they met.
-        fault: What was wrong, or "".
-    """
-
-    def __init__(self, order: Sequence[int], skip: int = -1):
-        self.order, self.skip = list(order), skip
-        self.seen: set[int] = set()
-        self.fault = ""
-        # plain locks, as a gate is opened once for each turn; semaphores take longer than most turns
-        self._gates = [threading.Lock() for _ in order]
-        for gate in self._gates:
-            gate.acquire()
-        self._running = set(order)
-        self._round = [0] * len(order)
-        self._site = [[-1] * len(order) for _ in range(2)]
-        self._value = [[0.0] * len(order) for _ in range(2)]
-        self._agreed = 0
-        self._found: list[float] = []
-        self._next = dict(zip(self.order, self.order[1:] + self.order[:1]))
-
-    def run(self, work: Callable[[int, Callable[[int, float], float]], None]) -> None:
-        """Call work(lane, meet) on a thread for each lane, and wait for all."""
-
-        def turn(lane: int) -> None:
-            self._gates[lane].acquire()
-            try:
-                work(lane, lambda site, value: self._meet(lane, site, value))
-            finally:
-                self._running.discard(lane)
-                self._pass_on(lane)
-
-        threads = [threading.Thread(target=turn, args=(lane,)) for lane in self.order]
-        for thread in threads:
-            thread.start()
-        self._gates[self.order[0]].release()
-        for thread in threads:
-            thread.join()
-        if self.fault:
-            raise TeamError(self.fault)
-
-    def _pass_on(self, lane: int) -> None:
-        """Let the next lane run that has not ended."""
-        other = self._next[lane]
-        for _ in self.order:
-            if other in self._running:
-                self._gates[other].release()
-                return
-            other = self._next[other]
-
-    def _meet(self, lane: int, site: int, value: float) -> float:
-        if site == self.skip or self.fault:
-            return value
-        self.seen.add(site)
-        self._round[lane] += 1
-        half = self._round[lane] % 2
-        self._site[half][lane], self._value[half][lane] = site, value
-        self._pass_on(lane)
-        self._gates[lane].acquire()
-        if self.fault:
-            return value
-        if self._agreed < self._round[lane]:  # the first that goes on finds it for all
-            if min(self._round) < self._round[lane] or set(self._site[half]) != {site}:
-                self.fault = f"lanes meet at different places, one of them {rewritten().sites[site]}"
-                return value
-            self._agreed = self._round[lane]
-            self._found = _combined(rewritten().sites[site][2], self._value[half])
-        return self._found[lane]
-
-
-def _combined(call: str, values: list[float]) -> list[float]:
-    """What each lane gets from a call in which the lanes bring these values."""
-    if call == "sync":
-        return [0.0] * len(values)
-    if call in ("max_lanes", "from_lane"):
-        return [max(values)] * len(values)
-    if call == "scan_lanes":
-        before = itertools.accumulate(values[:-1], initial=0.0)
-        return [4096.0 * part + sum(values) for part in before]
-    return _sums(np.array(values, np.float32))
-
-
-def _sums(values: np.ndarray) -> list[float]:
-    """Sums in the order of shuffles, which is the same for all lanes."""
-    step = len(values) // 2
-    while step:
-        values = values + values[np.arange(len(values)) ^ step]
-        step //= 2
-    return values.tolist()
-
-
 def emulate(command: wp.Launch, levels: LevelView, order: Sequence[int], skip: int = -1) -> set[int]:
     """Make a recorded launch over teams with as many lanes as stand in `order`.
 
@@ -239,24 +137,38 @@ def run_lanes(
     kernel: wp.Kernel, command: wp.Launch, rest: Sequence[object], order: Sequence[int], skip: int = -1
 ) -> set[int]:
     """Run a rewritten kernel with the bounds of a launch and packed arguments behind its teams."""
-    hooks = kernel.module.load("cpu", 1).get_kernel_hooks(kernel)
-    entry = ENTRY(ctypes.cast(hooks.forward, ctypes.c_void_p).value)
-    turns = Turns(order, skip)
-    kinds = [teams_by_turns.Teams.ctype, *map(type, rest)]
-    arguments = type(
-        "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{i}", k) for i, k in enumerate(kinds)]}
+    sites = rewritten().sites
+    calls = np.array([teams_by_turns.CALLS[call] for _, _, call in sites], np.int32)
+    seen = np.zeros(len(sites), np.uint8)
+    meeting = teams_by_turns.Meeting(
+        count=len(order), skip=skip, fault=-1, calls=calls.ctypes.data, seen=seen.ctypes.data
     )
-
-    def work(lane: int, meet: Callable[[int, float], float]) -> None:
-        callback = MEET(meet)
-        teams = teams_by_turns.Teams()
-        teams.first, teams.shift, teams.lane = command.fwd_args[0].first, len(order).bit_length() - 1, lane
-        teams.meet = ctypes.cast(callback, ctypes.c_void_p).value
-        packed = arguments(teams.__ctype__(), *rest)
-        entry(ctypes.byref(command.bounds), ctypes.byref(packed))
-
-    turns.run(work)
-    return turns.seen
+    for rank, lane in enumerate(order):
+        meeting.order[rank], meeting.rank[lane] = lane, rank
+    teams = teams_by_turns.Teams()
+    teams.first, teams.shift = command.fwd_args[0].first, len(order).bit_length() - 1
+    teams.meet, begin = teams_by_turns.addresses()
+    teams.meeting = ctypes.addressof(meeting)
+    packed = [teams.__ctype__(), *rest]
+    arguments = type(
+        "Arguments", (ctypes.Structure,), {"_fields_": [(f"a{i}", type(v)) for i, v in enumerate(packed)]}
+    )
+    given = (arguments * len(order))(*(arguments(*packed) for _ in order))
+    for lane in order:
+        given[lane].a0.lane = lane
+    hooks = kernel.module.load("cpu", 1).get_kernel_hooks(kernel)
+    runtime = teams_by_turns.block_runtime()
+    meeting.entry = ctypes.cast(hooks.forward, ctypes.c_void_p).value
+    meeting.barrier, meeting.arguments, meeting.size = (
+        runtime.tile_sync,
+        ctypes.addressof(given),
+        ctypes.sizeof(arguments),
+    )
+    bounds = ctypes.byref(command.bounds)
+    assert runtime.run_block(len(order), len(order), begin, bounds, 0, ctypes.byref(meeting))
+    if meeting.fault >= 0:
+        raise TeamError(f"lanes meet at different places, one of them {sites[meeting.fault]}")
+    return set(np.flatnonzero(seen).tolist())
 
 
 def orders(lanes: int) -> Iterator[list[int]]:

@@ -1,6 +1,6 @@
 """Kernels over teams give with many lanes the bits that they give with one, and need each of their syncs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import teams_by_turns
 import warp as wp
-from emulated_teams import Memory, TeamError, Turns, emulate, orders, rewritten, run_lanes, takes_teams
+from emulated_teams import Memory, TeamError, emulate, orders, rewritten, run_lanes, takes_teams
 from physics.linkages import spinning_chain, striking_rods
 
 import newtonsim
@@ -417,27 +417,81 @@ def test_the_tests_fail_without_a_sync():
     assert not missed, [rewritten().sites[site] for site in missed]
 
 
-def test_lanes_that_part_are_noticed():
-    def work(lane: int, meet: Callable[[int, float], float]) -> None:
-        for _ in range(2 if lane == 1 else 3):
-            meet(0, 0.0)
+def site_of(call: str) -> int:
+    return next(number for number, (_, _, other) in enumerate(rewritten().sites) if other == call)
 
+
+def run_by_turns(kernel: wp.Kernel, order: Sequence[int], arguments: list) -> None:
+    """One team of emulated lanes."""
+    command = wp.launch(kernel, 1, [teams_by_turns.Teams(), *arguments], device="cpu", record_cmd=True)
+    run_lanes(kernel, command, command.params[2:], order)
+
+
+@wp.kernel(enable_backward=False)
+def part(teams: teams_by_turns.Teams, site: int, others: int):
+    """The second lane comes to a site twice, the others as often as given."""
+    team = teams_by_turns.own_team(teams, wp.tid())
+    times = others
+    if team.lane == 1:
+        times = 2
+    for _ in range(times):
+        teams_by_turns.sync(team, site)
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_lanes_that_part_are_noticed(others: int):
+    run_by_turns(part, range(4), [site_of("sync"), 2])
     with pytest.raises(TeamError):
-        Turns(range(4)).run(work)
+        run_by_turns(part, range(4), [site_of("sync"), others])
 
 
-def test_sums_are_those_of_shuffles():
-    values = np.random.default_rng(0).normal(size=8).astype(np.float32)
-    sums = np.zeros(8, np.float32)
-    site = next(number for number, (_, _, call) in enumerate(rewritten().sites) if call == "sum_lanes")
+@wp.kernel(enable_backward=False)
+def take_turns(teams: teams_by_turns.Teams, site: int, log: wp.array(dtype=int)):
+    """Lanes note that they were here, in three rounds."""
+    team = teams_by_turns.own_team(teams, wp.tid())
+    for _ in range(3):
+        log[log[0]] = team.lane
+        log[0] = log[0] + 1
+        teams_by_turns.sync(team, site)
 
-    def work(lane: int, meet: Callable[[int, float], float]) -> None:
-        sums[lane] = meet(site, values[lane])
 
-    Turns(range(8)).run(work)
+@pytest.mark.parametrize("order", list(orders(8)))
+def test_lanes_take_turns_in_their_order(order: list[int]):
+    log = wp.array([1] + [-1] * 24, dtype=int, device="cpu")
+    run_by_turns(take_turns, order, [site_of("sync"), log])
+    assert log.numpy()[1:].tolist() == 3 * order
+
+
+@wp.kernel(enable_backward=False)
+def tell(
+    teams: teams_by_turns.Teams,
+    sites: wp.vec4i,
+    values: wp.array(dtype=float),
+    found: wp.array2d(dtype=float),
+    places: wp.array(dtype=wp.vec2i),
+):
+    """What lanes are told of a row of numbers, and of their integer parts."""
+    team = teams_by_turns.own_team(teams, wp.tid())
+    own = values[team.lane]
+    found[team.lane, 0] = teams_by_turns.sum_lanes(team, sites[0], own)
+    found[team.lane, 1] = teams_by_turns.max_lanes(team, sites[1], own)
+    found[team.lane, 2] = teams_by_turns.from_lane(team, sites[2], own, 5)
+    places[team.lane] = teams_by_turns.scan_lanes(team, sites[3], int(wp.abs(own)))
+
+
+@pytest.mark.parametrize("order", list(orders(8)))
+def test_emulated_lanes_tell_each_other(order: list[int]):
+    """Sums are those of shuffles, to the bit."""
+    values = np.random.default_rng(4).normal(scale=3.0, size=8).astype(np.float32)
+    found, places = wp.zeros((8, 3), dtype=float, device="cpu"), wp.zeros(8, dtype=wp.vec2i, device="cpu")
+    sites = wp.vec4i([site_of(call) for call in ("sum_lanes", "max_lanes", "from_lane", "scan_lanes")])
+    run_by_turns(tell, order, [sites, wp.array(values, dtype=float, device="cpu"), found, places])
     halves = values[:4] + values[4:]
     quarters = halves[:2] + halves[2:]
-    assert sums.tolist() == [quarters[0] + quarters[1]] * 8
+    assert found.numpy().tolist() == [[quarters[0] + quarters[1], values.max(), values[5]]] * 8
+    counts = np.abs(values).astype(int)
+    np.testing.assert_array_equal(places.numpy()[:, 0], counts.cumsum() - counts)
+    assert (places.numpy()[:, 1] == counts.sum()).all()
 
 
 @wp.kernel(enable_backward=False)
@@ -481,17 +535,6 @@ def test_lanes_of_a_device_line_up(device, width):
     found = places.numpy()
     np.testing.assert_array_equal(found[..., 0], counts.cumsum(axis=1) - counts)
     assert (found[..., 1] == counts.sum(axis=1, keepdims=True)).all()
-
-
-def test_emulated_lanes_line_up():
-    site = next(i for i, (_, _, call) in enumerate(rewritten().sites) if call == "scan_lanes")
-    counts, found = [3, 0, 5, 1, 0, 0, 2, 7], [0] * 8
-
-    def work(lane: int, meet: Callable[[int, float], float]) -> None:
-        found[lane] = int(meet(site, counts[lane]))
-
-    Turns(range(8)).run(work)
-    assert found == [4096 * sum(counts[:lane]) + sum(counts) for lane in range(8)]
 
 
 @pytest.mark.parametrize(("width", "count"), [(0, 4), (1, 4), (4, 4), (5, 8), (29, 32), (200, 32)])
