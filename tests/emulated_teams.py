@@ -23,6 +23,7 @@ import teams_by_turns
 import warp as wp
 from rooms import ROOT, module_name, source_files
 
+from newtonsim.kernels import lazy_warp
 from newtonsim.kernels.algebra.teams import Teams
 from newtonsim.kernels.views.model import LevelView
 
@@ -51,6 +52,7 @@ class Rewritten:
         self._modules = {name for name, text in texts.items() if f"from {TEAMS} import" in text}
         self.sites: list[tuple[str, int, str]] = []
         self._imports: dict[str, set[str]] = {name: set() for name in self._modules}
+        self._loaded: dict[str, ModuleType] = {}
         self._folder = tempfile.TemporaryDirectory()
         folder = pathlib.Path(self._folder.name) / PACKAGE
         folder.mkdir()
@@ -64,8 +66,15 @@ class Rewritten:
         return getattr(self.module(kernel.module.name), kernel.key)
 
     def module(self, name: str) -> ModuleType:
-        """The rewritten form of a kernel file."""
-        return importlib.import_module(f"{PACKAGE}.{self._short(name)}")
+        """The rewritten form of a kernel file.
+
+        It is compiled as it stands: to optimise it would take longer than all that it is run for.
+        """
+        if name not in self._loaded:
+            self._loaded[name] = module = importlib.import_module(f"{PACKAGE}.{self._short(name)}")
+            options = {"optimization_level": 0}
+            wp.set_module_options(options, module=lazy_warp.declare(module.__name__))
+        return self._loaded[name]
 
     def kernels(self) -> set[tuple[str, str]]:
         """Module and name of all kernels over teams."""
