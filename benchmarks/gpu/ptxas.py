@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import warp as wp
 
+from newtonsim.runtime.compile_locks import CompileLock
 from newtonsim.runtime.indexing import index_plainly
 
 
@@ -70,14 +71,14 @@ def resources(module: wp.Module, arch: int) -> dict[str, Resources]:
 def compiled(module: wp.Module, arch: int) -> bytes:
     """Return the intermediate code of a kernel file, which cards of this architecture and later ones read.
 
-    It is compiled once in a process, which takes a quarter of a minute for some files.
+    It is compiled once, which takes a quarter of a minute for some files; then it is in the kernel cache.
     """
     index_plainly(module)
-    with tempfile.TemporaryDirectory() as folder:
-        wp.compile_aot_module(module, arch=arch, module_dir=folder, use_ptx=True)
-        (path,) = pathlib.Path(folder).glob("*.ptx")
-        # Warp ends the text with a NUL, which ptxas takes for an error
-        return path.read_bytes().rstrip(b"\0")
+    with CompileLock(f"{module.get_module_identifier()}_{arch}") as lock:
+        lock.acquire(wait=True)
+        (path,) = wp.compile_aot_module(module, arch=arch, use_ptx=True)
+    # Warp ends the text with a NUL, which ptxas takes for an error
+    return path.read_bytes().rstrip(b"\0")
 
 
 def assembled(code: bytes, arch: int) -> dict[str, Resources]:
