@@ -8,6 +8,7 @@ is no file of the graph.
 import ast
 import copy
 import functools
+import gc
 from collections.abc import Iterable, Mapping
 
 from rooms import module_name, source_files, syntax_tree
@@ -89,6 +90,7 @@ def sources() -> Sources:
     """Return the modules of this checkout."""
     paths = {module_name(path): path for path in source_files()}
     trees = {module: syntax_tree(path) for module, path in paths.items()}
+    gc.freeze()  # they stay to the end: the collector of cycles would walk over them again and again
     return Sources(trees, [module for module, path in paths.items() if path.name == "__init__.py"])
 
 
