@@ -1,9 +1,9 @@
-"""Teach a hopper to run: a short-horizon actor-critic with simulated gradients against PPO, at equal samples.
+"""Teach a hopper to run: a short-horizon actor-critic follows gradients of the simulation.
 
 The actor of SHAC follows the gradient of the discounted reward of a short rollout plus the critic's value at
-its end, through physics and contact; PPO sees rewards alone. Both get the same networks, environment and
-number of samples. Run it with ``python -m newtonsim.examples shac_hopper``; it needs
-``newtonsim[torch]`` and ``newtonsim[plot]``.
+its end, through physics and contact. Run it with ``python -m newtonsim.examples shac_hopper``; it needs
+``newtonsim[torch]`` and ``newtonsim[plot]``. After ``shac_hopper FOLDER PPO``, the plot in the folder has the
+curve of PPO, too, which sees rewards alone, with the same networks, environment and number of samples.
 
 Sources: Xu et al., "Accelerated policy learning with parallel differentiable simulation", ICLR 2022; Schulman
 et al., "Proximal policy optimization algorithms", 2017.
@@ -293,8 +293,11 @@ def play(policy: Policy) -> tuple[float, float]:
     return way, sim.time
 
 
-def main(folder: str = ".") -> None:
-    """Train both, print and plot the rewards."""
+TRAIN = {"SHAC": train_shac, "PPO": train_ppo}
+
+
+def main(folder: str = ".", *others: str) -> None:
+    """Train SHAC, and others by name; print and plot the rewards."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -302,9 +305,9 @@ def main(folder: str = ".") -> None:
 
     torch.set_num_threads(1)
     curves, policies = {}, {}
-    for name, train in (("SHAC", train_shac), ("PPO", train_ppo)):
+    for name in ("SHAC", *others):
         start = time.perf_counter()
-        curve, policies[name] = train(seed=0)
+        curve, policies[name] = TRAIN[name](seed=0)
         curves[name] = np.array(curve)
         spent = time.perf_counter() - start
         print(f"{name}: episodes return {curves[name][-1]:.0f} after {SAMPLES} steps, {spent:.0f} s")

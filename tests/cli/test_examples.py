@@ -3,8 +3,12 @@
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+import torch
 from rooms import ROOT
+
+from newtonsim.examples import shac_hopper
 
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("[!_]*.py"))
 SLOW = {
@@ -43,3 +47,14 @@ def test_example(name: str, tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert result.stdout
+
+
+def test_ppo_that_the_hopper_is_compared_with_takes_its_steps(monkeypatch):
+    monkeypatch.setattr(shac_hopper, "SAMPLES", 2 * shac_hopper.WORLDS * shac_hopper.HORIZON)
+    curve, policy = shac_hopper.TRAIN["PPO"](seed=0)
+    assert np.isfinite(curve).all()
+    assert len(curve) == 2
+    torch.manual_seed(0)
+    for start, end in zip(shac_hopper.Policy().parameters(), policy.parameters(), strict=True):
+        assert torch.isfinite(end).all()
+        assert not torch.equal(start, end)
