@@ -23,7 +23,7 @@ from newtonsim.solvers import FeatherstoneSolver
 WORLDS, DT, STEPS = 16, 1.0 / 240.0, 300
 PERIOD = 0.4  # [s]
 HARMONICS = 2
-ITERATIONS = 80
+ITERATIONS = 40
 LEGS_ON = np.array([0.0, 0.5, 0.5, 0.0])  # phase of each leg in periods: diagonal pairs together
 
 
