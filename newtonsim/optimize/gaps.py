@@ -206,6 +206,8 @@ class GapClosing(ABC):
                 if not better:
                     status = "stalled"
                     break
+        if not np.isfinite(best.cost):  # from these states; the motion by the controls alone may be finite
+            status = "stalled"
         self._keep(best)
         best = self._close(best, gains)
         if not best.cost <= first.cost and np.isfinite(first.cost):
@@ -328,9 +330,13 @@ class GapClosing(ABC):
         return Step(np.zeros(shape), np.zeros((*shape, states)), 0.0)
 
     def _plain_run(self, guess: Guess, step: Step, jumps: np.ndarray) -> Trajectory:
-        """A run without changes; all worlds do the same."""
+        """A run without changes; all worlds do the same.
+
+        What breaks down on the way keeps its guess: feedback about states that are not finite is none.
+        """
         none = np.zeros((len(guess.q), 2 * self.problem.model.joint_dof_count))
-        return self._trajectory(0, self._run(guess, none, step, none, jumps))
+        found = self._trajectory(0, self._run(guess, none, step, none, jumps))
+        return found if np.isfinite(found.cost) else found._replace(guess=guess)
 
     def _run(
         self, guess: Guess, gaps: np.ndarray, step: Step, states: np.ndarray, jumps: np.ndarray

@@ -173,7 +173,9 @@ class ILQR:
         states = (np.tile(x, (horizon + 1, 1)) for x in (q, qd))
         none = np.zeros_like(self.controls)
         gains = np.zeros((*none.shape, 2 * len(qd) + self.problem.memory))
-        return self._run(_Trajectory(np.nan, self.controls, *states), Step(none, gains, 0.0))
+        run = self._run(_Trajectory(np.nan, self.controls, *states), Step(none, gains, 0.0))
+        # feedback about states that are not finite is none either
+        return run if np.isfinite(run.cost) else run._replace(controls=self.controls)
 
     def _iterate(self, best: _Trajectory, tolerance: float) -> tuple[_Trajectory, Step | None, float]:
         """Return a better run, or the same one, the step that led to it, and the decrease that was expected.

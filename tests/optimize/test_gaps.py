@@ -187,6 +187,34 @@ def test_a_cost_that_is_not_finite_is_told(device):
     assert np.all(result.controls == 0.5)
 
 
+@pytest.mark.parametrize("kind", [optimize.ILQR, *(kind.values[0] for kind in KINDS[:2])])
+@pytest.mark.filterwarnings("ignore:.*non-finite")
+def test_a_guess_that_breaks_down_is_kept(device, kind):
+    """A force beyond single precision: the result has the guess, and so does the next solve and control."""
+    problem = cart_problem(device)
+    optimizer = kind(problem)
+    result = optimizer.solve(controls=[3e38], iterations=3)
+    assert result.status == "not finite"
+    assert np.all(result.controls == 3e38)
+    assert np.all(optimizer.controls == 3e38)
+    with pytest.warns(RuntimeWarning, match="the controls are unchanged"):
+        assert np.all(optimizer.improve(None, 1) == 3e38)
+    assert optimizer.solve(controls=[0.0]).status == "converged"
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.filterwarnings("ignore:.*non-finite")
+def test_states_that_break_down_end_in_the_motion_of_the_controls(device, kind, options):
+    problem = cart_problem(device)
+    states = (np.full((21, 1), 1e30), np.full((21, 1), 1e30))
+    alone = optimize.ILQR(problem).solve(controls=[0.5], iterations=1).history[0]
+    result = kind(problem, **options).solve(controls=[0.5], states=states)
+    assert result.status == "stalled"
+    assert not np.isfinite(result.history[0])
+    assert result.cost == pytest.approx(alone, rel=1e-5)
+    assert np.all(result.controls == 0.5)
+
+
 def test_the_best_is_kept_where_gaps_cannot_be_closed(device):
     """After one iteration: the motion that is returned has no gaps, and costs no more than the guess."""
     costs = [optimize.FrameCost("bob", (0, 0, 0.5), final_position=200.0, frame=(0, 0, 0.5))]
