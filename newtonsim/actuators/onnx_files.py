@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from newtonsim.actuators.networks import Layer, Lstm, LstmLayer, Mlp
+from newtonsim.actuators.networks import ACTIVATIONS, Layer, Lstm, LstmLayer, Mlp
 from newtonsim.errors import NewtonsimError
 
 _ACTIVATIONS = {"Relu": "relu", "Elu": "elu", "Tanh": "tanh", "Sigmoid": "sigmoid", "Softsign": "softsign"}
@@ -95,7 +95,10 @@ class _Reader:
         elif kind == "LSTM":
             self._add_cells(node, attributes)
         elif kind not in _SHAPES_ONLY:
-            raise self._error(node, "only sequences of layers, activations and LSTMs are supported")
+            known = ", ".join(ACTIVATIONS)
+            raise self._error(
+                node, f"only sequences of layers, LSTMs and the activations {known} are supported"
+            )
 
     def _read_softsign(self, node: Any) -> None:
         """Read a node of x / (1 + |x|), which torch writes as three."""

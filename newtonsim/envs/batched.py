@@ -180,15 +180,17 @@ class BatchedEnv(gymnasium.vector.VectorEnv):
         scene.replicate(world, self.num_envs, spacing=(0.0, 0.0, 0.0))
         self.task.finish_scene(scene)
         self.model = scene.finalize(device)
+        entries = returned(self.task, "actuators", self.task.actuators(), Mapping)
+        # before the solver, which may copy the drives that they replace
+        actuators = Actuators(self.model, entries, self.task.dt) if entries else None
         self.solver = returned(self.task, "make_solver", make_solver(self.model), SolverBase)
         if self.task.contact_wrenches and not hasattr(self.solver, "external_wrenches"):
             kind = type(self.solver).__name__
             raise NewtonsimError(
                 f"{self.task.name}: it observes contact forces, which {kind} does not report"
             )
-        entries = returned(self.task, "actuators", self.task.actuators(), Mapping)
-        if entries:
-            self.solver = ActuatedSolver(self.solver, Actuators(self.model, entries, self.task.dt))
+        if actuators is not None:
+            self.solver = ActuatedSolver(self.solver, actuators)
         self.motors = motors
         own = returned(self.task, "sensors", self.task.sensors(), Mapping)
         sensors = {**self.task.standard_sensors(), **own}

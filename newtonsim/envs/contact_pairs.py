@@ -54,7 +54,7 @@ class ContactPairs(Sensor):
         """See `Sensor.attach`."""
         site.check_noise(self.noise)
         if not hasattr(site.solver, "pair_forces"):
-            solver = type(site.solver).__name__
+            solver = site.solver_name
             raise NewtonsimError(
                 f"sensor {site.name!r}: it reads contact forces of pairs, which {solver} does not report; "
                 "FeatherstoneSolver does"

@@ -67,6 +67,12 @@ class Site:
     solver: SolverBase
     dt: float
 
+    @property
+    def solver_name(self) -> str:
+        """Name of the solver, that behind the actuators if there are some."""
+        solver = self.solver
+        return type(solver.solver if isinstance(solver, ActuatedSolver) else solver).__name__
+
     def index(self, kind: str, element: Element) -> int:
         """Return the index of a "body" or "joint" within its world."""
         keys = getattr(self.world, f"{kind}_key")
@@ -184,7 +190,7 @@ class ContactSensor(Sensor):
         """See `Sensor.attach`."""
         site.check_noise(self.noise)
         if not hasattr(site.solver, "external_wrenches"):
-            solver = type(site.solver).__name__
+            solver = site.solver_name
             raise NewtonsimError(
                 f"sensor {site.name!r}: it reads contact forces, which {solver} does not report; "
                 "FeatherstoneSolver does"

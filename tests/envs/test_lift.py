@@ -5,6 +5,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from newtonsim import envs
+from newtonsim.errors import NewtonsimError
 
 TIP = np.array([0.0, 0.0, 0.1034])
 GANTRY = """
@@ -220,3 +221,21 @@ def test_cubes_are_turned_by_up_to_their_option(turn: float):
     yaw = Rotation.from_quat(quaternion).as_euler("zyx")[:, 0]
     assert np.abs(yaw).max() <= turn + 1e-6
     assert np.ptp(yaw) >= 1.8 * turn
+
+
+@pytest.mark.parametrize("task", ["Lift", "Stack"])
+@pytest.mark.parametrize(
+    ("joints", "message"),
+    [
+        (
+            "joint?",
+            "none of 'joint1', 'joint2', 'joint3' moves fingers of the hand, which is the base, 'hand'",
+        ),
+        ("*_finger", "none of 'left_finger' carries the hand, which is the base, 'hand'"),
+    ],
+)
+def test_robots_without_arm_or_fingers_are_refused(tmp_path, task: str, joints: str, message: str):
+    file = tmp_path / "gantry.xml"
+    file.write_text(GANTRY)
+    with pytest.raises(NewtonsimError, match=message):
+        envs.make(task, 1, "cpu", robot=str(file), base="hand", joints=joints)

@@ -10,7 +10,9 @@ import pytest
 from drone_pilot import hold
 
 from newtonsim import envs
+from newtonsim.actuators import PD
 from newtonsim.cli.main import main
+from newtonsim.envs.tasks import Velocity
 from newtonsim.errors import NewtonsimError
 from newtonsim.examples import asset_path
 from newtonsim.learn import Episodes, evaluate, transfer
@@ -53,6 +55,43 @@ def test_the_robot_there_is_that_of_mujocos_own_file():
         data.ctrl[:] = np.tile([0.0, 0.8, -1.5], 4) + 0.5 * action[0]
         env.step(action)
         mujoco.mj_step(mj, data, 2)
+    np.testing.assert_allclose(env.sim.state.joint_q.numpy()[7:], data.qpos[7:], atol=2e-3)
+    np.testing.assert_allclose(env.sim.state.joint_q.numpy()[:3], data.qpos[:3], atol=2e-3)
+
+
+class Motorised(Velocity):
+    """Its motors are explicit control, behind a delay of two of MuJoCo's steps."""
+
+    def actuators(self) -> dict[str, PD]:
+        return {"??_*": PD(stiffness=30.0, damping=0.5, delay=0.004)}
+
+
+def test_actuators_there_are_those_here():
+    """Against MuJoCo itself, with the same control by hand."""
+    task = Motorised(reset_noise_scale=0.0, height=1.5)
+    task.dt, task.frame_skip = 0.002, 10
+    env = envs.BatchedEnv(task, 1, "cpu", make_solver=solver_of("mujoco"))
+    env.reset(seed=0)
+    spec = mujoco.MjSpec.from_file(str(asset_path("zoo/go2_like.xml")))
+    spec.option.timestep = 0.002
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    for element in (*spec.keys, *spec.actuators):
+        spec.delete(element)
+    mj = spec.compile()
+    data = mujoco.MjData(mj)
+    q = env.sim.state.joint_q.numpy().copy()
+    data.qpos[:] = [*q[:3], q[6], *q[3:6], *q[7:]]
+    rng = np.random.default_rng(0)
+    given: list[np.ndarray] = []
+    for _ in range(10):
+        action = rng.uniform(-0.4, 0.4, (1, 12)).astype(np.float32)
+        target = q[7:] + 0.5 * action[0]
+        given = given or [target, target]  # the first command counts as if it had always been given
+        env.step(action)
+        for _ in range(10):
+            given.append(target)
+            data.qfrc_applied[6:] = 30.0 * (given[-3] - data.qpos[7:]) - 0.5 * data.qvel[6:]
+            mujoco.mj_step(mj, data)
     np.testing.assert_allclose(env.sim.state.joint_q.numpy()[7:], data.qpos[7:], atol=2e-3)
     np.testing.assert_allclose(env.sim.state.joint_q.numpy()[:3], data.qpos[:3], atol=2e-3)
 

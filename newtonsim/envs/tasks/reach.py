@@ -12,6 +12,7 @@ from newtonsim.envs.task import Metric
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Action, Event, Observation, Reward
+from newtonsim.errors import NewtonsimError
 
 if TYPE_CHECKING:
     from newtonsim.builder import ModelBuilder
@@ -134,9 +135,20 @@ class Lift(Reach):
         return library.move_hand(o["speed"] * time, o["finger_speed"] * time, CUBE_HALF, o["tip"], joints)
 
     def _joints(self, carrying: bool) -> tuple[str, ...]:
-        """Return the names of the driven joints that carry the hand, or of its fingers."""
+        """Return the names of the driven joints that carry the hand, or of its fingers.
+
+        Raises:
+            NewtonsimError: There are none.
+        """
         names = self.built.joints
-        return tuple(n for n, frame in zip(names, self.built.frames_of(names)) if frame.carries == carrying)
+        found = tuple(n for n, frame in zip(names, self.built.frames_of(names)) if frame.carries == carrying)
+        if not found:
+            what = "carries the hand" if carrying else "moves fingers of the hand"
+            raise NewtonsimError(
+                f"{self.name}: joints: none of {', '.join(map(repr, names))} {what}, which is the base, "
+                f"{self.built.robot.base!r}; name the joints of the arm and those of its fingers"
+            )
+        return found
 
     def add_others(self, builder: ModelBuilder) -> None:
         """See `TermTask.add_others`."""
