@@ -30,6 +30,7 @@ from newtonsim.actuators.groups import (
 from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort, Network, check_number
 from newtonsim.actuators.network_group import NetworkGroup
 from newtonsim.actuators.patterns import Key, Pattern, matched_dofs
+from newtonsim.actuators.resolution import warn_of_gains
 from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation, commands, episodes
@@ -92,6 +93,9 @@ class Actuators(Revised):
     Raises:
         NewtonsimError: A pattern matches nothing, two name the same joint, a joint cannot be driven, or a
             number is out of range.
+
+    Warns:
+        UserWarning: Explicit control with such gains is unstable with such steps.
     """
 
     def __init__(
@@ -140,6 +144,9 @@ class Actuators(Revised):
         launch = Launcher(model, record_tape=False)
         self._draw(launch, self._everyone)
         self._forget(launch, self._everyone)
+        explicit = [group for group in self.groups.values() if isinstance(group, PDGroup)]
+        if explicit:
+            warn_of_gains(model, explicit, self.dt)
 
     def _axes_of(self, sites: Sites, pattern: Pattern) -> np.ndarray:
         """Axes of an entry that one of its patterns names."""

@@ -1,6 +1,7 @@
 """Actuators against closed forms, MuJoCo and finite differences."""
 
 import math
+import warnings
 
 import mujoco
 import numpy as np
@@ -420,3 +421,38 @@ def test_patterns_that_match_nothing_or_twice(device: str):
     free.add_joint_free(free.add_body(mass=1.0, I_m=wp.mat33(*np.eye(3).ravel())), key="root")
     with pytest.raises(NewtonsimError, match="joint 'root' has no angle or length"):
         Actuators(free.finalize(device), {"*": PD()}, DT)
+
+
+def test_gains_that_steps_do_not_resolve_are_told(device):
+    """Explicit damping multiplies a speed by 1 - h D / I per step: what |h D / I| > 2 makes grow is told."""
+    bound = 2.0 * INERTIA / DT
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Actuators(arm(device, worlds=2), {"*": PD(stiffness=0.0, damping=0.98 * bound)}, DT)
+        # symplectic steps resolve springs of up to (2 / h)² I
+        Actuators(arm(device), {"*": PD(stiffness=0.98 * bound * 2.0 / DT, damping=0.0)}, DT)
+        Actuators(arm(device), {"*": Drive()}, DT)
+    model = arm(device, worlds=2, joints=2)
+    gains = {"side_0/*": PD(damping=1.0), "side_1/*": PD(stiffness=0.0, damping=1.1 * bound)}
+    with pytest.warns(UserWarning, match=r"gains of 'side_1/hinge' are .* a factor of 1\.2 per") as told:
+        sim, _ = simulate(model, gains)
+    assert len(told) == 1
+    sim.state.joint_qd.fill_(1e-3)
+    sim.step(10)
+    speed = np.abs(sim.state.joint_qd.numpy().reshape(2, 2))
+    np.testing.assert_allclose(speed[:, 1], 1e-3 * 1.2**10, rtol=1e-3)
+    assert np.all(speed[:, 0] < 1e-3)
+
+
+@pytest.mark.parametrize(("passive", "stable"), [(0.0, False), (30.0, True)])
+def test_passive_damping_counts_where_gains_are_judged(device, passive: float, stable: bool):
+    """It is implicit: the speed is multiplied by 1 - h D / (I + h B)."""
+    model = arm(device)
+    model.joint_damping.fill_(passive)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        sim, _ = simulate(model, {"*": PD(stiffness=0.0, damping=2.2 * INERTIA / DT)})
+    assert (not told) == stable
+    sim.state.joint_qd.fill_(1e-3)
+    sim.step(10)
+    assert (abs(sim.state.joint_qd.numpy()[0]) < 1e-3) == stable
