@@ -88,6 +88,7 @@ def parse_mjcf(
     strict: bool = False,
     keyframe: str | int | None = None,
     mujoco_defaults: bool = False,
+    single_axis_joints: bool = False,
 ) -> ImportReport:
     """Add the contents of an MJCF file to a builder.
 
@@ -184,6 +185,8 @@ def parse_mjcf(
             where MuJoCo has it. Files without actuators get no drives, see `stiffness`. Contacts and
             constraints then have the softness that the file was tuned for; friction of two geoms is MuJoCo's
             with `FeatherstoneSolver(model, friction_combine="max")`.
+        single_axis_joints: Make a joint of each hinge and slide of a body, so that it has their names, in a
+            chain as above. The motion is the same.
 
     Returns:
         What happened to each body, joint and actuator, and what was ignored or approximated.
@@ -236,6 +239,7 @@ def parse_mjcf(
             ignore_inertial_definitions=ignore_inertial_definitions,
             ensure_nonstatic_links=ensure_nonstatic_links,
             static_link_mass=static_link_mass,
+            single_axis_joints=single_axis_joints,
         )
         scratch = scratch_builder(builder)
         scene_builder = SceneBuilder(document, scene, options, scratch, report)

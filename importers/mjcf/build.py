@@ -132,7 +132,7 @@ class SceneBuilder:
             # far from what it carries would be imprecise.
             props = MassProps(0.0, local.p, props.inertia)
         pose = parent.pose @ local
-        chain = segments([joint for joint in body.joints if joint.kind != "free"])
+        chain = segments([joint for joint in body.joints if joint.kind != "free"], options.single_axis_joints)
         above = parent.index
         for segment in chain[:-1]:
             above = self._add_link(number, segment, above, local, pose, props)

@@ -62,11 +62,11 @@ class Segment:
         return not self.hinges or bool(np.linalg.norm(joint.pos - self.hinges[0].pos) < SAME_ANCHOR)
 
 
-def segments(joints: list[Joint]) -> list[Segment]:
-    """Split the joints of a body, without free joints, into as few segments as possible."""
+def segments(joints: list[Joint], single: bool = False) -> list[Segment]:
+    """Split the joints of a body, without free joints, into as few segments as possible, or one for each."""
     result: list[Segment] = []
     for joint in joints:
-        if not result or not result[-1].accepts(joint):
+        if single or not result or not result[-1].accepts(joint):
             result.append(Segment())
         if joint.kind == "ball":
             result[-1].ball = joint

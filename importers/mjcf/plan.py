@@ -37,6 +37,7 @@ class MjcfOptions:
     ignore_inertial_definitions: bool
     ensure_nonstatic_links: bool
     static_link_mass: float
+    single_axis_joints: bool
 
 
 @dataclass(slots=True)

@@ -178,6 +178,50 @@ def test_any_urdf_steps_by_naming_its_legs(tmp_path: Any):
         np.testing.assert_allclose(drives, 0.5 * action - 0.3 * lifts(step, 0), atol=1e-5)
 
 
+HIP = """
+  <body name="{0}_thigh" pos="0 {1} -.1">
+    <joint name="{0}_hip_x" axis="1 0 0" range="-.5 .5"/>
+    <joint name="{0}_hip_z" axis="0 0 1" range="-.5 .5"/>
+    <joint name="{0}_hip_y" axis="0 1 0" range="-1.5 1.5"/>
+    <geom type="capsule" fromto="0 0 0 0 0 -.3" size=".04" mass="1.5"/>
+    <body name="{0}_foot" pos="0 0 -.3">
+      <joint name="{0}_knee" axis="0 1 0" range="0 2"/>
+      <geom type="box" pos=".03 0 -.3" size=".1 .05 .02" mass="1"/>
+    </body>
+  </body>"""
+BALLOON = f"""<mujoco>
+  <compiler angle="radian"/>
+  <worldbody><body name="torso" pos="0 0 1.23">
+    <freejoint name="root"/> <geom type="box" size=".1 .15 .15" mass="5"/>
+    <body name="pelvis" pos="0 0 -.4"> <geom type="box" size=".1 .15 .05" mass="3"/>
+    {HIP.format("left", 0.1)} {HIP.format("right", -0.1)} </body>
+  </body></worldbody>
+</mujoco>"""
+
+
+def test_hips_of_several_hinges_have_a_joint_for_each(tmp_path: Any):
+    """As most humanoids of MuJoCo have them; the base need not be the body that floats."""
+    path = tmp_path / "biped.xml"
+    path.write_text(BALLOON)
+    legs = ("*_hip_?", "*_knee")
+    parts = {"base": "pelvis", "feet": "*_foot", "joints": legs, "home": {"*_hip_y": -0.2, "*_knee": 0.4}}
+    env = make(robot=str(path), swing={"*_hip_y": -0.3, "*_knee": 0.6}, action_scale=0.5, **parts)
+    env.reset(seed=0)
+    names = [f"{side}_{joint}" for side in ("left", "right") for joint in ("hip_x", "hip_z", "hip_y", "knee")]
+    assert list(env.task.built.joints) == names
+    assert env.task.standing == pytest.approx(env.sim.state.body_q.numpy()[1, 2])
+    action = np.random.default_rng(0).uniform(-0.1, 0.1, (WORLDS, 8)).astype(np.float32)
+    home, swing = np.tile([0.0, 0.0, -0.2, 0.4], 2), np.array([0.0, 0.0, -0.3, 0.6])
+    for step in range(1, 6):
+        _, _, terminated, *_ = env.step(action)
+        assert not terminated.any()
+        drives = env.buffers.view.joint_act.numpy().reshape(WORLDS, 8)
+        shifts = np.outer(lifts(step, 0), swing).ravel()
+        np.testing.assert_allclose(drives, home + 0.5 * action + shifts, atol=1e-5)
+    # turning about x and z changes its sign in a mirror at y = 0
+    assert env.symmetry().actions.places() == [-5, -6, 7, 8, -1, -2, 3, 4]
+
+
 def test_the_clock_lifts_only_joints_of_legs():
     with pytest.raises(NewtonsimError, match="swing: 'waist_yaw' does not belong to one leg"):
         make(joints="*", swing={"waist_yaw": 0.1})

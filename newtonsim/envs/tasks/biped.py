@@ -73,7 +73,8 @@ class VelocityBiped(Velocity):
         """See `TermTask.action`."""
         built, o = self.built, self.options
         if len(built.feet) != 2:
-            raise NewtonsimError(f"{self.name}: feet: expected two, got {len(built.feet)}")
+            names = ", ".join(built.body_names[foot] for foot in built.feet)
+            raise NewtonsimError(f"{self.name}: feet: expected two, got {len(built.feet)}: {names}")
         feet, shifts = built.leg_of(built.joints), built.swing_of(built.joints)
         for joint, foot, shift in zip(built.joints, feet, shifts):
             if shift and foot < 0:

@@ -83,7 +83,7 @@ class Velocity(TermTask):
 
     def add_others(self, builder: ModelBuilder) -> None:
         """See `TermTask.add_others`: adds nothing, but records the height of the base."""
-        self.standing = float(builder.joint_q[2])
+        self.standing = self.built.height
 
     def standard_sensors(self) -> Mapping[str, Sensor]:
         """See `Task.standard_sensors`: contacts other than those of feet."""

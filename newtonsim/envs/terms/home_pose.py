@@ -57,6 +57,10 @@ class HomePose:
         """Return the height of the lowest point that can touch the ground [m]; inf without shapes."""
         return float(np.min(self._heights(_UP)[self._touches], initial=math.inf))
 
+    def height_of(self, body: int) -> float:
+        """Return the height of the origin of a body [m]."""
+        return float(self._poses[body, 2])
+
     def foot_point(self, body: int) -> np.ndarray:
         """Return the lowest point of a body that can touch the ground, in the frame of the body [m].
 

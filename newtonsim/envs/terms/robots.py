@@ -124,6 +124,7 @@ class BuiltRobot:
         base: Index of the base.
         root: Index of the body at the root of its tree.
         floats: Whether the base is on the first joint, and this is a free joint.
+        height: Height of the base in the home pose [m], 0 unless it floats.
         feet: Indices of the feet.
         foot_points: Contact point of each foot in the frame of its body [m].
         foot_height: Height below which they touch level ground [m].
@@ -172,7 +173,8 @@ class BuiltRobot:
         self._stand_up()
         points = [robot.foot_point or self._pose.foot_point(body) for body in self.feet]
         self.foot_points = [tuple(float(x) for x in point) for point in points]
-        height = float(builder.joint_q[2]) if self.floats else 0.0
+        of_base = float(builder.joint_q[2]) if self.base == self.root else self._pose.height_of(self.base)
+        height = self.height = of_base if self.floats else 0.0
         self.foot_height = _FOOT_SHARE * height if robot.foot_height is None else robot.foot_height
         self.soles = self._soles(_SOLE_SHARE * height if robot.sole_height is None else robot.sole_height)
         names = [] if robot.rotors else self._matching(robot.joints)
@@ -390,6 +392,7 @@ def _load(robot: Robot, builder: ModelBuilder, self_collisions: bool) -> None:
                 floating=None,
                 ignore_inertial_definitions=False,
                 enable_self_collisions=self_collisions,
+                single_axis_joints=True,
                 **options,
             )
         elif _is_urdf(path):
