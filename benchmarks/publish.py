@@ -45,7 +45,7 @@ SCRIPTS = {
     "building": [],
     "startup": [],
     "envs": ["--cpu-time", "--names", *("CartPole", "Reacher", "Hopper", "HalfCheetah", "Ant", "Humanoid")],
-    "actuators": ["--actuators", "--worlds", "256"],
+    "actuators": ["--actuators", "--worlds", "1024"],
     "vision": ["--cpu-time", "--alone", "--worlds", "64", "--names", "CartPoleVision", "ReacherVision"],
     "transfer": ["--transfer"],
     "profile_ant": ["ant"],
