@@ -84,7 +84,9 @@ class Draw:
             raise NewtonsimError(f"range: expected positive numbers for 'log-uniform', got {self.range!r}")
         if not is_number(self.seconds) or not 0.0 <= self.seconds < math.inf:
             raise NewtonsimError(f"seconds: expected a time of at least 0, got {self.seconds!r}")
-        if (self.when == "interval") != (self.seconds > 0.0):
+        if self.when == "interval" and self.seconds == 0.0:
+            raise NewtonsimError("seconds: expected the time between draws for when='interval', got 0")
+        if self.when != "interval" and self.seconds > 0.0:
             raise NewtonsimError(
                 f"seconds: used only with when='interval', got {self.seconds!r} and {self.when!r}"
             )

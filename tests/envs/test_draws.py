@@ -288,7 +288,7 @@ def test_what_makes_no_sense_is_refused_before_the_first_step(device):
         ({"bodies.mass": {"range": (0.0, 1.0), "distribution": "log-uniform"}}, "expected positive numb"),
         ({"bodies.mass": {"range": (1.0, -1.0), "distribution": "normal"}}, "deviation of at least 0"),
         ({"bodies.mass": {"range": (1.0, 2.0), "seconds": 1.0}}, "seconds: used only with when='interval'"),
-        ({"bodies.mass": {"range": (1.0, 2.0), "when": "interval"}}, "used only with when='interval'"),
+        ({"bodies.mass": {"range": (1.0, 2.0), "when": "interval"}}, "expected the time between draws"),
         ({"bodies.mass": (1.0, np.inf)}, "two finite numbers"),
         ({"delay": (0.1, 0.0)}, "delay: expected a range"),
         ({"noise": -1.0}, "noise: expected standard deviations"),
