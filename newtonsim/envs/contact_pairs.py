@@ -39,6 +39,9 @@ class ContactPairs(Sensor):
     - Direction of the normal force, unit (3).
     - Number of contacts with a positive force (1).
 
+    Where both patterns name both sides of a contact, the force is that on one of them, whichever comes first
+    in the collision detection: name the sides apart if the direction matters.
+
     All in world axes, the mean over the last solver step, at the poses at its start; zero without contact and
     in the first observation of an episode. Needs a solver with `pair_forces`, which FeatherstoneSolver has.
 
