@@ -182,6 +182,11 @@ def test_a_term_of_ones_own_joins():
             "touch_otherwise: needs bodies, sensor; its arguments are bodies, ",
         ),
         ({"ends": {"low": {"hight": 1.0}}}, "ends: low: has no 'hight'; did you mean 'height'.*height=0.15"),
+        (
+            {"ends": {"tilted": {"degrees": -40.0}}},
+            "degrees: expected an angle above 0 .* -40",
+        ),
+        ({"min_height": 1.2}, "Velocity: min_height: expected a share of the height at home .* got 1.2"),
         ({"observations": {"heigt": None}}, "observations: there is no 'heigt'"),
         ({"ends": {"low": "yes"}}, "ends: low: expected None"),
         ({"rewards": {"home": library.EVENTS["home"]()}}, "expected Reward, got Event"),

@@ -20,6 +20,7 @@ from newtonsim.envs.terms.term import (
     Reward,
     changed,
 )
+from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.envs.terms import actions as act
 from newtonsim.kernels.envs.terms import ends, events, gait, goals, hand, in_hand, observations, rewards
 
@@ -149,12 +150,20 @@ REWARDS: dict[str, Callable[..., Reward]] = {
 }
 """Rewards, multiplied by a weight and the time of a step; `step_in_the_air` pays when a foot lands."""
 
+
+def _cosine_of(degrees: float) -> float:
+    """Return the cosine of a tilt, which 0 would be exceeded by from the start."""
+    if not 0.0 < degrees <= 180.0:
+        raise NewtonsimError(f"degrees: expected an angle above 0 and up to 180, got {degrees!r}")
+    return math.cos(math.radians(degrees))
+
+
 ENDS: dict[str, Callable[..., Ending]] = {
     "low": lambda height=0.15: Ending(kernel=ends.end_low, numbers=(height,)),
     "near_ground": lambda sensor, height=0.15: Ending(
         kernel=ends.end_near_ground, numbers=(height,), sensor=sensor
     ),
-    "tilted": lambda degrees=60.0: Ending(kernel=ends.end_tilted, numbers=(math.cos(math.radians(degrees)),)),
+    "tilted": lambda degrees=60.0: Ending(kernel=ends.end_tilted, numbers=(_cosine_of(degrees),)),
     "far": lambda distance=1.0: Ending(kernel=ends.end_far, numbers=(distance,)),
     "touching": lambda bodies, sensor: Ending(
         kernel=ends.end_touching, bodies=bodies, sensor=sensor, readings=4

@@ -305,7 +305,8 @@ class RobotMirror:
         pair = f"joint {name!r}" if name == partner else f"joints {name!r} and {partner!r}"
         return NewtonsimError(
             f"symmetry: the robot is not its mirror image: {what} of {pair}: the mirror image has {image}, "
-            f"the robot {there}{self._pairs_by_place(self.partners) if name == partner else ''}"
+            f"the robot {there}; `mirror_tolerance`, {self._tolerance:g}, bounds the difference"
+            f"{self._pairs_by_place(self.partners) if name == partner else ''}"
         )
 
 
