@@ -186,7 +186,6 @@ def test_a_term_of_ones_own_joins():
             {"ends": {"tilted": {"degrees": -40.0}}},
             "degrees: expected an angle above 0 .* -40",
         ),
-        ({"min_height": 1.2}, "Velocity: min_height: expected a share of the height at home .* got 1.2"),
         ({"observations": {"heigt": None}}, "observations: there is no 'heigt'"),
         ({"ends": {"low": "yes"}}, "ends: low: expected None"),
         ({"rewards": {"home": library.EVENTS["home"]()}}, "expected Reward, got Event"),

@@ -74,11 +74,6 @@ class Velocity(TermTask):
             raise NewtonsimError(
                 f"{self.name}: still: expected a share from 0 to 1, got {self.options['still']!r}"
             )
-        if not 0.0 <= self.options["min_height"] < 1.0:
-            raise NewtonsimError(
-                f"{self.name}: min_height: expected a share of the height at home from 0 and below 1, "
-                f"got {self.options['min_height']!r}"
-            )
         motors = super().build(builder)
         if not self.built.feet:
             raise NewtonsimError(
