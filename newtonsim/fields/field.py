@@ -212,6 +212,11 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
         out[0].write(result)
         return out[0]
 
+    def __getattr__(self, name: str) -> Any:
+        """Say how to get the array that has what is missing here."""
+        hint = f"; field[...] is a NumPy array, which has {name!r}" if hasattr(np.ndarray, name) else ""
+        raise AttributeError(f"a field has no {name!r}{hint if not name.startswith('_') else ''}")
+
     def __repr__(self) -> str:
         return f"<{self.spec.name} {self.shape} on {self.device}>"
 

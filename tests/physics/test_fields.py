@@ -102,6 +102,9 @@ def test_what_names_nothing_is_told_with_what_there_is(device):
         _ = View(model).bodies.masses
     with pytest.raises(AttributeError, match="bodies have no field 'masses'"):
         View(model).bodies.masses = 1.0
+    with pytest.raises(AttributeError, match=r"a field has no .mean.; field\[...\] is a NumPy array"):
+        View(model).bodies.mass.mean()
+    assert np.mean(View(model).bodies.mass) == pytest.approx(View(model).bodies.mass[...].mean())
     with pytest.raises(AttributeError, match="a view has no 'body'"):
         _ = View(model).body
     with pytest.raises(NewtonsimError, match="worlds: expected numbers from 0 to 1 or a mask"):
