@@ -62,6 +62,8 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
+# least Delassus number of a tangent, over that of the other, by which weighted friction is weighed
+LEAST_YIELD = wp.constant(1.0e-4)
 # softness of contacts that push articulated bodies apart faster than the second number, over their inverse
 # mass and that speed [s/m]: if pushes contradict each other, none gives its bodies more than the inverse of
 # it [m/s]
@@ -99,6 +101,8 @@ class ContactRowView:
     impulse: wp.array(dtype=wp.vec3)  # (C) [N s] along normal, tangent 1, tangent 2
     memory: wp.array(dtype=wp.vec3)  # (C) last impulse of each contact feature
     coupling: wp.array(dtype=wp.vec2)  # (C) Delassus entries of the first row with the two others
+    # (C) impulses along the tangents over those of their rows; 1 without weighted friction
+    stretch: wp.array(dtype=wp.vec2)
     B: wp.array2d(dtype=wp.vec3)  # (C, 2 * depth)
 
 
@@ -285,6 +289,55 @@ def triple_delassus(
 
 
 @wp.func
+def stretch_tangents(
+    tree: TreeView, c: int, leaf: wp.vec2i, depth: int, B: wp.array2d(dtype=wp.vec3)
+) -> wp.vec2:
+    """Scale both tangential rows to the same Delassus number, the larger one; returns the factors.
+
+    Coulomb's law in the scaled rows is weighted friction, see `weighed_bound`.
+    """
+    G = wp.mat33()
+    if leaf[0] >= 0:
+        G += row_gram3(tree.dof_depth[leaf[0]] + 1, B, c, 0)
+    if leaf[1] >= 0:
+        G += row_gram3(tree.dof_depth[leaf[1]] + 1, B, c, depth)
+    most = wp.max(G[1, 1], G[2, 2])
+    stretch = wp.vec2(1.0, 1.0)
+    if most > RIGID_DIRECTION * (G[0, 0] + most):
+        for i in range(2):
+            stretch[i] = wp.sqrt(most / wp.max(G[i + 1, i + 1], LEAST_YIELD * most))
+        factors = wp.vec3(1.0, stretch[0], stretch[1])
+        for side in range(2):
+            if leaf[side] >= 0:
+                for i in range(tree.dof_depth[leaf[side]] + 1):
+                    B[c, side * depth + i] = wp.cw_mul(factors, B[c, side * depth + i])
+    return stretch
+
+
+@wp.func
+def weighed_bound(t: wp.vec2, bound: float, stretch: wp.vec2) -> float:
+    """Bound of the impulses t of both tangential rows, given that of the impulse that they stand for.
+
+    With Coulomb's law in scaled rows, friction along each tangent is in proportion to the slip along it over
+    the Delassus number: it leans to the tangent along which the bodies are heavier. This is where a
+    Gauss-Seidel method ends that divides each tangential row by its own Delassus number, and then scales both
+    impulses to the bound.
+    """
+    weighed = bound
+    if stretch[0] != stretch[1]:
+        size = wp.length(wp.cw_mul(t, stretch))
+        if size > 0.0:
+            weighed = bound * (wp.length(t) / size)
+    return weighed
+
+
+@wp.func
+def stretched(impulse: wp.vec3, stretch: wp.vec2) -> wp.vec3:
+    """Impulse along normal and tangents that the impulses of the rows stand for."""
+    return wp.vec3(impulse[0], stretch[0] * impulse[1], stretch[1] * impulse[2])
+
+
+@wp.func
 def contact_point(
     contacts: ContactView, c: int, b0: int, b1: int, body_q: wp.array(dtype=wp.transform)
 ) -> wp.vec3:
@@ -375,6 +428,7 @@ def fill_contact(
     L: wp.array(dtype=float),
     contacts: ContactView,
     depth: int,
+    weighted: int,
     rows: ContactRowView,
 ):
     """Jacobian of contact c in energy coordinates, and its Delassus numbers."""
@@ -386,6 +440,10 @@ def fill_contact(
         origin = kin.origin[tree.body_tree[shape.body[contacts.shape1[c]]]]
         fill_velocity(tree, kin, c, leaf[1], depth, -place.frame, place.x1 - origin, rows.B)
     whiten_sides(tree, L, c, leaf, depth, rows.B)
+    stretch = wp.vec2(1.0, 1.0)
+    if weighted == 1:
+        stretch = stretch_tangents(tree, c, leaf, depth, rows.B)
+    rows.stretch[c] = stretch
     delassus = triple_delassus(tree, c, leaf, depth, rows.B)
     rows.delassus[c] = delassus.diagonal
     rows.coupling[c] = delassus.coupling
@@ -554,7 +612,8 @@ def aim_contact(
     rows.moving[c] = wp.vec4(target.moving, 1.0, 1.0, wp.abs(target.impact[2]) * s.dt)
     rows.impulse[c] = wp.vec3(0.0, 0.0, 0.0)
     if contacts.match[c] >= 0:
-        rows.impulse[c] = s.warm_start * rows.memory[contacts.match[c]]
+        shrink = wp.cw_div(wp.vec2(1.0, 1.0), rows.stretch[c])
+        rows.impulse[c] = s.warm_start * stretched(rows.memory[contacts.match[c]], shrink)
 
 
 @wp.kernel
@@ -583,7 +642,9 @@ def build_contact_rows(
     if c - contacts.world_start[w] >= contacts.world_count[w]:
         return
     place = contact_place(c, tree, shape, bodies.q, contacts)
-    fill_contact(c, place, tree, kin, shape, L, contacts, depth, rows)
+    fill_contact(c, place, tree, kin, shape, L, contacts, depth, s.weighted, rows)
+    stretch = rows.stretch[c]
+    place.frame = wp.diag(wp.vec3(1.0, stretch[0], stretch[1])) * place.frame
     weight = soften_contact(c, tree, material, mass, contacts, s, law, rows)
     aim_contact(
         c,

@@ -67,6 +67,7 @@ class ConstraintSettings:
     loop_rate: float  # rate at which errors of loops and couplings are removed [1/s]
     warm_start: float  # share of the last step's impulse
     smoothing: float  # width over which contacts and limits are softened [m]; 0 if they are rigid
+    weighted: int  # 1 if friction is weighted, see `contact_rows.weighed_bound`
     late: int  # 1 if rows by reference use the state at the end of the step, see `views.references`
 
 

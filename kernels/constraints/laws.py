@@ -24,6 +24,7 @@ from newtonsim.kernels.constraints.contact_rows import (
     PUSHED_SOFTNESS,
     SLOW_PUSH,
     spin_width,
+    weighed_bound,
 )
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
@@ -191,6 +192,15 @@ def smooth_friction_law(left: wp.vec2, width: float, bound: float, pyramidal: bo
 
 
 @wp.func
+def unbounded_friction(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3) -> wp.vec2:
+    """Impulses of the friction rows of a rigid contact at the velocity v, if nothing bounded them."""
+    R = laws.contact_R[c][1]
+    centre = laws.centre.contact[c]
+    left = rows.contact.target[c] - v
+    return wp.vec2(centre[1] + left[1] / R, centre[2] + left[2] / R)
+
+
+@wp.func
 def contact_law(
     rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3, pyramidal: bool
 ) -> TripleLaw:
@@ -204,7 +214,7 @@ def contact_law(
         slip_left = wp.vec2(left[1], left[2])
         law = smooth_friction_law(slip_left, rows.contact.slip_width[c], laws.contact_bound[c], pyramidal)
     else:
-        t = wp.vec2(centre[1] + left[1] / R[1], centre[2] + left[2] / R[1])
+        t = unbounded_friction(rows, laws, c, v)
         law = friction_law(t, R[1], laws.contact_bound[c], pyramidal)
     normal = (R[0] * centre[0] + left[0]) / (R[0] + softness)
     if normal > 0.0:
@@ -274,8 +284,19 @@ def coupled_slope(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, law: Tr
     """Slope of the law of a contact whose bound of friction follows its normal impulse."""
     G = slope_matrix(law.slope)
     change = friction_by_bound(law, laws.contact_bound[c], rows.contact.slip_width[c] > 0.0)
-    G[1, 0] = rows.contact.friction[c] * law.slope[0] * change[0]
-    G[2, 0] = rows.contact.friction[c] * law.slope[0] * change[1]
+    t = wp.vec2(law.impulse[1], law.impulse[2])
+    stretch = rows.contact.stretch[c]
+    by_normal = weighed_bound(t, rows.contact.friction[c] * law.slope[0], stretch)
+    G[1, 0] = by_normal * change[0]
+    G[2, 0] = by_normal * change[1]
+    if stretch[0] != stretch[1] and law.branch < 2 and wp.length_sq(t) > 0.0:
+        # the bound follows the direction, too
+        size = wp.cw_mul(t, stretch)
+        most = (law.slope[1] + law.slope[2]) / wp.length_sq(size)
+        for i in range(2):
+            for j in range(2):
+                G[i + 1, j + 1] = -most * t[i] * stretch[j] * size[j]
+            G[i + 1, i + 1] = G[i + 1, i + 1] + law.slope[1] + law.slope[2]
     return G
 
 
@@ -495,6 +516,8 @@ def set_bounds(
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         normal = rows.contact.impulse[c][0]
-        laws.contact_bound[c] = rows.contact.friction[c] * normal
+        p = rows.contact.impulse[c]
+        bound = rows.contact.friction[c] * normal
+        laws.contact_bound[c] = weighed_bound(wp.vec2(p[1], p[2]), bound, rows.contact.stretch[c])
         if rows.spins == 1:
             laws.spin_bound[c] = normal * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])

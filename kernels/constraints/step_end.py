@@ -10,6 +10,7 @@ Writes: KinematicsView, MarksView, RowsView, ServoView, body_q, body_qd, far, mo
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.contact_rows import stretched
 from newtonsim.kernels.constraints.dof_rows import remember_row
 from newtonsim.kernels.constraints.energy_coordinates import accept_tree
 from newtonsim.kernels.constraints.rows import RowsView
@@ -39,7 +40,10 @@ def remember(
         remember_row(r, servo, rows.dof)
     place = contacts.world_start[w]
     for c in range(place + team.lane, place + contacts.world_count[w], lanes(team)):
-        rows.contact.memory[c] = start[c]
+        stretch = rows.contact.stretch[c]
+        rows.contact.memory[c] = stretched(start[c], stretch)
+        if stretch[0] != stretch[1]:
+            rows.contact.impulse[c] = stretched(rows.contact.impulse[c], stretch)
         if rows.spins == 1:
             rows.spin.memory[c] = rows.spin.impulse[c]
 

@@ -17,7 +17,7 @@ _COMBINES = ("mean", "product", "max")
 _SOFTNESSES = ("rigid", "material", "shape")
 _REFERENCES = ("start", "end")
 _CHOICES = {
-    "cone": ("elliptic", "pyramidal"),
+    "cone": ("elliptic", "pyramidal", "weighted"),
     "contact_softness": _SOFTNESSES,
     "friction_combine": _COMBINES,
     "restitution_combine": _COMBINES[:2],
@@ -56,7 +56,10 @@ class ConstraintOptions(Revised):
         direct_cost: Largest factorization, as Σ n l² over the columns of the matrix in blocks, n wide and l
             long, about twice its multiplications; islands of bodies that would take more are left to the
             sweeps; 0 for sweeps alone.
-        cone: "elliptic" or "pyramidal" friction cone.
+        cone: "elliptic" or "pyramidal" friction cone; or "weighted" for one of the size of the elliptic cone,
+            in which friction does not oppose the slip, but leans to the tangent along which the bodies are
+            heavier, as under Gauss-Seidel methods that divide each tangential row by its own Delassus number
+            (PyBullet's).
         contact_softness: "rigid" for contacts with the four numbers that follow; "material" for springs and
             dampers with the mean ke and kd of both materials, which act at the end of the step and are stable
             at any value. With n contacts, a body of weight G sinks in by G / (n ke). "shape" for springs and
@@ -179,5 +182,6 @@ class ConstraintOptions(Revised):
         s.limit_margin = self.limit_margin
         s.warm_start = self.warm_start
         s.smoothing = self.smoothing
+        s.weighted = int(self.cone == "weighted" and self.smoothing == 0.0)
         s.late = _REFERENCES.index(self.references)
         return s

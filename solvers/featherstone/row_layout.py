@@ -195,6 +195,7 @@ def contact_rows_of(model: Model) -> ContactRowView:
     rows.slip_before_impact = zeros(count, dtype=wp.vec2, device=device)
     rows.delassus = zeros(count, dtype=wp.vec2, device=device)
     rows.coupling = zeros(count, dtype=wp.vec2, device=device)
+    rows.stretch = zeros(count, dtype=wp.vec2, device=device)
     rows.B = zeros((count, _contact_row_length(model)), dtype=wp.vec3, device=device)
     return rows
 

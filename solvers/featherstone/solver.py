@@ -81,12 +81,12 @@ class FeatherstoneSolver(LaunchedSolver):
     bound, loops, couplings, and contacts that press, stick, slide, twist or roll, with a fixed active set.
     Contact points and normals follow the poses with fixed contact features. Single bodies that rebound do so
     at the time of impact within the step, whose gradient is that of the bounce; trees of several joints
-    rebound at the end of the step. `NotDifferentiableError` refuses `cone="pyramidal"` with contacts,
-    `before_step` and `deformables` when a step is recorded, and afterwards names worlds in which a contact
-    acted that has no gradient, impacts with restitution were propagated more than four times or between
-    contacts of different restitution, the rows that act contradict each other or have no room, or their
-    solution was not found again; inside a captured graph, which cannot raise, the gradients of these worlds
-    are NaN, and `check_gradient` raises.
+    rebound at the end of the step. `NotDifferentiableError` refuses cones other than "elliptic" with
+    contacts, `before_step` and `deformables` when a step is recorded, and afterwards names worlds in which a
+    contact acted that has no gradient, impacts with restitution were propagated more than four times or
+    between contacts of different restitution, the rows that act contradict each other or have no room, or
+    their solution was not found again; inside a captured graph, which cannot raise, the gradients of these
+    worlds are NaN, and `check_gradient` raises.
 
     Args:
         model: The model to simulate.
@@ -582,9 +582,10 @@ class FeatherstoneSolver(LaunchedSolver):
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
         if model.bodies_may_be_absent:
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with bodies that may be absent")
-        if self.options.cone == "pyramidal" and collision_plan_of(model).contact_count and not self.compliant:
+        cone = self.options.cone
+        if cone != "elliptic" and collision_plan_of(model).contact_count and not self.compliant:
             raise NotDifferentiableError(
-                'FeatherstoneSolver has no gradient with cone="pyramidal"; use cone="elliptic"'
+                f'FeatherstoneSolver has no gradient with cone="{cone}"; use cone="elliptic"'
             )
         step.check_gradients(has_adjoint=self.adjoint is not None)
         step.repeated = step.starts is not None
@@ -660,8 +661,8 @@ class FeatherstoneSolver(LaunchedSolver):
     def _has_closed_form(self) -> bool:
         """Whether steps have linear models in closed form, as far as this is known before them.
 
-        They do not with loops and couplings, compliant contacts, the pyramidal cone, limits and contacts by
-        reference, tendons, or anything without a gradient.
+        They do not with loops and couplings, compliant contacts, other cones than the elliptic one, limits
+        and contacts by reference, tendons, or anything without a gradient.
         """
         if self.constraints.has_loops:
             return False
@@ -671,7 +672,7 @@ class FeatherstoneSolver(LaunchedSolver):
             return False
         if self.servos or self.sleep or self.speed_limit or self.model.bodies_may_be_absent:
             return False
-        return self.options.cone != "pyramidal" or not collision_plan_of(self.model).contact_count
+        return self.options.cone == "elliptic" or not collision_plan_of(self.model).contact_count
 
     def carried_arrays(self) -> list[wp.array] | None:
         """Impulses, and what identifies the contacts that they belong to; see `SolverBase.carried_arrays`."""

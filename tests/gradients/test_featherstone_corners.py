@@ -106,10 +106,11 @@ def test_a_wedged_ball_leaves_the_gradient_of_another_alone(device: str):
     assert abs(found[0][-1]) > 0.1
 
 
-def test_pyramidal_cone_is_refused(device: str):
+@pytest.mark.parametrize("cone", ["pyramidal", "weighted"])
+def test_other_cones_are_refused(cone: str, device: str):
     model = ball_on_ground().finalize(device, requires_grad=True)
-    solver = FeatherstoneSolver(model, cone="pyramidal")
-    with wp.Tape(), pytest.raises(NotDifferentiableError, match="pyramidal"):
+    solver = FeatherstoneSolver(model, cone=cone)
+    with wp.Tape(), pytest.raises(NotDifferentiableError, match=cone):
         solver.step(model, model.state(), model.state(), model.control(), None, DT)
 
 

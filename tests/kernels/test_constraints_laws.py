@@ -5,6 +5,7 @@ import pytest
 import warp as wp
 from kernel_calls import DeviceFunctions
 
+from newtonsim.kernels.constraints.contact_rows import weighed_bound
 from newtonsim.kernels.constraints.laws import (
     LawView,
     contact_law,
@@ -16,6 +17,7 @@ from newtonsim.kernels.constraints.laws import (
     smooth_friction_law,
     spin_by_contact,
     spin_law,
+    unbounded_friction,
 )
 from newtonsim.kernels.constraints.rows import RowsView
 
@@ -32,6 +34,8 @@ call = DeviceFunctions(
     smooth_friction_law,
     spin_by_contact,
     spin_law,
+    unbounded_friction,
+    weighed_bound,
 )
 
 # step of finite differences, in single precision: rounding takes 1e-7 / STEP of what is of the order of one
@@ -199,6 +203,7 @@ class RandomContacts:
         self.rows, self.laws = RowsView(), LawView()
         self.rows.contact.softness = self._put(self.softness)
         self.rows.contact.slip_width = self._put(np.zeros(ROWS))
+        self.rows.contact.stretch = self._put(np.ones((ROWS, 2)), wp.vec2)
         self.rows.contact.target = self._put(self.target, wp.vec3)
         self.laws.centre.contact = self._put(self.centre, wp.vec3)
         self.laws.contact_R = self._put(self.R, wp.vec2)
@@ -309,6 +314,51 @@ def test_slope_contains_that_bounds_follow_the_normal_impulse(device, pyramidal,
     assert np.sum(smooth) > 0.7 * ROWS
     # friction that its bound limits, of contacts that press
     assert np.sum(smooth & (np.abs(expected[:, 1:, 0]).max(axis=1) > 0.05)) > 50
+    np.testing.assert_allclose(found[smooth], expected[smooth], rtol=2e-3, atol=5e-3)
+
+
+class WeightedContacts(FollowingContacts):
+    """Contacts whose bounds of friction follow the direction in which their tangents are scaled, too."""
+
+    def __init__(self, device: str):
+        super().__init__(device, softened=False)
+        self.stretch = np.ones((ROWS, 2))
+        heavier = np.random.default_rng(9).uniform(1.2, 3.0, ROWS)
+        self.stretch[np.arange(ROWS), np.arange(ROWS) % 2] = single(heavier)
+        self.rows.contact.stretch = self._put(self.stretch, wp.vec2)
+
+    def follow(self, v: np.ndarray) -> None:
+        """Set the bounds to those of the normal impulse and of the direction of friction at v."""
+        super().follow(v)
+        t = call(self.device, unbounded_friction, self.rows, self.laws, np.arange(ROWS), v)
+        bound = call(self.device, weighed_bound, t, self.laws.contact_bound.numpy(), self.stretch)
+        self.laws.contact_bound = self._put(bound)
+
+
+def test_weighted_friction_has_the_size_of_its_bound(device):
+    """In proportion to what is left of each slip and to the square of its scale, by Delassus numbers."""
+    contacts = WeightedContacts(device)
+    contacts.centre[...] = 0.0
+    contacts.laws.centre.contact.zero_()
+    law = contacts.law(contacts.v, pyramidal=False)
+    force = contacts.stretch * law["impulse"][:, 1:]
+    normal = law["impulse"][:, 0]
+    slides = (normal > 0.0) & (law["branch"] < 2)
+    assert np.sum(slides) > 50
+    np.testing.assert_allclose(np.linalg.norm(force, axis=1)[slides], FRICTION * normal[slides], rtol=1e-4)
+    left = contacts.stretch * (contacts.target - contacts.v)[:, 1:]
+    crossed = force[:, 0] * left[:, 1] - force[:, 1] * left[:, 0]
+    np.testing.assert_allclose(crossed[slides], 0.0, atol=1e-5)
+
+
+def test_slope_contains_that_bounds_follow_the_direction(device):
+    contacts = WeightedContacts(device)
+    law = contacts.law(contacts.v, pyramidal=False)
+    found = call(device, coupled_slope, contacts.rows, contacts.laws, np.arange(ROWS), fields(law))
+    expected, smooth = contacts.differences(contacts.law, pyramidal=False)
+    assert np.sum(smooth) > 0.6 * ROWS
+    sliding = smooth & (law["branch"] == 1)
+    assert np.sum(sliding & (np.abs(expected[:, 1, 2] - expected[:, 2, 1]) > 0.05)) > 20
     np.testing.assert_allclose(found[smooth], expected[smooth], rtol=2e-3, atol=5e-3)
 
 

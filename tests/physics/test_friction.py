@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import warp as wp
-from physics.scenes import GRAVITY, Run, many, quaternion, z_up
+from physics.scenes import GRAVITY, Run, diagonal_inertia, many, quaternion, z_up
 
 import newtonsim
 
@@ -105,3 +105,28 @@ def test_moving_floor_carries_a_box(device: str):
     run.run_for(1.9)
     np.testing.assert_allclose(run.body_qd[box, 3:], velocity, rtol=0.0, atol=1.0e-3)
     assert run.body_q[box, 2] - run.body_q[floor, 2] == pytest.approx(HALF, abs=1.0e-3)
+
+
+@pytest.mark.parametrize("heading", [0.0, 0.5])
+@pytest.mark.parametrize("inertia", [0.004, 0.4])
+def test_weighted_friction_leans_to_where_a_wheel_is_heavier(device: str, inertia: float, heading: float):
+    """A wheel that turns freely skids: friction along x and y in proportion to the slips over D_x and D_y.
+
+    D = 1/m + r² (a_x²) / J along x, where the wheel of inertia J rolls towards a, and likewise along y.
+    """
+    mass, radius, slip = 11.0, 0.1, np.array([2.0, 1.0])
+    world = z_up()
+    turned = wp.quat(*quaternion((0.0, 0.0, 1.0), heading))
+    start = wp.transform(wp.vec3(0.0, 0.0, radius), turned)
+    carriage = world.add_body(origin=start, mass=mass - 1.0, I_m=diagonal_inertia(1.0e3, 1.0e3, 1.0e3))
+    world.add_joint_free(carriage)
+    wheel = world.add_body(origin=start, mass=1.0, I_m=diagonal_inertia(inertia, inertia, inertia))
+    world.add_joint_revolute(carriage, wheel, axis=(0.0, 1.0, 0.0), armature=0.0)
+    world.add_shape_sphere(wheel, radius=radius, density=0.0, mu=FRICTION, restitution=0.0)
+    world.set_ground_plane(mu=FRICTION, restitution=0.0)
+    run = Run(world.finalize(device), 1.0e-4, cone="weighted").start(joint_qd=[0, 0, 0, *slip, 0, 0])
+    run.run_for(1.0e-3)
+    towards = np.array([math.cos(heading), math.sin(heading)])
+    delassus = 1.0 / mass + radius**2 * towards**2 / inertia
+    friction = -FRICTION * GRAVITY * (slip / delassus) / np.linalg.norm(slip / delassus)
+    np.testing.assert_allclose(run.body_qd[carriage, 3:5] - slip, 1.0e-3 * friction, rtol=0.02, atol=2.0e-5)

@@ -280,6 +280,53 @@ def test_slope_on_which_a_box_begins_to_slide(both, side):
     assert (moved < 0.02) if side < 1.0 else (moved > 0.02)
 
 
+def wheel(both, inertia: float, yaw: float) -> int:
+    """A heavy carriage on one wheel that turns freely about its y axis, at rest on the ground."""
+    tyre = both.createCollisionShape(p.GEOM_SPHERE, radius=0.1)[0]
+    one = {"linkMasses": [1.0], "linkCollisionShapeIndices": [tyre], "linkVisualShapeIndices": [-1]}
+    frames = {name: [[0.0, 0.0, 0.0]] for name in ("linkPositions", "linkInertialFramePositions")}
+    turns = {name: [[0, 0, 0, 1]] for name in ("linkOrientations", "linkInertialFrameOrientations")}
+    joint = {"linkParentIndices": [0], "linkJointTypes": [p.JOINT_REVOLUTE], "linkJointAxis": [[0, 1, 0]]}
+    pose = ([0.0, 0.0, 0.1], p.getQuaternionFromEuler([0.0, 0.0, yaw]))
+    body = both.createMultiBody(10.0, -1, -1, *pose, **one, **frames, **turns, **joint)[0]
+    both.changeDynamics(body, -1, localInertiaDiagonal=[1.0e3] * 3, linearDamping=0.0, angularDamping=0.0)
+    both.changeDynamics(body, 0, localInertiaDiagonal=[inertia] * 3, lateralFriction=0.5)
+    both.setJointMotorControl2(body, 0, p.VELOCITY_CONTROL, force=0.0)
+    return body
+
+
+@pytest.mark.parametrize("cone", [1, 0])
+@pytest.mark.parametrize("inertia", [0.004, 4.0])
+@pytest.mark.parametrize(("yaw", "velocity"), [(0.0, [1.0, 1.0, 0.0]), (0.4, [2.0, 1.0, 0.0])])
+def test_friction_of_a_wheel_that_skids(both, yaw, velocity, inertia, cone):
+    both.load("plane.urdf")
+    both.setPhysicsEngineParameter(enableConeFriction=cone, numSolverIterations=1000)
+    body = wheel(both, inertia, yaw)
+    both.step(5)
+    both.resetBaseVelocity(body, velocity, [0.0, 0.0, 0.0])
+    both.step(1)
+    real, ours = (
+        sum(c[10] * np.array(c[11]) + c[12] * np.array(c[13]) for c in points)
+        for points in both.getContactPoints(body)
+    )
+    np.testing.assert_allclose(ours, real, atol=5.0e-3)
+    both.step(60)
+    both.same("getBaseVelocity", body, tolerance=1.0e-3)
+
+
+def test_a_car_that_turns_by_skidding(both):
+    """Half a second of a Husky's turn on the spot; PyBullet's wheels roll over the edges of their hulls."""
+    both.load("plane.urdf")
+    car = both.load("husky/husky.urdf", [0.0, 0.0, 0.1])
+    both.step(50)
+    for joint, side in zip((2, 3, 4, 5), (-5.0, 5.0, -5.0, 5.0)):
+        both.setJointMotorControl2(car, joint, p.VELOCITY_CONTROL, targetVelocity=side, force=50.0)
+    both.step(240)
+    turned = [2.0 * np.arctan2(q[2], q[3]) for _, q in both.getBasePositionAndOrientation(car)]
+    assert turned[0] > 0.5
+    assert turned[1] == pytest.approx(turned[0], rel=0.2)
+
+
 def test_bouncing_height(both):
     """PyBullet adds what removes the penetration to the bounce and rises a tenth higher."""
     plane = both.load("plane.urdf")

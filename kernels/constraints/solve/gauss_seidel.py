@@ -23,7 +23,12 @@ from newtonsim.kernels.constraints.chains import (
     team_row_velocity,
     team_triple_velocity,
 )
-from newtonsim.kernels.constraints.contact_rows import ContactRowView, SpinRowView, spin_width
+from newtonsim.kernels.constraints.contact_rows import (
+    ContactRowView,
+    SpinRowView,
+    spin_width,
+    weighed_bound,
+)
 from newtonsim.kernels.constraints.dof_rows import DofRowView
 from newtonsim.kernels.constraints.smoothing import relaxed_friction
 from newtonsim.kernels.views.model import TreeView
@@ -192,7 +197,7 @@ def relax_contact(
         if width > 0.0:
             t = soften_friction(t, bound, width, delassus[1], pyramidal)
         else:
-            t = limit_friction(t, bound, pyramidal)
+            t = limit_friction(t, weighed_bound(t, bound, rows.stretch[c]), pyramidal)
     new = wp.vec3(normal, t[0], t[1])
     step = new - old
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:

@@ -16,6 +16,7 @@ from newtonsim.kernels.constraints.chains import (
     team_push_triple,
     triple_velocity,
 )
+from newtonsim.kernels.constraints.contact_rows import weighed_bound
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import (
     LawView,
@@ -25,6 +26,7 @@ from newtonsim.kernels.constraints.laws import (
     has_spin,
     pair_law,
     spin_law,
+    unbounded_friction,
 )
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.views.model import TreeView
@@ -65,7 +67,11 @@ def follow_bound(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.ve
     R = laws.contact_R[c][0]
     left = rows.contact.target[c][0] - v[0]
     push = wp.max(0.0, (R * laws.centre.contact[c][0] + left) / (R + rows.contact.softness[c]))
-    laws.contact_bound[c] = rows.contact.friction[c] * push
+    bound = rows.contact.friction[c] * push
+    stretch = rows.contact.stretch[c]
+    if stretch[0] != stretch[1]:
+        bound = weighed_bound(unbounded_friction(rows, laws, c, v), bound, stretch)
+    laws.contact_bound[c] = bound
     if has_spin(rows, c):
         laws.spin_bound[c] = push * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])
 

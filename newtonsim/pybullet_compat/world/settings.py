@@ -64,7 +64,7 @@ class Settings:
         for name, target in OPTIONS.items():
             if name in self.parameters:
                 setattr(options, target, float(self.parameters[name]))
-        options.cone = "elliptic" if self.parameters.get("enableConeFriction", 1) else "pyramidal"
+        options.cone = "weighted" if self.parameters.get("enableConeFriction", 1) else "pyramidal"
         options.iterations = max(options.iterations, self.iterations if self.iterations > 50 else 0)
 
     def reset(self) -> None:
