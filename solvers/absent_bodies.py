@@ -107,38 +107,49 @@ class AbsentBodies:
         )
 
 
-def forget_bodies(model: Model, rows: RowsView, contacts: Contacts, bodies: np.ndarray) -> None:
-    """Drop the impulses that rows of some bodies would start from: of contacts, dofs and constraints.
+class StartingImpulsesOfBodies:
+    """Which impulses the next step would start from belong to which bodies.
 
     Args:
         model: The model.
         rows: Rows of the solver.
-        contacts: Contacts of its last step.
-        bodies: The bodies, (n,).
     """
-    gone = np.zeros(model.body_count + 1, bool)
-    gone[bodies] = True
-    if len(rows.dof.memory):
-        dof: np.ndarray = rows.dof.source_dof.numpy()
-        moved: np.ndarray = topology_of(model).view.dof_body.numpy()
-        _clear(rows.dof.memory, gone[moved[dof]])
-    if model.constraint_count:
-        constraint: np.ndarray = rows.pair.constraint.numpy()
-        held: np.ndarray = np.any(gone[ends_of_constraints(model)], axis=1)
-        _clear(rows.pair.impulse, (constraint >= 0) & held[constraint])
-    if not len(rows.contact.memory) or not contacts.view.world_count.numpy().any():
-        return
-    of_shape: np.ndarray = gone[np.append(model.shape_body.numpy(), -1)]
-    ends = (contacts.view.shape0.numpy(), contacts.view.shape1.numpy())
-    touched = of_shape[ends[0]] | of_shape[ends[1]]
-    for family in (rows.contact, rows.spin) if touched.any() else ():
-        if len(family.memory):
-            _clear(family.memory, touched)
+
+    def __init__(self, model: Model, rows: RowsView):
+        self._model, self._rows = model, rows
+        self._dof_body: np.ndarray = topology_of(model).view.dof_body.numpy()[rows.dof.source_dof.numpy()]
+        self._shape_body: np.ndarray = np.append(model.shape_body.numpy(), -1)
+
+    def forget(self, contacts: Contacts, bodies: np.ndarray) -> None:
+        """Drop the impulses of rows of some bodies: of contacts, dofs and constraints.
+
+        Args:
+            contacts: Contacts of the last step.
+            bodies: The bodies, (n,).
+        """
+        model, rows = self._model, self._rows
+        gone = np.zeros(model.body_count + 1, bool)
+        gone[bodies] = True
+        of_dofs = gone[self._dof_body]
+        if of_dofs.any():
+            _clear(rows.dof.memory, of_dofs)
+        if model.constraint_count:
+            constraint: np.ndarray = rows.pair.constraint.numpy()
+            held: np.ndarray = np.any(gone[ends_of_constraints(model)], axis=1)
+            _clear(rows.pair.impulse, (constraint >= 0) & held[constraint])
+        of_shapes = gone[self._shape_body]
+        if not of_shapes.any() or not len(rows.contact.memory) or not contacts.view.world_count.numpy().any():
+            return
+        ends = (contacts.view.shape0.numpy(), contacts.view.shape1.numpy())
+        touched = of_shapes[ends[0]] | of_shapes[ends[1]]
+        for family in (rows.contact, rows.spin) if touched.any() else ():
+            if len(family.memory):
+                _clear(family.memory, touched)
 
 
 def _clear(array: wp.array, entries: np.ndarray) -> None:
     """Set entries of an array to zero."""
     values = array.numpy()
     values[entries] = 0.0
-    if not wp.get_device(str(array.device)).is_cpu:
+    if not array.device.is_cpu:
         array.assign(values)

@@ -23,7 +23,7 @@ from newtonsim.scene.allocation import put
 from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
-from newtonsim.solvers.absent_bodies import AbsentBodies, forget_bodies
+from newtonsim.solvers.absent_bodies import AbsentBodies, StartingImpulsesOfBodies
 from newtonsim.solvers.actuators import warn_of_actuators
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
@@ -200,6 +200,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.world_nonfinite = self.constraints.nonfinite.worlds
         self.default_control = model.control(clone_variables=False)
         self.adjoint = self._make_adjoint()
+        self._impulses_of_bodies: StartingImpulsesOfBodies | None = None
         # a list, since graphs are captured again when an attribute is replaced
         self._shared_starts: list[StartingImpulses] = []
         self._chosen_worlds: list[Shard] = []
@@ -563,7 +564,9 @@ class FeatherstoneSolver(LaunchedSolver):
 
     def forget_bodies(self, bodies: np.ndarray) -> None:
         """See `SolverBase.forget_bodies`: impulses that contacts, dofs and constraints start from."""
-        forget_bodies(self.model, self.constraints.rows, self.contacts, bodies)
+        if self._impulses_of_bodies is None:
+            self._impulses_of_bodies = StartingImpulsesOfBodies(self.model, self.constraints.rows)
+        self._impulses_of_bodies.forget(self.contacts, bodies)
         if self.constraints.stiffness is not None:
             self.constraints.stiffness.forget_bodies(bodies)
 

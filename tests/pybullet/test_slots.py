@@ -577,3 +577,34 @@ def test_a_scene_that_is_made_again_needs_no_new_capture(world):
         world.stepSimulation()
         assert world.getContactPoints(box) == points
         assert world.simulator._captured is captured
+
+
+@pytest.mark.parametrize("change", [{"lateralFriction": 0.0}, {"mass": 50.0}], ids=str)
+def test_a_body_in_the_slot_of_one_that_was_changed_is_as_made(world, change):
+    """Whoever had the slot before: 1 kg with a friction of 0.5 stays on a slope, and weighs 9.81 N."""
+    world.setGravity(0.2 * G, 0.0, -G)
+    add_ground(world)
+    shape = world.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1] * 3)
+    for changed in (False, True, False, False):
+        box = world.createMultiBody(1.0, shape, basePosition=[0.0, 0.0, 0.1])
+        step(world, 30)
+        if changed:
+            world.changeDynamics(box, -1, **change)
+            step(world, 2)
+        else:
+            assert abs(world.getBasePositionAndOrientation(box)[0][0]) < 1.0e-3
+            weight = sum(point[9] for point in world.getContactPoints(box))
+            assert weight == pytest.approx(G, rel=1.0e-2)
+        world.removeBody(box)
+        step(world, 1)
+
+
+def test_a_shape_with_the_id_of_one_that_was_removed(world):
+    for half in (0.1, 0.3):
+        shape = world.createCollisionShape(world.GEOM_BOX, halfExtents=[half] * 3)
+        assert shape == 0
+        body = world.createMultiBody(1.0, shape)
+        assert world.getCollisionShapeData(body, -1)[0][3] == pytest.approx([2.0 * half] * 3)
+        assert world.getDynamicsInfo(body, -1)[2] == pytest.approx([2.0 / 3.0 * half**2] * 3)
+        world.removeBody(body)
+        world.removeCollisionShape(shape)

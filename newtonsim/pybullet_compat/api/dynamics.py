@@ -30,6 +30,18 @@ _SURFACE = {
     "collisionMargin": "collision_margin",
 }
 
+_ANY_SIZE = (0.0, LARGEST_NUMBER)
+_SIZES = {
+    **dict.fromkeys(("lateralFriction", "spinningFriction", "rollingFriction"), _ANY_SIZE),
+    "restitution": (0.0, 1.0),
+    "collisionMargin": _ANY_SIZE,
+    "mass": (LEAST_MASS, LARGEST_MASS),
+    **dict.fromkeys(("linearDamping", "angularDamping", "jointDamping"), _ANY_SIZE),
+    **dict.fromkeys(("contactStiffness", "contactDamping"), _ANY_SIZE),
+    "localInertiaDiagonal": (LEAST_INERTIA, LARGEST_INERTIA),
+}
+"""Least and largest size of what changeDynamics takes, in the order in which it is looked at."""
+
 
 def getDynamicsInfo(client: Client, bodyUniqueId: int, linkIndex: int) -> tuple:
     """Return mass, friction, inertia and contact properties of a link as PyBullet's 12 fields."""
@@ -114,19 +126,12 @@ def changeDynamics(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
-    surface = {
-        "lateralFriction": lateralFriction,
-        "spinningFriction": spinningFriction,
-        "rollingFriction": rollingFriction,
-        "restitution": restitution,
-        "collisionMargin": collisionMargin,
-    }
-    motion = {"linearDamping": linearDamping, "angularDamping": angularDamping, "jointDamping": jointDamping}
-    contact = {"contactStiffness": contactStiffness, "contactDamping": contactDamping}
-    _check_sizes({**surface, **motion, **contact}, 0.0, LARGEST_NUMBER)
-    _check_sizes({"mass": mass}, LEAST_MASS, LARGEST_MASS)
-    _check_sizes({"restitution": restitution}, 0.0, 1.0)
-    _check_sizes({"localInertiaDiagonal": localInertiaDiagonal}, LEAST_INERTIA, LARGEST_INERTIA)
+    sizes = (lateralFriction, spinningFriction, rollingFriction, restitution, collisionMargin, mass)
+    sizes += (linearDamping, angularDamping, jointDamping, contactStiffness, contactDamping)
+    sizes += (localInertiaDiagonal,)
+    given = {name: value for name, value in zip(_SIZES, sizes) if value is not None}
+    for name, value in given.items():
+        _check_size(name, value, *_SIZES[name])
     if _is_meant(contactStiffness) != _is_meant(contactDamping):
         raise error("Both contactStiffness and contactDamping needs to be set together.")
     if localInertiaDiagonal is not None:
@@ -136,8 +141,9 @@ def changeDynamics(
     if _is_meant(mass):
         _check_mass(client, body, place, mass)
     body.dynamics_infos.clear()
-    for name, value in surface.items():
-        if _is_meant(value):
+    body.made_from = None
+    for name, value in given.items():
+        if name in _SURFACE and _is_meant(value):
             _put(body.surface[_SURFACE[name]][:, place], at, value)
             _surface_changed(client, body, _SURFACE[name])
     if _is_meant(contactStiffness):
@@ -152,28 +158,29 @@ def changeDynamics(
     _change_joint(client, body, place, jointDamping, jointLowerLimit, jointUpperLimit)
 
 
-def _check_sizes(given: dict[str, object], least: float, largest: float) -> None:
+def _check_size(name: str, value: object, least: float, largest: float) -> None:
     """Raise unless numbers are zero, negative, which means that they stay, or such as the engine can hold."""
-    for name, value in given.items():
-        if value is None or (value.__class__ is float and (value <= 0.0 or least <= value <= largest)):
-            continue
-        sizes = np.asarray(value, np.float64)
-        finite(sizes, name)
-        if (sizes > largest).any() or ((sizes > 0.0) & (sizes < least)).any():
-            zero = "0 or " if least > 0.0 else ""
-            raise error(f"{name} must be {zero}from {least:g} to {largest:g}.")
+    if value.__class__ is float and (value <= 0.0 or least <= value <= largest):  # type: ignore[operator]
+        return
+    sizes = np.asarray(value, np.float64)
+    finite(sizes, name)
+    if (sizes > largest).any() or ((sizes > 0.0) & (sizes < least)).any():
+        zero = "0 or " if least > 0.0 else ""
+        raise error(f"{name} must be {zero}from {least:g} to {largest:g}.")
 
 
 def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray) -> None:
     """Raise for masses whose moments are too large, and for a base that would float in some worlds alone."""
-    largest = float(np.max(mass))
+    largest = mass if mass.__class__ is float else float(np.max(mass))
     moment = largest * float(_unit_inertia(body, place).max()) if largest > 0.0 else 0.0
     plane = any(shape.kind == Geom.PLANE for shape in body.links[place].collisions)
     if moment > LARGEST_INERTIA and not plane:
         raise error(f"The moments of inertia must be at most {LARGEST_INERTIA:g} kg m^2.")
+    if place or client.num_worlds == 1:
+        return
     masses = body.mass[:, place].copy()
     _put(masses, client.chosen, mass)
-    if place == 0 and len(set((masses > 0.0).tolist())) > 1:
+    if len(set((masses > 0.0).tolist())) > 1:
         raise error(f"mass: a base is static, with mass 0, in all worlds or in none, got {mass}.")
 
 
@@ -197,7 +204,7 @@ def _surface_changed(client: Client, body: Body, name: str) -> None:
     if engine is None or (name in link_properties.NEED_ROWS and not engine.solver.constraints.rows.spins):
         client.structure_changed()  # the solver has no rows for these until a shape asks for them
     else:
-        link_properties.write_surface(engine, body, name)
+        link_properties.write_surface(engine, body, (name,))
 
 
 def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
@@ -205,10 +212,13 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
     if _is_meant(mass):
         _put(body.mass[:, place], at, mass)
         body.held &= bool(place) or not np.any(body.mass[:, 0] > 0.0)
-        given = np.reshape(mass, (-1, 1))
         unit = _unit_inertia(body, place)
-        inertias = given * (unit if unit.ndim == 1 else unit[at])
-        body.inertia[at, place] = np.where(given >= 0.0, inertias, body.inertia[at, place])
+        unit = unit if unit.ndim == 1 else unit[at]
+        if mass.__class__ is float:
+            body.inertia[at, place] = mass * unit
+        else:
+            given = np.reshape(mass, (-1, 1))
+            body.inertia[at, place] = np.where(given >= 0.0, given * unit, body.inertia[at, place])
     if inertia is not None:
         body.inertia[at, place] = inertia
     body.revision += 1
@@ -233,6 +243,8 @@ def _unit_inertia(body: Body, place: int) -> np.ndarray:
 
 
 def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> None:
+    if linear is None and angular is None and top_speed is None:
+        return
     changed = False
     for values, value in (
         (body.linear_damping, linear),
@@ -247,6 +259,8 @@ def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> No
 
 
 def _change_joint(client: Client, body: Body, place: int, damping, lower, upper) -> None:
+    if damping is None and lower is None and upper is None:
+        return
     engine = client.engine
     if _is_meant(damping):
         _put(body.joint_damping[:, place], client.chosen, damping)

@@ -22,7 +22,7 @@ from newtonsim.pybullet_compat.readers.urdf import read_urdf
 from newtonsim.pybullet_compat.surface.arguments import LARGEST, vectors
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.settings import Settings
-from newtonsim.pybullet_compat.world.shape_table import ShapeTable
+from newtonsim.pybullet_compat.world.shape_table import ShapeTable, plain
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.client import Client
@@ -245,16 +245,15 @@ def createMultiBody(
     table = client.part(ShapeTable)
     reader = MultiBodyReader(table.collisions, table.visuals, LoadFlag(flags & 0x7FFFFFFF))
     positions, orientations = _base_poses(client, basePosition, baseOrientation)
+    base = (baseMass, baseCollisionShapeIndex, baseVisualShapeIndex)
+    frame = (baseInertialFramePosition, baseInertialFrameOrientation)
+    key = plain((base, frame, tuple(links.values()), reader.flags, bool(useMaximalCoordinates)))
     try:
-        body = reader.read(
-            (baseMass, baseCollisionShapeIndex, baseVisualShapeIndex),
-            pose_of(baseInertialFramePosition, baseInertialFrameOrientation),
-            links,
-            pose_of(positions[0], orientations[0]),
-            bool(useMaximalCoordinates),
-        )
+        pose = pose_of(positions[0], orientations[0])
+        body = table.known_body(key, lambda: reader.read(base, pose_of(*frame), links, pose, key[-1]))
     except (TypeError, ValueError, OverflowError) as reason:
         raise error(f"createMultiBody failed: {reason}") from reason
+    body = body.placed(pose)
     if batchPositions is None:
         return _add(client, body, positions, orientations)
     poses = [Pose(position, body.pose.q) for position in vectors_of_batch(batchPositions)]

@@ -138,9 +138,12 @@ def _replace_heightfield(client: Client, table: ShapeTable, uid: int, record: Sh
         ]
         if shapes:
             client.structure_changed()
+            for body in client.bodies.values():
+                body.made_from = None
         for shape in shapes:
             shape.heightfield, shape.meshes = new.heightfield, new.meshes
     table.collisions[uid] = record
+    table.shapes_changed()
     return uid
 
 
@@ -236,6 +239,7 @@ def removeCollisionShape(client: Client, collisionShapeId: int) -> None:
     table = client.part(ShapeTable)
     if collisionShapeId in table.collisions and not table.is_used(collisionShapeId):
         del table.collisions[collisionShapeId]
+        table.shapes_changed()
         table.collision_ids.give_back(collisionShapeId)
 
 

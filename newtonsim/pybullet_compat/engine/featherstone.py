@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import fields
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -38,6 +39,13 @@ RESTITUTION_SPEED = 0.2
 """Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
 
 
+@cache
+def _parts(name: str) -> tuple[str, str, bool]:
+    """Part of the model and field that the name of an array says, and whether it is about shapes."""
+    owner, _, field = name.rpartition(".")
+    return owner, field, (owner or field).startswith("shape")
+
+
 class FeatherstoneEngine:
     """Model and simulator of the present structure of a client, by `FeatherstoneSolver`.
 
@@ -50,6 +58,7 @@ class FeatherstoneEngine:
         client: The client.
         swept: What the shapes have swept over, None if that is not watched.
         q, u: Coordinates and velocities on the host (W, coordinates), float64.
+        left_from: What the last body of an empty slot was made from and still like, by the slot's first row.
     """
 
     def __init__(self, client: Client):
@@ -61,6 +70,7 @@ class FeatherstoneEngine:
         self.set_content(self._content(client))
         self.changed: set[str] = set()
         self._host_arrays: dict[str, HostArray] = {}
+        self.left_from: dict[int, Body | None] = {}
         self.mirrored_arrays: tuple | None = None
         self.model: Model = model_building.make_model(client, self.content.builder)
         link_properties.write_axes(self.model, self.content.slots, self.worlds)
@@ -75,6 +85,7 @@ class FeatherstoneEngine:
             friction_combine="product",
             restitution_combine="product",
             contact_softness="shape",
+            cone="weighted",
             restitution_speed=RESTITUTION_SPEED,
         )
         self.solver.push_at_own_anchors()
@@ -273,8 +284,19 @@ class FeatherstoneEngine:
         parent = self.client.bodies[constraint.parent_body]
         return self.start_poses(parent)[:, constraint.parent_link + 1, 3:].copy()
 
-    def _give_back(self, body: Body) -> None:
+    def _give_back(self, body: Body, with_last_step: bool = True) -> None:
         """Give a body arrays of its own again, and keep the forces that wait for the next step."""
+        if with_last_step:
+            self._keep_last_step(body)
+        for name in ("q", "u", "pose", "twist"):
+            setattr(body, name, getattr(body, name).copy())
+        for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
+            for name in names if record is not None else ():
+                setattr(record, name, getattr(record, name).copy())
+        body.first_row, body.engine, body.placed_at = -1, None, 0
+
+    def _keep_last_step(self, body: Body) -> None:
+        """Let a body keep what it is told of the last step, and the forces that wait for the next one."""
         if self.steps > body.placed_at:
             body.start_pose = self.start_poses(body).copy()
         if self.steps:
@@ -282,12 +304,6 @@ class FeatherstoneEngine:
         if self.forces_set or self.torques_set:
             rows = slice(body.first_row, body.first_row + len(body.links))
             body.waiting = (self._force.host[:, rows].copy(), self._torque_of[body.uid].copy())
-        for name in ("q", "u", "pose", "twist"):
-            setattr(body, name, getattr(body, name).copy())
-        for record, names in ((body.servos, SERVO_ARRAYS), (body.pd, PD_ARRAYS)):
-            for name in names if record is not None else ():
-                setattr(record, name, getattr(record, name).copy())
-        body.first_row, body.engine, body.placed_at = -1, None, 0
 
     def _last_step(self, body: Body) -> LastStep:
         """What motors of a body applied and its sensors measured in the last step."""
@@ -319,12 +335,15 @@ class FeatherstoneEngine:
             self._applied.pull()[:, slot.u] = body.last_step.applied
             self._applied.push()
         self.write_damping(body)
-        link_properties.write_all(self, body)
+        made_from = self.left_from.pop(slot.row, None)
+        if made_from is None or body.made_from is not made_from:
+            link_properties.write_all(self, body)
 
-    def drop_body(self, body: Body, slot: BodySlot) -> None:
-        """Remove a body and empty its slot."""
+    def drop_body(self, body: Body, slot: BodySlot, for_good: bool) -> None:
+        """Remove a body and empty its slot; what goes on elsewhere takes the last step along."""
         self.written.discard(body)
-        self._give_back(body)
+        self.left_from[slot.row] = body.made_from
+        self._give_back(body, not for_good)
         for known in (self.columns, self._applied_of, self._torque_of, self._torque_row, self._start_of):
             del known[body.uid]
         self._told.pop(body, None)
@@ -370,8 +389,8 @@ class FeatherstoneEngine:
             values: For each world, broadcast.
         """
         self.changed.add(name)
-        owner, _, field = name.rpartition(".")
-        if (owner or field).startswith("shape"):
+        owner, field, of_shapes = _parts(name)
+        if of_shapes:
             self.require_own_shapes()
         source = getattr(getattr(self.model, owner) if owner else self.model, field)
         array = self._host_arrays.get(name)

@@ -95,6 +95,8 @@ def forces_at_limits(body: Body, speeds: np.ndarray, applied: np.ndarray, dt: fl
         dt: Time of the step [s].
     """
     coords, dofs = body.single_columns
+    if not len(dofs):
+        return applied
     servos = body.servos
     acts = (speeds[:, dofs] > -math.inf).any(axis=-1) & (servos.mode[:, dofs] == ServoMode.VELOCITY)
     acts = (acts & (servos.max_force[:, dofs] > 0.0)).any(axis=0)

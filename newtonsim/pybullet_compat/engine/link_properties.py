@@ -13,13 +13,14 @@ from newtonsim.pybullet_compat.surface.constants import GEOM_BOX, GEOM_SPHERE
 from newtonsim.pybullet_compat.world.body import Body
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from newtonsim.pybullet_compat.descriptions.description import Geometry
     from newtonsim.pybullet_compat.world.engine import Engine
     from newtonsim.pybullet_compat.world.structure import BodySlot
     from newtonsim.scene.model import Model
 
+_IDENTITY = np.eye(3)
 SHAPE_ARRAYS = {
     "lateral_friction": "shape_materials.mu",
     "restitution": "shape_materials.restitution",
@@ -42,15 +43,18 @@ def write_masses(engine: Engine, body: Body) -> None:
     rows = slice(body.first_row, body.first_row + len(body.links))
     mass, inertia = body.solver_masses()
     engine.write("body_mass", rows, mass)
-    engine.write("body_inertia", rows, inertia[..., None] * np.eye(3))
+    engine.write("body_inertia", rows, inertia[..., None] * _IDENTITY)
 
 
-def write_surface(engine: Engine, body: Body, name: str) -> None:
-    """Hand over a contact property of all links."""
+def write_surface(engine: Engine, body: Body, names: Iterable[str]) -> None:
+    """Hand over contact properties of all links."""
     slot = engine.content.find(body.uid)
-    if name in SHAPE_ARRAYS and slot.places:
-        values = body.surface[name][:, [place for place, _ in slot.places]]
-        engine.write(SHAPE_ARRAYS[name], slot.shapes, np.maximum(values, 0.0))
+    if not slot.places:
+        return
+    links = [place for place, _ in slot.places] if len(body.links) > 1 else slice(0, 1)
+    for name in names:
+        if name in SHAPE_ARRAYS:
+            engine.write(SHAPE_ARRAYS[name], slot.shapes, np.maximum(body.surface[name][:, links], 0.0))
 
 
 def write_joint_damping(engine: Engine, body: Body) -> None:
@@ -66,8 +70,7 @@ def write_all(engine: Engine, body: Body) -> None:
     write_masses(engine, body)
     write_joint_damping(engine, body)
     write_limits(engine, body)
-    for name in SHAPE_ARRAYS:
-        write_surface(engine, body, name)
+    write_surface(engine, body, SHAPE_ARRAYS)
 
 
 def write_differences(engine: Engine, body: Body) -> None:
@@ -76,9 +79,7 @@ def write_differences(engine: Engine, body: Body) -> None:
         write_masses(engine, body)
     if differs(body.joint_damping):
         write_joint_damping(engine, body)
-    for name, values in body.surface.items():
-        if differs(values):
-            write_surface(engine, body, name)
+    write_surface(engine, body, [name for name, values in body.surface.items() if differs(values)])
     if any(shape.variants for link in body.links for shape in link.collisions):
         _write_sizes(engine, body)
     if differs(body.limits):

@@ -51,6 +51,7 @@ class SlottedEngine(Engine, Protocol):
     columns: dict[int, tuple[slice, slice]]
     u: np.ndarray
     swept: SweptBounds | None
+    left_from: dict[int, Body | None]
 
     def set_content(self, content: WorldContent) -> None:
         """Put other bodies and constraints into the slots."""
@@ -58,8 +59,8 @@ class SlottedEngine(Engine, Protocol):
     def take_body(self, body: Body, slot: BodySlot) -> None:
         """Put a body into an empty slot."""
 
-    def drop_body(self, body: Body, slot: BodySlot) -> None:
-        """Remove a body and empty its slot."""
+    def drop_body(self, body: Body, slot: BodySlot, for_good: bool) -> None:
+        """Remove a body and empty its slot; what goes on elsewhere takes the last step along."""
 
     def rest(self, slot: BodySlot) -> None:
         """Keep the contents of an empty slot at rest."""
@@ -98,17 +99,20 @@ class Slots:
         """Put a body into an empty slot of its kind; returns whether there was one."""
         engine = self.engine
         slot = engine.content.find_empty(body_kind(body)) if has_slots(engine.client) else None
-        if slot is None or not self._has_rows_for(body):
+        if slot is None or not self._has_rows_for(body) or engine.swept is not None:
             return False
-        if engine.swept is not None:
-            return False
+        self._put(body, slot)
+        return True
+
+    def _put(self, body: Body, slot: BodySlot) -> None:
+        """Put a body into an empty slot of its kind."""
+        engine = self.engine
         engine.client.read_coordinates()
         if engine.unread_poses:
             engine.read_poses()
         engine.set_content(engine.content.with_body(slot, body.uid))
         engine.take_body(body, slot)
         self._show(slot)
-        return True
 
     def refill(self, content: WorldContent | None = None) -> bool:
         """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
@@ -129,6 +133,7 @@ class Slots:
         for body in client.bodies.values():
             body.refresh()
         self._own_kinds[...] = self._solid
+        engine.left_from.clear()
         for slot in content.slots:
             if slot.uid == NOBODY:
                 engine.rest(slot)
@@ -172,8 +177,8 @@ class Slots:
             return True
         return not any((body.surface[name] > 0.0).any() for name in link_properties.NEED_ROWS)
 
-    def leave(self, body: Body) -> bool:
-        """Empty the slot of a body; returns whether the engine can go on with it."""
+    def leave(self, body: Body, for_good: bool = True) -> bool:
+        """Empty the slot of a body, which may go on elsewhere; returns whether the engine can do without."""
         engine = self.engine
         if not has_slots(engine.client) or engine.swept is not None or body.driven:
             return False
@@ -185,7 +190,7 @@ class Slots:
         engine.client.read_coordinates()
         if engine.unread_poses:
             engine.read_poses()
-        engine.drop_body(body, slot)
+        engine.drop_body(body, slot, for_good)
         engine.set_content(engine.content.with_body(slot, NOBODY))
         self._hide(slot)
         self._forget(slot)
@@ -204,12 +209,13 @@ class Slots:
             if pattern.floating:
                 pattern.mass[:, 0] = 1.0  # of any that can move
             engine.set_content(engine.content.with_pattern(slot, pattern))
-        kind = body_kind(body, floating=not body.floating)
-        if engine.content.find_empty(kind) is None or not self.leave(body):
+        found = engine.content.find_empty(body_kind(body, floating=not body.floating))
+        if found is None or not self._has_rows_for(body) or not self.leave(body, for_good=False):
             return False
         client.call_hooks("content_changed", engine)
         body.update_mobility(client.settings.time_step)
-        return self.enter(body)
+        self._put(body, found)
+        return True
 
     def _hide(self, slot: BodySlot) -> None:
         """Exclude the shapes of an empty slot from all collisions."""

@@ -69,6 +69,7 @@ def setCollisionFilterGroupMask(
     link = body.links[linkIndexA + 1]
     if group_and_mask(body, linkIndexA) == (collisionFilterGroup, collisionFilterMask):
         link.group, link.mask = collisionFilterGroup, collisionFilterMask
+        body.made_from = None
         return
     client.part(PairSwitch)  # which tells bodies that come later
     points = client.part(ContactPoints)
@@ -78,6 +79,7 @@ def setCollisionFilterGroupMask(
     filters = [group_and_mask(client.bodies[uid], other) for uid, other in others]
     before = _collisions(client, changed, others, filters)
     link.group, link.mask = collisionFilterGroup, collisionFilterMask
+    body.made_from = None
     if client.engine is None:
         client.structure_changed()
     points.drop(lambda a, i, b, j: changed in ((a, i), (b, j)) and not collide(client, (a, i), (b, j)))

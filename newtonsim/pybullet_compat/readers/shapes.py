@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,7 +23,7 @@ from newtonsim.pybullet_compat.readers.heightfields import (
 )
 from newtonsim.pybullet_compat.readers.mesh_files import MOST_VERTICES, MeshFile, read_mesh_file
 from newtonsim.pybullet_compat.readers.search import find
-from newtonsim.pybullet_compat.surface.arguments import LARGEST
+from newtonsim.pybullet_compat.surface.arguments import LARGEST, NOT_NUMBERS, SEQUENCES
 
 WHITE = (1.0, 1.0, 1.0, 1.0)
 MAX_VERTICES = 131072
@@ -74,6 +76,10 @@ def vector_or(value: object, default: Sequence[float] | np.ndarray, name: str) -
     Raises:
         ValueError: It holds something else than numbers up to `LARGEST`, such as vectors for each world.
     """
+    if value.__class__ in SEQUENCES and len(value) == len(default):  # type: ignore[arg-type]
+        with contextlib.suppress(*NOT_NUMBERS):
+            if math.hypot(*value) <= LARGEST:  # type: ignore[misc]
+                return np.array(value, np.float64)
     if value is None or is_of_other_count(value, len(default)):
         return np.array(default)
     try:
@@ -96,9 +102,9 @@ def is_of_other_count(value: object, count: int) -> bool:
 def pose_of(position: object, orientation: object) -> Pose:
     """Pose of position and quaternion, with the identity for a quaternion of length zero; see `vector_or`."""
     q = vector_or(orientation, (0.0, 0.0, 0.0, 1.0), "orientation")
-    length = float(np.linalg.norm(q))
-    identity = np.array([0.0, 0.0, 0.0, 1.0])
-    return Pose(vector_or(position, np.zeros(3), "position"), q / length if length > 0.0 else identity)
+    length = math.hypot(*q.tolist())
+    turn = q / length if length > 0.0 else np.array([0.0, 0.0, 0.0, 1.0])
+    return Pose(vector_or(position, (0.0, 0.0, 0.0), "position"), turn)
 
 
 def collision_shape(arguments: ShapeArguments, search_path: str) -> ShapeRecord:

@@ -7,9 +7,10 @@ order of the description.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from copy import copy
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 import numpy as np
@@ -167,6 +168,9 @@ class Body:
         first_joint: Place of the base's joint among the joints of a world.
         driven: Whether a static body was given a velocity: it moves with that, whatever is in its way.
         base_twist: (ω, v) of a driven base in the world (W, 6).
+        made_from: Body of the same description that it was copied from, None once changeDynamics or a filter
+            has changed it.
+        kind: What `body_kind` says of bodies that are copied from it, None until it is asked.
         revision: Grows whenever masses, inertias or frames change.
         placed_at: Number of steps of the engine after which the host last placed the body.
         start_pose: Poses (W, links, 7) at the start of the last step, if the engine of that step is gone or
@@ -183,6 +187,8 @@ class Body:
         self.uid, self.description, self.worlds = uid, description, worlds
         self.links: list[Link] = [description.base, *description.links]
         self.revision = 0
+        self.made_from: Body | None = None
+        self.kind: Hashable = None
         self.unit_inertias: dict[int, np.ndarray] = {}
         self.first_row = self.first_joint = -1
         self.engine: CoordinateSource | None = None
@@ -266,7 +272,7 @@ class Body:
             description: A copy of this one's description, at another pose.
         """
         body = copy(self)
-        body.uid, body.description = uid, description
+        body.uid, body.description, body.made_from = uid, description, self
         body.links = [description.base, *description.links]
         for name in (*_STATE, *_PROPERTIES):
             setattr(body, name, getattr(self, name).copy())
@@ -295,6 +301,7 @@ class Body:
         twin = copy(self)
         twin.worlds, twin.world_index = worlds, 0 if worlds == 1 else slice(None)
         twin.engine, twin.first_row, twin.first_joint = None, -1, -1
+        twin.made_from = twin.kind = None
         repeats = worlds // self.worlds
         for name in (*_STATE, *_PROPERTIES):
             setattr(twin, name, np.repeat(getattr(self, name), repeats, axis=0))
@@ -332,6 +339,7 @@ class Body:
         for own, link in zip(self.links, other.links):
             own.group, own.mask = link.group, link.mask
         self.dynamics_infos.clear()
+        self.made_from = None
         self.stale_poses = False
 
     def _movable(self) -> bool:
@@ -419,8 +427,8 @@ class Body:
         counts += [COORDINATES.get(link.joint_type, (0, 0)) for link in self.links[1:]]
         self.q_count = [c[0] for c in counts]
         self.u_count = [c[1] for c in counts]
-        self.q_start = [int(x) for x in np.cumsum([0, *self.q_count[:-1]])]
-        self.u_start = [int(x) for x in np.cumsum([0, *self.u_count[:-1]])]
+        self.q_start = [0, *accumulate(self.q_count[:-1])]
+        self.u_start = [0, *accumulate(self.u_count[:-1])]
         single = [place for place, count in enumerate(self.u_count) if place and count == 1]
         self.single_columns = tuple(np.array(starts)[single] for starts in (self.q_start, self.u_start))
         self.q = self.neutral_coordinates()

@@ -21,12 +21,19 @@ def body_kind(body: Body, floating: bool | None = None) -> Hashable:
         body: The body.
         floating: Whether its base is to be free, None for as it is.
     """
+    if floating is None and body.made_from is not None and not body.driven:
+        if body.made_from.kind is None:
+            body.made_from.kind = _kind(body, body.floating)
+        return body.made_from.kind
+    return _kind(body, body.floating if floating is None else floating)
+
+
+def _kind(body: Body, floating: bool) -> Hashable:
     description = body.description
     if body.driven or _has_sizes_by_world(body) or (len(body.links) > 1 and _differs(body)):
         return None
     flags = (description.self_collision, description.collide_parent, description.exclude_ancestors)
     shapes = tuple(_shapes(body, place, link) for place, link in enumerate(body.links))
-    floating = body.floating if floating is None else floating
     if len(body.links) == 1:
         return floating, flags, shapes
     joints = tuple(_joint(body, place) for place in range(1, len(body.links)))
