@@ -314,3 +314,35 @@ def test_rays_meet_all_of_a_hull(both):
     assert np.quantile(turned, [0.5, 0.95]) == pytest.approx(0.0, abs=0.02)
     assert np.quantile(away, [0.5, 0.95]) == pytest.approx([0.0, 0.0], abs=3e-3)
     assert np.median(away) < 2e-4
+
+
+def test_rays_follow_whatever_moves_a_body():
+    """By a step, by the script, by a state that is restored, and by arrays that the script writes itself."""
+    from newtonsim.pybullet_compat.bullet_client import BulletClient
+
+    client = BulletClient(compat.DIRECT)
+    shape = client.createCollisionShape(compat.GEOM_BOX, halfExtents=[0.1, 0.1, 0.1])
+    box = client.createMultiBody(1.0, shape)
+    client.stepSimulation()
+
+    def distance() -> float:
+        return client.rayTest([-2.0, 0.0, 0.0], [2.0, 0.0, 0.0])[0][2] * 4.0
+
+    assert distance() == pytest.approx(1.9, abs=1.0e-5)
+    saved = client.saveState()
+    client.resetBasePositionAndOrientation(box, [0.5, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0])
+    assert distance() == pytest.approx(2.4, abs=1.0e-5)
+    client.resetBaseVelocity(box, [0.3 * 240.0, 0.0, 0.0])
+    client.changeDynamics(box, -1, linearDamping=0.0)
+    client.stepSimulation()
+    assert distance() == pytest.approx(2.7, abs=1.0e-4)
+    client.restoreState(saved)
+    assert distance() == pytest.approx(1.9, abs=1.0e-5)
+    state = client.state
+    poses = state.body_q.numpy().copy()
+    poses[:, 0] += 0.7
+    state.body_q.assign(poses)
+    assert distance() == pytest.approx(2.6, abs=1.0e-5)
+    client.removeBody(box)
+    assert distance() == 4.0
+    client.disconnect()

@@ -116,7 +116,8 @@ class FeatherstoneEngine:
         self._kinematics: capture.Recording | None = None
         self._reactions: np.ndarray | None = None
         self._wrenches: np.ndarray | None = None
-        self.steps = 0
+        self.steps = self.moves = 0
+        self._poses_are_behind = False
         slots = Slots(self)
         self.enter, self.leave, self.refill = slots.enter, slots.leave, slots.refill
         self.move = slots.move
@@ -487,6 +488,8 @@ class FeatherstoneEngine:
         """Send what the host has changed of coordinates, velocities and bases to the device."""
         if not self.written:
             return
+        self._poses_are_behind = True
+        self.moves += 1
         self._q.host[...] = self.q
         self._u.host[...] = self.u
         self._q.push()
@@ -507,9 +510,10 @@ class FeatherstoneEngine:
 
     def push(self) -> None:
         """Make the whole state on the device agree with what the host has changed."""
-        if any(body.stale_poses for body in self.client.bodies.values()) or self.written:
+        if self.written or self._poses_are_behind:
             self.push_coordinates()
             self._evaluate_kinematics()
+            self._poses_are_behind = False
             for body in self.client.bodies.values():
                 if body.driven:  # no joint tells kinematics where it is
                     self.write_base(body)
@@ -618,6 +622,8 @@ class FeatherstoneEngine:
         if self._stage.last_contacts is None:
             self.solver.note_step(client.settings.solver_step)
         self.steps += count
+        self.moves += 1
+        self._poses_are_behind = False
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
         self._unread_sides, self._wrenches = True, None
         if self.forces_set:
@@ -631,6 +637,7 @@ class FeatherstoneEngine:
 
     def state_replaced(self) -> None:
         """Note that the arrays on the device were written, and that the host knows what they hold."""
+        self.moves += 1
         self.unread_coordinates = self.unread_poses = False
         self._unread_applied = self._unread_start = True
         self._wrenches = None

@@ -114,6 +114,8 @@ def rayTestBatch(
         frame = body.pose[:, parentLinkIndex + 1, None]
         starts, ends = transform_point(frame, starts), transform_point(frame, ends)
     count = starts.shape[1]
+    if count == client.num_worlds == 1:
+        starts, ends = starts.ravel().tolist(), ends.ravel().tolist()
     return _cast(
         client, count, starts, ends, numThreads, collisionFilterMask, reportHitNumber, fractionEpsilon
     )
@@ -137,8 +139,8 @@ def _points(values: Sequence, client: Client) -> np.ndarray:
 def _cast(
     client: Client,
     count: int,
-    starts: np.ndarray | tuple,
-    ends: np.ndarray | tuple,
+    starts: np.ndarray | Sequence[float],
+    ends: np.ndarray | Sequence[float],
     threads: int,
     mask: int,
     skip: int,
@@ -158,7 +160,7 @@ def _cast(
     hits, passed = ((skip + 1) * 4, 0) if distinct else (1, skip)
     key = (RAYS, rays, parts, mask & ALL_BITS, passed, hits)
     batch = queries.keep(key, KEPT, lambda: RayBatch(queries, *key[1:]))
-    batch.cast(starts, ends)
+    batch.cast(starts, ends, queries.moved())
     if distinct:
         batch.count_once(skip, epsilon)
     if client.num_worlds > 1:
@@ -198,19 +200,16 @@ class RayBatch:
         self._rays = PreparedSegments(query, count, parts, mask=mask, skip=skip, max_hits=hits, sight=SIGHT)
         self._worlds = query.model.world_count
         launches = self._rays.parts
-        if parts == 1:
-            self._first, self._parts = Replay(device, [*queries.updates, *launches]), []
-        else:
-            self._first = Replay(device, queries.updates)
-            self._parts = [Replay(device, [launch]) for launch in launches]
+        self._update = Replay(device, queries.updates)
+        self._parts = [Replay(device, [launch]) for launch in launches]
+        self._both = Replay(device, [*queries.updates, *launches]) if parts == 1 else None
         self._starts = HostArray(self._rays.starts, self._worlds)
         self._ends = HostArray(self._rays.ends, self._worlds)
         found = self._rays.hits
         self._found = [HostArray(a, 1) for a in (found.shape, found.fraction, found.point, found.normal)]
         # the nearest hits, and the ends of the only ray: views that last
         self._shape, self._fraction, self._point, self._normal = (a.host[0, :, 0] for a in self._found)
-        self._single = (self._starts.host[0, 0], self._ends.host[0, 0]) if count == 1 else None
-        self._on_host = device.is_cpu
+        self._single = self._plain_views() if count == 1 and device.is_cpu else None
         self._pool = ThreadPoolExecutor(parts - 1, thread_name_prefix="rays") if parts > 1 else None
         self._queries = queries
         self._take_links()
@@ -225,26 +224,49 @@ class RayBatch:
         for world in range(self._worlds):
             self._table[world * per_world : world * per_world + len(local)] = local
 
-    def cast(self, starts: np.ndarray | tuple, ends: np.ndarray | tuple) -> None:
-        """Cast rays (W or 1, n, 3) at the present poses."""
+    def _plain_views(self) -> tuple[memoryview, ...]:
+        """Start, end, shape, fraction, point and normal of the only ray, faster to read and write so."""
+        arrays = (self._starts.host, self._ends.host, self._shape, self._fraction, self._point, self._normal)
+        return tuple(memoryview(array.reshape(-1)) for array in arrays)
+
+    def cast(
+        self, starts: np.ndarray | Sequence[float], ends: np.ndarray | Sequence[float], moved: bool
+    ) -> None:
+        """Cast rays (W or 1, n, 3) at the present poses.
+
+        Args:
+            starts: Where they begin [m].
+            ends: Where they end [m].
+            moved: Whether shapes have moved since the last rays.
+        """
         if self._links is not self._queries.links:
             self._take_links()
-        if self._single is not None and self._on_host:
-            self._single[0][:], self._single[1][:] = starts, ends
-            self._first.launch()
+        if self._single is not None:
+            start, end, *_ = self._single
+            start[0], start[1], start[2] = starts
+            end[0], end[1], end[2] = ends
+            self._launch(moved)
             return
         self._starts.host[...] = starts
         self._ends.host[...] = ends
         self._starts.push()
         self._ends.push()
-        self._first.launch()
+        self._launch(moved)
+        for array in self._found:
+            array.pull()
+
+    def _launch(self, moved: bool) -> None:
+        """Cast the rays that are in the buffers."""
+        if self._both is not None:
+            (self._both if moved else self._parts[0]).launch()
+            return
+        if moved:
+            self._update.launch()
         if self._parts:
             others = [self._pool.submit(part.launch) for part in self._parts[1:]]
             self._parts[0].launch()
             for other in others:
                 other.result()
-        for array in self._found:
-            array.pull()
 
     def count_once(self, skip: int, epsilon: float) -> None:
         """Choose the hit after `skip` others among those that differ in body or fraction."""
@@ -263,12 +285,12 @@ class RayBatch:
 
     def one(self) -> tuple:
         """The hit of the only ray."""
-        shape, fraction = self._shape.item(), self._fraction.item()
+        a, b, shapes, fractions, p, n = self._single or self._plain_views()
+        shape, fraction = shapes[0], fractions[0]
         if shape < 0 or fraction >= 1.0:
             return MISS
-        px, py, pz = self._point[0].tolist()
-        normal = x, y, z = tuple(self._normal[0].tolist())
-        (ax, ay, az), (bx, by, bz) = (end.tolist() for end in self._single or ())
+        (px, py, pz), (ax, ay, az), (bx, by, bz) = p.tolist(), a.tolist(), b.tolist()
+        normal = x, y, z = tuple(n.tolist())
         if x * (bx - ax) + y * (by - ay) + z * (bz - az) > 0.0:
             normal = (-x, -y, -z)
         return (*self._links[shape], fraction, (px, py, pz), normal)

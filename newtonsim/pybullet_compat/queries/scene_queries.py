@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 RAYS = "rays"
 """Kind of prepared queries that hold for whatever bodies there are."""
+NEVER = -1
 RAY_GROUP = 1
 """What rays are to the masks of links: they meet those whose mask has this bit."""
 
@@ -45,14 +46,21 @@ class SceneQueries:
         self.prepared: dict[tuple, object] = {}
         self.query: SceneQuery | None = None
         self._engine: Engine | None = None
+        self._placed_at = NEVER
 
     def ready(self) -> None:
         """Have the query and the state of the present engine; launch `updates` before anything is asked."""
-        engine = self.client.ensure()
+        engine = self.client.engine or self.client.ensure()
         if self._engine is not engine:
             with capturing:
                 self._prepare(engine)
         engine.push()
+
+    def moved(self) -> bool:
+        """Whether shapes may have moved since this was asked before: then `updates` have to be launched."""
+        moves, before = self.client.ensure().moves, self._placed_at
+        self._placed_at = moves
+        return moves != before or self.client.lends_arrays
 
     def keep(self, key: tuple, most: int, make: Callable[[], T]) -> T:
         """Return what is prepared for a key, made if it is not there.
@@ -81,6 +89,7 @@ class SceneQueries:
         if self.query is not None and self.links is not engine.shape_link:
             self.prepared = {key: found for key, found in self.prepared.items() if key[0] == RAYS}
             self.links = engine.shape_link
+            self._placed_at = NEVER
             self.masks_changed()
 
     def masks_changed(self) -> None:
@@ -100,7 +109,7 @@ class SceneQueries:
     def _prepare(self, engine: Engine) -> None:
         engine.require_own_shapes()
         self.prepared.clear()
-        self._engine = engine
+        self._engine, self._placed_at = engine, NEVER
         query = self.query = SceneQuery(engine.model)
         self._masks = HostArray(query.shape_mask, engine.worlds)
         self.links = engine.shape_link

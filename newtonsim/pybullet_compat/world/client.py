@@ -67,6 +67,7 @@ class Client:
         chosen: The worlds that a setter is about, all but in `choosing`; to index axes of worlds with.
         given_worlds: How many they are.
         chooses: Whether a setter is about worlds that were named.
+        lends_arrays: Whether a script has the state, which it may change behind the engine's back.
     """
 
     remote = False
@@ -99,7 +100,7 @@ class Client:
         self.chosen: slice | np.ndarray = slice(None)
         self.given_worlds = num_worlds
         self.chooses = False
-        self.hooked_steps = False
+        self.hooked_steps = self.lends_arrays = False
         self.reset_flags = 0
         self.body_ids, self.constraint_ids = Ids(), Ids(1)
         self._parts: dict[type, object] = {}
@@ -453,6 +454,7 @@ class Client:
     @property
     def simulator(self) -> Simulator:
         """The `newtonsim.Simulator` that stepSimulation advances."""
+        self.lends_arrays = True
         return self.ensure().simulator
 
     @property
@@ -460,6 +462,7 @@ class Client:
         """The current `newtonsim.State`, with everything that was set since the last step."""
         engine = self.ensure()
         engine.push()
+        self.lends_arrays = True
         return engine.simulator.state
 
     def forget_last_step(self) -> None:

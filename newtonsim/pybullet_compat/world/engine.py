@@ -34,6 +34,7 @@ class Engine(Protocol):
         shape_geometry: Number of the geometry of its link that each shape belongs to.
         unread_coordinates, unread_poses: Whether the device has newer values than the host.
         steps: Steps made.
+        moves: Grows whenever the state on the device changes.
         changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
         forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
         servos_written: Whether motors were set since the last step.
@@ -57,6 +58,7 @@ class Engine(Protocol):
     unread_coordinates: bool
     unread_poses: bool
     steps: int
+    moves: int
     changed: set[str]
     forces_set: bool
     torques_set: bool
