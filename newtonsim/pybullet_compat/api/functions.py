@@ -21,6 +21,8 @@ import numpy as np
 from newtonsim.pybullet_compat.clients import table
 from newtonsim.pybullet_compat.surface import maths
 from newtonsim.pybullet_compat.surface.arguments import (
+    INT_MAX,
+    INT_MIN,
     NOT_NUMBERS,
     SEQUENCES,
     SIZES,
@@ -51,7 +53,8 @@ REFUSALS = (ValueError, IndexError, OverflowError)
 """What engine and NumPy raise for values that a function has not looked at: `error` to scripts."""
 _DIRECT = {"clients.table": table, "surface.maths": maths}
 _CHECKS = {
-    "i": 'if {0}.__class__ is not int: {0} = as_int({0}, client, "{0}")',
+    "i": f"""if ({{0}}.__class__ is not int or not {INT_MIN} <= {{0}} <= {INT_MAX}):
+        {{0}} = as_int({{0}}, client, "{{0}}")""",
     "d": """if ({0}.__class__ is not float or {0} > {4:g} or not {0} >= -{4:g}):
         {0} = as_float({0}, client, "{0}", {2}, "{3}")""",
     "s": "if {0}.__class__ is not str or '\\0' in {0}: {0} = as_str({0}, {1})",
@@ -166,7 +169,7 @@ def _source(function: Signature) -> str:
         ]
     lines = [
         "try: client = clients[physicsClientId]",
-        "except KeyError: raise not_connected() from None",
+        "except KeyError: raise no_client(physicsClientId) from None",
         *checks,
         f"if client.remote: return client.call({name!r}, {{{', '.join(f'{n!r}: {n}' for n in names)}}})",
         f"try: return call_{name}({', '.join(['client', *names])})",
@@ -193,6 +196,17 @@ def _for_worlds(function: Callable, client: Any, worlds: Worlds, arguments: tupl
         return of_worlds(function(*arguments), worlds, count, name in BY_WORLD)
     with client.choosing(chosen):
         return function(*arguments) if len(chosen) else None
+
+
+def _no_client(number: object) -> error:
+    """Return the error of a client that there is not.
+
+    Raises:
+        TypeError: It is no integer.
+        OverflowError: It has more than 32 bits.
+    """
+    as_int(number)
+    return not_connected()
 
 
 def _missing(name: str, position: int) -> TypeError:
@@ -254,6 +268,7 @@ def _build() -> dict[str, Function]:
         "hypot": math.hypot,
         "SEQUENCES": SEQUENCES,
         "NOT_NUMBERS": NOT_NUMBERS,
+        "no_client": _no_client,
         "not_connected": not_connected,
         "refused": refused,
         "REFUSALS": REFUSALS,

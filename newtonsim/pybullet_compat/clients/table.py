@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
-from operator import index
 from typing import TYPE_CHECKING, Protocol
 
+from newtonsim.pybullet_compat.surface.arguments import as_int
 from newtonsim.pybullet_compat.surface.errors import error, not_connected
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def get_client(physicsClientId: int = 0) -> Client | StandIn:
 
 def disconnect(physicsClientId: int = 0) -> None:
     """Close a connection; a world in this process is gone with it."""
-    client = get_client(index(physicsClientId))
+    client = get_client(as_int(physicsClientId))
     del TABLE[physicsClientId], METHODS[physicsClientId]
     client.close()
 
@@ -94,7 +94,7 @@ def disconnect_all() -> None:
 
 def isConnected(physicsClientId: int = 0) -> int:
     """Return 1 if there is such a client, else 0."""
-    return int(index(physicsClientId) in TABLE)
+    return int(as_int(physicsClientId) in TABLE)
 
 
 def getConnectionInfo(physicsClientId: int = 0) -> dict[str, int]:

@@ -35,6 +35,7 @@ NOT_NUMBERS = (TypeError, ValueError, OverflowError)
 _FEW = 16
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 
 
 class HasWorlds(Protocol):
@@ -67,6 +68,8 @@ def as_int(value: object, client: HasWorlds | None = None, name: str = "An argum
     if client is not None and client.num_worlds > 1 and np.ndim(value):
         raise error(f"{name}: expected one integer for all worlds, got shape {np.shape(value)}.")
     number = index(value)
+    if not LONG_MIN <= number <= LONG_MAX:
+        raise OverflowError("Python int too large to convert to C long")
     if number > INT_MAX:
         raise OverflowError("signed integer is greater than maximum")
     if number < INT_MIN:
