@@ -31,6 +31,7 @@ _PAIR_ROWS = {
     int(pair_rows.PAIR_COSINE): "direction",
     int(pair_rows.PAIR_ROTATION): "rotation",
     int(pair_rows.PAIR_SPAN): "offset",
+    int(pair_rows.PAIR_ACROSS): "offset",
     int(pair_rows.PAIR_ANGLES): "rotation",
     int(pair_rows.PAIR_SLIDE): "slide",
     int(pair_rows.PAIR_TWIST): "twist",

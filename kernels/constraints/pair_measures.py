@@ -14,6 +14,7 @@ Writes: nothing, its functions return what they find
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.views.pair_rows import (
+    PAIR_ACROSS,
     PAIR_ANGLES,
     PAIR_COSINE,
     PAIR_FRICTION_SHIFT,
@@ -151,6 +152,12 @@ def measure_span(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
 
 
 @wp.func
+def measure_across(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
+    """Offset of the anchors along an axis of frame 0 as it is at the start of the step."""
+    return measure_span(m0, m1, wp.quat_rotate(m0.q, axis))
+
+
+@wp.func
 def measure_angles(m0: BodyMotion, m1: BodyMotion, axis: wp.vec3) -> RowMeasure:
     """One of the angles by which frame 1 is turned about the axes x, y and z of frame 0, in this order.
 
@@ -241,6 +248,8 @@ def measure_row(kind: int, m0: BodyMotion, m1: BodyMotion, axis0: wp.vec3, axis1
         row = measure_rotation(m0, m1, axis0)
     elif kind == PAIR_SPAN:
         row = measure_span(m0, m1, axis0)
+    elif kind == PAIR_ACROSS:
+        row = measure_across(m0, m1, axis0)
     elif kind == PAIR_ANGLES:
         row = measure_angles(m0, m1, axis0)
     elif kind == PAIR_TWIST:

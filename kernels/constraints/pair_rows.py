@@ -6,9 +6,9 @@ angular momentum are conserved. The target rate brings c to zero, or keeps it wi
 at the end of the step is c + h c' + h² c''/2: the second-order term, from the bias accelerations of the
 bodies, is part of the target rate, so that loops do not drift apart in motion.
 
-Where each body is to be pushed at its own anchor, offsets of anchors are measured along axes of the world,
-and rotations as Euler angles, both without their second-order terms (`PAIR_SPAN`, `PAIR_ANGLES`): momentum is
-then conserved in as far as the error is small.
+Where each body is to be pushed at its own anchor, offsets of anchors are measured along axes of the world, or
+across a slide along those of frame 0, and rotations as Euler angles, all without their second-order terms
+(`PAIR_SPAN`, `PAIR_ACROSS`, `PAIR_ANGLES`): momentum is then conserved in as far as the error is small.
 
 Welds, connected points and couplings may be rows by reference instead, see `kernels.views.references`. Rows
 by reference between bodies act on each body at its own anchor, and those of welds and connected points
@@ -47,6 +47,7 @@ from newtonsim.kernels.trees.dof_inertia import is_moved
 from newtonsim.kernels.trees.point_motion import BodyStateView, base_gravity, point_motion
 from newtonsim.kernels.views.model import JointView, KinematicsView, TreeView
 from newtonsim.kernels.views.pair_rows import (
+    PAIR_ACROSS,
     PAIR_ANGLES,
     PAIR_COUPLING,
     PAIR_DISTANCE,
@@ -119,20 +120,20 @@ def body_motion(
 @wp.func
 def holds_equality(kind: int) -> bool:
     """True for rows that bring to zero what they measure of two bodies."""
-    return kind <= PAIR_ROTATION or kind == PAIR_SPAN or kind == PAIR_ANGLES
+    return kind <= PAIR_ROTATION or kind == PAIR_SPAN or kind == PAIR_ACROSS or kind == PAIR_ANGLES
 
 
 @wp.func
 def measures_offset(kind: int) -> bool:
     """True for rows on how far anchors are apart."""
-    return kind == PAIR_OFFSET or kind == PAIR_SPAN
+    return kind == PAIR_OFFSET or kind == PAIR_SPAN or kind == PAIR_ACROSS
 
 
 @wp.func
 def pushed_at(asks: bool, kind: int, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
-    """Point at which a row acts on body 0: that on body 1, except for rows by reference and spans."""
+    """Point at which a row acts on body 0: that on body 1, or its own anchor."""
     x = m1.x
-    if asks or kind == PAIR_SPAN:
+    if asks or kind == PAIR_SPAN or kind == PAIR_ACROSS:
         x = m0.x
     return x
 
@@ -620,7 +621,7 @@ def place_coupling(
 @wp.func
 def acts_by_force(kind: int) -> bool:
     """True for rows of forces between bodies; others are of torques, or of efforts of dofs."""
-    return kind == PAIR_OFFSET or kind == PAIR_SLIDE or kind == PAIR_DISTANCE or kind == PAIR_SPAN
+    return measures_offset(kind) or kind == PAIR_SLIDE or kind == PAIR_DISTANCE
 
 
 @wp.func

@@ -21,6 +21,7 @@ PAIR_COUPLING = wp.constant(7)  # q_a = polynomial of q_b
 PAIR_TENDON = wp.constant(8)  # built elsewhere, see `kernels.tendons.rows`
 PAIR_SPAN = wp.constant(9)  # anchors coincide along an axis of the world; each body is pushed at its own
 PAIR_ANGLES = wp.constant(10)  # an Euler angle from frame 0 to frame 1 is zero
+PAIR_ACROSS = wp.constant(13)  # as PAIR_SPAN, along an axis of frame 0
 PAIR_FRICTION_TURN = wp.constant(11)  # dry friction of turns about an axis of body 1
 PAIR_FRICTION_SHIFT = wp.constant(12)  # dry friction of the origin of body 1 along an axis of the world
 

@@ -80,7 +80,9 @@ def push_at_own_anchors(rows: PairRowView, model: Model) -> None:
     kind, constraint = rows.kind.numpy(), rows.constraint.numpy()
     dims = np.append(model.constraint_axis_dim.numpy(), [[0, 0]], axis=0)[constraint]
     of_joints = np.append(model.constraint_type.numpy() == ConstraintType.LOOP, False)[constraint]
-    kind[of_joints & (kind == pair_rows.PAIR_OFFSET) & (dims[:, 0] == 0)] = pair_rows.PAIR_SPAN
+    offsets = of_joints & (kind == pair_rows.PAIR_OFFSET)
+    kind[offsets & (dims[:, 0] == 0)] = pair_rows.PAIR_SPAN
+    kind[offsets & (dims[:, 0] > 0)] = pair_rows.PAIR_ACROSS
     kind[of_joints & (kind == pair_rows.PAIR_ROTATION)] = pair_rows.PAIR_ANGLES
     rows.kind.assign(kind)
 

@@ -246,6 +246,20 @@ def test_wrench_and_curvature_of_a_row_are_derivatives_of_what_it_measures(devic
         np.testing.assert_allclose(row["curvature"], bend, atol=3e-2, rtol=3e-2)
 
 
+def test_rows_across_a_slide_push_each_body_at_its_own_anchor(device):
+    """Along an axis of frame 0, which does not turn: then the power is the rate of what the row measures."""
+    bodies, unit, h = TwoBodies(6, 100, 0.8), np.array([0.6, 0.0, 0.8]), 5.0e-3
+    bodies.w[0] = bodies.alpha[0] = 0.0
+    before, row, after = (
+        call(device, measure_row, int(pair_rows.PAIR_ACROSS), *bodies.at(t), unit, unit) for t in (-h, 0.0, h)
+    )
+    np.testing.assert_allclose(row["force"], bodies.q[0].apply(unit), atol=1e-5)
+    power = np.sum(row["force"] * (bodies.v[1] - bodies.v[0]), axis=1)
+    np.testing.assert_allclose((after["value"] - before["value"]) / (2.0 * h), power, atol=5e-3, rtol=1e-2)
+    assert not row["torque"].any()
+    assert not row["curvature"].any()
+
+
 @pytest.mark.parametrize("axis", range(3))
 def test_angles_are_those_about_fixed_axes_in_turn(device, axis):
     bodies, unit = TwoBodies(5, 100, 1.2), np.eye(3)[axis]

@@ -376,3 +376,20 @@ def test_frames_of_other_shapes_are_refused():
         hold(p.JOINT_PRISMATIC, parentFrameOrientation=turns)
     assert client.getNumConstraints() == 0
     client.disconnect()
+
+
+@pytest.mark.parametrize("axis", [[0, 0, 1], [1, 0, 0]], ids=["across its turn", "along"])
+@pytest.mark.parametrize("world", [False, True])
+def test_slides_that_straighten_a_turned_frame(both, world, axis):
+    """The frames turn by half a radian within some steps, at speeds that a row has to be right about."""
+    both.setPhysicsEngineParameter(numSolverIterations=1000, solverResidualThreshold=0.0)
+    shape = both.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1, 0.15, 0.2])[0]
+    bodies = [both.createMultiBody(1.0, shape, basePosition=[0.8 * k, 0.0, 1.0])[0] for k in range(2)]
+    child, pivot = (-1, [0.0, 0.0, 1.0]) if world else (bodies[1], [-0.8, 0.0, 0.0])
+    frames = (ZERO, pivot, [0, 0, 0, 1], p.getQuaternionFromEuler([0.0, 0.5, 0.0]))
+    both.createConstraint(bodies[0], -1, child, -1, p.JOINT_PRISMATIC, axis, *frames)
+    for _ in range(3):
+        both.step(10)
+        for body in bodies:
+            real, ours = (np.hstack(pose) for pose in both.getBasePositionAndOrientation(body))
+            np.testing.assert_allclose(ours, real, atol=2.0e-4)
