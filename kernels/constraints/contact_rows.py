@@ -314,7 +314,7 @@ def stretch_tangents(
     return stretch
 
 
-@wp.func
+@wp.func(inline=False)
 def weighed_bound(t: wp.vec2, bound: float, stretch: wp.vec2) -> float:
     """Bound of the impulses t of both tangential rows, given that of the impulse that they stand for.
 
@@ -324,10 +324,9 @@ def weighed_bound(t: wp.vec2, bound: float, stretch: wp.vec2) -> float:
     impulses to the bound.
     """
     weighed = bound
-    if stretch[0] != stretch[1]:
-        size = wp.length(wp.cw_mul(t, stretch))
-        if size > 0.0:
-            weighed = bound * (wp.length(t) / size)
+    size = wp.length(wp.cw_mul(t, stretch))
+    if size > 0.0:
+        weighed = bound * (wp.length(t) / size)
     return weighed
 
 

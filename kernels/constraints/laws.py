@@ -279,6 +279,17 @@ def friction_by_bound(law: TripleLaw, bound: float, smooth: bool) -> wp.vec2:
     return change
 
 
+@wp.func(inline=False)
+def weighed_slope(t: wp.vec2, across: float, stretch: wp.vec2) -> wp.mat22:
+    """Slope of weighted friction t that slides, whose bound follows its direction, see `weighed_bound`.
+
+    `across` is the slope across its direction with a bound that does not.
+    """
+    size = wp.cw_mul(t, stretch)
+    turned = across / wp.length_sq(size) * wp.cw_mul(size, stretch)
+    return wp.mat22(across, 0.0, 0.0, across) - wp.outer(t, turned)
+
+
 @wp.func
 def coupled_slope(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, law: TripleLaw) -> wp.mat33:
     """Slope of the law of a contact whose bound of friction follows its normal impulse."""
@@ -286,17 +297,17 @@ def coupled_slope(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, law: Tr
     change = friction_by_bound(law, laws.contact_bound[c], rows.contact.slip_width[c] > 0.0)
     t = wp.vec2(law.impulse[1], law.impulse[2])
     stretch = rows.contact.stretch[c]
-    by_normal = weighed_bound(t, rows.contact.friction[c] * law.slope[0], stretch)
+    by_normal = rows.contact.friction[c] * law.slope[0]
+    if stretch[0] != stretch[1]:
+        by_normal = weighed_bound(t, by_normal, stretch)
     G[1, 0] = by_normal * change[0]
     G[2, 0] = by_normal * change[1]
     if stretch[0] != stretch[1] and law.branch < 2 and wp.length_sq(t) > 0.0:
-        # the bound follows the direction, too
-        size = wp.cw_mul(t, stretch)
-        most = (law.slope[1] + law.slope[2]) / wp.length_sq(size)
-        for i in range(2):
-            for j in range(2):
-                G[i + 1, j + 1] = -most * t[i] * stretch[j] * size[j]
-            G[i + 1, i + 1] = G[i + 1, i + 1] + law.slope[1] + law.slope[2]
+        H = weighed_slope(t, law.slope[1] + law.slope[2], stretch)
+        G[1, 1] = H[0, 0]
+        G[1, 2] = H[0, 1]
+        G[2, 1] = H[1, 0]
+        G[2, 2] = H[1, 1]
     return G
 
 
@@ -518,6 +529,9 @@ def set_bounds(
         normal = rows.contact.impulse[c][0]
         p = rows.contact.impulse[c]
         bound = rows.contact.friction[c] * normal
-        laws.contact_bound[c] = weighed_bound(wp.vec2(p[1], p[2]), bound, rows.contact.stretch[c])
+        stretch = rows.contact.stretch[c]
+        if stretch[0] != stretch[1]:
+            bound = weighed_bound(wp.vec2(p[1], p[2]), bound, stretch)
+        laws.contact_bound[c] = bound
         if rows.spins == 1:
             laws.spin_bound[c] = normal * wp.vec2(rows.spin.torsion[c], rows.spin.rolling[c])

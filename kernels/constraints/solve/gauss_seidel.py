@@ -197,7 +197,10 @@ def relax_contact(
         if width > 0.0:
             t = soften_friction(t, bound, width, delassus[1], pyramidal)
         else:
-            t = limit_friction(t, weighed_bound(t, bound, rows.stretch[c]), pyramidal)
+            stretch = rows.stretch[c]
+            if stretch[0] != stretch[1]:
+                bound = weighed_bound(t, bound, stretch)
+            t = limit_friction(t, bound, pyramidal)
     new = wp.vec3(normal, t[0], t[1])
     step = new - old
     if step[0] != 0.0 or step[1] != 0.0 or step[2] != 0.0:

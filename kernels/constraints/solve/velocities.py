@@ -61,7 +61,7 @@ class NewtonView:
     spin_by_contact: wp.array(dtype=wp.mat33)  # (C) impulses of spin rows by velocities of contact rows
 
 
-@wp.func
+@wp.func(inline=False)
 def follow_bound(rows: wp.ref[RowsView], laws: wp.ref[LawView], c: int, v: wp.vec3):
     """Set the friction bounds of a contact to those of its normal impulse at the velocity v."""
     R = laws.contact_R[c][0]
