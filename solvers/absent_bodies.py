@@ -151,5 +151,5 @@ def _clear(array: wp.array, entries: np.ndarray) -> None:
     """Set entries of an array to zero."""
     values = array.numpy()
     values[entries] = 0.0
-    if not array.device.is_cpu:
+    if not wp.get_device(str(array.device)).is_cpu:
         array.assign(values)

@@ -22,7 +22,7 @@ def plain(value: object) -> Hashable:
     """Return nested sequences and arrays as tuples, which can be compared and be keys."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    return tuple(map(plain, value)) if value.__class__ in (list, tuple) else value
+    return tuple(map(plain, value)) if isinstance(value, (list, tuple)) else value
 
 
 class ShapeTable:
