@@ -432,9 +432,9 @@ class FeatherstoneSolver(LaunchedSolver):
         """Let loop joints act as those of Bullet; called before the first step.
 
         What holds anchors together then pushes each body at its own, along the axes of the world, or along
-        those of the parent's frame if the joint slides; what holds the rotation turns about the axes of the parent's frame, by
-        Euler angles. Otherwise both bodies are pushed where the child is held, along axes of the parent, and
-        turned by the rotation vector, so that momentum is conserved whatever the error.
+        those of the parent's frame if the joint slides; what holds the rotation turns about the axes of the
+        parent's frame, by Euler angles. Otherwise both bodies are pushed where the child is held, along axes
+        of the parent, and turned by the rotation vector, so that momentum is conserved whatever the error.
         """
         self.constraints.push_at_own_anchors()
         if self.adjoint is not None:
