@@ -28,7 +28,7 @@ Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
     kernels/constraints/geometric_stiffness.py, kernels/constraints/solve/pushes.py, kernels/penalty/loops.py
 Reads: BodyStateView, ConstraintSettings, JointView, KinematicsView, L, LoopView, PairRowView, TreeView,
-    body_A, gravity, mass, q, qd
+    body_A, gravity, mass, q, qd, z
 Writes: PairRowView
 """
 

@@ -21,8 +21,8 @@ and Arsenin, "Solutions of ill-posed problems", 1977.
 
 Stage: constraints, before and after the solve of an island
 Called by: kernels/constraints/solve/solve.py, kernels/constraints/solve/sweep_stage.py
-Reads: IslandView, RowsView, TreeView, z_free
-Writes: RowsView, UnsolvedView, z, z_free
+Reads: IslandView, RowsView, TreeView
+Writes: RowsView, UnsolvedView, z
 """
 
 import newtonsim.kernels.lazy_warp as wp
