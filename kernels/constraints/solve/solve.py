@@ -92,12 +92,10 @@ LOOSE = wp.constant(0.02)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
 # velocity error [m/s or rad/s] of the regularisation beyond what is allowed at which the rounds of Newton's
-# method end; most rounds; and the factor by which a round should at least reduce the error, and by which it
-# should in an island without contacts
+# method end; most rounds; and the factor by which a round should at least reduce the error
 SETTLED = wp.constant(2.0e-5)
 ROUNDS = wp.constant(20)
 PROGRESS = wp.constant(0.7)
-LINEAR_PROGRESS = wp.constant(0.98)
 # tolerance of sweeps [m/s or rad/s] for which these are meant, and their least share that is required
 USUAL_TOLERANCE = wp.constant(1.0e-5)
 LEAST_FINE = wp.constant(0.05)
@@ -117,6 +115,8 @@ TOO_MANY = wp.constant(14)
 # energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
 
+# an island without contacts
+UNTOUCHED = wp.constant(3)
 # layout of a matrix by `sweep_rows`
 LAID_OUT_BEFORE = wp.constant(2)
 # what an island is solved for: velocities that move the positions, without impacts or with them, those at the
@@ -150,7 +150,7 @@ class SolveReport:
     at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
     unsolved: int  # 1 if it ended above the tolerance
     laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
-    thorough: int  # 1 if the number of rounds is not limited, 2 if it is not in motion either
+    thorough: int  # 1 if the number of rounds is not limited, 2 if it is not in motion either, or UNTOUCHED
     factorized: int  # 1 if its matrix is factorized for the current laws
     hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds or pushes have to be weakened
 
@@ -167,19 +167,6 @@ def add_report(team: Team, report: SolveReport, totals: wp.array(dtype=SolveRepo
         total.passed = wp.max(total.passed, report.passed)
         total.unsolved = wp.max(total.unsolved, report.unsolved)
         totals[w] = total
-
-
-@wp.func
-def is_touched(islands: wp.ref[IslandView], k: int) -> bool:
-    """True if an island has contacts."""
-    return islands.contacts[k][0] < islands.contacts[k][1]
-
-
-@wp.func
-def progress_of(islands: wp.ref[IslandView], k: int) -> float:
-    """Largest factor of the error from round to round that counts as progress."""
-    # without contacts, rounds are linear and need no new factorization
-    return wp.where(is_touched(islands, k), PROGRESS, LINEAR_PROGRESS)
 
 
 @wp.func(inline=False)
@@ -268,13 +255,13 @@ def solve_by_newton(
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
         restless = report.factorizations >= ENOUGH or found.steps > calm
         if report.thorough == 0:
-            restless = restless or (rounds > 1 and shift.most > progress_of(islands, k) * before)
+            restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
         if settled or (restless and not sinks):
             rounds = ROUNDS
         elif shift.stiffened > 0:
             factorized = False
-    if report.passed > LOOSE and not is_touched(islands, k):
+    if report.passed > LOOSE and report.thorough == UNTOUCHED:
         # no impact excuses it
         report.residual = wp.max(report.residual, report.passed)
         report.unsolved = 1
@@ -350,6 +337,9 @@ def solve_by_sweeps(
                 cost = lay_out_rows(team, tree, rows, islands, k, w, sys)
                 report.laid_out = 1
                 report.thorough = int(cost <= CHEAP) + int(cost <= CHEAP_IN_MOTION)
+                if islands.contacts[k][0] == islands.contacts[k][1]:
+                    # whose rounds are linear and need no new factorization
+                    report.thorough = UNTOUCHED
                 if cost <= 0.0 or cost > s.cost:
                     report.laid_out = -1
                     hopeless = False
