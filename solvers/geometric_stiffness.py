@@ -170,7 +170,8 @@ class _Loads:
         self.tree = topology.body_tree
         self._com = model.body_com.numpy()
         self.reach = np.zeros((model.body_count, 3))
-        parent, child = model.joint_parent.numpy(), model.joint_child.numpy()
+        parent: np.ndarray = model.joint_parent.numpy()
+        child: np.ndarray = model.joint_child.numpy()
         kind: np.ndarray = model.joint_type.numpy()
         jointed = ~np.isin(kind, FLOATING)
         behind = mass.copy()
@@ -188,7 +189,8 @@ class _Loads:
         holds = (model.constraint_enabled.numpy() != 0) & (
             model.constraint_type.numpy() != ConstraintType.COUPLING
         )
-        ends = [model.constraint_parent.numpy()[holds], model.constraint_child.numpy()[holds]]
+        ends: list[np.ndarray] = [model.constraint_parent.numpy(), model.constraint_child.numpy()]
+        ends = [end[holds] for end in ends]
         frames = [model.constraint_X_p.numpy()[holds], model.constraint_X_c.numpy()[holds]]
         for end, frame in zip(ends, frames):
             self._extend(end, frame)
@@ -198,11 +200,11 @@ class _Loads:
         ties = np.zeros(trees, int)
         for end in ends:
             np.add.at(ties, end[end >= 0], 1)
-        roots = model.joint_parent.numpy() < 0
+        roots: np.ndarray = model.joint_parent.numpy() < 0
         floats = np.zeros(trees, bool)
-        floats[self.tree[model.joint_child.numpy()[roots]]] = np.isin(
-            model.joint_type.numpy()[roots], FLOATING
-        )
+        child: np.ndarray = model.joint_child.numpy()
+        kind: np.ndarray = model.joint_type.numpy()
+        floats[self.tree[child[roots]]] = np.isin(kind[roots], FLOATING)
         moved = self.tree >= 0
         own_mass, total = np.zeros(trees), np.zeros(trees)
         np.add.at(own_mass, self.tree[moved], mass[moved])

@@ -33,23 +33,29 @@ def warn_of_gains(model: Model, groups: Sequence[PDGroup], dt: float) -> None:
     if not model.articulation_count:
         return
     gains, dofs = np.zeros((3, model.joint_dof_count)), []
+    damping: np.ndarray = model.joint_damping.numpy()
     for group in groups:
-        first = group.world.numpy() == group.world.numpy().min(initial=model.world_count)
-        dof, axis = group.dof.numpy()[first], group.axis.numpy()[first]
+        first: np.ndarray = group.world.numpy() == group.world.numpy().min(initial=model.world_count)
+        dof: np.ndarray = group.dof.numpy()[first]
+        axis: np.ndarray = group.axis.numpy()[first]
         gains[0, dof], gains[1, dof] = group.stiffness.numpy()[first], group.damping.numpy()[first]
-        gains[2, dof] = model.joint_damping.numpy()[axis]
+        gains[2, dof] = damping[axis]
         dofs += dof.tolist()
-    starts = model.joint_qd_start.numpy()[model.articulation_start.numpy()]
+    articulations: np.ndarray = model.articulation_start.numpy()
+    starts: np.ndarray = model.joint_qd_start.numpy()[articulations]
     inertias = Dynamics(model).mass_matrix(model.state()).numpy()
     for robot in np.unique(np.searchsorted(starts, dofs, side="right") - 1):
         own = slice(starts[robot], starts[robot + 1])
         size = own.stop - own.start
         inertia = inertias[robot, :size, :size].astype(float)
-        rate, share = growth(inertia, *gains[:, own], dt)
+        rate, share = growth(inertia, gains[0, own], gains[1, own], gains[2, own], dt)
         if rate <= _GROWTH:
             continue
         shorter = dt
-        while shorter > 1e-3 * dt and growth(inertia, *gains[:, own], shorter)[0] > _GROWTH:
+        while (
+            shorter > 1e-3 * dt
+            and growth(inertia, gains[0, own], gains[1, own], gains[2, own], shorter)[0] > _GROWTH
+        ):
             shorter *= 0.95
         moving = own.start + np.flatnonzero(share >= 0.5 * share.max())
         joints = np.searchsorted(model.joint_qd_start.numpy(), moving, side="right") - 1

@@ -122,7 +122,8 @@ def _motions(parts: _Parts, joints: np.ndarray) -> tuple[dict[int, np.ndarray], 
 def _matrix(transform: np.ndarray) -> np.ndarray:
     """Homogeneous matrix of a transform, (4, 4)."""
     matrix = np.eye(4)
-    rotation: Any = wp.quat_to_matrix(wp.quatd(*transform[3:]))
+    turn: Any = wp.quatd(*transform[3:])
+    rotation: Any = wp.quat_to_matrix(turn)
     matrix[:3, :3] = np.reshape(rotation, (3, 3))
     matrix[:3, 3] = transform[:3]
     return matrix

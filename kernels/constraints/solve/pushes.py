@@ -1,11 +1,12 @@
 """Rows between bodies that pull against each other: softness, and a bound of the energy of their pushes.
 
 A row that holds bodies together drives the error of their positions to zero: its target velocity is its push.
-Impulses p that solve rows with pushes t, which measure the velocities u without impulses, add at most the
-energy pᵀ(t + u) / 2. Usually that is at most the energy of the bodies moving as fast as the rows demand.
-Where rows contradict each other, or a linkage hardly moves along them, the Delassus matrix is nearly
-singular, and impulses would have no bound: they would grow from step to step, and be let loose when the pose
-changes.
+Rows with the Delassus matrix A, the pushes t and the velocities u if nothing acted, due to loads, have the
+impulses p = A⁻¹ (t - u). The pushes alone would give the bodies the energy tᵀA⁻¹t / 2; by the inequality of
+Cauchy and Schwarz this is at least (pᵀt)² / (2 pᵀA p), where pᵀA p = pᵀ(t - u). Usually it is about the
+energy of the heaviest body moving as fast as the rows demand. Where rows contradict each other, or a linkage
+hardly moves along them, A is nearly singular, and impulses would have no bound: they would grow from step to
+step, and be let loose when the pose changes.
 Therefore:
 
 - Rows are a little soft about their impulses of the last step, by a share of the inverse mass of the heaviest
@@ -13,11 +14,11 @@ Therefore:
   that bear it, and not at all at rest.
 - If the pushes of a solved island add more energy than it takes to follow them, they are reduced by one
   factor, rows become softer, now about zero, and the island is solved once more. Its rows still hold their
-  bodies, and remove errors more slowly.
+  bodies, and remove errors more slowly. What tension does to bodies that turn is a load, not a push: the
+  targets of rows contain it as their bend.
 
-Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972; Moreau,
-"Standard inelastic shocks and the dynamics of unilateral constraints", 1985 (energy of a solution); Tikhonov
-and Arsenin, "Solutions of ill-posed problems", 1977.
+Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dynamical systems", 1972;
+Tikhonov and Arsenin, "Solutions of ill-posed problems", 1977.
 
 Stage: constraints, before and after the solve of an island
 Called by: kernels/constraints/solve/solve.py, kernels/constraints/solve/sweep_stage.py
@@ -41,7 +42,7 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # lever makes the torque of a load larger than its inertia alone would tell
 YIELD = wp.constant(1.0e-3)
 YIELD_TURN = wp.constant(1.0e-4)
-# energy that pushes may add, over that of the heaviest tree moving as fast as they demand along one axis
+# energy that pushes may add, over that of the heaviest tree moving as fast as one of them demands
 AMPLE = wp.constant(4.0)
 # pushes that add no energy worth a second solve [m/s or rad/s]
 SLOW = wp.constant(1.0e-3)
