@@ -6,6 +6,7 @@ import numpy as np
 import warp as wp
 
 from newtonsim.kernels.constraints import geometric_stiffness
+from newtonsim.kernels.views.model import BodyView
 from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.tree_inertias import tree_inertias
@@ -49,8 +50,6 @@ class GeometricStiffness:
             dt: Time step [s].
         """
         v = launch.views
-        body = v.body
-        body.inertia = launch.model.body_inertia
         launch(
             geometric_stiffness.stiffen_trees,
             "tree team",
@@ -58,7 +57,7 @@ class GeometricStiffness:
                 tree=v.tree,
                 levels=v.levels,
                 joint=v.joint,
-                body=body,
+                body=_bodies(launch.model, launch.model.body_inertia),
                 gravity=launch.model.gravity_vec,
                 body_q=body_q,
                 body_qd=body_qd,
@@ -70,7 +69,7 @@ class GeometricStiffness:
 
     def use(self, launch: Launcher) -> None:
         """Have a launcher use the inertia that `begin` found."""
-        launch.views.body.inertia = self.view.inertia
+        launch.views.body = _bodies(launch.model, self.view.inertia)
 
     def reverse(self, launch: Launcher) -> None:
         """Add the gradient of the inertia to that of the model's, and clear it; needs `begin`.
@@ -120,6 +119,13 @@ class GeometricStiffness:
             reads=dict(mask=world_mask, world=launch.model.body_world),
             writes=dict(stiffness=self.view),
         )
+
+
+def _bodies(model: Model, inertia: wp.array) -> BodyView:
+    """Bodies of a model with another inertia; a view of their own, since recorded launches keep theirs."""
+    body = BodyView()
+    body.mass, body.com, body.inertia = model.body_mass, model.body_com, inertia
+    return body
 
 
 def geometric_stiffness_of(model: Model) -> GeometricStiffness | None:
