@@ -4,7 +4,7 @@ Lengths: T trees, J joints, A joint axes, D degrees of freedom, B bodies, C coor
 N non-zero entries of the joint-space inertia (the sum of the depths of all degrees of freedom).
 
 Stage: all
-Used by: newtonsim/dynamics/tendon_paths.py, newtonsim/runtime/, newtonsim/scene/, solvers/absent_bodies.py,
+Used by: newtonsim/dynamics/tendon_paths.py, newtonsim/runtime/, newtonsim/scene/, solvers/,
     solvers/featherstone/, kernels/actuators/operational_space.py, kernels/algebra/,
     kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/,
     kernels/constraints/solve/, kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py,
