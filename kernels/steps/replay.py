@@ -3,8 +3,8 @@
 For the CPU, where a kernel is a function with an address; see `newtonsim.runtime.capture`.
 
 Stage: all, in place of their launches
-Called by: newtonsim/kernel_warmup.py, newtonsim/runtime/capture.py, newtonsim/runtime/copies.py,
-    newtonsim/simulator.py, solvers/launched.py
+Called by: newtonsim/cli/start.py, newtonsim/kernel_warmup.py, newtonsim/runtime/capture.py,
+    newtonsim/runtime/copies.py, newtonsim/simulator.py, solvers/launched.py
 Reads: source, table
 Writes: target
 """
