@@ -116,6 +116,10 @@ def _newton(model: Model, rows: RowsView, z: wp.array) -> NewtonView:
     view.centre = zeros(dofs, dtype=float, device=device)
     view.gap = zeros(dofs, dtype=float, device=device)
     view.step = zeros(dofs, dtype=float, device=device)
+    for part in (view.leap, view.shift):
+        part.dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
+        part.pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
+        part.z = zeros(dofs, dtype=float, device=device)
     view.steps = zeros(dofs * int(MOST_KEPT), dtype=float, device=device)
     view.tree_reach = zeros(topology_of(model).tree_count, dtype=float, device=device)
     view.dof_v = zeros(len(rows.dof.impulse), dtype=wp.vec2, device=device)

@@ -44,14 +44,11 @@ from newtonsim.kernels.constraints.solve.apart import (
     sweep_apart,
 )
 from newtonsim.kernels.constraints.solve.coupled import number_unknowns
+from newtonsim.kernels.constraints.solve.leaps import find_leap, shift_centres, take_leap
 from newtonsim.kernels.constraints.solve.load_sharing import even_out
 from newtonsim.kernels.constraints.solve.matrix import lay_out_rows
 from newtonsim.kernels.constraints.solve.newton import find_reach, minimize
-from newtonsim.kernels.constraints.solve.pushes import (
-    limit_pushes,
-    share_of_pushes,
-    soften_pairs,
-)
+from newtonsim.kernels.constraints.solve.pushes import limit_pushes, share_of_pushes, soften_pairs
 from newtonsim.kernels.constraints.solve.sweeps import (
     apply_impulses,
     drop_impulses,
@@ -115,8 +112,9 @@ TOO_MANY = wp.constant(14)
 # energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
 
-# an island without contacts
+# an island without contacts, and one whose last round was followed by a leap
 UNTOUCHED = wp.constant(3)
+LEAPT = wp.constant(4)
 # layout of a matrix by `sweep_rows`
 LAID_OUT_BEFORE = wp.constant(2)
 # what an island is solved for: velocities that move the positions, without impacts or with them, those at the
@@ -150,7 +148,7 @@ class SolveReport:
     at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
     unsolved: int  # 1 if it ended above the tolerance
     laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
-    thorough: int  # 1 if the number of rounds is not limited, 2 if it is not in motion either, or UNTOUCHED
+    thorough: int  # 1 for as many rounds as it takes, 2 if it is not in motion either, or UNTOUCHED, LEAPT
     factorized: int  # 1 if its matrix is factorized for the current laws
     hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds or pushes have to be weakened
 
@@ -167,6 +165,16 @@ def add_report(team: Team, report: SolveReport, totals: wp.array(dtype=SolveRepo
         total.passed = wp.max(total.passed, report.passed)
         total.unsolved = wp.max(total.unsolved, report.unsolved)
         totals[w] = total
+
+
+@wp.func
+def with_passed(report: SolveReport) -> SolveReport:
+    """Count what the regularisation lets pass in an island without contacts, where no impact excuses it."""
+    told = report
+    if told.passed > LOOSE and told.thorough >= UNTOUCHED:
+        told.residual = wp.max(told.residual, told.passed)
+        told.unsolved = 1
+    return told
 
 
 @wp.func(inline=False)
@@ -228,11 +236,13 @@ def solve_by_newton(
             sys,
         )
         good = found.residual <= PROMISED
-        if rounds == 0:
+        if rounds == 0 or report.thorough >= UNTOUCHED:
             good = found.residual <= wp.max(FAILED, tolerance) or found.rounded == 1
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
         if not good:
+            if report.thorough == LEAPT:
+                shift_centres(team, islands, k, -1.0, laws, n)
             return_to_centres(team, rows, islands, k, laws)
             copy_island(team, islands, k, n.centre, n.z)
             report.factorizations = used + found.factorizations
@@ -241,13 +251,16 @@ def solve_by_newton(
                 # the change in a sweep shows how far the impulses are from the targets
                 report.residual = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, n.z)
                 report.unsolved = 1
-            return report
+            return with_passed(report)
         factorized = factorized or found.factorizations > 0
         report.factorizations = used + found.factorizations
         report.residual = found.residual
         report.unsolved = int(found.residual > PROMISED and (found.rounded == 0 or found.residual > FAILED))
         set_bounds(team, rows, islands, k, laws)
         before = report.passed
+        length = float(0.0)
+        if report.thorough >= UNTOUCHED:
+            length = find_leap(team, rows, islands, k, report.thorough == UNTOUCHED, laws, n)
         shift = move_centres(team, rows, islands, k, report.at_start, passing, factor, allowed, laws)
         report.passed = shift.most
         copy_island(team, islands, k, n.z, n.centre)
@@ -261,12 +274,10 @@ def solve_by_newton(
             rounds = ROUNDS
         elif shift.stiffened > 0:
             factorized = False
-    if report.passed > LOOSE and report.thorough == UNTOUCHED:
-        # no impact excuses it
-        report.residual = wp.max(report.residual, report.passed)
-        report.unsolved = 1
+        if rounds < ROUNDS and report.thorough >= UNTOUCHED:
+            report.thorough = UNTOUCHED + int(take_leap(team, rows, islands, k, length, laws, n))
     report.factorized = int(factorized)
-    return report
+    return with_passed(report)
 
 
 @wp.func

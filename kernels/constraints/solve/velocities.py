@@ -28,7 +28,7 @@ from newtonsim.kernels.constraints.laws import (
     spin_law,
     unbounded_friction,
 )
-from newtonsim.kernels.constraints.rows import RowsView
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -47,6 +47,8 @@ class NewtonView:
     gap: wp.array(dtype=float)  # (D) y minus the velocities that its impulses cause
     step: wp.array(dtype=float)  # (D)
     steps: wp.array(dtype=float)  # (MOST_KEPT D) steps with the current factor, one after the other
+    leap: ImpulseView  # direction of rows on dofs, of rows between bodies, and of z, see `leaps`
+    shift: ImpulseView  # changes of the same in a round, then those that a leap adds to them
     dense: DenseView  # matrix of a small island
     tree_reach: wp.array(dtype=float)  # (T) square root of the largest Delassus number of the rows of a tree
     dof_v: wp.array(dtype=wp.vec2)  # (R) velocity, and its change in the step, or that of the impulse
