@@ -86,7 +86,7 @@ class GeometricStiffness:
     def remember(
         self, launch: Launcher, loop: LoopView, rows: PairRowView, body_q: wp.array, dt: float
     ) -> None:
-        """Keep the forces of rows between bodies.
+        """Keep the forces of rows between bodies, and release some of the inertia that is held.
 
         Args:
             launch: Launcher of the step.
@@ -96,7 +96,9 @@ class GeometricStiffness:
             dt: Time step [s].
         """
         v = launch.views
-        launch(geometric_stiffness.clear_pulls, "body", writes=dict(stiffness=self.view))
+        launch(
+            geometric_stiffness.release_bodies, "body", reads=dict(dt=dt), writes=dict(stiffness=self.view)
+        )
         launch(
             geometric_stiffness.add_pulls,
             "pair_row",

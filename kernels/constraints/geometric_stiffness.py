@@ -1,18 +1,18 @@
-"""Inertia that keeps light bodies calm which transmit large forces.
+"""Inertia that keeps light bodies calm while they transmit large forces.
 
-A force f that acts on a body at r from its centre of mass turns it as it turns itself: its torque r × f
-changes by -K per radian, with K = (f·r) 1 - r fᵀ, the geometric stiffness. A link in tension swings about the
-line of pull like a string, at a frequency that grows with the pull and as the link gets lighter. A step that
-takes forces from its start is stable up to h² K = 4 I only. Therefore the inertia I with which velocities
-change becomes at least h² K, which is what a step that takes them from its middle would add, four times over.
-Motions that the step resolves are not changed by it, nor is momentum, since only changes of the velocity are
-divided by it.
+A force f that acts on a body at r from its centre of mass turns with the world, not with the body: when the
+body turns, the torque r × f changes by -K per radian, with the geometric stiffness K = (f·r) 1 - r fᵀ. A link
+in tension thus swings about the line of pull like a string, faster under a larger pull and with a lighter
+link, and a step that takes forces from its start is stable only up to h² K = 4 I. Therefore the inertia that
+a step uses is at least h² K: what a step that takes forces from its middle would add, four times over. Slower
+motions hardly change, and momentum does not change at all, since only changes of the velocity are divided by
+the inertia.
 
-The stiffness is held, and let go slowly: an inertia that followed the forces as they swing would pump energy
-into the chain.
+What the stiffness made of the inertia is held, and released slowly: an inertia that followed the forces as
+they swing would pump energy into the chain.
 
-The forces are those of the rows between bodies in the last step, and, within a tree, what it takes to hold
-and to turn what hangs on each joint.
+The forces are those of the rows between bodies in the last step and, within a tree, those that hold and turn
+what hangs on each joint.
 
 Sources: Tournier and others, "Stable constrained dynamics", 2015; Andrews, Teichmann, Kry, "Geometric
 stiffness for real-time constrained multibody dynamics", 2017 (diagonal stiffness, added where the step needs
@@ -35,20 +35,20 @@ from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
-HOLD = wp.constant(10.0)  # time in which what is held falls to a third [s]
+HOLD = wp.constant(10.0)  # time constant with which a held inertia is released [s]
 
 
 @wp.struct
 class StiffnessView:
     """Forces that bodies transmit, and the inertia that their step needs; B bodies."""
 
-    light: wp.array(dtype=int)  # (B) 1 for bodies that need more inertia than their own
+    light: wp.array(dtype=int)  # (B) 1 for bodies that may need more inertia than their own
     pull: wp.array(dtype=wp.vec3)  # (B) [N] sum of the forces of rows in the last step, world axes
     turning: wp.array(dtype=wp.vec3)  # (B) [N m] diagonal of their geometric stiffness, body axes
     force: wp.array(dtype=wp.vec3)  # (B) [N] from the parent, on the body and all that hangs on it
     acceleration: wp.array(dtype=wp.vec3)  # (B) [m/s²] of the centre of mass if joints do not accelerate
     stiffness: wp.array(dtype=wp.vec3)  # (B) [N m] of all forces, likewise
-    held: wp.array(dtype=wp.vec3)  # (B) [kg m²] what they made of the inertia in earlier steps, likewise
+    held: wp.array(dtype=wp.vec3)  # (B) [kg m²] least inertia, from this step and earlier ones, likewise
     inertia: wp.array(dtype=wp.mat33)  # (B) [kg m²] about the centre of mass, body axes
 
 
@@ -78,11 +78,12 @@ def pull_at(
 
 
 @wp.kernel
-def clear_pulls(first: int, stiffness: StiffnessView):
-    """One thread per body."""
+def release_bodies(first: int, dt: float, stiffness: StiffnessView):
+    """One thread per body, at the end of a step: clear its forces, and release some of what is held."""
     b = first + wp.tid()
     stiffness.pull[b] = wp.vec3()
     stiffness.turning[b] = wp.vec3()
+    stiffness.held[b] = wp.exp(-dt / HOLD) * stiffness.held[b]
 
 
 @wp.kernel
@@ -176,7 +177,7 @@ def hang_body(
             stiffness.stiffness[p] = stiffness.stiffness[p] - stiffness_of(force, arm, body_q[p])
     inertia = body.inertia[b]
     if stiffness.light[b] == 1:
-        needed = wp.max(dt * dt * stiffness.stiffness[b], wp.exp(-dt / HOLD) * stiffness.held[b])
+        needed = wp.max(dt * dt * stiffness.stiffness[b], stiffness.held[b])
         stiffness.held[b] = needed
         for i in range(3):
             inertia[i, i] = wp.max(inertia[i, i], needed[i])

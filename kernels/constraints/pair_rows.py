@@ -118,22 +118,28 @@ def body_motion(
 
 
 @wp.func
+def acts_at_own_anchors(kind: int) -> bool:
+    """True for rows that push each body at its own anchor."""
+    return kind == PAIR_SPAN or kind == PAIR_ACROSS
+
+
+@wp.func
 def holds_equality(kind: int) -> bool:
     """True for rows that bring to zero what they measure of two bodies."""
-    return kind <= PAIR_ROTATION or kind == PAIR_SPAN or kind == PAIR_ACROSS or kind == PAIR_ANGLES
+    return kind <= PAIR_ROTATION or acts_at_own_anchors(kind) or kind == PAIR_ANGLES
 
 
 @wp.func
 def measures_offset(kind: int) -> bool:
     """True for rows on how far anchors are apart."""
-    return kind == PAIR_OFFSET or kind == PAIR_SPAN or kind == PAIR_ACROSS
+    return kind == PAIR_OFFSET or acts_at_own_anchors(kind)
 
 
 @wp.func
 def pushed_at(asks: bool, kind: int, m0: BodyMotion, m1: BodyMotion) -> wp.vec3:
     """Point at which a row acts on body 0: that on body 1, or its own anchor."""
     x = m1.x
-    if asks or kind == PAIR_SPAN or kind == PAIR_ACROSS:
+    if asks or acts_at_own_anchors(kind):
         x = m0.x
     return x
 

@@ -88,9 +88,7 @@ class PairRowView:
     softness: wp.array(dtype=float)  # (R) CFM
     delassus: wp.array(dtype=float)  # (R) BᵀB
     push: wp.array(dtype=float)  # (R) part of the target that removes an error of positions [m/s or rad/s]
-    bend: wp.array(
-        dtype=float
-    )  # (R) h/2 times the second derivative of the measure, less which it is aimed at
+    bend: wp.array(dtype=float)  # (R) h/2 times the second derivative of the measure, a part of the target
     free: wp.array(dtype=float)  # (R) velocity that it measures if nothing acts, plus the bend
     centre: wp.array(dtype=float)  # (R) part of the target: softness about the impulse of the last step
     mass: wp.array(dtype=float)  # (R) of the heavier tree, or larger inertia, that it moves; 0: has no push

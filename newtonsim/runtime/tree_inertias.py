@@ -80,12 +80,20 @@ def _measure(parts: _Parts, joints: np.ndarray, found: TreeInertias) -> None:
         return
     motion, moved = _motions(parts, joints)
     S = np.concatenate(list(motion.values()), axis=1)
-    inertia = {b: _spatial_inertia(parts, b, pose) for b, pose in moved.items()}
     chain = _chains(parts, joints, dofs)
+    # by composite rigid bodies, those that a dof carries
+    composite = {b: _spatial_inertia(parts, b, pose) for b, pose in moved.items()}
     H = np.diag(parts.armature[dofs].astype(np.float64))
-    for b, own in chain.items():
-        J = S * own
-        H += J.T @ inertia[b] @ J
+    for j in joints[::-1]:
+        b, p = int(parts.child[j]), int(parts.parent[j])
+        own = np.isin(dofs, parts.dofs_of(j))
+        before = chain[b].astype(bool) & ~own
+        momentum = composite[b] @ motion[int(j)]
+        H[np.ix_(own, own)] += motion[int(j)].T @ momentum
+        H[np.ix_(before, own)] = S[:, before].T @ momentum
+        H[np.ix_(own, before)] = H[np.ix_(before, own)].T
+        if p >= 0:
+            composite[p] += composite[b]
     found.rigid[dofs] = np.diag(H)
     H += np.diag(np.where(np.diag(H) > 0.0, 0.0, 1.0))
     # D of Lᵀ D L is what Cholesky's factorization finds of the reversed matrix

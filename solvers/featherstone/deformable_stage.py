@@ -112,6 +112,7 @@ class DeformableStage(Revised):
         system, state_in, state_out = self.system, step.state_in, step.state_out
         control, dt = step.control, step.dt
         launch = Launcher(launch.model, False, launch.shard)
+        self.constraints.use_inertia(launch)
         if launch.model.body_count:
             self.bodies.begin(launch, state_in, control, joint_f, dt)
         if self.state is None and state_in is not state_out:

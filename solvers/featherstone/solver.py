@@ -240,8 +240,8 @@ class FeatherstoneSolver(LaunchedSolver):
         smooth, constraints, rest = self.smooth, self.constraints, self._rest
         contacts = self.contacts if step.contacts is None else step.contacts
         # place, and smooth dynamics of trees on which no other forces act
-        alone = not (self.compliant or self.before_step or self.deformables or constraints.tendons)
-        alone = alone and constraints.stiffness is None
+        others = [self.compliant, self.before_step, self.deformables]
+        alone = not any([*others, constraints.tendons, constraints.stiffness])
         if alone:
             smooth.begin(launch, state, control, dt)
         else:

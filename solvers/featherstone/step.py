@@ -60,14 +60,16 @@ class StartingImpulses:
             self._copy(launch, name, source, self._kept[name])
 
     def restore(self, launch: Launcher, stage: ConstraintStage) -> None:
-        """Write the impulses into the rows of a stage, likewise."""
-        for name, target in _sources(stage).items():
-            self._copy(launch, name, self._kept[name], target)
+        """Write the impulses into the rows of a stage, once they are built."""
+        self._restore(launch, stage, of_bodies=False)
 
     def restore_pulls(self, launch: Launcher, stage: ConstraintStage) -> None:
         """Write the forces that bodies transmitted into a stage, before its step begins."""
+        self._restore(launch, stage, of_bodies=True)
+
+    def _restore(self, launch: Launcher, stage: ConstraintStage, of_bodies: bool) -> None:
         for name, target in _sources(stage).items():
-            if _KINDS[name] == "body":
+            if (_KINDS[name] == "body") == of_bodies:
                 self._copy(launch, name, self._kept[name], target)
 
     def _copy(self, launch: Launcher, name: str, source: wp.array, target: wp.array) -> None:
