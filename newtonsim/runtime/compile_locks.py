@@ -41,6 +41,7 @@ class CompileLock:
         """
         if fcntl is None:
             return True
+        wp.init()  # which finds the folder of the cache
         # the name is one that `wp.clear_kernel_cache` clears
         folder = os.path.join(str(wp.config.kernel_cache_dir), "wp_newtonsim_locks")
         try:

@@ -19,6 +19,7 @@ HOLD = """
 import sys
 import warp as wp
 from newtonsim.runtime.compile_locks import CompileLock
+wp.init()
 wp.config.kernel_cache_dir = sys.argv[1]
 lock = CompileLock("module")
 print(lock.acquire(wait=False), flush=True)
@@ -63,6 +64,19 @@ def test_a_lock_is_held_by_one_process_and_ends_with_it(cache: pathlib.Path):
         assert not CompileLock("module").acquire(wait=False)
         lock.release()
         assert CompileLock("module").acquire(wait=False)
+
+
+def test_a_lock_lies_in_the_cache_before_anything_has_used_it(tmp_path: pathlib.Path):
+    code = "from newtonsim.runtime.compile_locks import CompileLock; CompileLock('module').acquire(wait=True)"
+    environment = {
+        **os.environ,
+        "WARP_CACHE_PATH": str(tmp_path / "cache"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    (tmp_path / "here").mkdir()
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path / "here", env=environment, check=True)
+    assert not list((tmp_path / "here").iterdir())
+    assert list((tmp_path / "cache").rglob("wp_newtonsim_locks/module"))
 
 
 def test_a_lock_does_not_stay_with_children_that_were_forked_meanwhile(cache: pathlib.Path):
