@@ -36,6 +36,7 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.constraints.chains import fill_chain, leaf_of, row_velocity, whiten_sides
 from newtonsim.kernels.constraints.dof_rows import UNBOUNDED, ConstraintSettings, limit_speed
 from newtonsim.kernels.constraints.pair_measures import (
+    TINY,
     BodyMotion,
     RowMeasure,
     is_friction,
@@ -521,6 +522,8 @@ def place_body_row(
     rate0 = wp.dot(row.force, m0.v + wp.cross(m0.w, x0 - m0.x)) + wp.dot(row.torque, m0.w)
     rate1 = wp.dot(row.force, m1.v) + wp.dot(row.torque, m1.w)
     bend = bend_of(row.curvature, s)
+    if kind == PAIR_DISTANCE:
+        rows.turn[r] = s.dt / wp.max(row.value, TINY)
     if is_friction(kind):
         if loop.friction[rows.index[r]] <= 0.0:
             return 0.0
@@ -691,6 +694,7 @@ def build_pair_rows(
     rows.delassus[r] = 0.0
     rows.push[r] = 0.0
     rows.bend[r] = 0.0
+    rows.turn[r] = 0.0
     rows.centre[r] = 0.0
     rows.mass[r] = 0.0
     if rows.kind[r] == PAIR_TENDON:
@@ -714,6 +718,7 @@ def build_pair_rows(
             for k in range(side * depth, side * depth + tree.dof_depth[leaf[side]] + 1):
                 sides[side] += rows.B[r, k] * rows.B[r, k]
     total = sides[0] + sides[1]
+    rows.turn[r] = total * rows.turn[r]
     if total > RIGID_ROW * mobility:
         rows.delassus[r] = total
         if adds_energy(rows.kind[r], rows.constraint[r], loop):

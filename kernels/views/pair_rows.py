@@ -92,6 +92,7 @@ class PairRowView:
     free: wp.array(dtype=float)  # (R) velocity that it measures if nothing acts, plus the bend
     centre: wp.array(dtype=float)  # (R) part of the target: softness about the impulse of the last step
     mass: wp.array(dtype=float)  # (R) of the heavier tree, or larger inertia, that it moves; 0: has no push
+    turn: wp.array(dtype=float)  # (R) how a unit impulse along a distance turns it in a step, 0 for others
     impulse: wp.array(dtype=float)  # (R) kept from step to step
     force: wp.array(dtype=wp.vec3)  # (R) force on body 1 per unit of the row, at `point`
     torque: wp.array(dtype=wp.vec3)  # (R)

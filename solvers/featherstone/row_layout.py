@@ -122,6 +122,7 @@ def pair_rows_of(model: Model) -> PairRowView:
     rows.delassus = zeros(count, dtype=float, device=device)
     rows.push = zeros(count, dtype=float, device=device)
     rows.bend = zeros(count, dtype=float, device=device)
+    rows.turn = zeros(count, dtype=float, device=device)
     rows.free = zeros(count, dtype=float, device=device)
     rows.centre = zeros(count, dtype=float, device=device)
     rows.mass = zeros(count, dtype=float, device=device)

@@ -9,11 +9,27 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.kernels.constraints.rows import WEDGED_ROW, UnsolvedView
+from newtonsim.kernels.constraints.rows import STRAINED_ROW, WEDGED_CONTACT, WEDGED_ROW, UnsolvedView
 from newtonsim.kernels.constraints.solve.solve import PROMISED
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
 from newtonsim.scene.topology import topology_of
+
+_TOLD = {
+    int(
+        WEDGED_CONTACT
+    ): "cannot be pushed out of an overlap, as contacts from other sides or joints hold against "
+    "it; contacts give way, so that impulses stay bounded",
+    int(
+        WEDGED_ROW
+    ): "cannot go where constraints or joints demand, as others hold against these; they give way, "
+    "so that impulses stay bounded",
+    int(
+        STRAINED_ROW
+    ): "bear more by a distance constraint than a step resolves, and are torn about; shorten the "
+    "step, make them heavier, or tie them at points (add_constraint_connect)",
+}
+"""What is told of bodies, by what was noted."""
 
 
 class UnsolvedSteps:
@@ -25,7 +41,7 @@ class UnsolvedSteps:
         model: The model.
 
     Attributes:
-        view: Counts and largest residuals by world, and contacts and rows that were wedged in.
+        view: Counts and largest residuals by world, and contacts and rows that were wedged in or strained.
         alarm: Not 0 if there is a residual to tell of, or something is wedged in, to be read on the CPU; None
             on others.
     """
@@ -65,15 +81,8 @@ class UnsolvedSteps:
         world = int(np.argmax(self.view.wedged_steps.numpy()))
         owner = topology_of(self.model).view.dof_body.numpy()
         names = " and ".join(f"body '{self.model.body_key[owner[dof - 1]]}'" for dof in wedged[world] if dof)
-        if self.view.wedged_by.numpy()[world] == WEDGED_ROW:
-            told = "cannot go where constraints or joints demand, as others hold against these; they"
-        else:
-            told = (
-                "cannot be pushed out of an overlap, as contacts from other sides or joints hold against it; "
-            )
-            told += "contacts"
         warnings.warn(
-            f"FeatherstoneSolver: in world {world}, {names} {told} give way, so that impulses stay bounded; "
+            f"FeatherstoneSolver: in world {world}, {names} {_TOLD[self.view.wedged_by.numpy()[world]]}; "
             "solver.constraints.unsolved.view.wedged tells of other worlds",
             RuntimeWarning,
             stacklevel=5,

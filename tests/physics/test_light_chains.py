@@ -11,7 +11,7 @@ import pytest
 import warp as wp
 from physics.light_chains import HALF, LINK, bolas, hanging
 from physics.robots import load_robot
-from physics.scenes import GRAVITY, Run, z_up
+from physics.scenes import GRAVITY, Run, diagonal_inertia, z_up
 
 import newtonsim
 from newtonsim import dynamics
@@ -164,6 +164,36 @@ def test_the_residual_tells_what_single_precision_cannot_hold(device, load, angl
     assert len(told) > 3
     # the residual is that of one axis
     assert min(told) > 0.5
+
+
+def beads(load: float, spacing: float = 0.1) -> newtonsim.ModelBuilder:
+    """A rope of nine beads of 20 g and a load, half a radian from the vertical, held by distances alone."""
+    builder, before = z_up(), -1
+    along = spacing * np.array([np.sin(0.5), 0.0, -np.cos(0.5)])
+    for i in range(1, 11):
+        mass = load if i == 10 else 0.02
+        inertia = diagonal_inertia(*[0.4 * mass * 0.02**2] * 3)
+        bead = builder.add_body(origin=(tuple(i * along), (0.0, 0.0, 0.0, 1.0)), mass=mass, I_m=inertia)
+        builder.add_constraint_distance(before, bead, max_distance=spacing)
+        before = bead
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("load", "dt", "holds"),
+    [(1.0, 1 / 60, False), (5.0, 1 / 240, True), (20.0, 1 / 240, False), (20.0, 1 / 1000, True)],
+)
+def test_beads_that_a_step_tears_about_are_named(device, load, dt, holds):
+    """A distance turns by its force over the mass of its ends: stable up to f h² = m d between like beads."""
+    run = Run(beads(load).finalize(device), dt)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        kinetic, potential = energies(run, 2.0, 5)
+        run.solver.report()
+    most = load * GRAVITY * (1.0 - np.cos(0.5))
+    kept = np.abs(kinetic + potential - kinetic[0] - potential[0]).max() < 0.02 * most
+    assert kept == holds
+    assert holds == (not any("by a distance constraint" in str(warning.message) for warning in told))
 
 
 def test_only_light_bodies_under_load_are_stiffened():

@@ -1,4 +1,8 @@
-"""Contacts and rows that demand what others exclude: which ones, and for how many steps.
+"""Contacts and rows that demand what others exclude, or more than a step resolves: which ones, and how long.
+
+A distance d that bears a force f swings across it like a string: its direction turns by f h² / (m d) of the
+way by which its ends, of the mass m, are apart across it. The step takes the direction from its start, and
+is stable up to a factor of 2, the masses of both ends taken together (4 for a string of equal masses).
 
 Stage: constraints, after the solve of an island
 Called by: kernels/constraints/solve/pushes.py, kernels/constraints/solve/solve.py
@@ -10,12 +14,20 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import is_stuck
-from newtonsim.kernels.constraints.rows import WEDGED_CONTACT, WEDGED_ROW, RowsView, UnsolvedView
+from newtonsim.kernels.constraints.rows import (
+    STRAINED_ROW,
+    WEDGED_CONTACT,
+    WEDGED_ROW,
+    RowsView,
+    UnsolvedView,
+)
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# consecutive steps with a wedged contact or row after which this is reported
+# steps with a wedged contact or row, less those without, at which this is reported
 LONG_WEDGED = wp.constant(12)
+# how far a distance may turn in a step
+STRAINED = wp.constant(2.0)
 
 
 @wp.func
@@ -34,7 +46,17 @@ def find_wedged(
     k: int,
     unsolved: wp.ref[UnsolvedView],
 ):
-    """Record a contact of an island that cannot push its bodies apart, see `laws.is_stuck`."""
+    """Record a distance of an island that bears too much, or a contact that cannot push its bodies apart."""
+    strained = int(0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        if rows.pair.turn[p] * wp.abs(rows.pair.impulse[p]) > STRAINED:
+            strained = i - pairs[0] + 1
+    strained = int(max_lanes(team, float(strained)))
+    if strained > 0:
+        p = islands.pair[pairs[0] + strained - 1]
+        note_wedged(team, rows.pair.leaf[p], STRAINED_ROW, unsolved)
     last = int(0)
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
@@ -74,8 +96,8 @@ def note_contradiction(
 
 @wp.func(inline=False)
 def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
-    """Count the consecutive steps with a wedged contact or row, at the end of a step."""
-    run = int(0)
+    """Count the steps with a wedged contact or row, less those without, at the end of a step."""
+    run = wp.max(unsolved.wedged_run[w] - 1, 0)
     if unsolved.wedged_now[w] > 0:
         unsolved.wedged_by[w] = unsolved.wedged_now[w]
         run = unsolved.wedged_run[w] + 1
