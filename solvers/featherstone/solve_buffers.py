@@ -119,6 +119,8 @@ def _newton(model: Model, rows: RowsView, z: wp.array) -> NewtonView:
     for part in (view.leap, view.shift):
         part.dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
         part.pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
+        part.contact = zeros(contacts, dtype=wp.vec3, device=device)
+        part.spin = zeros(spins, dtype=wp.vec3, device=device)
         part.z = zeros(dofs, dtype=float, device=device)
     view.steps = zeros(dofs * int(MOST_KEPT), dtype=float, device=device)
     view.tree_reach = zeros(topology_of(model).tree_count, dtype=float, device=device)

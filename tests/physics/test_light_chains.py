@@ -121,6 +121,23 @@ def test_loads_that_whirl_on_a_light_chain_keep_their_motion(device, kind, load,
     assert np.linalg.norm(q[-1, :3] - q[0, :3]) == pytest.approx(chain.places[-1] - chain.places[0], abs=2e-3)
 
 
+@pytest.mark.filterwarnings("ignore:.*left with a residual:RuntimeWarning")
+@pytest.mark.parametrize("face", [-0.2, 0.0])
+@pytest.mark.parametrize(("load", "dt"), [(100.0, 1 / 60), (200.0, 1 / 240), (2000.0, 1 / 240)])
+def test_a_load_on_a_light_chain_gains_nothing_from_a_wall(device, face, load, dt):
+    """The wall is part of the island then; impacts are inelastic, and the load comes to rest at the wall."""
+    chain = hanging("tied", 10, load, 0.5)
+    chain.builder.add_shape_sphere(10, radius=HALF)
+    chain.builder.add_shape_box(-1, pos=(face - 0.5, 0.0, -1.2), hx=0.5, hy=1.0, hz=1.0)
+    run = Run(chain.builder.finalize(device), dt)
+    kinetic, potential = energies(run, 4.0, 5)
+    total = kinetic + potential - potential[0]
+    most = load * GRAVITY * chain.places[-1] * (1.0 - np.cos(0.5))
+    assert total.max() < 0.02 * most
+    assert ends_of_links(run.body_q, run.body_qd)[0] < 2e-3
+    assert run.body_q[-1, 0] > face + HALF - 1e-3
+
+
 def test_a_rope_that_swings_does_not_contradict_itself(device):
     """What keeps turning links on their circles is a load; as an error to remove, it would be too much."""
     run = Run(hanging("tied", 3, 0.05, 0.5).builder.finalize(device), 1.0 / 240.0)

@@ -1,4 +1,4 @@
-"""Conjugate directions of the rounds of Newton's method, in islands without contacts.
+"""Conjugate directions of the rounds of Newton's method, where constraints bear loads.
 
 Unless bounds interfere, a round with the regularisation R solves (A + C + R) s = t - u for the changes s of
 impulses, where A is the Delassus matrix, C the softness of the rows, and t - u what their velocities lack.
@@ -22,7 +22,7 @@ Writes: LawView, NewtonView, RowsView
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes, sum_lanes
 from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
-from newtonsim.kernels.constraints.laws import LawView, return_to_centres
+from newtonsim.kernels.constraints.laws import SOFT_SPIN, LawView, return_to_centres
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.solve.velocities import NewtonView
 
@@ -58,6 +58,15 @@ def note_changes(
         n.shift.pair[p] = change
         both += rows.pair.softness[p] * change * n.leap.pair[p]
         square += rows.pair.softness[p] * n.leap.pair[p] * n.leap.pair[p]
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        push = rows.contact.impulse[c] - laws.centre.contact[c]
+        n.shift.contact[c] = push
+        both += rows.contact.softness[c] * push[0] * n.leap.contact[c][0]
+        square += rows.contact.softness[c] * n.leap.contact[c][0] * n.leap.contact[c][0]
+        if rows.spins == 1:
+            n.shift.spin[c] = rows.spin.impulse[c] - laws.centre.spin[c]
     trees = islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
@@ -68,6 +77,39 @@ def note_changes(
             both += n.shift.z[d] * n.leap.z[d]
             square += n.leap.z[d] * n.leap.z[d]
     return wp.vec2(sum_lanes(team, both), sum_lanes(team, square))
+
+
+@wp.func
+def weigh_triple(R: wp.vec2, s: wp.vec3, d: wp.vec3) -> float:
+    """sᵀ R d of three rows, of which the first has another regularisation than the others."""
+    return R[0] * s[0] * d[0] + R[1] * (s[1] * d[1] + s[2] * d[2])
+
+
+@wp.func
+def turn_contact(
+    rows: wp.ref[RowsView],
+    laws: wp.ref[LawView],
+    c: int,
+    first: bool,
+    keep: float,
+    n: wp.ref[NewtonView],
+) -> wp.vec2:
+    """Next direction of the rows of a contact; returns sᵀ (R + C) d and dᵀ C d."""
+    s = n.shift.contact[c]
+    softness = rows.contact.softness[c]
+    d = s
+    if not first:
+        d = s + keep * n.leap.contact[c]
+    n.leap.contact[c] = d
+    lacks = weigh_triple(laws.contact_R[c] + wp.vec2(softness, 0.0), s, d)
+    if rows.spins == 1:
+        turn = n.shift.spin[c]
+        x = turn
+        if not first:
+            x = turn + keep * n.leap.spin[c]
+        n.leap.spin[c] = x
+        lacks += weigh_triple(SOFT_SPIN * rows.spin.delassus[c], turn, x)
+    return wp.vec2(lacks, softness * d[0] * d[0])
 
 
 @wp.func(inline=False)
@@ -106,6 +148,11 @@ def find_leap(
         n.leap.pair[p] = turn
         lacks += (laws.pair_R[p] + rows.pair.softness[p]) * change * turn
         square += rows.pair.softness[p] * turn * turn
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        parts = turn_contact(rows, laws, islands.contact[i], first, keep, n)
+        lacks += parts[0]
+        square += parts[1]
     trees = islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
@@ -139,7 +186,10 @@ def leap_is_bounded(
     length: float,
     n: wp.ref[NewtonView],
 ) -> bool:
-    """Note what a leap along the direction adds to a round; True if impulses stay within their bounds."""
+    """Note what a leap along the direction adds to a round; True if impulses stay within their bounds.
+
+    Those of friction are left to the next round, as the normal impulses move.
+    """
     beyond = float(0.0)
     dofs = islands.dofs[k]
     for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
@@ -153,6 +203,14 @@ def leap_is_bounded(
         n.shift.pair[p] = length * n.leap.pair[p] - n.shift.pair[p]
         y = rows.pair.impulse[p] + n.shift.pair[p]
         beyond = wp.max(beyond, exceeds(y, rows.pair.lower[p], rows.pair.upper[p]))
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        n.shift.contact[c] = length * n.leap.contact[c] - n.shift.contact[c]
+        if rows.spins == 1:
+            n.shift.spin[c] = length * n.leap.spin[c] - n.shift.spin[c]
+        push = rows.contact.impulse[c][0] + n.shift.contact[c][0]
+        beyond = wp.max(beyond, float(int(push < 0.0 or rows.contact.slip_width[c] > 0.0)))
     trees = islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
@@ -168,6 +226,7 @@ def shift_centres(
     team: Team,
     islands: wp.ref[IslandView],
     k: int,
+    spins: int,
     sign: float,
     laws: wp.ref[LawView],
     n: wp.ref[NewtonView],
@@ -181,6 +240,12 @@ def shift_centres(
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
         p = islands.pair[i]
         laws.centre.pair[p] = laws.centre.pair[p] + sign * n.shift.pair[p]
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        laws.centre.contact[c] = laws.centre.contact[c] + sign * n.shift.contact[c]
+        if spins == 1:
+            laws.centre.spin[c] = laws.centre.spin[c] + sign * n.shift.spin[c]
     trees = islands.trees[k]
     share = tree_share(team, trees)
     for e in range(share.tree, trees[1], share.trees):
@@ -206,7 +271,7 @@ def take_leap(
     """
     bounded = leap_is_bounded(team, rows, islands, k, length, n)
     if bounded:
-        shift_centres(team, islands, k, 1.0, laws, n)
+        shift_centres(team, islands, k, rows.spins, 1.0, laws, n)
         return_to_centres(team, rows, islands, k, laws)
         copy_island(team, islands, k, n.centre, n.z)
         copy_island(team, islands, k, n.centre, n.y)

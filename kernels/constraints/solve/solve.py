@@ -84,7 +84,8 @@ MOST_PASSING = wp.constant(0.2)
 PROMISED = wp.constant(1.0e-4)
 # residual above which a round is undone, and single precision is no excuse
 FAILED = wp.constant(1.0e-3)
-# error of the regularisation [m/s or rad/s] above which an island without contacts counts as unsolved
+# error of the regularisation of rows other than contacts [m/s or rad/s] above which an island counts as
+# unsolved: no impact excuses it
 LOOSE = wp.constant(0.02)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
@@ -112,8 +113,9 @@ TOO_MANY = wp.constant(14)
 # energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
 
-# an island without contacts, and one whose last round was followed by a leap
-UNTOUCHED = wp.constant(3)
+# an island without contacts, or one in which rows between bodies bear more than a round achieves: rounds are
+# followed by leaps; and an island whose last round was
+LEAPS = wp.constant(3)
 LEAPT = wp.constant(4)
 # layout of a matrix by `sweep_rows`
 LAID_OUT_BEFORE = wp.constant(2)
@@ -148,7 +150,7 @@ class SolveReport:
     at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
     unsolved: int  # 1 if it ended above the tolerance
     laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
-    thorough: int  # 1 for as many rounds as it takes, 2 if it is not in motion either, or UNTOUCHED, LEAPT
+    thorough: int  # 1 for as many rounds as it takes, 2 if it is not in motion either, or LEAPS, LEAPT
     factorized: int  # 1 if its matrix is factorized for the current laws
     hopeless: int  # 1 if Newton's method has to continue, 2 if only rebounds or pushes have to be weakened
 
@@ -169,12 +171,21 @@ def add_report(team: Team, report: SolveReport, totals: wp.array(dtype=SolveRepo
 
 @wp.func
 def with_passed(report: SolveReport) -> SolveReport:
-    """Count what the regularisation lets pass in an island without contacts, where no impact excuses it."""
+    """Count what the regularisation lets rows between bodies pass, as no impact excuses it."""
     told = report
-    if told.passed > LOOSE and told.thorough >= UNTOUCHED:
+    if told.passed > LOOSE and told.thorough >= LEAPS:
         told.residual = wp.max(told.residual, told.passed)
         told.unsolved = 1
     return told
+
+
+@wp.func
+def most_for(report: SolveReport) -> int:
+    """Most factorizations in all rounds but the first."""
+    most = int(TOO_MANY)
+    if report.thorough >= LEAPS:
+        most += SHORT
+    return most
 
 
 @wp.func(inline=False)
@@ -218,7 +229,7 @@ def solve_by_newton(
         used = report.factorizations
         most = s.factorizations
         if rounds > 0:
-            most = wp.min(most, wp.min(used + SHORT, TOO_MANY))
+            most = wp.min(most, wp.min(used + SHORT, most_for(report)))
         found = minimize(
             team,
             tree,
@@ -236,13 +247,13 @@ def solve_by_newton(
             sys,
         )
         good = found.residual <= PROMISED
-        if rounds == 0 or report.thorough >= UNTOUCHED:
+        if rounds == 0 or report.thorough >= LEAPS:
             good = found.residual <= wp.max(FAILED, tolerance) or found.rounded == 1
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
         if not good:
             if report.thorough == LEAPT:
-                shift_centres(team, islands, k, -1.0, laws, n)
+                shift_centres(team, islands, k, rows.spins, -1.0, laws, n)
             return_to_centres(team, rows, islands, k, laws)
             copy_island(team, islands, k, n.centre, n.z)
             report.factorizations = used + found.factorizations
@@ -259,23 +270,29 @@ def solve_by_newton(
         set_bounds(team, rows, islands, k, laws)
         before = report.passed
         length = float(0.0)
-        if report.thorough >= UNTOUCHED:
-            length = find_leap(team, rows, islands, k, report.thorough == UNTOUCHED, laws, n)
-        shift = move_centres(team, rows, islands, k, report.at_start, passing, factor, allowed, laws)
+        leaps = report.thorough >= LEAPS
+        if leaps:
+            length = find_leap(team, rows, islands, k, report.thorough == LEAPS, laws, n)
+        shift = move_centres(
+            team, rows, islands, k, report.at_start, passing, factor, allowed, not leaps, laws
+        )
         report.passed = shift.most
         copy_island(team, islands, k, n.z, n.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
-        restless = report.factorizations >= ENOUGH or found.steps > calm
+        restless = report.factorizations >= most_for(report) - 2 or found.steps > calm
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
+        if restless and not leaps and shift.strained == 1:
+            report.thorough = LEAPS
+            sinks = True
         if settled or (restless and not sinks):
             rounds = ROUNDS
         elif shift.stiffened > 0:
             factorized = False
-        if rounds < ROUNDS and report.thorough >= UNTOUCHED:
-            report.thorough = UNTOUCHED + int(take_leap(team, rows, islands, k, length, laws, n))
+        if rounds < ROUNDS and leaps:
+            report.thorough = LEAPS + int(take_leap(team, rows, islands, k, length, laws, n))
     report.factorized = int(factorized)
     return with_passed(report)
 
@@ -350,7 +367,7 @@ def solve_by_sweeps(
                 report.thorough = int(cost <= CHEAP) + int(cost <= CHEAP_IN_MOTION)
                 if islands.contacts[k][0] == islands.contacts[k][1]:
                     # whose rounds are linear and need no new factorization
-                    report.thorough = UNTOUCHED
+                    report.thorough = LEAPS
                 if cost <= 0.0 or cost > s.cost:
                     report.laid_out = -1
                     hopeless = False
