@@ -258,7 +258,8 @@ def _parse_link(
         if part.tag == "inertial":
             if link.inertial is not None:
                 fault = part.error(f"link {link.name!r} has two <inertial> elements")
-                faults.meet(fault, "the last one is used")
+                faults.meet(fault, "the first one is used")
+                continue
             link.inertial = _parse_inertial(part, link.name, report, faults)
         elif part.tag == "visual":
             _append(link.visuals, _parse_geometry(part, resolver, materials, report, faults))

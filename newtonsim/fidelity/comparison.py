@@ -38,6 +38,12 @@ WEIGHS = "what moves here weighs"
 LEAST_BIAS = 0.1
 """Acceleration [m/s²] of the whole mass below which forces count as small."""
 
+LEAST_INERTIA = 1.0e-14
+"""Largest entry of M(q) [kg or kg m²] of robots that have no mass but for rounding."""
+
+MASSLESS = 1.0e-8
+"""Mass [kg] and inertia [kg m²] that robots without any are compared with; bodies have next to none here."""
+
 
 @dataclass(frozen=True)
 class Item:
@@ -151,10 +157,7 @@ def compare_with_oracle(
     remark = f"there are {oracle.dof_count}"
     found.items.append(Item("degrees of freedom", float(missing), "", "", 0.0, remark))
     if not missing and reading.model.body_count:
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # a robot without mass has no forces to compare with
-            found.items += _state_items(reading, oracle, states, seed)
+        found.items += _state_items(reading, oracle, states, seed)
         if isinstance(oracle, MujocoOracle) and seconds > 0.0 and reading.model.joint_dof_count:
             found.items.append(_motion_item(reading, oracle, seconds, seed))
     return found
@@ -299,14 +302,16 @@ def _state_errors(reading: Reading, state, placed: Placed) -> dict[str, tuple[fl
     found = {}
     if reading.model.joint_dof_count:
         names = reading.dof_names
-        scale = np.sqrt(np.maximum(np.diag(placed.M), 1.0e-9 * np.diag(placed.M).max()))
+        largest = float(np.diag(placed.M).max())
+        least = 1.0e-9 * largest if largest > LEAST_INERTIA else MASSLESS
+        scale = np.sqrt(np.maximum(np.diag(placed.M), least))
         off = np.abs(joint_space_inertia(reading.model, state) - placed.M) / np.outer(scale, scale)
         i, j = np.unravel_index(int(off.argmax()), off.shape)
         place = names[i] if i == j else f"{names[i]} and {names[j]}"
         found["M(q)"] = float(off[i, j]), place
         bias = dynamics.bias(reading.model, state).numpy()
         # where gravity and motion bring about next to nothing, rounding of what cancels is not a difference
-        least = LEAST_BIAS * float(np.sqrt(reading.model.body_mass.numpy().sum()))
+        least = LEAST_BIAS * float(np.sqrt(max(reading.model.body_mass.numpy().sum(), MASSLESS)))
         off = np.abs((bias - placed.bias) / scale) / max(np.abs(placed.bias / scale).max(), least)
         found["bias"] = float(off.max()), names[int(off.argmax())]
     poses = state.body_q.numpy().astype(np.float64)

@@ -329,3 +329,32 @@ def test_a_model_that_the_solver_refuses_is_compared_but_for_its_motion(tmp_path
     assert motion.error == np.inf
     assert motion.remark.startswith("the solver refuses the model: tendon 'pull': ")
     assert "M(q)" in {item.name for item in found.items}
+
+
+BARE = """<robot name="bare"><link name="a">{inertial}</link><link name="b"/><link name="c"/>
+<joint name="x" type="revolute"><parent link="a"/><child link="b"/><axis xyz="0 1 0"/><origin xyz="0 0 1"/>
+  <limit lower="-1" upper="1" effort="5" velocity="2"/></joint>
+<joint name="y" type="prismatic"><parent link="b"/><child link="c"/><axis xyz="1 0 0"/>
+  <limit lower="-1" upper="1" effort="5" velocity="2"/></joint></robot>"""
+SOLID = '<inertial><mass value="2"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+
+
+@pytest.mark.parametrize("inertial", ["", SOLID])
+def test_robots_whose_moving_links_have_no_mass(tmp_path, inertial):
+    pytest.importorskip("pinocchio")
+    path = tmp_path / "bare.urdf"
+    path.write_text(BARE.format(inertial=inertial))
+    found = compare_with_oracle(path)
+    assert found.agrees, found.lines()
+
+
+def test_the_first_of_two_inertias_counts(tmp_path):
+    """As in pinocchio, and in PyBullet."""
+    pytest.importorskip("pinocchio")
+    second = SOLID.replace('value="2"', 'value="9"').replace('ixx="1"', 'ixx="1.5"')
+    text = BARE.format(inertial="").replace('<link name="c"/>', f'<link name="c">{SOLID}{second}</link>')
+    path = tmp_path / "twice.urdf"
+    path.write_text(text)
+    found = compare_with_oracle(path)
+    assert found.agrees, found.lines()
+    assert any("two <inertial> elements; the first one is used" in remark for remark in found.remarks)
