@@ -27,6 +27,7 @@ MAX_NUMBER = 1.0e30
 _JUNK_AFTER_DOCUMENT = 9  # expat's XML_ERROR_JUNK_AFTER_DOC_ELEMENT
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _NUMBER_AT_START = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_INFINITY = re.compile(r"[+-]?inf(inity)?\Z", re.ASCII | re.IGNORECASE)
 _NUMBER_CHARACTERS = re.compile(r"[0-9eE+\-.\s]*\Z", re.ASCII)
 _LONG_LIST = 64  # numbers from which on NumPy's reader pays
 _SHORT_TEXT = 256  # characters up to which words are remembered
@@ -174,6 +175,17 @@ class Node:
             if (np.abs(values) <= MAX_NUMBER).all():
                 return values
         return np.array([self._number(name, word, faults) for word in words], dtype=np.float64)
+
+    def bounds(self, name: str) -> "tuple[float, float] | None":
+        """Return an attribute as lower and upper bound, which may be infinite, unlike other numbers."""
+        words = self.attrib.get(name, "").split()
+        if len(words) != 2 or not any(map(_INFINITY.match, words)):
+            values = self.floats(name, 2)
+            return None if values is None else (float(values[0]), float(values[1]))
+        low, high = (
+            float(word) if _INFINITY.match(word) else self._number(name, word, REFUSE) for word in words
+        )
+        return low, high
 
     @overload
     def float(self, name: str, default: "float", faults: Faults = REFUSE) -> "float": ...

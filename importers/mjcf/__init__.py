@@ -168,7 +168,7 @@ def parse_mjcf(
         ensure_nonstatic_links: Give bodies without mass a small one. A `DefaultsWarning` names those that
             move on their own, which MuJoCo refuses, and so does `strict`.
         static_link_mass: That mass [kg].
-        collapse_fixed_joints: Merge bodies that fixed joints connect.
+        collapse_fixed_joints: Merge bodies that fixed joints connect, which `fusestatic` of a file does not.
         verbose: Print the report.
         strict: Raise at the first fault of the file, and for what nothing in newtonsim models. What a further
             call adds, such as gravity compensation and activations, is no reason: a warning and the report's

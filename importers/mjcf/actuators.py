@@ -322,10 +322,10 @@ def _range(node: Node, flag: str, name: str, document: Document) -> tuple[float,
     if not document.is_limited(node, flag, name):
         return None
     node.required(name)
-    low, high = node.floats(name, 2)
+    low, high = node.bounds(name) or (0.0, 0.0)
     if low > high:
         raise node.error(f"attribute '{name}' is reversed: {node.text_of(name)!r}")
-    return float(low), float(high)
+    return None if low == -math.inf and high == math.inf else (low, high)
 
 
 @dataclass(slots=True)

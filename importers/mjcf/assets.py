@@ -139,7 +139,8 @@ class Assets:
             data = (data - low) / (high - low)
         else:
             data = np.zeros_like(data)
-        return HeightAsset(name, node, data * top, (2.0 * x, 2.0 * y))
+        solid = np.array([x, y, 0.5 * base + 0.25 * top])
+        return HeightAsset(name, node, data * top, (2.0 * x, 2.0 * y), solid)
 
     def _file_heights(self, node: Node) -> np.ndarray:
         path = self._path(node, self.document.compiler.mesh_dir)

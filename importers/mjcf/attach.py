@@ -200,11 +200,11 @@ class _Part:
         if attributes.get("type", "hinge") not in ("hinge", "ball"):
             return
         for name in ("range", "ref", "springref"):
-            values = node.floats(name)
+            values = node.bounds(name) if name == "range" else node.floats(name)
             if values is None or self.other.compiler.degrees == self.document.compiler.degrees:
                 continue
             convert = math.degrees if self.document.compiler.degrees else math.radians
-            attributes[name] = " ".join(repr(convert(value)) for value in values.tolist())
+            attributes[name] = " ".join(repr(convert(value)) for value in map(float, values))
 
     def _rewrite_names(self, node: Node, attributes: dict[str, str]) -> None:
         if attributes.get("childclass"):

@@ -154,8 +154,8 @@ class Document:
         """Whether a range is in force; "auto": one other than "0 0" is given and autolimits is on."""
         value = node.bool(flag, "auto", {"auto": "auto"})
         if value == "auto":
-            given = node.floats(range_name, 2)
-            return self.compiler.autolimits and given is not None and any(given.tolist())
+            given = node.bounds(range_name)
+            return self.compiler.autolimits and given is not None and any(given)
         return bool(value)
 
     def pose_of(self, node: Node) -> Pose:

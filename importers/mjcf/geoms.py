@@ -254,7 +254,9 @@ def _shape_mass(geom: Geom, density: float) -> MassProps:
         return massprops.ellipsoid(size, density, shell)
     if geom.kind == "mesh":
         return mesh_mass(geom.mesh, density, geom.node)
-    return MassProps.zero()  # planes and height fields belong to bodies that do not move
+    if geom.heights is not None:
+        return massprops.box(geom.heights.solid, density, shell)
+    return MassProps.zero()
 
 
 def mesh_mass(mesh: MeshAsset, density: float, node: Node) -> MassProps:

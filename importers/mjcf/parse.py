@@ -305,19 +305,21 @@ def _not_negative(node: Node, attribute: str, value: float, document: Document) 
 
 def _read_range(node: Node, joint: Joint, document: Document, report: ImportReport) -> None:
     if document.is_limited(node, "limited", "range") and joint.kind != "free":
-        lower, upper = node.floats("range", 2, (0.0, 0.0))
+        lower, upper = node.bounds("range") or (0.0, 0.0)
         if lower > upper or "range" not in node.attrib:
             raise node.error(f"the joint is limited, but its range is {node.text_of('range', 'missing')!r}")
         if joint.kind == "ball":
             if lower != 0.0:
                 raise node.error(f"the range of a ball joint must start at 0, got {lower:g}")
-            joint.upper = document.compiler.angle(upper)
-            report.approximated(node, "the limit of the angle bounds swing and twist separately")
+            if upper < math.inf:
+                joint.upper = document.compiler.angle(upper)
+                report.approximated(node, "the limit of the angle bounds swing and twist separately")
         else:
             convert = document.compiler.angle if joint.kind == "hinge" else float
-            joint.lower, joint.upper = convert(lower) - joint.ref, convert(upper) - joint.ref
+            joint.lower = convert(lower) - joint.ref if lower > -math.inf else None
+            joint.upper = convert(upper) - joint.ref if upper < math.inf else None
     if document.is_limited(node, "actuatorfrclimited", "actuatorfrcrange"):
-        low, high = node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
+        low, high = node.bounds("actuatorfrcrange") or (0.0, 0.0)
         joint.effort_limit = max(abs(low), abs(high))
         if low <= 0.0 <= high:
             joint.effort_lower, joint.effort_limit = -np.inf if low == -high else low, high
@@ -343,8 +345,8 @@ def _check_joint_support(node: Node, joint: Joint, report: ImportReport) -> None
         report.unsupported(node, "actuatorgravcomp", unless=LEFT_TO_MUJOCO)
         joint.mujoco["actgravcomp"] = True
         if joint.effort_limit < np.inf:  # which bounds both together
-            bounds = node.floats("actuatorfrcrange", 2)
-            joint.mujoco |= {"actfrclimited": True, "actfrcrange": bounds.tolist()}
+            bounds = node.bounds("actuatorfrcrange") or (0.0, 0.0)
+            joint.mujoco |= {"actfrclimited": True, "actfrcrange": [*bounds]}
 
 
 def _parse_inertial(

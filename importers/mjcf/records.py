@@ -56,12 +56,16 @@ class MeshAsset:
 
 @dataclass(slots=True, eq=False)
 class HeightAsset:
-    """Heights (rows, columns) [m], first row at the largest y, over a rectangle of `size` (x, y) [m]."""
+    """Heights (rows, columns) [m], first row at the largest y, over a rectangle of `size` (x, y) [m].
+
+    `solid` are the half lengths [m] of the box of which MuJoCo gives a height field mass and inertia.
+    """
 
     name: str
     node: Node
     heights: np.ndarray
     size: tuple[float, float]
+    solid: np.ndarray
 
 
 @dataclass(slots=True, eq=False)
@@ -356,4 +360,5 @@ def scale_scene(scene: Scene, scale: float) -> None:
         if isinstance(asset, MeshAsset):
             asset.surface = asset.surface.scaled(np.full(3, scale))
         else:
-            asset.heights, asset.size = asset.heights * scale, (asset.size[0] * scale, asset.size[1] * scale)
+            asset.heights, asset.solid = asset.heights * scale, asset.solid * scale
+            asset.size = (asset.size[0] * scale, asset.size[1] * scale)

@@ -29,7 +29,7 @@ from newtonsim.importers.mjcf.records import (
 )
 from newtonsim.scene.enums import JointType
 
-_ACTIVE = ("stiffness", "damping", "range", "frictionloss", "armature")
+_ACTIVE = ("stiffness", "damping", "frictionloss", "armature")
 _SCALAR = ("hinge", "slide")
 
 
@@ -48,6 +48,7 @@ def parse_tendons(document: Document, scene: Scene, report: ImportReport) -> Non
             resolved = document.defaults.resolve(general, None)[0].attrib
             node = Node(node.tag, resolved, node.path, node.line, node.children)
             acts = any(node.floats(name, default=()).any() for name in _ACTIVE)
+            acts = acts or any(node.bounds("range") or ())
             acts = acts or (bool(node.text_of("name")) and node.text_of("name") in used)
             tendon = Tendon(node.text_of("name") or f"tendon_{len(scene.tendons)}", node)
             try:
@@ -126,7 +127,7 @@ def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> N
         options["spring_length"] = (float(rest[0]), float(rest[-1]))
     if document.is_limited(node, "limited", "range"):
         node.required("range")
-        lower, upper = (float(x) for x in node.floats("range", 2, (0.0, 0.0)))
+        lower, upper = node.bounds("range") or (0.0, 0.0)
         if lower > upper:
             raise node.error(f"attribute 'range' is reversed: {node.text_of('range')!r}")
         options["limit_lower"], options["limit_upper"] = lower, upper
@@ -135,7 +136,7 @@ def _read_options(tendon: Tendon, document: Document, report: ImportReport) -> N
         options["limit_solref"], options["limit_solimp"] = limit.solref, limit.solimp
         options["limit_margin"] = node.float("margin", 0.0)
     if document.is_limited(node, "actuatorfrclimited", "actuatorfrcrange"):
-        low, high = node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
+        low, high = node.bounds("actuatorfrcrange") or (0.0, 0.0)
         if low > high:
             raise node.error(
                 f"attribute 'actuatorfrcrange' is reversed: {node.text_of('actuatorfrcrange')!r}"
@@ -273,8 +274,8 @@ def add_tendons(
             report.unsupported(
                 tendon.node, "actuatorfrcrange of actuators of the model", unless=LEFT_TO_MUJOCO
             )
-            bounds = tendon.node.floats("actuatorfrcrange", 2, (0.0, 0.0)).tolist()
-            tendon.mujoco |= {"actfrclimited": True, "actfrcrange": bounds}
+            bounds = tendon.node.bounds("actuatorfrcrange") or (0.0, 0.0)
+            tendon.mujoco |= {"actfrclimited": True, "actfrcrange": [*bounds]}
         report.leave_to_mujoco("tendon", report.tendons[name], tendon.mujoco)
     muscles = {report.tendons[n]: one.muscle for n, one in drives.items() if one.muscle is not None}
     if any(kind in (JointType.BALL, JointType.FREE) for kind in builder.joint_type):

@@ -44,8 +44,9 @@ def law_of(node: Node, document: Document) -> ActuatorLaw | None:
     }
     for name, short in (("control", "ctrl"), ("force", "force"), ("activation", "act")):
         if document.is_limited(node, f"{short}limited", f"{short}range"):
-            low, high = node.floats(f"{short}range", 2, (0.0, 0.0))
-            options[f"{name}_range"] = (float(low), float(high))
+            low, high = node.bounds(f"{short}range") or (0.0, 0.0)
+            if low > -np.inf or high < np.inf:
+                options[f"{name}_range"] = (low, high)
     try:
         if node.tag == "muscle":
             numbers, times = muscle_numbers(node)

@@ -186,6 +186,7 @@ def _controls(oracle: MujocoOracle, rng: np.random.Generator) -> np.ndarray:
     ctrl = np.zeros(model.nu)
     for i, number in enumerate(rng.uniform(-CONTROL, CONTROL, model.nu)):
         low, high = model.actuator_ctrlrange[i] if model.actuator_ctrllimited[i] else (-1.0, 1.0)
+        low, high = low if np.isfinite(low) else -1.0, high if np.isfinite(high) else 1.0
         ctrl[i] = min(max(0.0, low), high) + number * 0.5 * (high - low)
         ctrl[i] = min(max(ctrl[i], low), high)
     return ctrl

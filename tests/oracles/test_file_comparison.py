@@ -331,6 +331,50 @@ def test_a_model_that_the_solver_refuses_is_compared_but_for_its_motion(tmp_path
     assert "M(q)" in {item.name for item in found.items}
 
 
+ENDLESS = """<mujoco><option timestep=".001"/><worldbody><body pos="0 0 1" name="a">
+<joint name="j" axis="0 1 0" range="-inf inf" actuatorfrcrange="-inf inf" damping=".1"/>
+<geom type="capsule" size=".03" fromto="0 0 0 .3 0 0"/><site name="s"/>
+<body pos=".3 0 0" name="b"><joint name="k" axis="0 1 0" range="-INF 20" ref="5" damping=".1"/>
+<geom type="capsule" size=".03" fromto="0 0 0 .3 0 0"/><site name="q"/>
+<body name="c" pos=".3 0 0"><joint name="l" type="ball" range="0 infinity"/>
+<geom size=".05" pos=".1 .1 0"/>
+</body></body></body></worldbody><tendon>
+<spatial name="t" range="0 inf"><site site="s"/><site site="q"/></spatial>
+<fixed name="f" range="-inf .3"><joint joint="k" coef="1"/></fixed></tendon><actuator>
+<position joint="j" kp="1" ctrlrange="-inf inf"/>
+<motor joint="k" ctrlrange="-1 1" forcerange="-inf .02"/>
+<motor tendon="f" ctrlrange="-inf 1"/></actuator></mujoco>"""
+
+
+def test_ranges_without_end(tmp_path):
+    """MuJoCo reads infinite bounds; the lower joint falls onto its upper limit."""
+    path = tmp_path / "endless.xml"
+    path.write_text(ENDLESS)
+    found = compare_with_oracle(path)
+    assert found.agrees, found.lines()
+    assert compare_mujoco_solver(path).agrees
+    path.write_text(ENDLESS.replace('range="-INF 20"', 'range="-nan 20"'))
+    with pytest.raises(NewtonsimError, match=r"endless.xml:4.*'k'.*'range' is not a finite number: '-nan'"):
+        compare_with_oracle(path)
+
+
+HILLS = """<mujoco><compiler settotalmass="7"/><asset>
+<hfield name="h" nrow="3" ncol="3" size="1 2 .3 .2" elevation="0 1 2 3 0 1 0 1 2"/></asset><worldbody>
+<body name="floor" pos="0 0 -2"><geom type="hfield" hfield="h" density=".5"/></body>
+<body name="raft" pos="4 0 1"><joint axis="0 1 0"/>
+  <geom type="hfield" hfield="h" density="2" euler="20 0 0" pos="1 0 0"/></body>
+<body name="bowl" pos="-4 0 1"><joint axis="1 1 0"/>
+  <geom type="hfield" hfield="h" density="2" shellinertia="true" pos="1 0 0"/></body></worldbody></mujoco>"""
+
+
+def test_height_fields_have_the_mass_of_their_box(tmp_path):
+    path = tmp_path / "hills.xml"
+    path.write_text(HILLS)
+    found = compare_with_oracle(path)
+    assert found.agrees, found.lines()
+    assert ours.masses(ours.read(path, "mjcf"))["floor"][0] > 0.0
+
+
 BARE = """<robot name="bare"><link name="a">{inertial}</link><link name="b"/><link name="c"/>
 <joint name="x" type="revolute"><parent link="a"/><child link="b"/><axis xyz="0 1 0"/><origin xyz="0 0 1"/>
   <limit lower="-1" upper="1" effort="5" velocity="2"/></joint>

@@ -3,7 +3,10 @@
 from collections.abc import Collection
 from xml.etree import ElementTree
 
+import numpy as np
+
 from newtonsim.builder import ActuatorLaw, ActuatorTarget
+from newtonsim.importers.files.xml import MAX_NUMBER
 from newtonsim.importers.writers.mjcf.geoms import pose_attributes
 from newtonsim.importers.writers.names import Names, xml_name
 from newtonsim.importers.writers.records import ActuatorRecord, Scene
@@ -74,6 +77,7 @@ def law_attributes(law: ActuatorLaw) -> dict[str, str]:
     for name, short in (("control", "ctrl"), ("force", "force"), ("activation", "act")):
         span = getattr(law, f"{name}_range")
         if span is not None:
+            span = np.clip(span, -MAX_NUMBER, MAX_NUMBER)
             found |= {f"{short}limited": "true", f"{short}range": numbers(span)}
     if law.early:
         found["actearly"] = "true"
