@@ -501,6 +501,11 @@ Why files differ or are refused:
   2e-15 kg m², which neither masses nor M(q) of a file show; unless it is read as it is, with 10 g each.
 - **A negative moment of inertia** is raised to zero, since solvers in maximal coordinates could not bear it,
   and pinocchio takes it as it is: M(q) of `romeo_laas_small.urdf` differs for that.
+- **`fusestatic`**. MuJoCo then merges bodies without joints into those that carry them, and those at rest
+  into the world, which has no mass. Here they stay unless `collapse_fixed_joints=True`, so that the masses of
+  such files differ; M(q) and motions are the same.
+- **Force ranges of actuators that share a joint** bound the sum of their forces here, also under
+  `MuJoCoSolver`, with a remark of the report.
 - **Impossible inertia** (a moment larger than the sum of the others). It is simulated as it is, and M(q) is
   that of pinocchio. MuJoCo compiles none: such files are written with other inertias of the same M(q), where
   links can spare what their neighbours lack, along the axis of a hinge between them or across a slide. Files
