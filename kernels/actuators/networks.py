@@ -28,6 +28,13 @@ ELU = wp.constant(2)
 TANH = wp.constant(3)
 SIGMOID = wp.constant(4)
 SOFTSIGN = wp.constant(5)
+SILU = wp.constant(6)
+GELU = wp.constant(7)
+GELU_TANH = wp.constant(8)
+LEAKY_RELU = wp.constant(9)
+SELU = wp.constant(10)
+SOFTPLUS = wp.constant(11)
+MISH = wp.constant(12)
 
 
 @wp.struct
@@ -102,36 +109,99 @@ _HYPERBOLIC = """
 """
 """tanh(v), after `_POWER`: a polynomial of v near 0, and the exponential function elsewhere."""
 
+_GATED = """
+    // 1 / (1 + exp(-v)), tanh(ln(1 + exp(v))), and the normal distribution up to v, exact and by tanh
+    auto logistic = [&](auto v) {
+        const decltype(v) none = {}, e = power(v < none ? v : -v);
+        return (v < none ? e : none + 1.0f) / (1.0f + e);
+    };
+    auto soft_gate = [&](auto v) {
+        const decltype(v) none = {}, e = power(v < none ? v : -v);
+        const decltype(v) up = v < none ? e * (e + 2.0f) : 1.0f + 2.0f * e;
+        return up / (up + (v < none ? none + 2.0f : 2.0f * e * e));
+    };
+    auto normal = [&](auto v) {
+        const decltype(v) none = {}, a = v < none ? -v : v, t = 1.0f / (1.0f + 0.231641888f * a);
+        decltype(v) p = none + 0.5307027145f;
+        p = p * t - 0.7265760135f;
+        p = p * t + 0.7107068705f;
+        p = p * t - 0.142248368f;
+        p = p * t + 0.127414796f;
+        const decltype(v) beyond = p * t * power(-0.5f * v * v);
+        return v < none ? beyond : 1.0f - beyond;
+    };
+    auto normal_by_tanh = [&](auto v) {
+        return 0.5f + 0.5f * hyperbolic(0.7978845608f * (v + 0.044715f * v * v * v));
+    };
+"""
+"""Functions by which SILU, MISH, GELU and GELU_TANH multiply v, after `_POWER` and `_HYPERBOLIC`.
+
+The normal distribution is that of Abramowitz and Stegun, "Handbook of mathematical functions", 26.2.17 and
+7.1.26, within 1e-7.
+"""
+
 _ACTIVATE = (
     _LANES
     + _POWER
     + _HYPERBOLIC
+    + _GATED
     + """
     auto activate = [&](auto v) {
         const decltype(v) none = {}, a = v < none ? -v : v;
         if (kind == 1) v = v < none ? none : v;
         if (kind == 2) v = v > none ? v : power(v) - 1.0f;
         if (kind == 3) v = hyperbolic(v);
-        if (kind == 4) {
-            const decltype(v) e = power(-a);
-            v = (v < none ? e : none + 1.0f) / (1.0f + e);
-        }
+        if (kind == 4) v = logistic(v);
         if (kind == 5) v = v / (1.0f + a);
+        if (kind == 6) v = v * logistic(v);
+        if (kind == 7) v = v * normal(v);
+        if (kind == 8) v = v * normal_by_tanh(v);
+        if (kind == 9) v = v > none ? v : 0.01f * v;
+        if (kind == 10) v = v > none ? 1.0507009873554805f * v : 1.7580993408473766f * (power(v) - 1.0f);
+        if (kind == 11) {
+            // ln(1 + e) = 2 artanh(s) for s = e / (2 + e), which is at most a third
+            const decltype(v) e = power(-a), s = e / (2.0f + e), z = s * s;
+            decltype(v) p = none + 1.0f / 13.0f;
+            p = p * z + 1.0f / 11.0f;
+            p = p * z + 1.0f / 9.0f;
+            p = p * z + 1.0f / 7.0f;
+            p = p * z + 1.0f / 5.0f;
+            p = p * z + 1.0f / 3.0f;
+            v = (v < none ? none : v) + 2.0f * s * (p * z + 1.0f);
+        }
+        if (kind == 12) v = v * soft_gate(v);
         return v;
     };
 """
 )
-"""Activation functions: RELU, ELU, TANH, SIGMOID, SOFTSIGN, or none."""
+"""Activation functions by their numbers, such as RELU; others change nothing."""
 
 _SLOPE = """
-    // slope of an activation function, from its value
-    auto slope = [&](float y) {
+    // slope of an activation function, from its value and, after `_ACTIVATE`, what it is a function of
+    const bool needs_argument = kind == 6 || kind == 7 || kind == 8 || kind == 12;
+    auto slope = [&](float y, float x) {
         const float apart = 1.0f - (y < 0.0f ? -y : y);
         if (kind == 1) return y > 0.0f ? 1.0f : 0.0f;
         if (kind == 2) return y > 0.0f ? 1.0f : y + 1.0f;
         if (kind == 3) return 1.0f - y * y;
         if (kind == 4) return y * (1.0f - y);
         if (kind == 5) return apart * apart;
+        if (kind == 6) {
+            const float gate = logistic(x);
+            return gate + y * (1.0f - gate);
+        }
+        if (kind == 7) return normal(x) + 0.3989422804f * x * power(-0.5f * x * x);
+        if (kind == 8) {
+            const float gate = normal_by_tanh(x);
+            return gate + 1.5957691216f * y * (1.0f - gate) * (1.0f + 0.134145f * x * x);
+        }
+        if (kind == 9) return y > 0.0f ? 1.0f : 0.01f;
+        if (kind == 10) return y > 0.0f ? 1.0507009873554805f : y + 1.7580993408473766f;
+        if (kind == 11) return 1.0f - power(-y);
+        if (kind == 12) {
+            const float gate = soft_gate(x);
+            return gate + x * (1.0f - gate * gate) * logistic(x);
+        }
         return 1.0f;
     };
 """
@@ -221,16 +291,23 @@ _WEIGH_ADJOINT = """
     }
 #endif
     """,
-    adj_snippet=_SLOPE
+    adj_snippet=_ACTIVATE
+    + _SLOPE
     + _WEIGH_ADJOINT
     + """
     for (int row = i; row < i + count; ++row) {
-        wp::vec_t<16, float> adj;
+        wp::vec_t<16, float> adj, sum = bias.data[j];
+        if (needs_argument) {
+            for (int k = 0; k < n; ++k) {
+                const float value = wp::index(inputs, row, k);
+                for (int l = 0; l < 16; ++l) sum.c[l] += value * weight.data[k * blocks + j].c[l];
+            }
+        }
         for (int l = 0; l < 16; ++l) {
             const float y = wp::index(outputs, row, 16 * j + l);
             float adj_y = 0.0f;
             wp::adj_array_store(outputs, row, 16 * j + l, y, adj_outputs, none, none, adj_y);
-            adj.c[l] = slope(y) * adj_y;
+            adj.c[l] = slope(y, sum.c[l]) * adj_y;
         }
         wp::adj_address(bias, j, adj_bias, adj_j, adj);
         add_adjoint(adj, weight, adj_weight, inputs, adj_inputs, row, n);
@@ -370,7 +447,7 @@ def apply_layer(
     adj_snippet=_ACTIVATE
     + _SLOPE
     + """
-    adj_x += slope(activate(x)) * adj_ret;
+    adj_x += slope(activate(x), x) * adj_ret;
     """,
 )
 def activate_one(x: float, kind: int) -> float:

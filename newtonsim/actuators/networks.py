@@ -12,8 +12,11 @@ import numpy as np
 
 from newtonsim.errors import NewtonsimError
 
-ACTIVATIONS = ("linear", "relu", "elu", "tanh", "sigmoid", "softsign")
-"""Activation functions by their numbers in kernels."""
+ACTIVATIONS = (
+    *("linear", "relu", "elu", "tanh", "sigmoid", "softsign"),
+    *("silu", "gelu", "gelu_tanh", "leaky_relu", "selu", "softplus", "mish"),
+)
+"""Activation functions by their numbers in kernels, with torch's default parameters."""
 
 
 @dataclass(frozen=True)

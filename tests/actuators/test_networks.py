@@ -3,6 +3,7 @@
 import math
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +23,13 @@ FUNCTIONS = {
     "tanh": nn.Tanh,
     "sigmoid": nn.Sigmoid,
     "softsign": nn.Softsign,
+    "silu": nn.SiLU,
+    "gelu": nn.GELU,
+    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
+    "leaky_relu": nn.LeakyReLU,
+    "selu": nn.SELU,
+    "softplus": nn.Softplus,
+    "mish": nn.Mish,
 }
 
 
@@ -123,6 +131,92 @@ def test_onnx_files_hold_the_same_network(tmp_path, kind: str):
         np.testing.assert_allclose(one.bias, other.bias)
 
 
+@pytest.mark.parametrize("opset", [17, 20])
+@pytest.mark.parametrize("activation", FUNCTIONS)
+def test_activations_of_files_are_recognised(tmp_path, activation: str, opset: int):
+    """Torch writes some of them as several nodes, and as others in newer versions of the format."""
+    pytest.importorskip("onnx")
+    path = tmp_path / "actuator.onnx"
+    torch.onnx.export(perceptron(activation), (torch.zeros(1, 6),), path, dynamo=False, opset_version=opset)
+    assert [layer.activation for layer in load_onnx(path).layers] == [activation, activation, "linear"]
+
+
+class Scaled(nn.Module):
+    """Inputs and outputs that are scaled, weights without biases and a function that is written out."""
+
+    def __init__(self, cells: bool):
+        super().__init__()
+        torch.manual_seed(5)
+        self.lstm = nn.LSTM(4, 7, batch_first=True) if cells else None
+        self.first, self.last = nn.Linear(7 if cells else 4, 8, bias=False), nn.Linear(8, 1)
+        self.mean = nn.Parameter(torch.randn(4))
+        self.deviation = nn.Parameter(torch.rand(4) + 0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = (x - self.mean) / self.deviation
+        if self.lstm is not None:
+            x = self.lstm(x)[0][:, -1]
+        y = self.first(x)
+        y = 0.5 * y * (1.0 + torch.erf(y / math.sqrt(2.0)))
+        return 3.0 * self.last(y) - 0.25
+
+
+@pytest.mark.parametrize("cells", [False, True])
+def test_factors_and_offsets_of_files_count(tmp_path, device: str, cells: bool):
+    """The efforts in motion are those of onnxruntime, which reads the file itself."""
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    path, steps, joints = tmp_path / "actuator.onnx", 8, 3
+    entry_inputs = 4
+    example = torch.zeros(2, 5, entry_inputs) if cells else torch.zeros(2, entry_inputs)
+    axes = {"x": {0: "batch", 1: "steps"} if cells else {0: "batch"}}
+    torch.onnx.export(Scaled(cells), (example,), path, dynamo=False, input_names=["x"], dynamic_axes=axes)
+    network = load_onnx(path)
+    assert network.inputs == entry_inputs
+    sim, actuators = simulate(arm(device, 1, joints=joints), {"*": Network(network=network, history=(0, 1))})
+    error, speed, effort = follow(sim, actuators, steps, joints)
+    late = np.maximum(np.arange(steps) - 1, 0)
+    inputs = np.stack([error, error[late], speed, speed[late]], axis=-1).astype(np.float32)
+    session = runtime.InferenceSession(path)
+    for n in range(steps):
+        rows = inputs[: n + 1].swapaxes(0, 1) if cells else inputs[n]
+        expected = session.run(None, {"x": rows})[0][:, 0]
+        np.testing.assert_allclose(effort[n], expected, rtol=1e-4, atol=1e-5)
+
+
+class Branches(nn.Module):
+    """Networks of which a sequence of layers is only a part."""
+
+    def __init__(self, kind: str):
+        super().__init__()
+        self.kind, self.one, self.two = kind, nn.Linear(4, 4), nn.Linear(4, 4)
+        self.norm, self.narrow = nn.LayerNorm(4), nn.Linear(2, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.one(x)
+        if self.kind == "skip":
+            return self.two(torch.tanh(y)) + x
+        if self.kind == "side":
+            return self.two(torch.tanh(y)) * self.two(x)
+        if self.kind == "softmax":
+            return self.two(torch.softmax(y, dim=-1))
+        if self.kind == "norm":
+            return self.two(self.norm(y))
+        if self.kind == "sine":
+            return self.two(torch.sin(y))
+        if self.kind == "part":
+            return self.narrow(y[:, :2])
+        return self.two(torch.cat([y[:, :2], y[:, 2:]], dim=-1))
+
+
+@pytest.mark.parametrize("kind", ["skip", "side", "softmax", "norm", "sine", "part", "joined"])
+def test_what_is_no_sequence_of_layers_is_refused(tmp_path, kind: str):
+    pytest.importorskip("onnx")
+    torch.onnx.export(Branches(kind), (torch.zeros(1, 4),), tmp_path / "a.onnx", dynamo=False)
+    with pytest.raises(NewtonsimError, match=r"a.onnx: node .*sequences? of layers"):
+        load_onnx(tmp_path / "a.onnx")
+
+
 def test_without_the_package_the_error_says_what_to_install(tmp_path):
     program = (
         "import sys; sys.modules['onnx'] = None\n"
@@ -156,14 +250,18 @@ def weigh_end(q: wp.array(dtype=float), qd: wp.array(dtype=float), loss: wp.arra
     wp.atomic_add(loss, 0, (1.0 + float(i)) * (3.0 * q[i] + 0.5 * qd[i]))
 
 
-@pytest.mark.parametrize("kind", ["perceptron", "wide perceptron", "lstm", "wide lstm"])
+SMOOTH = [f"perceptron {name}" for name in FUNCTIONS if name != "elu"]
+
+
+@pytest.mark.parametrize("kind", ["perceptron", *SMOOTH, "wide perceptron", "lstm", "wide lstm"])
 def test_gradients_through_networks_agree_with_differences(kind: str):
     """With respect to a command in each of 10 steps, of one of five joints in turn, and to a weight of each
     layer: the second of its first block of neurons, or of wide ones of the last."""
     place = (-1, 1) if kind.startswith("wide") else (0, 1)
-    if kind.endswith("perceptron"):
+    if "perceptron" in kind:
         hidden = (21, 37) if kind.startswith("wide") else (8, 5)
-        network = Mlp.of_state_dict(perceptron("elu", 4, hidden).state_dict(), "elu")
+        activation = kind.split()[1] if kind in SMOOTH else "elu"
+        network = Mlp.of_state_dict(perceptron(activation, 4, hidden).state_dict(), activation)
         entry = Network(network=network, history=(0, 3), effort_scale=20.0)
     else:
         units = 18 if kind == "wide lstm" else 5
@@ -231,7 +329,7 @@ def test_tiles_are_parts_of_worlds():
         ),
         (lambda: Layer(np.ones((3, 2)), np.ones(2)), "a bias for each neuron"),
         (lambda: Layer(np.full((1, 2), np.nan), np.ones(1)), "not finite"),
-        (lambda: Layer(np.ones((1, 2)), np.ones(1), "gelu"), "there is no activation 'gelu'"),
+        (lambda: Layer(np.ones((1, 2)), np.ones(1), "sine"), "there is no activation 'sine'"),
         (lambda: LstmLayer(np.ones((8, 2)), np.ones((8, 3)), np.ones(8)), "4 \\* units gates"),
         (lambda: Lstm((), ()), "needs a layer of cells"),
         (lambda: Mlp.of_state_dict({"a.weight": np.ones((1, 2)), "b": np.ones(1)}), r"got \['b'\]"),
