@@ -6,6 +6,8 @@ from scipy.spatial.transform import Rotation
 
 from newtonsim import envs
 from newtonsim.errors import NewtonsimError
+from newtonsim.examples import asset_path
+from newtonsim.scene.enums import JointType
 
 TIP = np.array([0.0, 0.0, 0.1034])
 GANTRY = """
@@ -239,3 +241,14 @@ def test_robots_without_arm_or_fingers_are_refused(tmp_path, task: str, joints: 
     file.write_text(GANTRY)
     with pytest.raises(NewtonsimError, match=message):
         envs.make(task, 1, "cpu", robot=str(file), base="hand", joints=joints)
+
+
+def test_arms_of_urdf_files_are_fixed_to_the_world():
+    """Such files do not say so; an arm that floats falls over, which the tasks of arms do not mean."""
+    arm = str(asset_path("arm7.urdf"))
+    env = envs.make("Reach", 2, "cpu", robot=arm, base="link_7")
+    env.reset(seed=0)
+    assert JointType.FREE not in env.model.joint_type.numpy()
+    assert np.abs(env.sim.state.body_q.numpy().reshape(2, -1, 7)[:, 0, :3]).max() == 0.0
+    walking = envs.make("Velocity", 1, "cpu", robot=arm, base="base", feet="link_7")
+    assert JointType.FREE in walking.model.joint_type.numpy()

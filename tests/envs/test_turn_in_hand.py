@@ -182,3 +182,103 @@ def test_fingers_that_turn_the_cube_earn_more_than_a_hand_that_rests():
     assert np.abs(turned["rest"]).max() < 0.02
     assert np.median(turned["script"]) > 0.5
     assert earned["script"].min() > earned["rest"].max() + 0.1
+
+
+def hand_file(folder, fixed: bool = True) -> str:
+    """Write a hand of two fingers of two links on a palm, as a URDF file without gains; return its path.
+
+    The palm, a box, is fixed to a wrist, and its normal is -y.
+    """
+
+    def link(name: str, mass: float, size: str, at: str) -> str:
+        shape = f'<origin xyz="{at}"/><geometry><box size="{size}"/></geometry>'
+        inertia = '<inertia ixx="1e-5" iyy="1e-5" izz="1e-5" ixy="0" ixz="0" iyz="0"/>'
+        return (
+            f'<link name="{name}"><inertial><origin xyz="{at}"/><mass value="{mass}"/>{inertia}</inertial>'
+            f"<collision>{shape}</collision></link>"
+        )
+
+    def joint(name: str, kind: str, parent: str, child: str, at: str) -> str:
+        return (
+            f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+            f'<origin xyz="{at}" rpy="0 0 0"/><axis xyz="1 0 0"/>'
+            '<limit lower="-1.5" upper="1.5" effort="2" velocity="10"/></joint>'
+        )
+
+    parts = [
+        link("wrist", 0.2, "0.05 0.04 0.04", "0 0 0"),
+        link("palm", 0.3, "0.08 0.02 0.1", "0 0 0.05"),
+        joint("mount", "fixed" if fixed else "revolute", "wrist", "palm", "0.01 0 0.02"),
+    ]
+    for side, x in (("left", 0.03), ("right", -0.03)):
+        parts += [
+            link(f"{side}_low", 0.02, "0.015 0.015 0.05", "0 0 0.025"),
+            link(f"{side}_high", 0.01, "0.015 0.015 0.04", "0 0 0.02"),
+            joint(f"{side}_root", "revolute", "palm", f"{side}_low", f"{x} 0 0.1"),
+            joint(f"{side}_middle", "revolute", f"{side}_low", f"{side}_high", "0 0 0.05"),
+        ]
+    path = folder / "hand.urdf"
+    path.write_text("\n".join(['<robot name="own">', *parts, "</robot>"]))
+    return str(path)
+
+
+def test_a_hand_of_a_file_holds_the_cube(tmp_path):
+    """Its palm is upwards, 0.25 m above the ground, and the cube lies between its middle and the fingers."""
+    env = envs.make(
+        "TurnInHand", 8, "cpu", robot=hand_file(tmp_path), base="palm", palm=(0.0, -2.0, 0.0), offset=0.0
+    )
+    env.reset(seed=0)
+    names = env.model.body_key
+    poses = env.sim.state.body_q.numpy().reshape(8, -1, 7).astype(float)
+    palm, cube = poses[0, names.index("palm")], poses[0, names.index("cube")]
+    np.testing.assert_allclose(Rotation.from_quat(palm[3:]).apply([0.0, -1.0, 0.0]), [0, 0, 1], atol=1e-6)
+    np.testing.assert_allclose(palm[:3], [0.0, 0.0, 0.25], atol=1e-6)
+    # the middle of the palm is at z = 0.05, the fingers begin at 0.1; a cube of 45 mm on a palm of 20 mm
+    rest = Rotation.from_quat(palm[3:]).inv().apply(cube[:3] - palm[:3])
+    np.testing.assert_allclose(rest, [0.0, -(0.01 + 0.0225), 0.075], atol=1e-5)
+    still = np.zeros(env.action_space.shape, np.float32)
+    assert not any(env.step(still)[2].any() for _ in range(60))
+    after = env.sim.state.body_q.numpy().reshape(8, -1, 7)
+    assert np.abs(after[:, names.index("cube"), :3] - poses[:, names.index("cube"), :3]).max() < 1e-3
+    # the fingers, stretched and level, bear their weight and could bear the cube
+    low = env.sim.state.joint_q.numpy().reshape(8, -1)[:, :4]
+    assert 0.0 < np.abs(low).max() < 0.1
+
+
+def test_gains_of_hands_bear_what_they_carry(tmp_path):
+    """With the cube at the end of a finger, each joint gives by the angle that the page says."""
+    env = envs.make("TurnInHand", 1, "cpu", robot=hand_file(tmp_path), base="palm", palm=(0, -1, 0), mass=0.3)
+    stiffness = dict(zip(env.task.built.joints, env.model.joint_target_ke.numpy()[env.task.built.axes]))
+    # weights in kg, and their distances from the axes in m; the ends of the links are 0.09 and 0.04 m away
+    root = 9.81 * (0.02 * 0.025 + 0.01 * 0.07 + 0.3 * 0.09)
+    middle = 9.81 * (0.01 * 0.02 + 0.3 * 0.04)
+    np.testing.assert_allclose(stiffness["left_root"], root / 0.1, rtol=1e-4)
+    np.testing.assert_allclose(stiffness["right_middle"], middle / 0.1, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, r"base: unknown for .*hand.urdf.*there are 'wrist', 'palm', 'left_low', 'left_high'"),
+        ({"base": "palm"}, "palm: unknown; give the normal of the palm in the frame of 'palm'"),
+        ({"base": "palm", "palm": (0.0, 0.0, 0.0)}, r"palm: \(0.0, 0.0, 0.0\) is no direction"),
+        ({"base": "left_low", "palm": (0, -1, 0)}, "base: expected a body that is fixed to the world"),
+    ],
+)
+def test_hands_that_are_not_described_are_refused(tmp_path, options: dict, message: str):
+    with pytest.raises(NewtonsimError, match=message):
+        envs.make("TurnInHand", 1, "cpu", robot=hand_file(tmp_path), **options)
+
+
+def test_a_base_without_shapes_needs_a_place_of_rest(tmp_path):
+    path = tmp_path / "hand.xml"
+    path.write_text(
+        '<mujoco><worldbody><body name="palm"><inertial pos="0 0 0" mass="1" diaginertia=".1 .1 .1"/>'
+        '<body name="finger" pos="0.1 0 0"><joint name="bend" axis="0 1 0" range="-90 90"/>'
+        '<geom size=".02 .02 .05" type="box"/></body></body></worldbody></mujoco>'
+    )
+    options = {"robot": str(path), "base": "palm", "palm": (0, 0, 1)}
+    with pytest.raises(NewtonsimError, match="rest: 'palm', the base, has no shapes that collide"):
+        envs.make("TurnInHand", 1, "cpu", **options)
+    env = envs.make("TurnInHand", 1, "cpu", **options, rest=(0.0, 0.0, 0.1))
+    assert env.reset(seed=0)[0].shape == (1, 3 + 18)

@@ -37,6 +37,7 @@ class Reach(TermTask):
 
     name = "Reach"
     zoo = "fr3_like"
+    fixed_base = True
     action_scale = 0.05
     dt = 0.005
     frame_skip = 8
@@ -149,6 +150,10 @@ class Lift(Reach):
                 f"{self.built.robot.base!r}; name the joints of the arm and those of its fingers"
             )
         return found
+
+    def payload(self) -> float:
+        """See `TermTask.payload`: the cube."""
+        return _CUBE_MASS
 
     def add_others(self, builder: ModelBuilder) -> None:
         """See `TermTask.add_others`."""

@@ -6,19 +6,25 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import warp as wp
 
 from newtonsim.envs.sensors import JointSensor, Sensor
 from newtonsim.envs.task import Metric
 from newtonsim.envs.terms import library
+from newtonsim.envs.terms.robots import ZOO
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Action, Ending, Event, Observation, Reward
 from newtonsim.errors import NewtonsimError
+from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
+
     from newtonsim.builder import ModelBuilder
     from newtonsim.kernels.envs.views import EnvView
 
+_PALM, _REST = (1.0, 0.0, 0.0), (0.0338, 0.0, -0.0145)  # of the robot by default, in the frame of its base
 _HEIGHT = 0.25  # [m] of the palm's origin, so that cubes have room to fall
 
 
@@ -28,8 +34,9 @@ class TurnInHand(TermTask):
     The hand is fixed in the world, 0.25 m above the ground, with `palm`, the normal of the palm in the frame
     of the base, upwards. The cube has the width `width` [m] and the mass `mass` [kg]. It starts on the palm,
     `rest` [m] from the origin of the base to its middle in the frame of the base, moved by up to `offset` [m]
-    to each side, and turned by up to `cube_turn` [rad]. Actions within ±1 move the targets of the drives by
-    up to `action_scale` [rad], 20 times a second.
+    to each side, and turned by up to `cube_turn` [rad]. Without `rest` it lies on the shapes of the base,
+    halfway between their middle and the roots of the fingers. Actions within ±1 move the targets of the
+    drives by up to `action_scale` [rad], 20 times a second.
 
     Observations: "angles", "rates", "targets" (angles that the drives aim at, from home), "cube" (from the
     place of rest to the cube), "cube_axes" (its rotation matrix), "cube_velocity", "cube_spin" (in its axes).
@@ -42,11 +49,13 @@ class TurnInHand(TermTask):
     adaptation", 2022.
 
     Raises:
-        NewtonsimError: The base is not fixed to the world.
+        NewtonsimError: The base is not fixed to the world, the normal of the palm is unknown or no direction,
+            or the base has no shapes that a cube could lie on.
     """
 
     name = "TurnInHand"
     zoo = "allegro_like"
+    fixed_base = True
     dt = 0.005
     frame_skip = 10
     episode_steps = 400
@@ -54,10 +63,10 @@ class TurnInHand(TermTask):
     defaults: ClassVar[Mapping[str, Any]] = {
         **TermTask.defaults,
         "self_collisions": True,
-        "palm": (1.0, 0.0, 0.0),
+        "palm": None,
         "width": 0.045,
         "mass": 0.05,
-        "rest": (0.0338, 0.0, -0.0145),
+        "rest": None,
         "offset": 0.003,
         "cube_turn": 0.15,
         "fastest": 0.5,
@@ -69,17 +78,23 @@ class TurnInHand(TermTask):
         """See `TermTask.action`."""
         return library.shift(self.built.scale, self.built.lower, self.built.upper)
 
+    def payload(self) -> float:
+        """See `TermTask.payload`: the cube."""
+        return float(self.options["mass"])
+
     def add_others(self, builder: ModelBuilder) -> None:
         """See `TermTask.add_others`."""
         from scipy.spatial.transform import Rotation
 
-        joint = builder.joint_child.index(self.built.base) if self.built.base in builder.joint_child else -1
-        if joint < 0 or builder.joint_parent[joint] >= 0 or self.built.floats:
-            raise NewtonsimError(f"{self.name}: base: expected a body that is fixed to the world")
-        turn, _ = Rotation.align_vectors([[0.0, 0.0, 1.0]], [self.options["palm"]])
+        palm, base, root = self._palm(), self.built.base, self._root(builder)
+        turn, _ = Rotation.align_vectors([[0.0, 0.0, 1.0]], [palm])
         place = wp.transform((0.0, 0.0, _HEIGHT), tuple(turn.as_quat()))
-        builder.joint_X_p[joint] = place * wp.transform_inverse(builder.joint_X_c[joint])
-        x, y, z = turn.apply(self.options["rest"]).tolist()
+        joint = builder.joint_child.index(root)
+        of_root = wp.transform(*self.built.pose_in(root, base).tolist())
+        builder.joint_X_p[joint] = place * of_root * wp.transform_inverse(builder.joint_X_c[joint])
+        rest = self._given("rest", _REST)
+        self._rest_in_palm = self._resting(turn) if rest is None else tuple(float(x) for x in rest)
+        x, y, z = turn.apply(self._rest_in_palm).tolist()
         self._rest = (x, y, z + _HEIGHT)
         half = 0.5 * self.options["width"]
         cube = builder.add_body(origin=(*self._rest, 0.0, 0.0, 0.0, 1.0), key="cube")
@@ -87,6 +102,57 @@ class TurnInHand(TermTask):
         builder.add_shape_box(cube, hx=half, hy=half, hz=half, density=density, mu=1.0)
         builder.add_joint_free(cube, key="cube")
         self._cube_at = builder.joint_q_start[-1]
+
+    def _root(self, builder: ModelBuilder) -> int:
+        """Return the body by which the hand is fixed to the world: the base, or what the base is fixed to."""
+        body = self.built.base
+        while body in builder.joint_child:
+            joint = builder.joint_child.index(body)
+            if builder.joint_type[joint] != JointType.FIXED:
+                break
+            if builder.joint_parent[joint] < 0:
+                return body
+            body = builder.joint_parent[joint]
+        raise NewtonsimError(
+            f"{self.name}: base: expected a body that is fixed to the world, as {self.robot.base!r} of "
+            f"{self.robot.file} is not: {builder.body_key[body]!r} moves"
+        )
+
+    def _given(self, name: str, of_zoo: tuple[float, ...]) -> Any:
+        """Return an option that the robot by default has another value for."""
+        value = self.options[name]
+        return of_zoo if value is None and self.robot.file == ZOO[self.zoo].file else value
+
+    def _palm(self) -> np.ndarray:
+        """Return the normal of the palm, a unit vector in the frame of the base."""
+        given = self._given("palm", _PALM)
+        palm = np.array(given if given is not None else [], float)
+        if palm.shape != (3,) or not np.isfinite(palm).all() or not palm.any():
+            what = "unknown" if given is None else f"{given!r} is no direction"
+            raise NewtonsimError(
+                f"{self.name}: palm: {what}; give the normal of the palm in the frame of "
+                f"{self.built.body_names[self.built.base]!r}, the base, such as (0, 0, 1)"
+            )
+        return palm / np.linalg.norm(palm)
+
+    def _resting(self, turn: Rotation) -> tuple[float, ...]:
+        """Return where the middle of the cube is when it lies on the palm, in the frame of the base [m].
+
+        Args:
+            turn: Rotation of the base with the palm upwards.
+        """
+        base, axes = self.built.base, turn.inv().as_matrix().T
+        low, high = np.transpose([self.built.extent(base, axis) for axis in axes])
+        if not np.isfinite(high).all():
+            raise NewtonsimError(
+                f"{self.name}: rest: {self.built.body_names[base]!r}, the base, has no shapes that collide; "
+                "give the place of the middle of the cube in its frame"
+            )
+        roots = [axes @ self.built.pose_in(body, base)[:3] for body in self.built.branches(base)]
+        middle = 0.5 * (low + high)
+        at = 0.5 * (middle + np.mean(roots, axis=0)) if roots else middle
+        at[2] = high[2] + 0.5 * self.options["width"]
+        return tuple((at @ axes).tolist())
 
     def sensors(self) -> Mapping[str, Sensor]:
         """See `Task.sensors`."""
@@ -99,7 +165,7 @@ class TurnInHand(TermTask):
             "angles": known["angles"](),
             "rates": known["rates"](),
             "targets": known["targets"](),
-            "cube": known["body"]("cube", self.options["rest"]),
+            "cube": known["body"]("cube", self._rest_in_palm),
             "cube_axes": replace(known["axes"](), base="cube"),
             "cube_velocity": replace(known["velocity"](), base="cube"),
             "cube_spin": replace(known["spin"](), base="cube"),

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _UP = np.array([0.0, 0.0, 1.0])
 _GIVES = 0.2
 """Angle by which a drive gives when a foot's share of the weight acts at its whole distance [rad]."""
+_SAGS, _SLIPS = 0.1, 0.005
+"""How far a drive gives under what the robot carries and the weight of the limb [rad and m]."""
 _FREQUENCY = 3.0
 """Least natural frequency of a limb on its drive [Hz]."""
 _DAMPING_RATIO = 0.7
@@ -61,6 +63,21 @@ class HomePose:
         """Return the height of the origin of a body [m]."""
         return float(self._poses[body, 2])
 
+    def pose_in(self, body: int, other: int) -> np.ndarray:
+        """Return the pose of a body in the frame of another one, (7,)."""
+        return transform_multiply(transform_inverse(self._poses[other]), self._poses[body])
+
+    def extent(self, body: int, direction: np.ndarray) -> tuple[float, float]:
+        """Return the least and the greatest coordinate of the shapes of a body along a direction [m].
+
+        Both are in the frame of the body, and of shapes that can collide; inf and -inf if there are none.
+        """
+        mine = self._touches & (self._shapes.body == body)
+        along = quat_rotate(self._poses[body, 3:], direction)
+        origin = float(along @ self._poses[body, :3])
+        low, high = (np.min(self._heights(sign * along)[mine], initial=math.inf) for sign in (1.0, -1.0))
+        return float(low) - origin, -float(high) - origin
+
     def foot_point(self, body: int) -> np.ndarray:
         """Return the lowest point of a body that can touch the ground, in the frame of the body [m].
 
@@ -84,7 +101,11 @@ class HomePose:
         return quat_matrix(self._poses[body, 3:]).T @ _UP
 
     def gains(
-        self, joints: Sequence[int], feet: Sequence[int], points: Sequence[Sequence[float]]
+        self,
+        joints: Sequence[int],
+        feet: Sequence[int],
+        points: Sequence[Sequence[float]],
+        payload: float = 0.0,
     ) -> list[tuple[float, float]]:
         """Return stiffness and damping of drives that suit the masses of the robot.
 
@@ -92,12 +113,14 @@ class HomePose:
         same, acts at the whole distance of the foot: its natural frequency under this mass goes with the
         square root of gravity over length, as the gaits of large and small animals do. The limb that a joint
         moves has a natural frequency of at least 3 Hz on its drive, and is damped by 0.7 of the critical
-        damping.
+        damping. If the robot carries something, a joint gives by at most 0.1 rad under this at the end of the
+        limb and under the weight of the limb, or by 5 mm.
 
         Args:
             joints: Joints of one axis.
             feet: Bodies that walk.
             points: Point of each in its frame [m].
+            payload: Mass of what the robot carries [kg].
 
         Returns:
             Stiffness [N m/rad or N/m] and damping [N m s/rad or N s/m] of each.
@@ -117,9 +140,28 @@ class HomePose:
                 if foot in moved
             ]
             limb = inertia * (2.0 * math.pi * _FREQUENCY) ** 2
-            stiffness = max(sum(torques) / _GIVES, limb)
+            carrying, more = self._carrying(joint, moved, payload) if payload > 0.0 else (0.0, 0.0)
+            stiffness, inertia = max(sum(torques) / _GIVES, limb, carrying), inertia + more
             found.append((stiffness, 2.0 * _DAMPING_RATIO * math.sqrt(stiffness * inertia)))
         return found
+
+    def _carrying(self, joint: int, moved: Sequence[int], payload: float) -> tuple[float, float]:
+        """Return the stiffness that what a limb carries at its end asks of a joint, and its inertia there.
+
+        Weights act across the whole limb, as if it were stretched and level.
+        """
+        mass = self._mass[moved]
+        if self._builder.joint_type[joint] == JointType.PRISMATIC:
+            return self._gravity * (mass.sum() + payload) / _SLIPS, payload
+        _, point = self._axis(joint)
+        ways = self._com[moved] - point
+        lengths = np.linalg.norm(ways, axis=1)
+        far, reach = ways[np.argmax(lengths)], float(lengths.max())
+        if reach > 1.0e-6:
+            outward = far / reach
+            ends = -self._heights(-outward)[np.isin(self._shapes.body, moved)] - outward @ point
+            reach = float(np.max(ends, initial=reach, where=np.isfinite(ends)))
+        return self._gravity * (float(mass @ lengths) + payload * reach) / _SAGS, payload * reach**2
 
     def _loads(self, places: Sequence[np.ndarray]) -> np.ndarray:
         """Return the weight that each foot must carry [N]: an equal share, or that at home if it is larger.

@@ -118,6 +118,7 @@ class BuiltRobot:
         builder: An empty builder, which receives it.
         self_collisions: Whether its links collide with each other.
         scale: Action scale of joints for which the robot has none [rad or m].
+        payload: Mass of what the robot carries [kg], for gains of drives that the file leaves open.
 
     Attributes:
         robot: The robot.
@@ -147,8 +148,15 @@ class BuiltRobot:
         DefaultsWarning: The file has no gains of drives, or a joint starts at a limit; once for each robot.
     """
 
-    def __init__(self, robot: Robot, builder: ModelBuilder, self_collisions: bool, scale: float = 0.25):
-        self.robot, self._builder = robot, builder
+    def __init__(
+        self,
+        robot: Robot,
+        builder: ModelBuilder,
+        self_collisions: bool,
+        scale: float = 0.25,
+        payload: float = 0.0,
+    ):
+        self.robot, self._builder, self._payload = robot, builder, payload
         _load(robot, builder, self_collisions)
         _check_numbers(robot)
         base = self.bodies(robot.base)
@@ -173,8 +181,11 @@ class BuiltRobot:
         self._stand_up()
         points = [robot.foot_point or self._pose.foot_point(body) for body in self.feet]
         self.foot_points = [tuple(float(x) for x in point) for point in points]
-        of_base = float(builder.joint_q[2]) if self.base == self.root else self._pose.height_of(self.base)
-        height = self.height = of_base if self.floats else 0.0
+        height = 0.0
+        if self.floats:
+            is_root = self.base == self.root
+            height = float(builder.joint_q[2]) if is_root else self._pose.height_of(self.base)
+        self.height = height
         self.foot_height = _FOOT_SHARE * height if robot.foot_height is None else robot.foot_height
         self.soles = self._soles(_SOLE_SHARE * height if robot.sole_height is None else robot.sole_height)
         names = [] if robot.rotors else self._matching(robot.joints)
@@ -197,6 +208,34 @@ class BuiltRobot:
         for body, point in zip(self.feet, self.foot_points):
             up = self._pose.up_of(body)
             found.append(Sole(body, tuple(up.tolist()), float(up @ point) + height))
+        return found
+
+    def extent(self, body: int, direction: Sequence[float]) -> tuple[float, float]:
+        """Return between what coordinates along a direction the shapes of a body are that can collide [m].
+
+        Args:
+            body: The body.
+            direction: A unit vector in its frame.
+
+        Returns:
+            Least and greatest coordinate in its frame; inf and -inf without shapes.
+        """
+        return self._pose.extent(body, np.asarray(direction, float))
+
+    def pose_in(self, body: int, other: int) -> np.ndarray:
+        """Return the pose of a body at home in the frame of another one, (7,)."""
+        return self._pose.pose_in(body, other)
+
+    def branches(self, body: int) -> list[int]:
+        """Return the bodies that joints with an axis hold to a body, or to what is fixed to it."""
+        builder, fixed, found = self._builder, {body}, []
+        for joint, parent in enumerate(builder.joint_parent):
+            if parent in fixed:
+                child = builder.joint_child[joint]
+                if builder.joint_type[joint] == JointType.FIXED:
+                    fixed.add(child)
+                else:
+                    found.append(child)
         return found
 
     def leg_of(self, names: list[str]) -> list[int]:
@@ -315,7 +354,7 @@ class BuiltRobot:
         builder, robot = self._builder, self.robot
         stiffness, damping = self._per_joint(robot.stiffness), self._per_joint(robot.damping)
         numbers = [builder.joint_key.index(name) for name in self.joints]
-        suited = self._pose.gains(numbers, self.feet, self.foot_points)
+        suited = self._pose.gains(numbers, self.feet, self.foot_points, self._payload)
         chosen, at_limits = [], []
         for name, axis, home, (suits, damps) in zip(self.joints, self.axes, self.home, suited):
             builder.joint_axis_mode[axis] = JointMode.TARGET_POSITION
@@ -372,6 +411,18 @@ def _tell(message: str) -> None:
 
 
 _told: set[str] = set()
+
+
+def body_names_of(robot: Robot) -> list[str]:
+    """Return the names of the bodies of a robot's file.
+
+    Raises:
+        NewtonsimError: It is no MJCF, URDF or USD file.
+        ImportFileError: It cannot be read.
+    """
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    _load(robot, builder, self_collisions=False)
+    return list(builder.body_key)
 
 
 def _is_urdf(file: str) -> bool:

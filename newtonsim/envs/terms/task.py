@@ -13,7 +13,7 @@ from newtonsim.envs.stages import KernelSequence
 from newtonsim.envs.task import Motors, Stage, Task
 from newtonsim.envs.terms import library
 from newtonsim.envs.terms.robot_mirror import RobotMirror
-from newtonsim.envs.terms.robots import ZOO, BuiltRobot, Robot
+from newtonsim.envs.terms.robots import ZOO, BuiltRobot, Robot, body_names_of
 from newtonsim.envs.terms.symmetry import SignedPermutation, Symmetry
 from newtonsim.envs.terms.term import (
     PER_ACTION,
@@ -63,11 +63,13 @@ class TermTask(Task):
     Attributes:
         built: The robot within a world; after `build`.
         zoo: The robot by default.
+        fixed_base: Whether a robot of a URDF file, which does not say so, is fixed to the world.
         action_scale: Shift of a drive's target at action 1, of robots that have none [rad or m].
     """
 
     zoo: ClassVar[str]
     has_ground: ClassVar[bool] = True
+    fixed_base: ClassVar[bool] = False
     action_scale: ClassVar[float] = 0.25
     defaults: ClassVar[Mapping[str, Any]] = {
         "robot": None,
@@ -108,7 +110,7 @@ class TermTask(Task):
         elif given in ZOO:
             fields = dict(vars(ZOO[given]))
         elif _is_path(given):
-            fields = {"file": given}
+            fields = {"file": given, "floating": not self.fixed_base}
         else:
             hint = did_you_mean(str(given), ZOO)
             raise NewtonsimError(
@@ -120,8 +122,10 @@ class TermTask(Task):
             if o[name] is not None:
                 fields[name] = tuple(o[name]) if isinstance(o[name], list) else o[name]
         if "base" not in fields:
+            names = ", ".join(map(repr, body_names_of(Robot(base="*", **fields))))
             raise NewtonsimError(
-                f"{self.name}: base: unknown for {given}; give the name of its floating body"
+                f"{self.name}: base: unknown for {given}; give the body that stands for the robot, such as "
+                f"its trunk, or the hand of an arm; there are {names}"
             )
         return Robot(**fields)
 
@@ -159,12 +163,17 @@ class TermTask(Task):
         """Return the terms that end an episode; none by default."""
         return {}
 
+    def payload(self) -> float:
+        """Return the mass of what the robot carries [kg]; 0 by default."""
+        return 0.0
+
     def add_others(self, builder: ModelBuilder) -> None:
         """Add what a world contains in addition to the robot."""
 
     def build(self, builder: ModelBuilder) -> Motors:
         """See `Task.build`."""
-        self.built = BuiltRobot(self.robot, builder, self.options["self_collisions"], self.action_scale)
+        collides = self.options["self_collisions"]
+        self.built = BuiltRobot(self.robot, builder, collides, self.action_scale, self.payload())
         self._needs_ground = self.has_ground and GeoType.PLANE not in builder.shape_geo_type
         self.add_others(builder)
         action = self.action()
