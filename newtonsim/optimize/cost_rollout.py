@@ -30,6 +30,7 @@ class CostRollout:
         worlds: Number of copies of the robot.
         checkpoint: See `Rollout`.
         endless: Whether a call makes the steps of one control, at whose end there are no final costs.
+        strict: See `Rollout`.
 
     Attributes:
         problem: The problem.
@@ -48,6 +49,7 @@ class CostRollout:
         worlds: int = 1,
         checkpoint: str | int = "auto",
         endless: bool = False,
+        strict: bool = True,
     ):
         problem.check_gradient()
         self.problem, self._endless = problem, endless
@@ -62,6 +64,7 @@ class CostRollout:
             running=self._add_costs,
             wrt=wrt,
             checkpoint=checkpoint,
+            strict=strict,
             warn=False,
         )
         self._rest = getattr(self.model.control(), problem.inputs).numpy()

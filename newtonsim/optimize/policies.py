@@ -72,7 +72,7 @@ def _actor_class() -> Any:
             self.mean = make_network(seen.shape[1], outputs, hidden)
             self.log_deviation = torch.nn.Parameter(torch.full((outputs,), -1.0))
             self.register_buffer("middle", seen.mean(dim=0))
-            self.register_buffer("size", seen.std(dim=0).clamp(min=0.1))
+            self.register_buffer("size", seen.std(dim=0, correction=0).clamp(min=0.1))
 
         def forward(self, seen: torch.Tensor) -> torch.Tensor:
             return self.mean(self.normalise(seen))
@@ -87,7 +87,7 @@ def _actor_class() -> Any:
             """Update the running statistics with observations (..., n)."""
             flat = seen.flatten(0, -2)
             self.middle.lerp_(flat.mean(dim=0), 0.02)
-            self.size.lerp_(flat.std(dim=0).clamp(min=0.1), 0.02)
+            self.size.lerp_(flat.std(dim=0, correction=0).clamp(min=0.1), 0.02)
 
         def weights(self) -> dict[str, torch.Tensor]:
             return {name: value.clone() for name, value in self.state_dict().items()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +38,8 @@ Starts = Callable[[int, np.random.Generator], tuple[np.ndarray, np.ndarray]]
 _LONGEST = 10.0
 """Length of the gradient by a state of a world beyond which it is shortened, over that of a step's cost."""
 _CRITIC_EPOCHS, _CRITIC_BATCH, _CRITIC_PACE = 4, 256, 0.4
+_MANY = 0.1
+"""Share of missing gradients beyond which a warning tells of them."""
 _SMOOTH = 0.9
 """What a mean of costs over iterations keeps of the one before."""
 
@@ -45,11 +49,12 @@ class Learned:
     """The result of learning a policy.
 
     Attributes:
-        status: "iterations"; or "not finite" if the gradient was not finite in half of them.
+        status: "iterations"; or "not finite" if half of the gradients were missing or not finite.
         history: Mean cost of a second [1/s] of each iteration, under the noise of the policy.
         cost: The lowest mean of about ten of them, whose policy is kept.
         skipped: Iterations whose gradient was not finite, and left out.
         seconds: Time that it took [s].
+        left_out: Share of the controls whose gradient was left out, because a step of their world had none.
     """
 
     status: str
@@ -57,10 +62,12 @@ class Learned:
     cost: float
     skipped: int
     seconds: float
+    left_out: float = 0.0
 
     def __str__(self) -> str:
         costs = f"cost of a second {self.history[0]:.4g} -> {self.cost:.4g}"
-        return f"{self.status}: {costs} in {len(self.history)} iterations, {self.seconds:.1f} s"
+        found = f"{self.status}: {costs} in {len(self.history)} iterations, {self.seconds:.1f} s"
+        return found + f", {self.left_out:.1%} of the gradients left out" * (self.left_out > 0.0)
 
 
 class SHAC:
@@ -69,7 +76,8 @@ class SHAC:
     Xu and others, "Accelerated policy learning with parallel differentiable simulation", 2022. In each
     iteration all worlds continue for the horizon of the problem; the policy follows the gradient of their
     discounted costs and of the critic's value after it, through `newtonsim.diff.Rollout`. The critic learns
-    TD(λ) returns. Only running costs are used: there is no final state.
+    TD(λ) returns. Only running costs are used: there is no final state. Worlds in which a step has no
+    gradient contribute none to it.
 
     Args:
         problem: Robot, costs, and bounds of the controls, which must be finite. Its horizon is the length of
@@ -133,7 +141,7 @@ class SHAC:
             self.actor = make_actor(seen, len(problem.entries), int(hidden))
             self.critic = make_network(seen.shape[1], 1, int(hidden))
         self._age = torch.randint(0, self.episode, (self.worlds,), generator=self._noise)
-        self._scale = 0.0
+        self._scale, self._missing = 0.0, 0
 
     def train(self, iterations: int = 200) -> Learned:
         """Continue learning.
@@ -147,15 +155,18 @@ class SHAC:
         Raises:
             NewtonsimError: The argument is out of range, or all costs are zero.
             NotDifferentiableError: The solver has no gradient.
+
+        Warns:
+            RuntimeWarning: The gradients of more than a tenth of the controls were left out.
         """
         torch = import_torch()
         check_count("iterations", iterations)
-        begun, history, skipped = time.perf_counter(), [], 0
+        begun, history, skipped, self._missing = time.perf_counter(), [], 0, 0
         best, smooth = (np.inf, self.actor.weights()), np.nan
         actor_steps = torch.optim.Adam(self.actor.parameters(), lr=self._rates[0], betas=(0.7, 0.95))
         critic_steps = torch.optim.Adam(self.critic.parameters(), lr=self._rates[1])
         target = copy.deepcopy(self.critic)
-        with one_thread(), OptimizationProgress(type(self).__name__, iterations) as progress:
+        with _quiet(), one_thread(), OptimizationProgress(type(self).__name__, iterations) as progress:
             for number in range(iterations):
                 actor_steps.param_groups[0]["lr"] = self._rates[0] * (1.0 - 0.9 * number / iterations)
                 seen, cost, after, ends, objective = self.collect(target)
@@ -167,8 +178,17 @@ class SHAC:
                     best = (smooth, self.actor.weights())
                 progress.tell(number + 1, history[-1])
         self.actor.load_state_dict(best[1])
-        status = "not finite" if 2 * skipped > iterations else "iterations"
-        return Learned(status, history, best[0], skipped, time.perf_counter() - begun)
+        left_out = self._missing / (iterations * self.problem.horizon * self.worlds)
+        if left_out > _MANY:
+            warnings.warn(
+                f"SHAC: gradients of {left_out:.0%} of the controls were left out, because steps of their "
+                "worlds had none: links turned far in a step, or constraints were not solved well enough; "
+                "shorten the step (`dt` of the problem), or allow more work by options of the solver",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        status = "not finite" if 2 * skipped > iterations or left_out > 0.5 else "iterations"
+        return Learned(status, history, best[0], skipped, time.perf_counter() - begun, left_out)
 
     def __call__(self, state: Start) -> np.ndarray:
         """Return the control of the policy for a state, without noise, (M,).
@@ -205,6 +225,8 @@ class SHAC:
             seen = self._observe(self._q, self._qd)
             noise = torch.randn(self.worlds, len(self.problem.entries), generator=self._noise)
             action = torch.tanh(self.actor(seen) + self.actor.deviation() * noise)
+            if action.requires_grad:
+                action.register_hook(self._leave_out)
             cost, self._q, self._qd = self._motion(self._q, self._qd, action, self._shorten)
             cost, after = self._scale * cost, self._observe(self._q, self._qd)
             broken = ~torch.isfinite(cost.detach()) | ~torch.isfinite(after.detach()).all(dim=1)
@@ -262,7 +284,14 @@ class SHAC:
     def _shorten(self, gradient: torch.Tensor) -> torch.Tensor:
         """Bound the gradient by the state of each world: single falls would outweigh all else."""
         longest = _LONGEST / (self.worlds * self.problem.horizon)
+        gradient, _ = _finite_rows(gradient)
         return gradient * (longest / gradient.norm(dim=1, keepdim=True).clamp(min=longest))
+
+    def _leave_out(self, gradient: torch.Tensor) -> torch.Tensor:
+        """Replace the gradient by the controls of worlds that have none by zero, and count these."""
+        gradient, missing = _finite_rows(gradient)
+        self._missing += missing
+        return gradient
 
     def _restart(self, over: torch.Tensor) -> None:
         """Begin new episodes in some worlds."""
@@ -300,7 +329,7 @@ class _Motion:
 
         torch = import_torch()
         names = ("state.joint_q", "state.joint_qd", f"control.{problem.inputs}")
-        rollout = CostRollout(problem, names, worlds, "tape", endless=True)
+        rollout = CostRollout(problem, names, worlds, "tape", endless=True, strict=False)
         self._advance = torch_function(rollout.rollout, names, outputs=("joint_q", "joint_qd"))
         rest = getattr(problem.model.control(), problem.inputs).numpy()
         self._rest = torch.tensor(rest)
@@ -325,6 +354,21 @@ class _Motion:
             if hook is not None and tensor.requires_grad:
                 tensor.register_hook(hook)
         return cost, q_next, qd_next
+
+
+def _finite_rows(gradient: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return a gradient (worlds, n) with zeros for worlds where it is not finite, and how many these are."""
+    torch = import_torch()
+    finite = torch.isfinite(gradient).all(dim=1, keepdim=True)
+    return torch.where(finite, gradient, 0.0), int((~finite).sum())
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Leave out the warnings of single steps without a gradient, which SHAC counts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".* has no gradient in worlds", RuntimeWarning)
+        yield
 
 
 def _step(steps: torch.optim.Optimizer, loss: torch.Tensor, parameters: Any) -> bool:

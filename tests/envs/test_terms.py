@@ -190,7 +190,7 @@ def test_a_term_of_ones_own_joins():
         ({"ends": {"low": "yes"}}, "ends: low: expected None"),
         ({"rewards": {"home": library.EVENTS["home"]()}}, "expected Reward, got Event"),
         ({"robot": "go3_like"}, "there is no 'go3_like'.*go2_like"),
-        ({"robot": "my.urdf"}, "base: unknown for"),
+        ({"robot": "my.urdf"}, "my.urdf: no such file"),
         ({"feet": "*_foot"}, r"'\*_foot' matches no bodies"),
         ({"joints": "*_toe"}, r"'\*_toe' matches no joints"),
         (

@@ -1,6 +1,7 @@
 """SHAC: the gradient against differences, a cart against the Riccati equation, and what it refuses."""
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -92,6 +93,64 @@ def test_a_cart_is_driven_nearly_as_by_the_riccati_equation():
     assert sum(costs) < 1.6 * sum(least), (costs, least)
 
 
+def two_links() -> optimize.Problem:
+    """A chain of two links, with controls of one step each."""
+    robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    robot.add_articulation()
+    parent = -1
+    for name in ("upper", "lower"):
+        link = robot.add_body(mass=1.0, com=(0, 0, -0.25), I_m=0.02 * np.eye(3), key=name)
+        place = ((0, 0, 0 if parent < 0 else -0.5), (0, 0, 0, 1))
+        robot.add_joint_revolute(parent, link, parent_xform=place, axis=(0, 1, 0), key=name)
+        parent = link
+    costs = [optimize.JointCost(1.0, 0.01, joint_q=[0.5, 0.2]), optimize.ControlCost(0.01)]
+    return optimize.Problem(robot, costs, 1, 0.02, bounds=(-5.0, 5.0), device="cpu")
+
+
+def starts_of(speeds: list[float]):
+    """Starts in which the links turn this fast against each other in one world after the other [rad/s]."""
+
+    def draw(count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        qd = np.array([[speed, -2.0 * speed] for speed in speeds])[:count]
+        return np.tile([0.3, 0.7], (count, 1)), qd
+
+    return draw
+
+
+def test_worlds_without_a_gradient_leave_those_of_others_as_they_are():
+    """Links that turn half around in a step are slowed down, which has no gradient.
+
+    The other world has half the gradient that it has alone, because the objective is the mean of both.
+    """
+    found = []
+    # statistics of what is seen and noise would differ
+    for speeds in ([0.5], [0.5, 100.0]):
+        shac = optimize.SHAC(two_links(), worlds=len(speeds), starts=starts_of(speeds), hidden=8)
+        shac._scale = 1.0
+        shac._noise.manual_seed(0)
+        shac.actor.middle.zero_()
+        shac.actor.size.fill_(1.0)
+        with pytest.warns(RuntimeWarning, match="no gradient") if len(speeds) > 1 else nullcontext():
+            shac.collect(shac.critic)[-1].backward()
+        assert shac._missing == len(speeds) - 1
+        found.append([w.grad.numpy() for w in shac.actor.parameters()])
+    alone, beside = found
+    assert max(np.abs(g).max() for g in alone) > 1e-4
+    for one, other in zip(alone, beside, strict=True):
+        np.testing.assert_allclose(other, 0.5 * one, rtol=1e-4, atol=1e-8)
+
+
+def test_learning_goes_on_when_some_worlds_have_no_gradient():
+    """A warning tells of them once, if they are many, and the result how many they are."""
+    shac = optimize.SHAC(two_links(), worlds=4, starts=starts_of([0.5, 1.0, 100.0, 1.5]), episode=1, hidden=8)
+    with pytest.warns(RuntimeWarning, match="SHAC: gradients of 25% of the controls"):
+        learned = shac.train(5)
+    assert learned.left_out == pytest.approx(0.25)
+    assert learned.status == "iterations"
+    assert learned.skipped == 0
+    assert "25.0% of the gradients left out" in str(learned)
+
+
 def test_controls_are_within_bounds_and_repeat():
     problem = cart_problem(bounds=(-1.0, 3.0))
     first, second = (optimize.SHAC(problem, worlds=4, hidden=8) for _ in range(2))
@@ -146,3 +205,11 @@ def test_wrong_arguments_are_told():
     )
     with pytest.raises(NewtonsimError, match="costs: SHAC needs running costs"):
         optimize.SHAC(final, worlds=2).train(1)
+
+
+def test_a_single_world_learns():
+    """Its observation has no deviation from that of others."""
+    shac = optimize.SHAC(cart_problem(), worlds=1, hidden=8)
+    learned = shac.train(2)
+    assert np.isfinite(learned.history).all()
+    assert np.isfinite(shac(([1.0], [0.0]))).all()
