@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import io
 import json
 import math
 import os
@@ -341,9 +342,10 @@ def _read_run(path: Path) -> dict[str, Any]:
 
 def _read_checkpoint(path: Path) -> dict[str, Any]:
     """Return the contents of a checkpoint, on the CPU."""
+    data = io.BytesIO(path.read_bytes())  # so that an OSError is of the file, and not of what it holds
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+        return torch.load(data, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
         raise NewtonsimError(
             f"{path}: damaged, or not a checkpoint; remove it to train from the start: {error or type(error)}"
         ) from error

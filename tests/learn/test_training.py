@@ -122,6 +122,19 @@ def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path):
             read()
 
 
+def test_a_checkpoint_that_was_cut_off_is_named(tmp_path):
+    """Wherever it was, as on a full disk: torch raises errors of several kinds, among them of the system."""
+    training = Training(Run("Reacher", settings_of("Reacher", SMALL)), tmp_path, "cpu")
+    training.save()
+    training.close()
+    path = tmp_path / "checkpoint.pt"
+    whole = path.read_bytes()
+    for share in np.linspace(0.0, 0.99, 34):
+        path.write_bytes(whole[: int(share * len(whole))])
+        with pytest.raises(NewtonsimError, match=r"checkpoint\.pt: damaged, or not a checkpoint; remove it"):
+            write_policy(tmp_path)
+
+
 @pytest.mark.parametrize("content", ["", '{"name": "Reacher"', '{"name": "Reacher"}', "3"])
 def test_a_damaged_run_is_named(content: str, tmp_path):
     (tmp_path / "run.json").write_text(content)
