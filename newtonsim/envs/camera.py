@@ -27,7 +27,8 @@ class EnvCamera:
     def __init__(self, task: Task, model: Model, width: int, height: int):
         self._task, self._bodies = task, model.body_count // model.world_count
         self._worlds = model.world_count
-        self._camera = Camera(model, width, height, pose=look_at(task.camera_eye, task.camera_target))
+        self._points = task.camera_pose()
+        self._camera = Camera(model, width, height, pose=look_at(*self._points))
 
     def take(self, state: State) -> np.ndarray:
         """Return the pictures of a state, RGB (worlds, height, width, 3) uint8."""
@@ -38,10 +39,8 @@ class EnvCamera:
             if self._task.camera_turns:
                 heading = _heading(place[:, 3:])
             if self._task.has_terrain:
-                shift[:, 2] = place[:, 2] - self._task.camera_target[2]
-        eyes, targets = (
-            shift + _turned(point, heading) for point in (self._task.camera_eye, self._task.camera_target)
-        )
+                shift[:, 2] = place[:, 2] - self._points[1][2]
+        eyes, targets = (shift + _turned(point, heading) for point in self._points)
         self._camera.move(look_at(eyes, targets)[:, None])
         return self._camera.render(state)["rgb"].numpy()[:, 0].copy()
 

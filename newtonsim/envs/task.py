@@ -212,6 +212,13 @@ class Task(ABC):
     score: ClassVar[Stage]
     spawn: ClassVar[Kernel | None] = None
 
+    def camera_pose(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+        """Return the position of the camera of `render` and the point that it looks at [m].
+
+        They are `camera_eye` and `camera_target`; tasks whose robots have other sizes move them.
+        """
+        return self.camera_eye, self.camera_target
+
     def __init__(self, **options: Any):
         _check_names(type(self), options, self.defaults)
         for name, value in options.items():

@@ -139,6 +139,20 @@ def test_robots_of_all_sizes_stand_on_them(scale: float, tmp_path: Path):
     assert np.abs(env.sim.state.joint_qd.numpy()).max() < 0.05
 
 
+@pytest.mark.filterwarnings("ignore::newtonsim.errors.DefaultsWarning")
+def test_the_camera_is_as_far_away_as_suits_the_robot(tmp_path: Path):
+    """It sees robots of one shape at the same angles, whatever their size; that of the zoo is as it was."""
+    path, found = tmp_path / "pup.urdf", []
+    for scale in (0.5, 2.0):
+        path.write_text(quadruped(scale))
+        options: dict[str, Any] = {"robot": str(path), "base": "trunk", "feet": "*_lower", "home": HOME}
+        env = envs.make("Velocity", 1, "cpu", **options)
+        found.append(np.array(env.task.camera_pose()))
+    np.testing.assert_allclose(found[1], 4.0 * found[0], rtol=1e-4)
+    usual = envs.make("Velocity", 1, "cpu").task
+    np.testing.assert_allclose(usual.camera_pose(), (usual.camera_eye, usual.camera_target), rtol=5e-3)
+
+
 def test_gains_and_home_are_told_unless_they_are_given(tmp_path: Path):
     with pytest.warns(DefaultsWarning) as told:
         built(tmp_path / "pup.urdf", home={})

@@ -32,6 +32,7 @@ class VelocityBiped(Velocity):
     action_scale = 0.25
     camera_eye = (-1.1, -1.9, 1.1)
     camera_target = (0.0, 0.0, 0.6)
+    usual_height = 0.775
     defaults: ClassVar[Mapping[str, Any]] = {
         **Velocity.defaults,
         "max_forward": 0.8,

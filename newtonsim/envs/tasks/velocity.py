@@ -52,6 +52,8 @@ class Velocity(TermTask):
     camera_eye = (-1.0, -2.0, 1.0)
     camera_target = (0.0, 0.0, 0.25)
     camera_follows = True
+    usual_height: ClassVar[float] = 0.333
+    """Height of the base of a robot that `camera_eye` suits [m]."""
     defaults: ClassVar[Mapping[str, Any]] = {
         **TermTask.defaults,
         "max_forward": 1.0,
@@ -84,6 +86,12 @@ class Velocity(TermTask):
     def add_others(self, builder: ModelBuilder) -> None:
         """See `TermTask.add_others`: adds nothing, but records the height of the base."""
         self.standing = self.built.height
+
+    def camera_pose(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+        """See `Task.camera_pose`: as far away as suits the height of the robot."""
+        ratio = self.standing / self.usual_height if self.standing > 0.0 else 1.0
+        (x, y, z), (to_x, to_y, to_z) = super().camera_pose()
+        return (ratio * x, ratio * y, ratio * z), (ratio * to_x, ratio * to_y, ratio * to_z)
 
     def standard_sensors(self) -> Mapping[str, Sensor]:
         """See `Task.standard_sensors`: contacts other than those of feet."""
