@@ -101,9 +101,13 @@ class Pose:
         """The seven numbers (p, q)."""
         return np.concatenate([self.p, self.q])
 
+    def numbers(self) -> tuple[float, ...]:
+        """The same, as plain numbers."""
+        return (*self.p.tolist(), *self.q.tolist())
+
     def warp(self) -> wp.transform:
         """The transform as wp.transform."""
-        return warp_transform((*self.p.tolist(), *self.q.tolist()))
+        return warp_transform(self.numbers())
 
 
 def _constant(*numbers: float) -> np.ndarray:

@@ -9,6 +9,7 @@ from newtonsim.collision.plan import collision_plan_of
 from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints import reactions as constraints_reactions
 from newtonsim.kernels.trees import rnea
+from newtonsim.runtime import copies
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
@@ -46,7 +47,7 @@ class Reactions:
         """Write the wrench of every constraint."""
         _, rate = self._last_step()
         out = self._buffer(out, self.model.constraint_count, wp.spatial_vector, "constraint")
-        out.zero_()
+        copies.fill(out)
         self._launcher()(
             constraints_reactions.write_constraint_forces,
             "world",

@@ -17,10 +17,13 @@ from newtonsim.pybullet_compat.surface.constants import (
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.client import Client
 from newtonsim.pybullet_compat.world.constraint_records import TYPES, Constraint
+from newtonsim.pybullet_compat.world.plain_kinematics import product, rotated
 
 FAILED = "createConstraint failed."
 LEAST_RATIO = 1.0e-12
 """Gear ratio whose inverse single precision can work with."""
+_SIZES = {JOINT_FIXED: 6, JOINT_POINT2POINT: 3, JOINT_PRISMATIC: 5, JOINT_GEAR: 1}
+"""How many numbers getConstraintState has of each type."""
 PARALLEL = 1.0e-6
 """Sine of the angle up to which an axis counts as parallel to another."""
 
@@ -123,23 +126,25 @@ def changeConstraint(
     gears["relativePositionTarget"] = relativePositionTarget
     if gearRatio is not None and 0.0 < abs(gearRatio) < LEAST_RATIO:
         raise error(f"gearRatio must be 0 or at least {LEAST_RATIO:g} in size.")
-    for name, value in gears.items():
-        if value is not None and client.given_worlds < client.num_worlds:
-            raise error(f"{name}: gears are the same in all worlds; do not pass worlds.")
+    if client.given_worlds < client.num_worlds:
+        for name, value in gears.items():
+            if value is not None:
+                raise error(f"{name}: gears are the same in all worlds; do not pass worlds.")
     if jointChildPivot is not None or jointChildFrameOrientation is not None:
         move = _move_children if client.num_worlds > 1 or client.chooses else _move_child
         move(client, constraint, jointChildPivot, jointChildFrameOrientation)
-    if maxForce is not None and np.any(np.asarray(maxForce) >= 0.0):
+        constraint.tell_child(client.engine)
+    if maxForce is not None and (maxForce >= 0.0 if maxForce.__class__ is float else np.any(maxForce >= 0.0)):
         constraint.max_force = _limit(client, constraint.max_force, maxForce)
-        impulse = np.asarray(maxForce) * client.settings.solver_step
+        impulse = maxForce * client.settings.solver_step
         constraint.max_impulse = _limit(client, constraint.max_impulse, impulse)
+        constraint.tell_limit(client.engine, client.settings)
     if gearAuxLink is not None:
         constraint.gear_aux_link = int(gearAuxLink)
     gear = {"gear_ratio": gearRatio, "erp": erp, "relative_position": relativePositionTarget}
     new = {name: float(value) for name, value in gear.items() if value is not None}
     if any(value != getattr(constraint, name) for name, value in new.items()):
         client.change_gear(constraint, new)
-    constraint.tell(client.engine, client.settings)
 
 
 def _move_child(client: Client, constraint: Constraint, pivot, orientation) -> None:
@@ -176,7 +181,7 @@ def _move_children(client: Client, constraint: Constraint, pivot, orientation) -
 
 def _limit(client: Client, known: float | np.ndarray, given: float | np.ndarray) -> float | np.ndarray:
     """Greatest force where some worlds are given another: a number, or an array (W,) where they differ."""
-    if client.given_worlds == client.num_worlds and not np.ndim(given):
+    if client.given_worlds == client.num_worlds and (given.__class__ is float or not np.ndim(given)):
         return float(given)
     limits = np.array(np.broadcast_to(known, client.num_worlds))
     limits[client.chosen] = np.where(np.asarray(given) >= 0.0, given, limits[client.chosen])
@@ -244,10 +249,12 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
     constraint = client.constraints.get(constraintUniqueId)
     if constraint is None:
         raise error("Couldn't getConstraintState.")
-    size = {JOINT_FIXED: 6, JOINT_POINT2POINT: 3, JOINT_PRISMATIC: 5, JOINT_GEAR: 1}[constraint.kind]
+    size = _SIZES[constraint.kind]
     engine = client.engine if client.next_engine is None else client.ensure()
-    forces = np.zeros((client.num_worlds, size))
     wrench = constraint.last_wrench if engine is None else engine.constraint_wrench(constraint)
+    if client.num_worlds == 1:
+        return (0.0,) * size if wrench is None else _plain_state(client, constraint, wrench[0].tolist())
+    forces = np.zeros((client.num_worlds, size))
     if wrench is not None:
         moment, force = wrench[:, :3], wrench[:, 3:]
         if constraint.kind != JOINT_GEAR and not _turns(client, constraint):
@@ -262,7 +269,25 @@ def getConstraintState(client: Client, constraintUniqueId: int) -> tuple | np.nd
             across = np.einsum("wij,wj->wi", _across(client, constraint), -force)
             moment = _in_frame(client, constraint, -moment)
             forces = np.concatenate([across, moment[:, [2, 0, 1]]], axis=1)
-    return tuple(forces[0].tolist()) if client.num_worlds == 1 else forces
+    return forces
+
+
+def _plain_state(client: Client, constraint: Constraint, wrench: list[float]) -> tuple[float, ...]:
+    """Do what getConstraintState does in the only world, mostly in plain numbers."""
+    a, b, c, x, y, z = wrench
+    if constraint.kind == JOINT_POINT2POINT:
+        return x, y, z
+    if constraint.kind == JOINT_GEAR:
+        return (a,)
+    turn = product(_turn_of_parent(client, constraint)[0].tolist(), constraint.parent_frame.q.tolist())
+    back, moment = (-turn[0], -turn[1], -turn[2], turn[3]), (0.0, 0.0, 0.0)
+    if _turns(client, constraint):
+        moment = rotated(back, (-a, -b, -c))
+    if constraint.kind == JOINT_FIXED:
+        return -x, -y, -z, *moment
+    i, j, k = rotated(back, (-x, -y, -z))
+    across = (u * i + v * j + w * k for u, v, w in _directions(constraint))
+    return *across, moment[2], moment[0], moment[1]
 
 
 def _turns(client: Client, constraint: Constraint) -> bool:
@@ -271,12 +296,17 @@ def _turns(client: Client, constraint: Constraint) -> bool:
     return any(uid in client.bodies and client.bodies[uid].turns(link + 1) for uid, link in ends)
 
 
-def _turn_of_frame(client: Client, constraint: Constraint) -> np.ndarray:
-    """Orientation of the joint frame of the parent (W, 4) at the start of the step that the forces are of."""
+def _turn_of_parent(client: Client, constraint: Constraint) -> np.ndarray:
+    """Orientation of the parent (W, 4) at the start of the step that the forces are of."""
     engine = client.engine
     turn = constraint.last_turn if engine is None else engine.constraint_turn(constraint)
     assert turn is not None  # it is kept with the forces
-    return quat_multiply(turn, constraint.frames()[0][..., 3:])
+    return turn
+
+
+def _turn_of_frame(client: Client, constraint: Constraint) -> np.ndarray:
+    """Orientation of the joint frame of the parent (W, 4) at the start of the step that the forces are of."""
+    return quat_multiply(_turn_of_parent(client, constraint), constraint.frames()[0][..., 3:])
 
 
 def _in_frame(client: Client, constraint: Constraint, vector: np.ndarray) -> np.ndarray:
@@ -285,13 +315,17 @@ def _in_frame(client: Client, constraint: Constraint, vector: np.ndarray) -> np.
 
 
 def _across(client: Client, constraint: Constraint) -> np.ndarray:
-    """Two directions across the axis of a prismatic constraint (W, 2, 3): u x a and u, in world axes.
+    """Two directions across the axis of a prismatic constraint (W, 2, 3), in world axes."""
+    turn = _turn_of_frame(client, constraint)
+    return np.stack([quat_rotate(turn, direction) for direction in _directions(constraint)], axis=1)
 
-    In the parent's joint frame u is the x axis without its part along the axis a, or the y axis if nothing is
-    left.
+
+def _directions(constraint: Constraint) -> tuple[np.ndarray, np.ndarray]:
+    """The same two, u x a and u, in the joint frame of the parent (3,).
+
+    There u is the x axis without its part along the axis a, or the y axis if nothing is left.
     """
     axis = constraint.slide / max(float(np.linalg.norm(constraint.axis)), PARALLEL)
     u = np.array([1.0, 0.0, 0.0]) - axis[0] * axis
     u = u / np.linalg.norm(u) if np.linalg.norm(u) > PARALLEL else np.array([0.0, 1.0, 0.0])
-    turn = _turn_of_frame(client, constraint)
-    return np.stack([quat_rotate(turn, np.cross(u, axis)), quat_rotate(turn, u)], axis=1)
+    return np.cross(u, axis), u

@@ -11,12 +11,12 @@ from newtonsim.geometry.transforms import quat_rotate
 from newtonsim.pybullet_compat.descriptions.kinds import Geom
 from newtonsim.pybullet_compat.descriptions.mass import inertia_of_shapes
 from newtonsim.pybullet_compat.engine import link_properties
-from newtonsim.pybullet_compat.surface.arguments import LARGEST_NUMBER, finite, rows
+from newtonsim.pybullet_compat.surface.arguments import LARGEST_NUMBER, finite, numbers, rows
 from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
-from newtonsim.pybullet_compat.world.plain_kinematics import rotated
+from newtonsim.pybullet_compat.world.plain_kinematics import cross, rotated
 
 if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.engine import Engine
@@ -132,30 +132,31 @@ def changeDynamics(
     given = {name: value for name, value in zip(_SIZES, sizes) if value is not None}
     for name, value in given.items():
         _check_size(name, value, *_SIZES[name])
-    if _is_meant(contactStiffness) != _is_meant(contactDamping):
+    stiff = _is_meant(contactStiffness)
+    if stiff != _is_meant(contactDamping):
         raise error("Both contactStiffness and contactDamping needs to be set together.")
     if localInertiaDiagonal is not None:
         message = "localInertiaDiagonal needs 3 numbers."
         localInertiaDiagonal = rows(localInertiaDiagonal, 3, client, message, LARGEST_INERTIA)
-    place, at = linkIndex + 1, client.chosen
-    if _is_meant(mass):
+    place, heavy = linkIndex + 1, _is_meant(mass)
+    if heavy:
         _check_mass(client, body, place, mass)
     body.dynamics_infos.clear()
     body.made_from = None
     for name, value in given.items():
         if name in _SURFACE and _is_meant(value):
-            _put(body.surface[_SURFACE[name]][:, place], at, value)
-            _surface_changed(client, body, _SURFACE[name])
-    if _is_meant(contactStiffness):
-        for name, value in (("contact_stiffness", contactStiffness), ("contact_damping", contactDamping)):
-            _put(body.surface[name][:, place], at, value)
-            _surface_changed(client, body, name)
+            _change_surface(client, body, place, _SURFACE[name], value)
+    if stiff:
+        _change_surface(client, body, place, "contact_stiffness", contactStiffness)
+        _change_surface(client, body, place, "contact_damping", contactDamping)
     if frictionAnchor is not None:
-        body.surface["friction_anchor"][at, place] = float(bool(frictionAnchor))
-    if _is_meant(mass) or localInertiaDiagonal is not None:
-        _change_mass(client, body, place, mass, localInertiaDiagonal)
-    _change_motion(client, body, linearDamping, angularDamping, maxJointVelocity)
-    _change_joint(client, body, place, jointDamping, jointLowerLimit, jointUpperLimit)
+        body.surface["friction_anchor"][client.chosen, place] = float(bool(frictionAnchor))
+    if heavy or localInertiaDiagonal is not None:
+        _change_mass(client, body, place, mass if heavy else None, localInertiaDiagonal)
+    if linearDamping is not None or angularDamping is not None or maxJointVelocity is not None:
+        _change_motion(client, body, linearDamping, angularDamping, maxJointVelocity)
+    if jointDamping is not None or jointLowerLimit is not None or jointUpperLimit is not None:
+        _change_joint(client, body, place, jointDamping, jointLowerLimit, jointUpperLimit)
 
 
 def _check_size(name: str, value: object, least: float, largest: float) -> None:
@@ -173,8 +174,8 @@ def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray
     """Raise for masses whose moments are too large, and for a base that would float in some worlds alone."""
     largest = mass if mass.__class__ is float else float(np.max(mass))
     moment = largest * float(_unit_inertia(body, place).max()) if largest > 0.0 else 0.0
-    plane = any(shape.kind == Geom.PLANE for shape in body.links[place].collisions)
-    if moment > LARGEST_INERTIA and not plane:
+    shapes = body.links[place].collisions
+    if moment > LARGEST_INERTIA and not any(shape.kind == Geom.PLANE for shape in shapes):
         raise error(f"The moments of inertia must be at most {LARGEST_INERTIA:g} kg m^2.")
     if place or client.num_worlds == 1:
         return
@@ -186,9 +187,9 @@ def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray
 
 def _is_meant(value: float | np.ndarray | None) -> bool:
     """Whether a property is to change, in some world at least."""
-    if value.__class__ is float:
-        return value >= 0.0  # pyright: ignore[reportOptionalOperand]
-    return value is not None and bool(np.any(np.asarray(value) >= 0.0))
+    if value is None or value.__class__ is float:
+        return value is not None and value >= 0.0  # pyright: ignore[reportOperatorIssue]
+    return bool(np.any(np.asarray(value) >= 0.0))
 
 
 def _put(known: np.ndarray, at: slice | np.ndarray, value: float | np.ndarray) -> None:
@@ -199,19 +200,23 @@ def _put(known: np.ndarray, at: slice | np.ndarray, value: float | np.ndarray) -
         known[at] = np.where(np.asarray(value) >= 0.0, value, known[at])
 
 
-def _surface_changed(client: Client, body: Body, name: str) -> None:
+def _change_surface(client: Client, body: Body, place: int, name: str, value) -> None:
+    """Set a contact property of a link."""
+    _put(body.surface[name][:, place], client.chosen, value)
     engine = client.engine
     if engine is None or (name in link_properties.NEED_ROWS and not engine.solver.constraints.rows.spins):
         client.structure_changed()  # the solver has no rows for these until a shape asks for them
     else:
-        link_properties.write_surface(engine, body, (name,))
+        link_properties.write_link_surface(engine, body, name, place)
 
 
 def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
+    """Set the mass of a link, None or what changes in a world at least, and its moments if they are given."""
     at = client.chosen
-    if _is_meant(mass):
+    if mass is not None:
         _put(body.mass[:, place], at, mass)
-        body.held &= bool(place) or not np.any(body.mass[:, 0] > 0.0)
+        if not place and body.held:
+            body.held = not np.any(body.mass[:, 0] > 0.0)
         unit = _unit_inertia(body, place)
         unit = unit if unit.ndim == 1 else unit[at]
         if mass.__class__ is float:
@@ -222,14 +227,14 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
     if inertia is not None:
         body.inertia[at, place] = inertia
     body.revision += 1
-    client.read_coordinates()
-    client.read_poses(body)
     if place == 0 and body.mobility_changes():
+        client.read_coordinates()
+        client.read_poses(body)
         client.change_mobility(body)
     elif client.engine is None:
         client.structure_changed()
     else:
-        link_properties.write_masses(client.engine, body)
+        link_properties.write_mass(client.engine, body, place)
 
 
 def _unit_inertia(body: Body, place: int) -> np.ndarray:
@@ -243,24 +248,25 @@ def _unit_inertia(body: Body, place: int) -> np.ndarray:
 
 
 def _change_motion(client: Client, body: Body, linear, angular, top_speed) -> None:
-    if linear is None and angular is None and top_speed is None:
-        return
-    changed = False
-    for values, value in (
-        (body.linear_damping, linear),
-        (body.angular_damping, angular),
-        (body.max_joint_velocity, top_speed),
-    ):
-        if _is_meant(value):
-            _put(values, client.chosen, value if value.__class__ is float else np.reshape(value, (-1, 1)))
-            changed = True
-    if changed and client.engine is not None:
-        client.engine.write_damping(body)
+    engine = client.engine
+    damped = _put_in_rows(client, body.linear_damping, linear)
+    damped = _put_in_rows(client, body.angular_damping, angular) or damped
+    bounded = _put_in_rows(client, body.max_joint_velocity, top_speed)
+    if damped and engine is not None:
+        engine.write_damping(body)
+    elif bounded and engine is not None:
+        engine.write_top_speed(body)
+
+
+def _put_in_rows(client: Client, known: np.ndarray, value) -> bool:
+    """Write a number over those of all links (W, links) of the chosen worlds; returns whether it is meant."""
+    if not _is_meant(value):
+        return False
+    _put(known, client.chosen, value if value.__class__ is float else np.reshape(value, (-1, 1)))
+    return True
 
 
 def _change_joint(client: Client, body: Body, place: int, damping, lower, upper) -> None:
-    if damping is None and lower is None and upper is None:
-        return
     engine = client.engine
     if _is_meant(damping):
         _put(body.joint_damping[:, place], client.chosen, damping)
@@ -268,7 +274,7 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
         if engine is None:
             client.structure_changed()
         else:
-            link_properties.write_joint_damping(engine, body)
+            link_properties.write_damping_of_joint(engine, body, place)
     if lower is None and upper is None:
         return
     for side, value in enumerate((lower, upper)):
@@ -279,7 +285,7 @@ def _change_joint(client: Client, body: Body, place: int, damping, lower, upper)
     if engine is None:
         client.structure_changed()
     else:
-        link_properties.write_limits(engine, body)
+        link_properties.write_limits_of_joint(engine, body, place)
 
 
 def applyExternalForce(
@@ -295,17 +301,17 @@ def applyExternalForce(
         posObj: Point of application [m], likewise.
         flags: WORLD_FRAME, or LINK_FRAME for the inertial frame of the link.
     """
-    force = rows(forceObj, 3, client, "force needs a 3 coordinates [x,y,z].", LARGEST_NUMBER)
-    point = rows(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
+    force = numbers(forceObj, 3, client, "force needs a 3 coordinates [x,y,z].", LARGEST_NUMBER)
+    point = numbers(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
     _check_frame(flags)
     _apply(client, objectUniqueId, linkIndex, force, point, None, flags)
 
 
 def applyExternalTorque(client: Client, objectUniqueId: int, linkIndex: int, torqueObj, flags: int) -> None:
     """Apply a torque to a link during the next step, see `applyExternalForce`."""
-    torque = rows(torqueObj, 3, client, "torque needs a 3 coordinates [x,y,z].", LARGEST_NUMBER)
+    torque = numbers(torqueObj, 3, client, "torque needs a 3 coordinates [x,y,z].", LARGEST_NUMBER)
     _check_frame(flags)
-    _apply(client, objectUniqueId, linkIndex, np.zeros(3), None, torque, flags)
+    _apply(client, objectUniqueId, linkIndex, (0.0, 0.0, 0.0), None, torque, flags)
 
 
 def _check_frame(flags: int) -> None:
@@ -317,15 +323,16 @@ def _apply(client: Client, uid: int, link: int, force, point, torque, flags: int
     body = client.bodies.get(uid)
     if body is None or not -1 <= link < len(body.links) - 1:
         return
-    engine = client.ensure()
+    engine = client.engine or client.ensure()
     if link < 0:
         client.read_poses(body)
-        pose = body.pose[:, 0]
+        poses = body.pose
     else:
-        pose = client.force_poses(body)[:, link + 1]
+        poses = client.force_poses(body)
     if body.worlds == 1:
-        _apply_to_one(engine, body, link + 1, pose[0].tolist(), force.tolist(), point, torque, flags)
+        _apply_to_one(engine, body, link + 1, poses[0, link + 1].tolist(), force, point, torque, flags)
         return
+    pose = poses[:, link + 1]
     force, point, torque = (None if v is None else client.spread(v, 3) for v in (force, point, torque))
     if flags == LINK_FRAME:
         force = quat_rotate(pose[:, 3:], force)
@@ -341,16 +348,11 @@ def _apply_to_one(
     engine: Engine, body: Body, place: int, pose: list[float], force, point, torque, flags: int
 ) -> None:
     """Do what `_apply` does in the only world, in plain numbers for speed."""
-    x, y, z, *q = pose
-    arm = None if point is None else point.tolist()
-    turn = None if torque is None else torque.tolist()
     if flags == LINK_FRAME:
+        q = pose[3:]
         force = rotated(q, force)
-        arm = None if arm is None else rotated(q, arm)
-        turn = None if turn is None else rotated(q, turn)
-    elif arm is not None:
-        arm = (arm[0] - x, arm[1] - y, arm[2] - z)
-    if turn is None:
-        (a, b, c), (i, j, k) = arm, force
-        turn = (b * k - c * j, c * i - a * k, a * j - b * i)
-    engine.add_force(body, place, turn, force)
+        point = None if point is None else rotated(q, point)
+        torque = None if torque is None else rotated(q, torque)
+    elif point is not None:
+        point = (point[0] - pose[0], point[1] - pose[1], point[2] - pose[2])
+    engine.add_force_numbers(body, place, (*(cross(point, force) if torque is None else torque), *force))

@@ -36,7 +36,9 @@ def saveState(client: Client) -> int:
     # motors, damping and forces outlive a restored state
     parts = (engine.solver, engine.simulator.state)
     memory = Snapshot(*parts, skip=engine.settings_of_scripts(), copying=copies.together)
-    saved.states[uid] = SavedState(coordinates(client), engine, memory, soft_points(client))
+    bodies = coordinates(client)
+    whole = engine.q.copy(), engine.u.copy()
+    saved.states[uid] = SavedState(bodies, engine, memory, whole, soft_points(client))
     return uid
 
 

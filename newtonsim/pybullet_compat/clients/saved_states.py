@@ -36,6 +36,7 @@ class SavedState:
         bodies: (q, u, base pose) by body unique id, in the order of getBodyUniqueId.
         engine: The engine that the memory belongs to.
         memory: Contents of the arrays of its solver.
+        coordinates: All of `q` and `u` of the engine.
         soft: Positions and velocities of the points of soft bodies by body unique id.
         last_step: What `last_step_of` gave, of states from files.
     """
@@ -43,6 +44,7 @@ class SavedState:
     bodies: Coordinates
     engine: Engine | None = None
     memory: Snapshot | None = None
+    coordinates: tuple[np.ndarray, np.ndarray] | None = None
     soft: SoftPoints = field(default_factory=dict)
     last_step: dict[str, np.ndarray] = field(default_factory=dict)
 
@@ -61,7 +63,7 @@ class SavedStates:
     def release(self, engine: Engine) -> None:
         """Forget what belongs to an engine that goes."""
         for state in self.states.values():
-            state.engine = state.memory = None
+            state.engine = state.memory = state.coordinates = None
 
     content_changed = release
 
@@ -115,8 +117,11 @@ def _forget_last_step(client: Client, mask: np.ndarray) -> None:
     """Let the next step of some worlds go on from coordinates alone."""
     engine = client.ensure()
     engine.push()
-    device_mask = wp.array(mask, dtype=bool, device=engine.model.device)
-    engine.solver.reset(engine.simulator.state, device_mask)
+    if mask.all():
+        engine.solver.reset()
+    else:
+        device_mask = wp.array(mask, dtype=bool, device=engine.model.device)
+        engine.solver.reset(engine.simulator.state, device_mask)
     client.part(ContactPoints).state_restored()
 
 
@@ -191,15 +196,16 @@ def restore(client: Client, state: SavedState) -> None:
 
 def _restore_memory(client: Client, engine: Engine, memory: Snapshot, state: SavedState) -> None:
     """Put all worlds back to a state of the engine that they have: no body has come or gone since."""
-    engine.unread_coordinates = engine.unread_poses = False  # all are replaced
-    for uid, (q, u, base) in state.bodies.items():
-        body = client.bodies[uid]
-        body.q[...], body.u[...], body.base_pose[...] = q, u, base
-        client.coordinates_written(body)
+    assert state.coordinates is not None  # it is kept with the memory
+    for uid, body in client.bodies.items():
+        if not body.floating:
+            body.base_pose[...] = state.bodies[uid][2]
+        body.stale_poses = False  # those on the device come back, too
+        client.links_placed(body)
+    client.stale_bodies.clear()
     for uid, points in state.soft.items():
         client.soft_bodies[uid].restore(*points)
-    engine.push_coordinates()
-    memory.restore()
+    engine.put_back(memory, *state.coordinates)
     client.part(ContactPoints).state_restored()
 
 
@@ -224,10 +230,12 @@ def _arrays_of_last_step(engine: Engine) -> dict[str, wp.array]:
 
 def _put_last_step(client: Client, saved: dict[str, np.ndarray]) -> bool:
     """Let the next step go on from a last one, unless it is that of other bodies or constraints."""
+    if LAST_DT not in saved:
+        return False
     engine = client.ensure()
     arrays = _arrays_of_last_step(engine)
     shapes = {name: array.numpy().shape for name, array in arrays.items()}
-    if LAST_DT not in saved or shapes != {n: values.shape for n, values in saved.items() if n != LAST_DT}:
+    if shapes != {n: values.shape for n, values in saved.items() if n != LAST_DT}:
         return False
     engine.push()
     for name, array in arrays.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import fields
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +18,7 @@ from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.damping_stage import StartDamping
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits, forces_at_limits
-from newtonsim.pybullet_compat.engine.sensors import joint_reactions
+from newtonsim.pybullet_compat.engine.sensors import ForcesOfLastStep, joint_reaction
 from newtonsim.pybullet_compat.engine.slots import Slots
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
 from newtonsim.pybullet_compat.surface.errors import error
@@ -31,9 +31,12 @@ from newtonsim.simulator import Simulator
 from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces, StepStage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from newtonsim.pybullet_compat.world.client import Client
     from newtonsim.pybullet_compat.world.constraint_records import Constraint
     from newtonsim.pybullet_compat.world.structure import BodySlot, WorldContent
+    from newtonsim.scene.snapshot import Snapshot
 
 RESTITUTION_SPEED = 0.2
 """Slowest approach that bounces [m/s], as in a fresh PyBullet world."""
@@ -114,8 +117,13 @@ class FeatherstoneEngine:
             self.use_pd()
         self._motion: Motion | None = None
         self._kinematics: capture.Recording | None = None
-        self._reactions: np.ndarray | None = None
-        self._wrenches: np.ndarray | None = None
+        model, solver, state = self.model, self.solver, self.simulator.state
+        self._constraint_forces = ForcesOfLastStep(
+            solver, solver.constraint_forces, model.constraint_count, self.worlds
+        )
+        self._joint_forces = ForcesOfLastStep(
+            solver, lambda out: solver.joint_reactions(state, out), model.joint_count, self.worlds
+        )
         self.steps = self.moves = 0
         self._poses_are_behind = False
         slots = Slots(self)
@@ -270,13 +278,11 @@ class FeatherstoneEngine:
             return None
         if not self._has_forces:
             return constraint.last_wrench
-        if self._wrenches is None:
-            self._wrenches = HostArray(self.solver.constraint_forces(), self.worlds).host
-        return constraint.as_told(self._wrenches[:, constraint.index].astype(np.float64))
+        return constraint.as_told(self._constraint_forces.read()[:, constraint.index].astype(np.float64))
 
     def constraint_impulses_written(self) -> None:
         """Note that impulses of constraints were set."""
-        self._wrenches = None
+        self._constraint_forces.forget()
 
     def constraint_turn(self, constraint: Constraint) -> np.ndarray | None:
         """Orientation of its parent (W, 4) at the start of the step that `constraint_wrench` is of."""
@@ -375,13 +381,14 @@ class FeatherstoneEngine:
         for array, values in zip(self._damping, (body.linear_damping, body.angular_damping)):
             array.host[:, rows] = values
             array.push()
-        start = self.columns[body.uid][1].start
-        for place, count in enumerate(body.u_count):
-            first = start + body.u_start[place]
-            self._speed_limit.host[:, first : first + count] = body.max_joint_velocity[:, place, None]
+        self.write_top_speed(body)
+
+    def write_top_speed(self, body: Body) -> None:
+        """Hand the greatest joint velocity of a body, which is that of all its joints, to the solver."""
+        self._speed_limit.host[:, self.columns[body.uid][1]] = body.max_joint_velocity[:, :1]
         self._speed_limit.push()
 
-    def write(self, name: str, rows: slice | np.ndarray | int, values: npt.ArrayLike) -> None:
+    def write(self, name: str, rows: slice | np.ndarray | int | list[int], values: npt.ArrayLike) -> None:
         """Set entries of an array of the model in place.
 
         Args:
@@ -389,16 +396,41 @@ class FeatherstoneEngine:
             rows: Entries within each world.
             values: For each world, broadcast.
         """
+        array = self._array_to_write(name)
+        array.pull()[:, rows] = values
+        array.push()
+
+    def write_numbers(self, name: str, row: int, numbers: Sequence[float]) -> None:
+        """Do what `write` does for one row of the only world, without NumPy.
+
+        Args:
+            name: As in `write`.
+            row: Entry within the world.
+            numbers: All numbers of the entry.
+        """
+        array = self._array_to_write(name)
+        array.pull()
+        known = array.numbers
+        for place, number in enumerate(numbers, row * len(numbers)):
+            known[place] = number
+        array.push()
+
+    @cached_property
+    def axis_starts(self) -> list[int]:
+        """The first axis of each joint of the model."""
+        return self.model.joint_axis_start.numpy().tolist()
+
+    def _array_to_write(self, name: str) -> HostArray:
+        """An array of the model, from now on one of those that are not as they were built."""
         self.changed.add(name)
         owner, field, of_shapes = _parts(name)
-        if of_shapes:
+        if of_shapes and self.client.surroundings:
             self.require_own_shapes()
         source = getattr(getattr(self.model, owner) if owner else self.model, field)
         array = self._host_arrays.get(name)
         if array is None or not array.is_of(source):
             array = self._host_arrays[name] = HostArray(source, self.worlds)
-        array.pull()[:, rows] = values
-        array.push()
+        return array
 
     def require_own_shapes(self) -> None:
         """Raise if there are shapes that belong to no world.
@@ -459,7 +491,7 @@ class FeatherstoneEngine:
         if not self.steps and body.last_step is not None:
             return body.last_step.applied
         if self._unread_applied:
-            self._unread_applied, self._reactions = False, None
+            self._unread_applied = False
             self._applied.pull()
         return self._applied_of[body.uid]
 
@@ -482,7 +514,13 @@ class FeatherstoneEngine:
     def settings_of_scripts(self) -> tuple[object, ...]:
         """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
         stages = self.damping, self.limits, self.solver.speed_limit, self.simulator.state.body_f
-        return self.model, self.solver.servos, *stages, *([self.pd] if self.pd is not None else [])
+        return (
+            self.model,
+            self.solver.contacts.plan,
+            self.solver.servos,
+            *stages,
+            *([self.pd] if self.pd is not None else []),
+        )
 
     def push_coordinates(self) -> None:
         """Send what the host has changed of coordinates, velocities and bases to the device."""
@@ -501,6 +539,22 @@ class FeatherstoneEngine:
                 self._base.host[:, body.first_joint] = body.base_pose
         self._base.push()
         self.written.clear()
+
+    def put_back(self, memory: Snapshot, q: np.ndarray, u: np.ndarray) -> None:
+        """Go back to a state of this engine, with the bodies that it has now; fixed bases are in place.
+
+        Args:
+            memory: What the device had.
+            q: What `q` was.
+            u: What `u` was.
+        """
+        self.q[...], self.u[...] = q, u
+        self.unread_coordinates = False
+        self.written = {body for body in self.client.bodies.values() if not body.floating}
+        self.push_coordinates()
+        memory.restore()
+        self.moves += 1
+        self._poses_are_behind, self.unread_poses = False, True
 
     def write_base(self, body: Body) -> None:
         """Send pose and velocity of a driven body, which no joint carries."""
@@ -578,6 +632,13 @@ class FeatherstoneEngine:
         row[:, 3:] += force
         self.forces_set = True
 
+    def add_force_numbers(self, body: Body, place: int, wrench: Sequence[float]) -> None:
+        """Do what `add_force` does in the only world, without NumPy; the torque comes first (6,)."""
+        known = self._force.numbers
+        for at, number in enumerate(wrench, 6 * (body.first_row + place)):
+            known[at] += number
+        self.forces_set = True
+
     def drop_forces(self, body: Body, worlds: np.ndarray) -> None:
         """Forget the forces on a body that wait for the next step in some worlds."""
         self._force.host[worlds, body.first_row : body.first_row + len(body.links)] = 0.0
@@ -625,7 +686,9 @@ class FeatherstoneEngine:
         self.moves += 1
         self._poses_are_behind = False
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
-        self._unread_sides, self._wrenches = True, None
+        self._unread_sides = True
+        self._constraint_forces.forget()
+        self._joint_forces.forget()
         if self.forces_set:
             self._force.clear()
             self.forces_set = False
@@ -640,7 +703,8 @@ class FeatherstoneEngine:
         self.moves += 1
         self.unread_coordinates = self.unread_poses = False
         self._unread_applied = self._unread_start = True
-        self._wrenches = None
+        self._constraint_forces.forget()
+        self._joint_forces.forget()
 
     def forget(self) -> None:
         """Return to the state of an engine that was just built, with the bodies as they are now."""
@@ -661,6 +725,8 @@ class FeatherstoneEngine:
         if not self.steps:
             known = None if body.last_step is None else body.last_step.reactions
             return None if known is None else known[:, place]
-        if self._unread_applied or self._reactions is None:
-            self._reactions = joint_reactions(self, self.client.bodies.values())
-        return self._reactions[:, body.first_row + place]
+        if body.driven:
+            return np.zeros((self.worlds, 6))
+        wrench = self._joint_forces.read()[:, body.first_joint + place]
+        poses = self.start_poses(body)[:, place]
+        return joint_reaction(body, place, wrench, poses, self.applied(body))

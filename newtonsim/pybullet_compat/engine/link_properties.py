@@ -46,6 +46,16 @@ def write_masses(engine: Engine, body: Body) -> None:
     engine.write("body_inertia", rows, inertia[..., None] * _IDENTITY)
 
 
+def write_mass(engine: Engine, body: Body, place: int) -> None:
+    """Hand over mass and inertia of one link."""
+    if engine.worlds > 1:
+        write_masses(engine, body)
+        return
+    mass, (x, y, z) = body.solver_mass(place)
+    engine.write_numbers("body_mass", body.first_row + place, (mass,))
+    engine.write_numbers("body_inertia", body.first_row + place, (x, 0.0, 0.0, 0.0, y, 0.0, 0.0, 0.0, z))
+
+
 def write_surface(engine: Engine, body: Body, names: Iterable[str]) -> None:
     """Hand over contact properties of all links."""
     slot = engine.content.find(body.uid)
@@ -57,12 +67,32 @@ def write_surface(engine: Engine, body: Body, names: Iterable[str]) -> None:
             engine.write(SHAPE_ARRAYS[name], slot.shapes, np.maximum(body.surface[name][:, links], 0.0))
 
 
+def write_link_surface(engine: Engine, body: Body, name: str, place: int) -> None:
+    """Hand over a contact property of one link."""
+    if engine.worlds > 1:
+        write_surface(engine, body, (name,))
+    elif name in SHAPE_ARRAYS:
+        slot, numbers = engine.content.find(body.uid), (max(body.surface[name].item(place), 0.0),)
+        for shape, (owner, _) in enumerate(slot.places, slot.shapes.start):
+            if owner == place:
+                engine.write_numbers(SHAPE_ARRAYS[name], shape, numbers)
+
+
 def write_joint_damping(engine: Engine, body: Body) -> None:
     """Hand over the damping of all joints."""
     columns = engine.columns[body.uid][1]
     if columns.stop > columns.start:
         values = np.repeat(body.joint_damping, body.u_count, axis=1)
         engine.write("joint_damping", columns, values)
+
+
+def write_damping_of_joint(engine: Engine, body: Body, place: int) -> None:
+    """Hand over the damping of one joint."""
+    if engine.worlds > 1 or body.u_count[place] > 1:
+        write_joint_damping(engine, body)
+    elif body.u_count[place]:
+        dof = engine.columns[body.uid][1].start + body.u_start[place]
+        engine.write_numbers("joint_damping", dof, (body.joint_damping.item(place),))
 
 
 def write_all(engine: Engine, body: Body) -> None:
@@ -115,11 +145,24 @@ def write_limits(engine: Engine, body: Body) -> None:
     places = [place for place, count in enumerate(body.u_count) if place and count == 1]
     if not places:
         return
-    axes = engine.model.joint_axis_start.numpy()[[body.first_joint + place for place in places]]
+    axes = [engine.axis_starts[body.first_joint + place] for place in places]
     lower, upper = body.limits[:, places, 0], body.limits[:, places, 1]
     free = (lower > upper) | ~body.stops[:, places]
     for name, values, none in zip(LIMIT_ARRAYS, (lower, upper), (-np.inf, np.inf)):
         engine.write(name, axes, np.where(free, none, values))
+
+
+def write_limits_of_joint(engine: Engine, body: Body, place: int) -> None:
+    """Hand over the limits of one joint if it has one coordinate."""
+    if engine.worlds > 1:
+        write_limits(engine, body)
+    elif place and body.u_count[place] == 1:
+        lower, upper = body.limits[0, place].tolist()
+        if lower > upper or not body.stops[0, place]:
+            lower, upper = -np.inf, np.inf
+        axis = engine.axis_starts[body.first_joint + place]
+        engine.write_numbers("joint_limit_lower", axis, (lower,))
+        engine.write_numbers("joint_limit_upper", axis, (upper,))
 
 
 def write_axes(model: Model, slots: Sequence[BodySlot], worlds: int) -> None:

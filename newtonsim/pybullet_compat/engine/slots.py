@@ -280,8 +280,8 @@ class Slots:
         assert places is not None  # it acts
         engine.client.read_coordinates()
         constraint.tell_gear(engine, bodies)
-        starts = model.joint_axis_start.numpy()
-        axes = [int(starts[body.first_joint + place]) for body, place in reversed(places)]
+        starts = engine.axis_starts
+        axes = [starts[body.first_joint + place] for body, place in reversed(places)]
         dofs = [engine.columns[body.uid][1].start + body.u_start[place] for body, place in reversed(places)]
         world = np.arange(engine.worlds)[:, None]
         axes_of_world, dofs_of_world = model.joint_axis_count // engine.worlds, engine.u.shape[1]

@@ -286,6 +286,21 @@ def rows(value: object, size: int, client: HasWorlds, message: str, largest: flo
     raise error(message)
 
 
+def numbers(
+    value: object, size: int, client: HasWorlds, message: str, largest: float = LARGEST
+) -> Sequence[float] | np.ndarray:
+    """Return what `rows` does, in a client of one world as plain numbers."""
+    if client.num_worlds > 1:
+        return rows(value, size, client, message, largest)
+    if value.__class__ in SEQUENCES and not client.chooses:
+        try:
+            if len(value) == size and hypot(*value) <= largest:  # pyright: ignore[reportArgumentType]
+                return tuple(map(float, value))  # pyright: ignore[reportArgumentType]
+        except NOT_NUMBERS:
+            pass
+    return rows(value, size, client, message, largest).tolist()
+
+
 def check_rows(array: np.ndarray, client: HasWorlds, name: str) -> None:
     """Raise `error` for rows of numbers that are not one for each world that a call is about.
 

@@ -233,6 +233,7 @@ class Body:
         self.parents = [-1] + [link.parent + 1 for link in description.links]
         self.order = _outwards(self.parents)
         self._offsets = [_joint_offsets(self.links, i, self.parents) for i in range(count)]
+        self._anchors: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.floating = False
         self.q = self.u = np.zeros((worlds, 0))
         self._lay_out(self._movable(), time_step)
@@ -343,6 +344,8 @@ class Body:
         self.stale_poses = False
 
     def _movable(self) -> bool:
+        if self.worlds == 1:
+            return not self.held and self.mass.item(0) > 0.0
         return not self.held and bool((self.mass[:, 0] > 0.0).any())
 
     def solver_masses(self) -> tuple[np.ndarray, np.ndarray]:
@@ -355,6 +358,9 @@ class Body:
         """
         if self.driven:
             return np.zeros_like(self.mass), np.zeros_like(self.inertia)
+        if self.worlds == 1:
+            pairs = [self.solver_mass(place) for place in range(len(self.links))]
+            return np.array([[mass for mass, _ in pairs]]), np.array([[moments for _, moments in pairs]])
         mass, inertia = self.mass.copy(), self.inertia.copy()
         moved = [place for place, count in enumerate(self.u_count) if place and count]
         mass[:, moved] = np.maximum(mass[:, moved], LEAST_MASS)
@@ -365,6 +371,21 @@ class Body:
         inertia = np.where(bare[..., None], np.maximum(inertia, least[..., None]), inertia)
         inertia = np.where(inertia > LARGEST_INERTIA, ENDLESS_INERTIA, inertia)
         return mass, np.maximum(inertia, LEAST_MOMENT * inertia.max(axis=2, keepdims=True))
+
+    def solver_mass(self, place: int) -> tuple[float, tuple[float, float, float]]:
+        """What `solver_masses` says of one link in the only world, in plain numbers."""
+        if self.driven:
+            return 0.0, (0.0, 0.0, 0.0)
+        mass, (x, y, z) = float(self.mass[0, place]), self.inertia[0, place].tolist()
+        if place and self.u_count[place]:
+            mass = max(mass, LEAST_MASS)
+        if mass > 0.0 and not (x > 0.0 and y > 0.0 and z > 0.0):
+            least = ENDLESS_INERTIA if len(self.links) == 1 else LEAST_INERTIA + LEAST_GYRATION * mass
+            x, y, z = max(x, least), max(y, least), max(z, least)
+        if max(x, y, z) > LARGEST_INERTIA:
+            x, y, z = (ENDLESS_INERTIA if moment > LARGEST_INERTIA else moment for moment in (x, y, z))
+        least = LEAST_MOMENT * max(x, y, z)
+        return mass, (max(x, least), max(y, least), max(z, least))
 
     def is_inert(self, place: int) -> bool:
         """Whether nothing that a joint turns has inertia about it; then it stays where it is."""
@@ -628,6 +649,14 @@ class Body:
         before, after = self._offsets[place]
         q = quat_conjugate(after[3:])
         return before, np.concatenate([-quat_rotate(q, after[:3]), q])
+
+    def joint_in_link(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where the joint of a link is, and its axis, in the inertial frame of the link (3,) each."""
+        found = self._anchors.get(place)
+        if found is None:
+            _, frame = self.joint_frames(place)
+            found = self._anchors[place] = frame[:3], quat_rotate(frame[3:], self.links[place].axis)
+        return found
 
 
 def fresh_body(uid: int, description: BodyDescription, worlds: int, time_step: float) -> Body:

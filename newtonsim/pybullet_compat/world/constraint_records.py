@@ -20,6 +20,8 @@ from newtonsim.pybullet_compat.surface.constants import (
 from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.settings import Settings
 
@@ -37,10 +39,19 @@ FRAMES = ("constraint_X_p", "constraint_X_c")
 
 
 class ModelArrays(Protocol):
-    """What a constraint asks of an engine."""
+    """What a constraint asks of an engine.
+
+    Attributes:
+        worlds: Number of worlds.
+    """
+
+    worlds: int
 
     def write(self, name: str, rows: slice | np.ndarray | int, values: npt.ArrayLike) -> None:
         """Set entries of an array of the model in place, in every world."""
+
+    def write_numbers(self, name: str, row: int, numbers: Sequence[float]) -> None:
+        """Do what `write` does for one row of the only world, without NumPy."""
 
 
 @dataclass(slots=True, eq=False)
@@ -195,11 +206,24 @@ class Constraint:
             self.tell(engine, settings)
 
     def tell(self, engine: ModelArrays | None, settings: Settings) -> None:
-        """Hand the greatest force and the child's frame to an engine that has the constraint."""
-        if engine is None or self.index < 0:
+        """Hand the greatest force and the frames to an engine that has the constraint."""
+        if engine is not None and self.index >= 0:
+            self.tell_limit(engine, settings)
+            self.tell_frames(engine)
+
+    def tell_limit(self, engine: ModelArrays | None, settings: Settings) -> None:
+        """Hand the greatest force to an engine that has the constraint."""
+        if engine is not None and self.index >= 0:
+            _write(engine, "constraint_max_force", self.index, self.limit(settings))
+
+    def tell_child(self, engine: ModelArrays | None) -> None:
+        """Hand the child's frame to an engine that has the constraint; gears have none."""
+        if engine is None or self.index < 0 or self.kind == JOINT_GEAR:
             return
-        engine.write("constraint_max_force", self.index, self.limit(settings))
-        self.tell_frames(engine)
+        if self.child_rows is not None or engine.worlds > 1:
+            engine.write(FRAMES[1], self.index, self.frames()[1])
+        else:
+            engine.write_numbers(FRAMES[1], self.index, self.child_frame.numbers())
 
     def tell_frames(self, engine: ModelArrays) -> None:
         """Hand both frames to an engine that has the constraint; gears have none."""
@@ -226,8 +250,8 @@ class Constraint:
     def tell_times(self, engine: ModelArrays, settings: Settings) -> None:
         """Hand over what depends on the time of a step."""
         if self.index >= 0:
-            engine.write("constraint_max_force", self.index, self.limit(settings))
-            engine.write("constraint_recovery_time", self.index, self.recovery_time(settings))
+            self.tell_limit(engine, settings)
+            _write(engine, "constraint_recovery_time", self.index, self.recovery_time(settings))
 
     def gear_places(self, bodies: dict[int, Body]) -> list[tuple[Body, int]] | None:
         """Bodies, and places of their links, whose joints a gear couples, the parent's first.
@@ -255,6 +279,14 @@ class Constraint:
         if self.erp:
             positions[1] = ratio * positions[0] - ratio * self.relative_position
         return positions[1] - ratio * positions[0], ratio
+
+
+def _write(engine: ModelArrays, name: str, row: int, value: float | np.ndarray) -> None:
+    """Set a number of an array of the model, or one for each world."""
+    if engine.worlds == 1 and value.__class__ is float:
+        engine.write_numbers(name, row, (value,))
+    else:
+        engine.write(name, row, value)
 
 
 def add_loop(

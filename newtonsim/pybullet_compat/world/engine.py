@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.constraint_records import Constraint
     from newtonsim.pybullet_compat.world.structure import WorldContent
     from newtonsim.scene.model import Model
+    from newtonsim.scene.snapshot import Snapshot
     from newtonsim.simulator import Simulator
     from newtonsim.solvers import BodyDamping, FeatherstoneSolver, PDForces
 
@@ -32,6 +35,7 @@ class Engine(Protocol):
         columns: Coordinates and velocities of each body, by unique id, among those of a world.
         shape_link: (body unique id, link index) of each shape of a world.
         shape_geometry: Number of the geometry of its link that each shape belongs to.
+        q, u: Coordinates and velocities of all bodies (W, coordinates), float64.
         unread_coordinates, unread_poses: Whether the device has newer values than the host.
         steps: Steps made.
         moves: Grows whenever the state on the device changes.
@@ -55,6 +59,8 @@ class Engine(Protocol):
     columns: dict[int, tuple[slice, slice]]
     shape_link: list[tuple[int, int]]
     shape_geometry: list[int]
+    q: np.ndarray
+    u: np.ndarray
     unread_coordinates: bool
     unread_poses: bool
     steps: int
@@ -128,8 +134,19 @@ class Engine(Protocol):
     def write_damping(self, body: Body) -> None:
         """Hand damping and greatest joint velocities of a body to the solver."""
 
-    def write(self, name: str, rows: slice | np.ndarray | int, values: npt.ArrayLike) -> None:
+    def write_top_speed(self, body: Body) -> None:
+        """Hand the greatest joint velocity of a body, which is that of all its joints, to the solver."""
+
+    @property
+    def axis_starts(self) -> list[int]:
+        """The first axis of each joint of the model."""
+        ...
+
+    def write(self, name: str, rows: slice | np.ndarray | int | list[int], values: npt.ArrayLike) -> None:
         """Set entries of an array of the model in place, in every world."""
+
+    def write_numbers(self, name: str, row: int, numbers: Sequence[float]) -> None:
+        """Do what `write` does for one row of the only world, without NumPy."""
 
     def require_own_shapes(self) -> None:
         """Raise `error` if there are shapes that belong to no world."""
@@ -161,6 +178,15 @@ class Engine(Protocol):
     def refresh(self, body: Body) -> None:
         """Find the poses of a body from its coordinates on the device."""
 
+    def put_back(self, memory: Snapshot, q: np.ndarray, u: np.ndarray) -> None:
+        """Go back to a state of this engine, with the bodies that it has now; fixed bases are in place.
+
+        Args:
+            memory: What the device had.
+            q: All coordinates that the host had (W, coordinates).
+            u: All velocities that it had (W, velocities).
+        """
+
     def write_base(self, body: Body) -> None:
         """Send pose and velocity of a driven body, which no joint carries."""
 
@@ -190,6 +216,9 @@ class Engine(Protocol):
 
     def add_force(self, body: Body, place: int, torque: np.ndarray, force: np.ndarray) -> None:
         """Add a wrench at the centre of mass of a link in world axes, for the next step."""
+
+    def add_force_numbers(self, body: Body, place: int, wrench: Sequence[float]) -> None:
+        """Do what `add_force` does in the only world, without NumPy; the torque comes first (6,)."""
 
     def drop_forces(self, body: Body, worlds: np.ndarray) -> None:
         """Forget the forces on a body that wait for the next step in some worlds."""

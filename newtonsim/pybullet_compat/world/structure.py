@@ -98,6 +98,7 @@ class WorldContent:
     shape_link: list[tuple[int, int]] = field(default_factory=list)
     shape_geometry: list[int] = field(default_factory=list)
     filters: frozenset[tuple[int, int]] = frozenset()
+    _slot_of: dict[int, BodySlot] = field(init=False, default_factory=dict)  # by unique id, once asked
 
     def add_slot(self, slot: BodySlot) -> None:
         """Append a slot."""
@@ -117,7 +118,9 @@ class WorldContent:
 
     def find(self, uid: int) -> BodySlot:
         """Return the slot of a body."""
-        return next(slot for slot in self.slots if slot.uid == uid)
+        if uid not in self._slot_of:
+            self._slot_of = {slot.uid: slot for slot in self.slots if slot.uid != NOBODY}
+        return self._slot_of[uid]
 
     def find_constraint(self, uid: int) -> ConstraintSlot | None:
         """Return the slot of a constraint, None if it has none."""
