@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate, transform_multiply
-from newtonsim.pybullet_compat.surface.arguments import rows
+from newtonsim.pybullet_compat.surface.arguments import SEQUENCES, numbers
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
@@ -92,15 +93,16 @@ def resetBasePositionAndOrientation(client: Client, bodyUniqueId: int, posObj, o
         posObj: World position (3,) or (W, 3) [m].
         ornObj: Quaternion xyzw (4,) or (W, 4).
     """
-    position = rows(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
-    rotation = rows(ornObj, 4, client, "orientation needs a 4 coordinates, quaternion [x,y,z,w].")
+    position = numbers(posObj, 3, client, "position needs a 3 coordinates [x,y,z].")
+    rotation = numbers(ornObj, 4, client, "orientation needs a 4 coordinates, quaternion [x,y,z,w].")
     body = client.bodies.get(bodyUniqueId)
     if body is None:
         if bodyUniqueId in client.soft_bodies:
-            client.soft_bodies[bodyUniqueId].place(position, rotation, client.chosen)
+            place = np.asarray(position), np.asarray(rotation)
+            client.soft_bodies[bodyUniqueId].place(*place, client.chosen)
         return
-    if rotation.ndim > 1 or abs(math.hypot(*rotation.tolist()) - 1.0) > ROUNDING:
-        rotation = _unit(rotation)
+    if rotation.__class__ is np.ndarray or abs(math.hypot(*rotation) - 1.0) > ROUNDING:
+        rotation = _unit(np.asarray(rotation))
     client.read_coordinates()
     target = body.q if body.floating else body.base_pose
     at = client.chosen
@@ -149,28 +151,33 @@ def resetBaseVelocity(client: Client, objectUniqueId: int, linearVelocity=None, 
     """
     if linearVelocity is None and angularVelocity is None:
         raise error("expected at least linearVelocity and/or angularVelocity.")
-    linear, angular = (
-        None if value is None or not np.size(value) else rows(value, 3, client, message)
-        for value, message in (
-            (linearVelocity, "linearVelocity needs a 3 coordinates [x,y,z]."),
-            (angularVelocity, "angularVelocity needs a 3 coordinates [x,y,z]."),
-        )
-    )
+    linear = _velocity(client, linearVelocity, "linearVelocity needs a 3 coordinates [x,y,z].")
+    angular = _velocity(client, angularVelocity, "angularVelocity needs a 3 coordinates [x,y,z].")
     body = client.bodies.get(objectUniqueId)
     if body is None:
         if objectUniqueId in client.soft_bodies:
+            linear = None if linear is None else np.asarray(linear)
+            angular = None if angular is None else np.asarray(angular)
             client.soft_bodies[objectUniqueId].set_velocity(linear, angular, client.chosen)
         return
     client.read_coordinates()
     if not body.floating and len(body.links) > 1:
         return
-    velocity = body.u if body.floating else body.base_twist
-    for value, columns in ((linear, slice(3, 6)), (angular, slice(0, 3))):
-        if value is not None:
-            velocity[client.chosen, columns] = value
+    velocity, at = body.u if body.floating else body.base_twist, client.chosen
+    if linear is not None:
+        velocity[at, 3:6] = linear
+    if angular is not None:
+        velocity[at, :3] = angular
     if not body.floating and velocity.any():
         client.part(DrivenBodies).drive(body)
     client.coordinates_written(body)
+
+
+def _velocity(client: Client, value, message: str) -> Sequence[float] | np.ndarray | None:
+    """A velocity as it was given, None for nothing and for an empty list."""
+    if value is None or (value.__class__ not in SEQUENCES and not np.size(value)) or not len(value):
+        return None
+    return numbers(value, 3, client, message)
 
 
 def getLinkState(

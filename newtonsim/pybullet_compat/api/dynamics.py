@@ -16,6 +16,7 @@ from newtonsim.pybullet_compat.surface.constants import LINK_FRAME, WORLD_FRAME
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.link_shapes import LinkShapes
 from newtonsim.pybullet_compat.world.plain_kinematics import cross, rotated
 
 if TYPE_CHECKING:
@@ -203,7 +204,9 @@ def _put(known: np.ndarray, at: slice | np.ndarray, value: float | np.ndarray) -
 def _change_surface(client: Client, body: Body, place: int, name: str, value) -> None:
     """Set a contact property of a link."""
     _put(body.surface[name][:, place], client.chosen, value)
-    engine = client.engine
+    engine, shapes = client.engine, client.known_part(LinkShapes)
+    if name == "collision_margin" and shapes is not None:
+        shapes.margins_changed()
     if engine is None or (name in link_properties.NEED_ROWS and not engine.solver.constraints.rows.spins):
         client.structure_changed()  # the solver has no rows for these until a shape asks for them
     else:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import repeat
+from typing import Any
 
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
 from newtonsim.pybullet_compat.api.bodies import canonical
 from newtonsim.pybullet_compat.api.joint_groups import OUT_OF_RANGE, is_empty, joint_group, joint_list
-from newtonsim.pybullet_compat.surface.arguments import check_rows, sized
+from newtonsim.pybullet_compat.surface.arguments import LARGEST, NOT_NUMBERS, SEQUENCES, check_rows, sized
 from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE, JOINT_SPHERICAL
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.body import Body
 from newtonsim.pybullet_compat.world.client import Client
+from newtonsim.pybullet_compat.world.plain_kinematics import NO_TURN, rotated
 
 NO_FORCE = (0.0,) * 6
 NO_JOINT_STATE = "getJointState failed."
@@ -191,14 +194,18 @@ def _multi_dof_state(client: Client, body: Body, place: int) -> tuple:
     client.read_coordinates()
     known = client.applied(body)
     columns, dofs = body.columns(place)
+    if client.num_worlds == 1:
+        turn, rate = body.q[0, columns].tolist(), body.u[0, dofs].tolist()
+        if body.links[place].joint_type == JOINT_SPHERICAL:
+            x, y, z, w = turn
+            rate = rotated((-x, -y, -z, w), rate)
+        torque = (0.0,) * len(rate) if known is None else tuple(known[0, dofs].tolist())
+        return tuple(turn), tuple(rate), _reaction(client, body, place), torque
     q, u = body.q[:, columns], body.u[:, dofs]
     applied = np.zeros_like(u) if known is None else known[:, dofs].astype(np.float64)
     if body.links[place].joint_type == JOINT_SPHERICAL:
         u = quat_rotate(quat_conjugate(q), u)
-    force = _reaction(client, body, place)
-    if client.num_worlds > 1:
-        return q.copy(), u.copy(), force, applied
-    return tuple(q[0].tolist()), tuple(u[0].tolist()), force, tuple(applied[0].tolist())
+    return q.copy(), u.copy(), _reaction(client, body, place), applied
 
 
 def _reaction(client: Client, body: Body, place: int) -> tuple | np.ndarray:
@@ -289,7 +296,13 @@ def _coordinates(value: object, client: Client, name: str) -> np.ndarray | None:
 
 def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) -> None:
     columns, dofs = body.columns(place)
-    size = body.q_count[place]
+    size, count = body.q_count[place], body.u_count[place]
+    if client.num_worlds == 1 and count > 1:
+        turn = _plain_numbers(value, size)
+        rates = (0.0,) * count if velocity is None else _plain_numbers(velocity, count)
+        if turn is not None and rates is not None:
+            _reset_plainly(client, body, place, turn, rates)
+            return
     value = _coordinates(value, client, "targetValue")
     velocity = _coordinates(velocity, client, "targetVelocity")
     if not size or value is None or value.shape not in ((size,), (client.given_worlds, size)):
@@ -297,7 +310,6 @@ def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) ->
     client.read_coordinates()
     at = client.chosen
     body.q[at, columns] = value
-    count = body.u_count[place]
     speed = np.zeros(count)
     if velocity is not None and velocity.shape in ((count,), (client.given_worlds, count)):
         speed = velocity
@@ -307,6 +319,30 @@ def _reset_multi_dof(client: Client, body: Body, place: int, value, velocity) ->
         body.q[at, columns] = value / np.where(norm > 0.0, norm, 1.0)
         speed = quat_rotate(body.q[at, columns], np.broadcast_to(speed, (client.given_worlds, 3)))
     body.u[at, dofs] = speed
+    client.coordinates_written(body)
+
+
+def _plain_numbers(value: Any, size: int) -> tuple[float, ...] | None:
+    """The numbers of a list with so many coordinates or velocities, None for anything else."""
+    try:
+        if value.__class__ in SEQUENCES and len(value) == size and math.hypot(*value) <= LARGEST:
+            return tuple(map(float, value))
+    except NOT_NUMBERS:
+        pass
+    return None
+
+
+def _reset_plainly(
+    client: Client, body: Body, place: int, turn: tuple[float, ...], rates: tuple[float, ...]
+) -> None:
+    """Do what `_reset_multi_dof` does in the only world, in plain numbers."""
+    client.read_coordinates()
+    if body.links[place].joint_type == JOINT_SPHERICAL:
+        length = math.hypot(*turn)
+        turn = tuple(part / length for part in turn) if length > 0.0 else NO_TURN
+        rates = rotated(turn, rates)
+    columns, dofs = body.columns(place)
+    body.q[0, columns], body.u[0, dofs] = turn, rates
     client.coordinates_written(body)
 
 

@@ -576,10 +576,15 @@ class FeatherstoneEngine:
         """Poses of the links of a body at the start of the last step (W, links, 7)."""
         if body.driven:
             return body.pose
+        self.all_start_poses()
+        return self._start_of[body.uid]
+
+    def all_start_poses(self) -> np.ndarray:
+        """Poses of all links at the start of the last step (W, bodies, 7), but those of driven bodies."""
         if self._unread_start:
             self._unread_start = False
             self._start_pose.pull()
-        return self._start_of[body.uid]
+        return self._start_pose.host
 
     def refresh(self, body: Body) -> None:
         """Find the poses of a body from its coordinates on the device."""

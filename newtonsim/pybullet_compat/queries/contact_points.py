@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-import numpy as np
-import warp as wp
-
-from newtonsim.kernels.constraints.records import ReportView
 from newtonsim.pybullet_compat.queries.contact_reading import CollisionPass, ContactReader, WorldPoints
-from newtonsim.pybullet_compat.world.link_shapes import COMPOUND, MESH_MARGIN, LinkShapes, shape_box
-from newtonsim.pybullet_compat.world.structure import NOBODY
+from newtonsim.pybullet_compat.queries.contact_report import ContactReport
+from newtonsim.pybullet_compat.world.link_shapes import LinkShapes
 from newtonsim.runtime.capture import capturing
 
 if TYPE_CHECKING:
@@ -87,6 +82,7 @@ class ContactPoints:
         self._points = self._none()
         self._step: ContactReader | None = None
         self._pass: CollisionPass | None = None
+        self._report: ContactReport | None = None
         self._engine: Engine | None = None
         self._links: list[tuple[int, int]] = []
         self._unread = client.engine is not None and _has_stepped(client.engine)
@@ -114,7 +110,7 @@ class ContactPoints:
         engine.push()
         if self._pass is None:
             with capturing:
-                self._pass = CollisionPass(engine, self._report(engine))
+                self._pass = CollisionPass(engine, self._reported(engine).view)
         self._pass.collide()
         self._passed = True
 
@@ -137,7 +133,7 @@ class ContactPoints:
         """Read what the engine knows."""
         known = not self.client.surroundings  # whose contacts cannot be read
         self._points = [WorldPoints(points.all()) for points in self.read()] if known else self._none()
-        self._step = self._pass = self._engine = None
+        self._step = self._pass = self._engine = self._report = None
 
     def body_leaves(self, engine: Engine) -> None:
         """Read what the engine knows of a body that is about to go."""
@@ -148,7 +144,9 @@ class ContactPoints:
         if self._engine is not None and self._engine.shape_link is not self._links:
             if self._passed:  # what was found for the bodies before is read while it is known whose it is
                 self._points = [WorldPoints(points.all()) for points in self.read()]
-            self._step = self._pass = self._engine = None
+            self._links = engine.shape_link
+            if self._report is not None:
+                self._report.update()
 
     def drop(self, gone) -> None:
         """Forget contacts.
@@ -193,7 +191,7 @@ class ContactPoints:
 
     def _hold(self, engine: Engine) -> None:
         if self._engine is not engine:
-            self._engine, self._step, self._pass = engine, None, None
+            self._engine, self._step, self._pass, self._report = engine, None, None, None
             self._links = engine.shape_link
 
     def _step_reader(self) -> ContactReader:
@@ -204,53 +202,15 @@ class ContactPoints:
             solver = engine.solver
             impulse = solver.constraints.rows.contact.impulse
             with capturing:
-                self._step = ContactReader(engine, solver.contacts, self._report(engine), impulse)
+                self._step = ContactReader(engine, solver.contacts, self._reported(engine).view, impulse)
         return self._step
 
-    def _report(self, engine: Engine) -> ReportView:
+    def _reported(self, engine: Engine) -> ContactReport:
         """What decides which contacts are reported."""
-        engine.require_own_shapes()
-        worlds = engine.worlds
-        total = engine.model.shape_count // worlds
-        shapes = self.client.part(LinkShapes)
-        row_of = {key: row for row, key in enumerate(engine.rows)}
-        rank, part = np.zeros(total, np.int32), np.zeros(total, np.int32)
-        reach, radius = np.zeros((worlds, total), np.float32), np.zeros((worlds, total), np.float32)
-        frame, half = np.zeros((total, 7), np.float32), np.zeros((worlds, total, 3), np.float32)
-        local = np.full(total, -1, np.int32)
-        before = Counter()
-        for shape, (key, number) in enumerate(zip(engine.shape_link, engine.shape_geometry)):
-            if key[0] == NOBODY:
-                continue
-            local[shape] = shape
-            body, place = self.client.bodies[key[0]], key[1] + 1
-            link_box = shapes.boxes(body)[place]
-            margin = float(body.surface["collision_margin"][0, place])
-            rank[shape] = link_box.kind * len(row_of) + row_of[key]
-            reaches = [one.reach(margin) for one in link_box.variants or (link_box,)]
-            reach[:, shape] = np.minimum(reaches, np.finfo(np.float32).max)
-            part[shape] = link_box.kind == COMPOUND
-            frame[shape], box = shape_box(body.links[place], number, before[key, number])
-            before[key, number] += 1
-            own = box.variants or (box,)
-            more = box.margins * (MESH_MARGIN if part[shape] else margin)
-            half[:, shape] = np.array([one.half for one in own]) + more
-            radius[:, shape] = [one.radius for one in own]
-        rank, part, local = (np.tile(values, (worlds, 1)) for values in (rank, part, local))
-        frame = np.tile(frame, (worlds, 1, 1))
-        report = ReportView()
-        device = engine.model.device
-        for name, values, dtype in (
-            ("rank", rank, int),
-            ("reach", reach, float),
-            ("part", part, int),
-            ("box", frame, wp.transform),
-            ("half", half, wp.vec3),
-            ("round", radius, float),
-            ("local", local, int),
-        ):
-            setattr(report, name, wp.array(values.reshape(-1, *values.shape[2:]), dtype=dtype, device=device))
-        return report
+        if self._report is None:
+            engine.require_own_shapes()
+            self._report = ContactReport(engine, self.client.bodies, self.client.part(LinkShapes))
+        return self._report
 
 
 def _has_stepped(engine: Engine) -> bool:

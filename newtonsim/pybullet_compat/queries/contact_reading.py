@@ -122,7 +122,7 @@ class ContactReader:
         self._shapes = HostArray(self.records.shapes, 1)
         self._counts = HostArray(contacts.world_count, 1)
         self._starts = contacts.world_start.numpy().tolist()[:-1]
-        self._bodies = np.array([uid for uid, _ in engine.shape_link], int)
+        self._links, self._bodies = engine.shape_link, _bodies_of(engine.shape_link)
         self.places: list[slice] = []
         self._replay: Replay | None = None
         self._rate = 0.0
@@ -162,9 +162,10 @@ class ContactReader:
         counts = self._counts.pull()[0].tolist()
         self.shapes, self.numbers = self._shapes.pull()[0], self._numbers.pull()[0]
         self.places = [slice(start, start + count) for start, count in zip(self._starts, counts)]
-        links, bodies = self.engine.shape_link, self._bodies
+        if self._links is not self.engine.shape_link:
+            self._links, self._bodies = self.engine.shape_link, _bodies_of(self.engine.shape_link)
         return [
-            WorldPoints.from_rows(self.shapes[rows], self.numbers[rows], links, bodies)
+            WorldPoints.from_rows(self.shapes[rows], self.numbers[rows], self._links, self._bodies)
             for rows in self.places
         ]
 
@@ -181,6 +182,11 @@ class ContactReader:
             forces = before.numbers[old_rows][place[same]][:, _FORCES]
             self.numbers[rows][np.ix_(same, _FORCES)] = forces
             shapes[same, 3] |= forces[:, 0] > 0.0
+
+
+def _bodies_of(links: list[tuple[int, int]]) -> np.ndarray:
+    """Unique ids of the bodies of links."""
+    return np.array([uid for uid, _ in links], int)
 
 
 class CollisionPass:

@@ -17,6 +17,7 @@ from newtonsim.pybullet_compat.queries.scene_queries import RAYS, SceneQueries
 from newtonsim.pybullet_compat.surface.arguments import vec3, vectors
 from newtonsim.pybullet_compat.surface.constants import MAX_RAY_INTERSECTION_BATCH_SIZE
 from newtonsim.pybullet_compat.surface.errors import error
+from newtonsim.pybullet_compat.world.plain_kinematics import rotated
 from newtonsim.queries.prepared_segments import PreparedSegments
 from newtonsim.queries.scene_query import ALL_BITS
 
@@ -32,6 +33,9 @@ LEAST_IN_THREADS = 512
 
 KEPT = 4
 """Numbers of rays for which buffers are kept."""
+
+FEW = 16
+"""Rays whose hits are made into tuples one by one, sooner than by whole columns."""
 
 NOT_VECTORS = "Items in the from/to positions need to be an [x,y,z] list of 3 floats/doubles"
 
@@ -111,8 +115,11 @@ def rayTestBatch(
     body = client.bodies.get(parentObjectUniqueId)
     if body is not None and -1 <= parentLinkIndex < len(body.links) - 1:
         client.read_poses(body)
-        frame = body.pose[:, parentLinkIndex + 1, None]
-        starts, ends = transform_point(frame, starts), transform_point(frame, ends)
+        frame = body.pose[:, parentLinkIndex + 1]
+        if client.num_worlds == 1 and starts.shape[1] <= FEW:
+            starts, ends = _in_world(frame[0], starts), _in_world(frame[0], ends)
+        else:
+            starts, ends = transform_point(frame[:, None], starts), transform_point(frame[:, None], ends)
     count = starts.shape[1]
     if count == client.num_worlds == 1:
         starts, ends = starts.ravel().tolist(), ends.ravel().tolist()
@@ -134,6 +141,14 @@ def _points(values: Sequence, client: Client) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != 3:
         raise error(NOT_VECTORS)
     return array[None]
+
+
+def _in_world(frame: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Points (1, n, 3) of a frame (7,) in the world, in plain numbers."""
+    *origin, a, b, c, d = frame.tolist()
+    x, y, z = origin
+    turned = (rotated((a, b, c, d), point) for point in points[0].tolist())
+    return np.array([[(x + i, y + j, z + k) for i, j, k in turned]])
 
 
 def _cast(
@@ -165,7 +180,9 @@ def _cast(
         batch.count_once(skip, epsilon)
     if client.num_worlds > 1:
         return batch.arrays(client.num_worlds)
-    return (batch.one(),) if count == 1 else batch.tuples()
+    if count == 1:
+        return (batch.one(),)
+    return batch.few() if count <= FEW else batch.tuples()
 
 
 def _nothing(client: Client, count: int) -> tuple:
@@ -180,6 +197,12 @@ def _nothing(client: Client, count: int) -> tuple:
 def _thread_count(threads: int) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores if threads == 0 else min(threads, cores))
+
+
+def _towards(start: list[float], end: list[float], normal: list[float]) -> tuple[float, float, float]:
+    """The normal, or its opposite, that faces the start of a ray."""
+    (ax, ay, az), (bx, by, bz), (x, y, z) = start, end, normal
+    return (-x, -y, -z) if x * (bx - ax) + y * (by - ay) + z * (bz - az) > 0.0 else (x, y, z)
 
 
 class RayBatch:
@@ -289,11 +312,22 @@ class RayBatch:
         shape, fraction = shapes[0], fractions[0]
         if shape < 0 or fraction >= 1.0:
             return MISS
-        (px, py, pz), (ax, ay, az), (bx, by, bz) = p.tolist(), a.tolist(), b.tolist()
-        normal = x, y, z = tuple(n.tolist())
-        if x * (bx - ax) + y * (by - ay) + z * (bz - az) > 0.0:
-            normal = (-x, -y, -z)
-        return (*self._links[shape], fraction, (px, py, pz), normal)
+        normal = _towards(a.tolist(), b.tolist(), n.tolist())
+        return (*self._links[shape], fraction, tuple(p.tolist()), normal)
+
+    def few(self) -> tuple:
+        """Hits of a few rays as tuples, in plain numbers."""
+        columns = (self._shape, self._fraction, self._point, self._normal)
+        ends = self._ends.host.reshape(-1, 3).tolist()
+        starts = self._starts.host.reshape(-1, 3).tolist()
+        found = []
+        for shape, fraction, point, normal, start, end in zip(*(c.tolist() for c in columns), starts, ends):
+            if shape < 0 or fraction >= 1.0:
+                found.append(MISS)
+            else:
+                hit = (*self._links[shape], fraction, tuple(point))
+                found.append((*hit, _towards(start, end, normal)))
+        return tuple(found)
 
     def _columns(self) -> tuple[np.ndarray, ...]:
         """Bodies with links (n, 2), fractions, points and normals of all rays, misses included."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +19,17 @@ from newtonsim.pybullet_compat.surface.constants import (
     GEOM_SPHERE,
 )
 from newtonsim.pybullet_compat.surface.errors import error
-from newtonsim.pybullet_compat.world.link_shapes import CONVEX, LinkShapes, LocalBox, world_box, world_boxes
+from newtonsim.pybullet_compat.world.link_shapes import (
+    BARE_LINK,
+    SQRT3,
+    LinkShapes,
+    LocalBox,
+    world_box,
+    world_boxes,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from newtonsim.pybullet_compat.descriptions.description import Geometry
     from newtonsim.pybullet_compat.world.body import Body
@@ -31,10 +37,10 @@ if TYPE_CHECKING:
 
 CONTACT_DISTANCE = 0.02
 """Distance within which PyBullet looks for contacts unless it is told [m]."""
+BREAKING = "contactBreakingThreshold"
 ALL_VERTICES = 1 << 30
-SQRT3 = math.sqrt(3.0)
-BARE_LINK = LocalBox(CONVEX, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), margins=1)
-"""What bounds a link without shapes: its margin about the centre of mass."""
+FEW_LINKS = 12
+"""Links of a world up to which all are looked at one by one."""
 
 
 def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
@@ -87,7 +93,7 @@ def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Seq
     low, high = vec3(aabbMin, "aabbMin"), vec3(aabbMax, "aabbMax")
     shapes, worlds = client.part(LinkShapes), client.num_worlds
     found: list[list[tuple[int, int]]] = [[] for _ in range(worlds)]
-    for uid in sorted(client.bodies):
+    for uid in sorted(client.bodies if worlds > 1 else _bodies_near(client, shapes, low, high)):
         body = client.bodies[uid]
         poses, reach = client.force_poses(body), _reach(client, body)
         if worlds == 1:
@@ -100,6 +106,25 @@ def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Seq
                 found[world].append((uid, place - 1))
     results = [tuple(links) or None for links in found]
     return results[0] if worlds == 1 else tuple(results)
+
+
+def _bodies_near(client: Client, shapes: LinkShapes, low: tuple, high: tuple) -> Collection[int]:
+    """Unique ids of the bodies in the only world that may have links in a box, and of some others.
+
+    Links are where they are now, or at the start of the last step; both are looked at.
+    """
+    engine = client.engine
+    if engine is None or len(engine.rows) <= FEW_LINKS:
+        return client.bodies
+    if engine.unread_poses:
+        engine.read_poses()
+    far = shapes.extents(client, engine) + client.settings.parameters.get(BREAKING, CONTACT_DISTANCE)
+    now, before = engine.pose[0, :, :3], engine.all_start_poses()[0, :, :3]
+    lower, upper = np.minimum(now, before) - far, np.maximum(now, before) + far
+    (rows,) = np.nonzero(((lower <= high) & (upper >= low)).all(axis=1))
+    found = {engine.rows[row][0] for row in rows.tolist()}
+    found |= {body.uid for body in client.stale_bodies}
+    return found & client.bodies.keys()
 
 
 def _overlapping(
@@ -126,7 +151,7 @@ def _reach(client: Client, body: Body) -> float:
     has_stepped = client.engine is not None and client.engine.steps > body.placed_at
     if not (has_stepped or body.was_placed or body.start_pose is not None):
         return 0.0
-    return client.settings.parameters.get("contactBreakingThreshold", CONTACT_DISTANCE)
+    return client.settings.parameters.get(BREAKING, CONTACT_DISTANCE)
 
 
 def getCollisionShapeData(client: Client, objectUniqueId: int, linkIndex: int) -> tuple:

@@ -175,6 +175,10 @@ class Engine(Protocol):
         """Poses of the links of a body at the start of the last step (W, links, 7)."""
         ...
 
+    def all_start_poses(self) -> np.ndarray:
+        """Poses of all links at the start of the last step (W, bodies, 7), but those of driven bodies."""
+        ...
+
     def refresh(self, body: Body) -> None:
         """Find the poses of a body from its coordinates on the device."""
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.descriptions.description import Geometry, Link
     from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.client import Client
+    from newtonsim.pybullet_compat.world.engine import Engine
+    from newtonsim.pybullet_compat.world.structure import WorldContent
 
 COMPOUND, CONVEX, SURFACE = 0, 1, 2
 """Kinds of links in the order in which PyBullet names them in a contact."""
@@ -79,6 +81,11 @@ class LocalBox:
         """Gap up to which the link reports contacts without force [m]."""
         extents = np.array(self.half) + self.radius + self.margins * margin
         return TOUCHING * float(np.linalg.norm(extents) + np.linalg.norm(self.centre))
+
+
+SQRT3 = math.sqrt(3.0)
+BARE_LINK = LocalBox(CONVEX, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0), margins=1)
+"""What bounds a link without shapes: its margin about the centre of mass."""
 
 
 def is_single(link: Link) -> bool:
@@ -194,6 +201,7 @@ class LinkShapes:
     def __init__(self, client: Client):
         self._boxes: dict[int, tuple[Body, list[LocalBox | None]]] = {}
         self.data: dict[tuple[int, int], tuple] = {}
+        self._extents: tuple[WorldContent, np.ndarray] | None = None
 
     def boxes(self, body: Body) -> list[LocalBox | None]:
         """Boxes of the base and the links of a body, None for those without shapes."""
@@ -201,6 +209,26 @@ class LinkShapes:
         if known is None or known[0] is not body:
             known = self._boxes[body.uid] = (body, [local_box(link) for link in body.links])
         return known[1]
+
+    def extents(self, client: Client, engine: Engine) -> np.ndarray:
+        """How far the shapes of each link of an engine's world go from it along any axis, at most (links, 1).
+
+        Links of empty slots have an extent of minus infinity.
+        """
+        if self._extents is None or self._extents[0] is not engine.content:
+            far = np.full((len(engine.rows), 1), -np.inf)
+            for row, (uid, link) in enumerate(engine.rows):
+                if uid in client.bodies:
+                    body = client.bodies[uid]
+                    box = self.boxes(body)[link + 1] or BARE_LINK
+                    margin = body.surface["collision_margin"][0, link + 1]
+                    far[row] = box.extent + SQRT3 * box.margins * margin
+            self._extents = engine.content, far
+        return self._extents[1]
+
+    def margins_changed(self) -> None:
+        """Note that a collision margin was changed."""
+        self._extents = None
 
     def body_removed(self, uid: int) -> None:
         """Forget a body."""
