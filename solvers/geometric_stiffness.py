@@ -130,12 +130,6 @@ def _bodies(model: Model, inertia: wp.array) -> BodyView:
     return body
 
 
-def geometric_stiffness_of(model: Model) -> GeometricStiffness | None:
-    """Return the stage for a model, None if no body needs it."""
-    light = stiffened_bodies(model)
-    return GeometricStiffness(model, light) if light.any() else None
-
-
 LONGEST_STEP = 1.0 / 60.0
 """Step up to which bodies are found that are too light for what they transmit [s]; longer ones are rare."""
 LOADS = 3.0
@@ -144,6 +138,8 @@ GRAVITY = 9.81
 """[m/s²]"""
 FLOATING = (JointType.FREE, JointType.DISTANCE)
 """Joints that bear nothing."""
+SAME_MASS = 1.5
+"""Ratio of masses, and of moments of inertia, up to which the inertias of a tree are not found anew."""
 
 
 def stiffened_bodies(model: Model) -> np.ndarray:
@@ -152,13 +148,52 @@ def stiffened_bodies(model: Model) -> np.ndarray:
     Those are the ones whose inertia about an axis, as their joints or constraints let them turn, is below the
     geometric stiffness of the loads that can be expected, times the square of a long step.
     """
-    loads = _Loads(model)
-    needed = (LONGEST_STEP**2 * LOADS * GRAVITY * 2.0 * loads.carried)[:, None] * loads.reach
-    moments: np.ndarray = np.diagonal(model.body_inertia.numpy(), axis1=1, axis2=2)
-    light = (needed > moments).any(axis=1) & (loads.tree >= 0)
-    if light.any():
-        light &= (needed > tree_inertias(model, np.unique(loads.tree[light])).turning).any(axis=1)
-    return light
+    return LightBodies(model).find()
+
+
+class LightBodies:
+    """Finds the bodies of `stiffened_bodies` again and again, as masses and constraints come and go.
+
+    What takes long is kept: the inertias of trees, whose joints stay as they are.
+
+    Args:
+        model: The model.
+    """
+
+    def __init__(self, model: Model):
+        self._model = model
+        self._trees = np.zeros(0, int)
+        self._turning = np.zeros(0)
+        self._inertias: tuple[np.ndarray, np.ndarray] | None = None
+
+    def find(self) -> np.ndarray:
+        """Return which bodies are light, (bodies,) of booleans."""
+        model, loads = self._model, _Loads(self._model)
+        needed = (LONGEST_STEP**2 * LOADS * GRAVITY * 2.0 * loads.carried)[:, None] * loads.reach
+        moments: np.ndarray = np.diagonal(model.body_inertia.numpy(), axis1=1, axis2=2)
+        light = (needed > moments).any(axis=1) & (loads.tree >= 0)
+        if light.any():
+            turning = self._turning_of(np.unique(loads.tree[light]), moments)
+            light &= (needed > turning).any(axis=1)
+        return light
+
+    def _turning_of(self, trees: np.ndarray, moments: np.ndarray) -> np.ndarray:
+        """See `TreeInertias.turning`: of some trees, infinite or known elsewhere."""
+        model, mass = self._model, self._model.body_mass.numpy()
+        now = mass.copy(), moments.copy()
+        if self._inertias is None or not all(map(_alike, self._inertias, now)):
+            self._inertias, self._trees = now, np.zeros(0, int)
+            self._turning = np.full((model.body_count, 3), np.inf)
+        missing = np.setdiff1d(trees, self._trees)
+        if len(missing):
+            self._trees = np.union1d(self._trees, missing)
+            self._turning = np.minimum(self._turning, tree_inertias(model, missing).turning)
+        return self._turning
+
+
+def _alike(known: np.ndarray, now: np.ndarray) -> bool:
+    """Whether masses or moments are so near those that were known that what follows from them holds."""
+    return bool((known <= SAME_MASS * now).all() and (now <= SAME_MASS * known).all())
 
 
 class _Loads:

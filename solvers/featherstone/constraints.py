@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
@@ -40,7 +41,7 @@ from newtonsim.solvers.featherstone.servos import JointServos
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solve_buffers import SolveBuffers
 from newtonsim.solvers.featherstone.unsolved import UnsolvedSteps
-from newtonsim.solvers.geometric_stiffness import geometric_stiffness_of
+from newtonsim.solvers.geometric_stiffness import GeometricStiffness, stiffened_bodies
 from newtonsim.solvers.nonfinite import NonfiniteWorlds
 from newtonsim.solvers.step import Step
 from newtonsim.solvers.tendons import Tendons
@@ -128,7 +129,8 @@ class ConstraintStage:
         self.parameters = References(model)
         self.weights = DofWeights(model, model.requires_grad)
         self.tendons = Tendons(model, self.rows.pair, model.requires_grad) if model.tendon_count else None
-        self.stiffness = geometric_stiffness_of(model)
+        self.stiffness: GeometricStiffness | None = None
+        self.stiffen_bodies(stiffened_bodies(model))
         self.buffers = SolveBuffers(model, self.rows, self.z)
         self.start = zeros(len(self.rows.contact.impulse), dtype=wp.vec3, device=device)
         self.factorizations = zeros(worlds, dtype=int, device=device)
@@ -297,6 +299,22 @@ class ConstraintStage:
             reads=dict(contacts=contacts.view, start=self.start),
             writes=dict(servo=self._servos(dt), rows=self.rows),
         )
+
+    def stiffen_bodies(self, light: np.ndarray) -> bool:
+        """Calm these bodies from now on, and no others.
+
+        Args:
+            light: Whether each body is too light for the forces that it transmits, (body_count,).
+
+        Returns:
+            Whether steps launch other kernels than before.
+        """
+        if self.stiffness is not None:
+            self.stiffness.view.light.assign(light.astype(np.int32))
+            return False
+        if light.any():
+            self.stiffness = GeometricStiffness(self.model, light)
+        return self.stiffness is not None
 
     def stiffen(self, launch: Launcher, smooth: SmoothStage, dt: float) -> None:
         """Have a launcher use the inertia that the forces of the last step demand; needs `smooth.place`."""

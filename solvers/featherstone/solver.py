@@ -37,6 +37,7 @@ from newtonsim.solvers.featherstone.sleep import Awake, SleepOptions, SleepStage
 from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.stages import AddedForces, StepStage
 from newtonsim.solvers.featherstone.step import FeatherstoneStep, StartingImpulses
+from newtonsim.solvers.geometric_stiffness import LightBodies
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 from newtonsim.solvers.launched import LaunchedSolver
 from newtonsim.solvers.particles.system import ParticleSystem
@@ -188,6 +189,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.speed_limit = self._make_speed_limit(speed_limit)
         self._added = AddedForces(model)
         self._stage_changes = 0
+        self._light_bodies: LightBodies | None = None
         self.steps_are_noted = False
         self.reactions = Reactions(model, self.smooth, self.constraints)
         self.contacts = Contacts(model)
@@ -569,6 +571,20 @@ class FeatherstoneSolver(LaunchedSolver):
         self._impulses_of_bodies.forget(self.contacts, bodies)
         if self.constraints.stiffness is not None:
             self.constraints.stiffness.forget_bodies(bodies)
+
+    def loads_changed(self) -> None:
+        """Find anew which bodies are too light for what they bear, after masses or constraints have changed.
+
+        A solver finds them when it is made; docs/contact.md says what it does with them.
+        """
+        if self._light_bodies is None:
+            self._light_bodies = LightBodies(self.model)
+        self.stiffen_bodies(self._light_bodies.find())
+
+    def stiffen_bodies(self, light: np.ndarray) -> None:
+        """Have steps calm these bodies (body_count,), as `loads_changed` does with those that it finds."""
+        if self.constraints.stiffen_bodies(light):
+            self._stage_changes += 1
 
     def _forget(self, shard: Shard, world_mask: wp.array | None) -> None:
         """Drop warm starts, sleep and non-finite marks."""

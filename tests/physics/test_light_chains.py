@@ -221,6 +221,30 @@ def test_only_light_bodies_under_load_are_stiffened():
     assert FeatherstoneSolver(builder.finalize("cpu")).constraints.stiffness is None
 
 
+@pytest.mark.parametrize("angle", [0.3, 0.5])
+def test_ties_that_are_closed_after_the_solver_was_made_count_once_it_is_told(angle):
+    chain = hanging("tied", 6, 20.0, angle)
+    model = chain.builder.finalize("cpu")
+    enabled = model.constraint_enabled.numpy().copy()
+    model.constraint_enabled.zero_()
+    simulator = newtonsim.Simulator(model, FeatherstoneSolver(model), 1.0 / 240.0)
+    simulator.step()
+    simulator.reset()
+    assert simulator.solver.constraints.stiffness is None
+    model.constraint_enabled.assign(enabled)
+    simulator.solver.loads_changed()
+    start = float(dynamics.potential_energy(model, simulator.state).numpy().sum())
+    simulator.step(480)
+    kinetic = float(dynamics.kinetic_energy(model, simulator.state).numpy().sum())
+    potential = float(dynamics.potential_energy(model, simulator.state).numpy().sum())
+    most = 20.0 * GRAVITY * chain.places[-1] * (1.0 - np.cos(angle))
+    assert kinetic + potential == pytest.approx(start, abs=0.03 * most)
+    assert np.linalg.norm(simulator.state.body_q.numpy()[-1, :3]) == pytest.approx(chain.places[-1], abs=2e-3)
+    model.constraint_enabled.zero_()
+    simulator.solver.loads_changed()
+    assert not simulator.solver.constraints.stiffness.view.light.numpy().any()
+
+
 @pytest.mark.parametrize("kind", ["hinged", "tied"])
 def test_a_world_that_is_reset_starts_without_the_forces_of_its_past(device, kind):
     builder = z_up()

@@ -9,6 +9,7 @@ import newtonsim.pybullet_compat as p
 from newtonsim.pybullet_compat.bullet_client import BulletClient
 from newtonsim.pybullet_compat.clients.table import get_client
 from newtonsim.pybullet_compat.stand_ins import pybullet_data
+from newtonsim.solvers.geometric_stiffness import stiffened_bodies
 
 G, DT = 9.81, 1.0 / 240.0
 
@@ -608,3 +609,104 @@ def test_a_shape_with_the_id_of_one_that_was_removed(world):
         assert world.getDynamicsInfo(body, -1)[2] == pytest.approx([2.0 / 3.0 * half**2] * 3)
         world.removeBody(body)
         world.removeCollisionShape(shape)
+
+
+# -- loads on light bodies -----------------------------------------------------------------------------------
+
+LINKS, LINK, LIGHT, HEAVY, ANGLE = 10, 0.1, 0.02, 20.0, math.pi / 3.0
+ALONG = np.array([math.sin(ANGLE), 0.0, -math.cos(ANGLE)])
+
+
+def swing_on_rope(client, make) -> tuple[np.ndarray, np.ndarray]:
+    """Let a load of 20 kg swing from 60 degrees on ten light bars, tied at points, that were made before.
+
+    Args:
+        client: A world without gravity so far.
+        make: Ties them, given the bodies and the function that makes one tie.
+
+    Returns:
+        Distance of the load from the anchor [m], and energy above the start over that of the swing.
+    """
+    client.setGravity(0.0, 0.0, 0.0)
+    bar = client.createCollisionShape(p.GEOM_BOX, halfExtents=[0.01, 0.01, 0.5 * LINK])
+    ball = client.createCollisionShape(p.GEOM_SPHERE, radius=0.05)
+    turn = p.getQuaternionFromEuler([0.0, -ANGLE, 0.0])
+    bodies = [client.createMultiBody(LIGHT, bar, -1, ((k + 0.5) * LINK * ALONG), turn) for k in range(LINKS)]
+    bodies.append(client.createMultiBody(HEAVY, ball, -1, LINKS * LINK * ALONG))
+    for body in bodies:
+        client.changeDynamics(body, -1, linearDamping=0.0, angularDamping=0.0)
+        client.setCollisionFilterGroupMask(body, -1, 0, 0)
+    client.stepSimulation()
+
+    def tie(k: int) -> None:
+        """Tie a body to the one before, or the first to the world."""
+        upper, here = [0.0, 0.0, 0.5 * LINK], [0.0, 0.0, -0.5 * LINK]
+        if k == 0:
+            ends = bodies[0], -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], upper, [0, 0, 0]
+        else:
+            point = upper if k < LINKS else [0.0, 0.0, 0.0]
+            ends = bodies[k - 1], -1, bodies[k], -1, p.JOINT_POINT2POINT, [0, 0, 0], here, point
+        client.changeConstraint(client.createConstraint(*ends), maxForce=1.0e5)
+
+    make(bodies, tie)
+    client.setGravity(0.0, 0.0, -G)
+    lengths, energies = [], []
+    for _ in range(480):
+        client.stepSimulation()
+        x, v = client.getBasePositionAndOrientation(bodies[-1])[0], client.getBaseVelocity(bodies[-1])[0]
+        lengths.append(float(np.linalg.norm(x)))
+        energies.append(HEAVY * (G * x[2] + 0.5 * np.dot(v, v)))
+    swing = HEAVY * G * LINKS * LINK * (1.0 - math.cos(ANGLE))
+    return np.array(lengths), (np.array(energies) - energies[0]) / swing
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_light_rope_that_is_tied_step_by_step_keeps_length_and_energy(world, steps):
+    """At 1/240 s the tension tears bars of 20 g apart, unless the solver knows that they are light."""
+
+    def make(bodies, tie):
+        for k in range(len(bodies)):
+            tie(k)
+            step(world, steps)
+
+    lengths, energies = swing_on_rope(world, make)
+    # eleven ties remove a fifth of their errors in a step, and each lags by g h² / 0.2; the bars weigh 1 %
+    assert np.abs(lengths - LINKS * LINK).max() < 0.005
+    assert np.abs(energies).max() < 0.03
+
+
+def test_a_bar_that_another_mass_makes_too_light_is_calmed(world):
+    """The solver that lives on calms the bodies that one made for the new mass would."""
+    bar = world.createCollisionShape(p.GEOM_BOX, halfExtents=[0.01, 0.01, 0.05])
+    bar = world.createMultiBody(LIGHT, bar, basePosition=[0, 0, -0.05])
+    load = add_box(world, [0, 0, -0.2], mass=1e-3)
+    top, bottom, none = [0, 0, 0.05], [0, 0, -0.05], [0, 0, 0]
+    world.createConstraint(bar, -1, -1, -1, p.JOINT_POINT2POINT, none, top, none)
+    world.createConstraint(bar, -1, load, -1, p.JOINT_POINT2POINT, none, bottom, [0, 0, 0.1])
+    step(world)
+    engine = engine_of(world)
+    assert not stiffened_bodies(engine.model).any()
+    world.changeDynamics(load, -1, mass=HEAVY)
+    step(world)
+    assert engine_of(world) is engine
+    light = stiffened_bodies(engine.model)
+    assert light.any()
+    assert (engine.solver.constraints.stiffness.view.light.numpy() == light).all()
+
+
+def test_what_only_follows_asks_for_nothing(world):
+    """A solver looks for light bodies when loads may pass on, which takes longer than a small step."""
+    box, other = add_box(world, [0, 0, 1]), add_box(world, [1, 0, 1])
+    step(world)
+    hold = world.createConstraint(box, -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0, 0, 0], [0, 0, 1])
+    step(world)
+    world.removeConstraint(hold)
+    step(world)
+    engine = engine_of(world)
+    world.createConstraint(box, -1, -1, -1, p.JOINT_POINT2POINT, [0, 0, 0], [0, 0, 0], [0, 0, 1])
+    assert engine_of(world) is engine
+    assert not engine.loads_changed
+    world.createConstraint(box, -1, other, -1, p.JOINT_POINT2POINT, [0, 0, 0], [1, 0, 0], [0, 0, 0])
+    step(world)
+    world.changeDynamics(other, -1, mass=2.0)
+    assert engine_of(world).loads_changed

@@ -238,6 +238,8 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
         client.structure_changed()
     else:
         link_properties.write_mass(client.engine, body, place)
+        ends = ((held.parent_body, held.child_body) for held in client.constraints.values())
+        client.engine.loads_changed |= len(body.links) > 1 or any(body.uid in pair for pair in ends)
 
 
 def _unit_inertia(body: Body, place: int) -> np.ndarray:

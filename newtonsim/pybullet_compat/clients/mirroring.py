@@ -96,7 +96,8 @@ class EngineCopy:
 def _arrays_of(engine: Engine) -> dict[Place, HostArray]:
     """Arrays that differ between engines of one content, by place, but for those that bodies hold."""
     known = engine.mirrored_arrays
-    if known is None or known[0] != engine.changed or known[1] is not engine.pd:
+    stages = engine.pd, engine.solver.constraints.stiffness
+    if known is None or known[0] != engine.changed or known[1] != stages:
         solver = engine.solver
         own = (solver.servos, engine.damping, engine.pd, engine.model)  # motors and damping
         found = dict(find_places(solver, engine.simulator.state, engine.simulator.control, skip=own))
@@ -106,7 +107,7 @@ def _arrays_of(engine: Engine) -> dict[Place, HostArray]:
         arrays = {
             place: HostArray(array, 1) for place, array in found.items() if array is not None and array.size
         }
-        known = engine.mirrored_arrays = (set(engine.changed), engine.pd, arrays)
+        known = engine.mirrored_arrays = (set(engine.changed), stages, arrays)
     return known[2]
 
 
@@ -123,6 +124,8 @@ def _facts_of(engine: Engine) -> tuple:
     stage = engine.solver.constraints
     has_stepped = stage.last_contacts is not None
     return (
+        stage.stiffness is not None,
+        engine.loads_changed,
         has_stepped,
         stage.last_dt,
         engine.simulator.time,
@@ -134,6 +137,9 @@ def _facts_of(engine: Engine) -> tuple:
 
 def _put(arrays: dict[Place, np.ndarray], facts: tuple, engine: Engine) -> None:
     """Write what another engine of the same content has."""
+    stiffens, engine.loads_changed, *facts = facts
+    if stiffens:  # it calms the bodies that `arrays` say
+        engine.solver.stiffen_bodies(np.ones(engine.model.body_count, bool))
     own = _arrays_of(engine)
     for place, values in arrays.items():
         array = own.get(place)

@@ -72,6 +72,7 @@ class FeatherstoneEngine:
             body.refresh()
         self.set_content(self._content(client))
         self.changed: set[str] = set()
+        self.loads_changed = False
         self._host_arrays: dict[str, HostArray] = {}
         self.left_from: dict[int, Body | None] = {}
         self.mirrored_arrays: tuple | None = None
@@ -666,6 +667,8 @@ class FeatherstoneEngine:
             client.call_hooks("before_step", self)
         if self.written:
             self.push_coordinates()
+        if self.loads_changed:
+            self._find_loads()
         if client.stale_bodies:
             for body in client.stale_bodies:
                 body.stale_poses = False
@@ -702,6 +705,16 @@ class FeatherstoneEngine:
             self.torques_set = False
         if client.hooked_steps:
             client.call_hooks("after_step", self)
+
+    def _find_loads(self) -> None:
+        """Have the solver calm the bodies that are too light for what they bear now."""
+        self.loads_changed = False
+        stage = self.solver.constraints
+        had = stage.stiffness is not None
+        with capture.capturing:
+            self.solver.loads_changed()
+        if had != (stage.stiffness is not None):
+            self.client.call_hooks("content_changed", self)  # saved states lack its arrays
 
     def state_replaced(self) -> None:
         """Note that the arrays on the device were written, and that the host knows what they hold."""

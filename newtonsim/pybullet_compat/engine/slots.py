@@ -113,6 +113,7 @@ class Slots:
         engine.set_content(engine.content.with_body(slot, body.uid))
         engine.take_body(body, slot)
         self._show(slot)
+        engine.loads_changed |= len(body.links) > 1
 
     def refill(self, content: WorldContent | None = None) -> bool:
         """Begin anew with the bodies and constraints of the client; returns whether all have found slots.
@@ -151,6 +152,7 @@ class Slots:
         engine.solver.contacts.view.world_count.zero_()
         engine.take_settings()
         engine.forget()
+        engine.loads_changed = True
         return True
 
     def _content_of(self, client: Client) -> WorldContent | None:
@@ -248,6 +250,9 @@ class Slots:
             return False
         engine.set_content(content.with_constraint(slot, uid))
         self._write(constraint, slot)
+        engine.loads_changed |= constraint.adds_loads(
+            engine.client.bodies, engine.client.constraints.values()
+        )
         return True
 
     def _slot_for(self, constraint: Constraint, content: WorldContent) -> ConstraintSlot | None:
@@ -300,6 +305,7 @@ class Slots:
         if slot.index >= 0:
             engine.write("constraint_enabled", slot.index, 0)
             self._forget_impulses(slot)
+            engine.loads_changed |= engine.solver.constraints.stiffness is not None
         return True
 
     def _forget_impulses(self, slot: ConstraintSlot) -> None:

@@ -20,7 +20,7 @@ from newtonsim.pybullet_compat.surface.constants import (
 from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from newtonsim.pybullet_compat.world.body import Body
     from newtonsim.pybullet_compat.world.settings import Settings
@@ -114,6 +114,22 @@ class Constraint:
             return self.gear_ratio != 0.0 and self.gear_places(bodies) is not None
         ends = (self.parent_body, self.parent_link), (self.child_body, self.child_link)
         return not self.is_void and any(uid in bodies and bodies[uid].moves(link + 1) for uid, link in ends)
+
+    def adds_loads(self, bodies: dict[int, Body], others: Iterable[Constraint]) -> bool:
+        """Whether loads may now pass from one body to others.
+
+        A body of one link that floats and is held by this constraint alone only follows.
+
+        Args:
+            bodies: Bodies of the client by unique id.
+            others: Its other constraints.
+        """
+        if self.kind == JOINT_GEAR:
+            return False
+        ends = {self.parent_body, self.child_body}
+        held = {uid for other in others for uid in (other.parent_body, other.child_body)}
+        found = [bodies[uid] for uid in ends if uid in bodies]
+        return any(len(body.links) > 1 or (body.floating and body.uid in held) for body in found)
 
     @property
     def is_void(self) -> bool:

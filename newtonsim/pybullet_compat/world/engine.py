@@ -42,6 +42,7 @@ class Engine(Protocol):
         changed: Names of the arrays of the model that are no longer what they were built as, see `write`.
         forces_set, torques_set: Whether the next step has external forces on links, and on coordinates.
         servos_written: Whether motors were set since the last step.
+        loads_changed: Whether other bodies may bear loads, or others masses, than in the last step.
         mirrored_arrays: What `clients.mirroring` has found in this engine.
         written: Bodies whose coordinates the host has changed since the last push.
     """
@@ -69,6 +70,7 @@ class Engine(Protocol):
     forces_set: bool
     torques_set: bool
     servos_written: bool
+    loads_changed: bool
     mirrored_arrays: tuple | None
     written: set[Body]
 
