@@ -295,6 +295,23 @@ def test_motors_pull_in_vain_at_limits(run, start, rate, force):
         p.getJointStateMultiDof(body, 8)
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_what_motors_pulled_with_stays_when_they_are_set_anew(run, many):
+    """A slider stands beyond its limit, so that its motor tells what it wanted to do in the last step."""
+    p = run.module
+    solved(p)
+    body = p.loadURDF("r2d2.urdf", [0, 0, 1], useFixedBase=True)
+    p.resetJointState(body, 8, 0.01)
+    for force in (100.0, 40.0):
+        p.stepSimulation()
+        if many:
+            p.setJointMotorControlArray(body, [8, 9], p.POSITION_CONTROL, [-0.2, 0.1], forces=[force, 1.0])
+        else:
+            p.setJointMotorControl2(body, 8, p.POSITION_CONTROL, targetPosition=-0.2572, force=force)
+        p.getJointState(body, 8)
+        p.getJointStates(body, [8, 9])
+
+
 @pytest.mark.parametrize(("start", "force"), [(-0.02, 3.0), (-0.26, 100.0), (0.2, 100.0)])
 def test_torques_make_light_joints_no_faster_than_their_greatest_velocity(run, start, force):
     """4.7 N m would turn a part of r2d2's gripper at 210 rad/s; motors and limits act against 100 rad/s."""

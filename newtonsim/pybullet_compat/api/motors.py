@@ -175,6 +175,7 @@ def _control_group(
     if mode == TORQUE_CONTROL:
         client.ensure().add_torque(body, dofs, force)
         return
+    client.settle_motors(body)
     servos = body.servos
     body.servo_is_default[dofs] = False
     kp = 0.0 if mode == VELOCITY_CONTROL else kp
@@ -217,7 +218,10 @@ def _set_servo(
     top_speed: float,
 ) -> None:
     """Do what `_control` does in POSITION_CONTROL and VELOCITY_CONTROL, in the only world: made for speed."""
-    d = body.u_start[place]
+    d, engine = body.u_start[place], client.engine
+    if engine is not None:
+        engine.settle_motors(body)
+        engine.servos_written = True
     modes, kps, kds, positions, velocities, forces, speeds = body.servos.rows()
     modes[d], kds[d], velocities[d], forces[d] = SERVO_ON, kd, velocity, force
     body.servo_is_default[d] = False
@@ -231,9 +235,6 @@ def _set_servo(
         if top_speed > 0.0:
             speeds[d] = top_speed
         positions[body.q_start[place]] = position
-    engine = client.engine
-    if engine is not None:
-        engine.servos_written = True
 
 
 def _control(
@@ -278,6 +279,7 @@ def _control(
         gains.max_force[at, d] = force
         client.pd_written()
         return
+    client.settle_motors(body)
     servos = body.servos
     body.servo_is_default[d] = False
     servos.mode[at, d] = SERVO_ON

@@ -108,6 +108,7 @@ class FeatherstoneEngine:
         self.limits = ViolatedLimits(self.model, self.solver.constraints)
         self.limits.take(settings)
         self._inside = HostArray(self.limits.inside, self.worlds)
+        self._none_inside = np.full_like(self._inside.host, -np.inf).tobytes()
         self._unread_sides = self._at_limits = False
         self._told: dict[Body, np.ndarray] = {}
         stages: list[StepStage] = [self.damping]
@@ -502,7 +503,7 @@ class FeatherstoneEngine:
         if self._unread_sides:
             self._unread_sides = False
             self._told.clear()
-            self._at_limits = self._inside.pull().max(initial=-np.inf) > -np.inf
+            self._at_limits = self._inside.pull().tobytes() != self._none_inside  # sooner than by a maximum
         if not self._at_limits or not self.steps or body in self.written:
             return applied
         told = self._told.get(body)
@@ -511,6 +512,11 @@ class FeatherstoneEngine:
             told = forces_at_limits(body, speeds, applied, self.client.settings.solver_step)
             self._told[body] = told
         return told
+
+    def settle_motors(self, body: Body) -> None:
+        """Have the forces of the last step known, which depend on how the motors of a body were set then."""
+        if self._unread_sides or self._at_limits:
+            self.motor_forces(body)
 
     def settings_of_scripts(self) -> tuple[object, ...]:
         """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""

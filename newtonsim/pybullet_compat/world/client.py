@@ -424,6 +424,11 @@ class Client:
         self.read_poses(body)
         return body.pose
 
+    def settle_motors(self, body: Body) -> None:
+        """Have the forces of the last step known before motors of a body are set."""
+        if self.engine is not None:
+            self.engine.settle_motors(body)
+
     def servos_written(self) -> None:
         """Note that motors of a body were set."""
         if self.engine is not None:

@@ -209,6 +209,9 @@ class Engine(Protocol):
         """Forces of the motors of a body as scripts are told them (W, nu) [N m or N]."""
         ...
 
+    def settle_motors(self, body: Body) -> None:
+        """Have the forces of the last step known, which depend on how the motors of a body were set then."""
+
     def settings_of_scripts(self) -> tuple[object, ...]:
         """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
         ...
