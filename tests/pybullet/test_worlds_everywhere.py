@@ -87,3 +87,83 @@ def test_methods_beyond_pybullet_are_documented_and_listed():
         attribute = inspect.getattr_static(type(client), name, None) or getattr(client, name)
         assert callable(attribute) is False or inspect.getdoc(attribute), name
     client.disconnect()
+
+
+def played(count: int) -> dict[str, list]:
+    """What a scene with something of everything answers in a client of so many worlds."""
+    sim = BulletClient(p.DIRECT, num_worlds=count)
+    sim.setAdditionalSearchPath(getDataPath())
+    sim.setGravity(0.0, 0.0, -9.81)
+    sim.loadURDF("plane.urdf")
+    arm = sim.loadURDF("kuka_iiwa/model.urdf", [0, 0, 0.1], useFixedBase=True)
+    box = sim.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1, 0.2, 0.05])
+    boxes = [sim.createMultiBody(1.0, box, -1, [2.0, k, 1.0], [0.1, 0.2, 0.3, 0.9]) for k in range(4)]
+    ball = sim.createMultiBody(
+        linkMasses=[1.0],
+        linkCollisionShapeIndices=[box],
+        linkVisualShapeIndices=[-1],
+        linkPositions=[[0, 5, 3]],
+        linkOrientations=[[0, 0, 0, 1]],
+        linkInertialFramePositions=[[0, 0, 0]],
+        linkInertialFrameOrientations=[[0, 0, 0, 1]],
+        linkParentIndices=[0],
+        linkJointTypes=[p.JOINT_SPHERICAL],
+        linkJointAxis=[[0, 0, 1]],
+    )
+    sim.resetJointState(arm, 1, 0.9)
+    sim.enableJointForceTorqueSensor(arm, 1)
+    sim.enableJointForceTorqueSensor(arm, 5)
+    kinds = (p.JOINT_FIXED, p.JOINT_POINT2POINT, p.JOINT_PRISMATIC)
+    ties = [
+        sim.createConstraint(body, -1, -1, -1, kind, [1, 2, 0], [0.1, 0, 0], [2, k, 1.1], [0, 0, 0.6, 0.8])
+        for k, (body, kind) in enumerate(zip(boxes, kinds))
+    ]
+    sim.stepSimulation()
+    sim.changeDynamics(arm, 4, mass=2.5, jointDamping=0.3, jointLowerLimit=-0.4, jointUpperLimit=0.2)
+    sim.changeDynamics(
+        boxes[3], -1, localInertiaDiagonal=[0.1, 0.0, 0.3], lateralFriction=0.2, restitution=0.4
+    )
+    sim.changeDynamics(boxes[0], -1, mass=3.0, angularDamping=0.5, maxJointVelocity=2.0)
+    sim.changeConstraint(
+        ties[0], jointChildPivot=[2.0, 0.1, 1.0], jointChildFrameOrientation=[0, 0.6, 0, 0.8]
+    )
+    sim.changeConstraint(ties[1], jointChildPivot=[2.1, 1.0, 1.2], maxForce=30.0)
+    sim.resetBaseVelocity(boxes[3], [0.5, 0.0, 0.2], [1.0, 2.0, 3.0])
+    sim.resetJointStateMultiDof(ball, 0, [0.0, 0.6, 0.0, 1.6], [0.3, 0.1, -0.2])
+    found: dict[str, list] = {name: [] for name in ("joint", "ball", "tie", "base", "box", "ray")}
+    for k in range(6):
+        for flags in (p.WORLD_FRAME, p.LINK_FRAME):
+            sim.applyExternalForce(boxes[3], -1, [1.0, -2.0, k], [2.1, 3.0, 1.0], flags)
+            sim.applyExternalForce(arm, 3, [3.0, k, 0.5], [0.1, 0.2, 0.3], flags)
+            sim.applyExternalTorque(ball, 0, [0.1, 0.2, 0.3], flags)
+        sim.stepSimulation()
+        found["joint"].append([sim.getJointState(arm, joint) for joint in (1, 4, 5)])
+        found["ball"].append(sim.getJointStateMultiDof(ball, 0))
+        found["tie"].append([sim.getConstraintState(tie) for tie in ties])
+        found["base"].append([sim.getBaseVelocity(body) for body in boxes])
+        found["box"].append(sim.getAABB(boxes[3]))
+        starts, ends = [[-0.1, 0, 2], [0, 0, 2], [9, 9, 2]], [[-0.1, 0, -1], [0, 0, -1], [9, 9, 1]]
+        parent = {"parentObjectUniqueId": boxes[0], "parentLinkIndex": -1}
+        hits = sim.rayTestBatch(starts, ends, **parent)
+        found["ray"].append(hits if count > 1 else [np.array(column) for column in zip(*hits)])
+    sim.disconnect()
+    return found
+
+
+def flat(answer: object, world: int | None) -> list[float]:
+    """All numbers of an answer, of one of several worlds."""
+    if isinstance(answer, np.ndarray):
+        return (answer if world is None else answer[world]).ravel().tolist()
+    if isinstance(answer, (tuple, list)):
+        return [number for part in answer for number in flat(part, world)]
+    return [float(answer)]
+
+
+def test_a_world_alone_answers_as_several_do():
+    """One world is asked and changed in plain numbers, several by arrays."""
+    alone, both = played(1), played(2)
+    for name, answers in alone.items():
+        for k, (one, several) in enumerate(zip(answers, both[name])):
+            for world in (0, 1):
+                expected = flat(several, world)
+                assert flat(one, None) == pytest.approx(expected, rel=1e-4, abs=1e-4), (name, k)
