@@ -220,13 +220,20 @@ def limit_reference(
 
 @wp.func
 def reference_row(
-    d: int, a: int, below: float, above: float, speed: float, s: ConstraintSettings, limit: LimitView
+    d: int,
+    a: int,
+    below: float,
+    above: float,
+    speed: float,
+    driven: bool,
+    s: ConstraintSettings,
+    limit: LimitView,
 ) -> DofRow:
     """The limits by reference of axis a of dof d, which act from their margin on, and its velocity limit."""
     row = DofRow()
     top = limit.velocity[a]
     acts = wp.min(below, above) < limit.margin[a]
-    if acts or speed > NEAR_VELOCITY_LIMIT * top:
+    if acts or driven or speed > NEAR_VELOCITY_LIMIT * top:
         row.lower = -UNBOUNDED
         row.upper = UNBOUNDED
         row.slowest = -wp.min(top, UNBOUNDED)
@@ -272,16 +279,45 @@ def friction_row(d: int, limit: LimitView, s: ConstraintSettings) -> DofRow:
 
 
 @wp.func
+def is_held(
+    d: int, tree: TreeView, limit: LimitView, implicit: wp.array(dtype=int), v_free: wp.array(dtype=float)
+) -> bool:
+    """True if a row of dof d acts that its free velocity lacks: its drive is bounded, or it is too fast."""
+    held = implicit[d] == 0
+    a = tree.dof_axis[d]
+    if a >= 0:
+        held = held or wp.abs(v_free[d]) > limit.velocity[a]
+    return held
+
+
+@wp.func
+def moves_otherwise(
+    d: int, tree: TreeView, limit: LimitView, implicit: wp.array(dtype=int), v_free: wp.array(dtype=float)
+) -> bool:
+    """True if dof d moves otherwise than its free velocity says, as a dof of its tree is held."""
+    t = tree.body_tree[tree.dof_body[d]]
+    found = bool(False)
+    for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
+        if is_held(tree.dof[i], tree, limit, implicit, v_free):
+            found = True
+    return found
+
+
+@wp.func
 def limit_row(
     d: int,
     tree: TreeView,
     limit: LimitView,
     q: wp.array(dtype=float),
     v_free: wp.array(dtype=float),
+    driven: bool,
     mass: wp.array(dtype=float),
     s: ConstraintSettings,
 ) -> DofRow:
-    """The limits of the axis of dof d and of its velocity, if one is in reach."""
+    """The limits of the axis of dof d and of its velocity, if one is in reach, or if it is `driven`.
+
+    Then all are, since what is in reach is found by the free velocity.
+    """
     row = DofRow()
     a = tree.dof_axis[d]
     x = q[tree.dof_coord[d]]
@@ -289,8 +325,8 @@ def limit_row(
     gap = wp.min(x - limit.lower[a], limit.upper[a] - x)
     top = limit.velocity[a]
     if has_reference(a, limit):
-        row = reference_row(d, a, x - limit.lower[a], limit.upper[a] - x, speed, s, limit)
-    elif gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
+        row = reference_row(d, a, x - limit.lower[a], limit.upper[a] - x, speed, driven, s, limit)
+    elif driven or gap < s.limit_margin + speed * s.dt or speed > NEAR_VELOCITY_LIMIT * top:
         row.lower = -UNBOUNDED
         row.upper = UNBOUNDED
         allowed = limit_velocities(x, limit.lower[a], limit.upper[a], top, limit.lever[a], s)
@@ -363,12 +399,19 @@ def candidate_row(
     act: wp.array(dtype=float),
     mass: wp.array(dtype=float),
     servo: ServoView,
+    any_held: bool,
     s: ConstraintSettings,
 ) -> DofRow:
-    """A row of the given kind on dof d; both bounds are equal if it is not needed."""
+    """A row of the given kind on dof d, in whose world a dof may be held.
+
+    Both bounds are equal if it is not needed.
+    """
     row = DofRow()
     if kind == ROW_LIMIT:
-        row = limit_row(d, tree, limit, q, v_free, mass, s)
+        driven = bool(False)
+        if any_held:
+            driven = moves_otherwise(d, tree, limit, implicit, v_free)
+        row = limit_row(d, tree, limit, q, v_free, driven, mass, s)
     elif kind == ROW_DRIVE:
         if implicit[d] == 0:
             row = drive_row(d, tree, drive, q, act, s)

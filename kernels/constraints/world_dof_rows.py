@@ -17,6 +17,7 @@ from newtonsim.kernels.constraints.dof_rows import (
     build_row,
     candidate_row,
     forget_row,
+    is_held,
     put_row,
 )
 from newtonsim.kernels.constraints.energy_coordinates import energy_coordinate
@@ -44,10 +45,29 @@ def to_energy(
 
 
 @wp.func
+def holds_any(
+    team: Team,
+    tree: TreeView,
+    dofs: WorldDofsView,
+    limit: LimitView,
+    implicit: wp.array(dtype=int),
+    v_free: wp.array(dtype=float),
+) -> bool:
+    """True if a dof of the world is held; includes a `sync`."""
+    w = team.index
+    held = int(0)
+    for i in range(dofs.world_start[w] + team.lane, dofs.world_start[w + 1], lanes(team)):
+        if is_held(dofs.dof[i], tree, limit, implicit, v_free):
+            held = 1
+    return scan_lanes(team, held)[1] > 0
+
+
+@wp.func
 def select_rows(
     team: Team,
     drive: DriveView,
     tree: TreeView,
+    dofs: WorldDofsView,
     limit: LimitView,
     implicit: wp.array(dtype=int),
     q: wp.array(dtype=float),
@@ -62,6 +82,7 @@ def select_rows(
     w = team.index
     begin = rows.world_start[w]
     end = rows.world_start[w + 1]
+    any_held = holds_any(team, tree, dofs, limit, implicit, v_free)
     n = int(0)
     for chunk in range(begin, end, lanes(team)):
         source = chunk + team.lane
@@ -79,6 +100,7 @@ def select_rows(
                 act,
                 mass,
                 servo,
+                any_held,
                 s,
             )
         needed = int(0)
@@ -100,6 +122,7 @@ def build_rows_on_dofs(
     team: Team,
     drive: DriveView,
     tree: TreeView,
+    dofs: WorldDofsView,
     limit: LimitView,
     implicit: wp.array(dtype=int),
     q: wp.array(dtype=float),
@@ -112,7 +135,7 @@ def build_rows_on_dofs(
     rows: DofRowView,
 ):
     """All rows on single dofs of a world."""
-    n = select_rows(team, drive, tree, limit, implicit, q, v_free, act, mass, servo, s, rows)
+    n = select_rows(team, drive, tree, dofs, limit, implicit, q, v_free, act, mass, servo, s, rows)
     sync(team)
     begin = rows.world_start[team.index]
     for r in range(begin + team.lane, begin + n, lanes(team)):
@@ -140,4 +163,4 @@ def build_dof_rows(
     """One team per world: energy coordinates of the free velocity, and the rows on single dofs."""
     team = own_team(teams, wp.tid())
     to_energy(team, tree, dofs, L, v_free, z)
-    build_rows_on_dofs(team, drive, tree, limit, implicit, q, v_free, act, mass, L, servo, s, rows)
+    build_rows_on_dofs(team, drive, tree, dofs, limit, implicit, q, v_free, act, mass, L, servo, s, rows)

@@ -148,6 +148,8 @@ def test_an_arm_with_motors_at_and_below_their_limits():
     builder.joint_target_ke = [400.0] * n
     builder.joint_target_kd = [20.0] * n
     builder.joint_effort_limit = [1e4] * 4 + [15.0] + [1.0] * 2
+    # which the last two would meet before their drives are at the limit
+    builder.joint_velocity_limit = [np.inf] * n
     builder.joint_friction = [0.0] * 3 + [0.2] + [0.0] * (n - 4)
     model = builder.finalize("cpu", requires_grad=True)
     upper = model.joint_limit_upper.numpy()

@@ -131,6 +131,27 @@ def test_the_end_of_an_arm_reaches_a_pose(device):
     assert np.all(np.abs(result.controls) <= model.joint_effort_limit.numpy() + 1e-3)
 
 
+def test_a_plan_at_the_limits_of_an_arm_does_not_hang_on_rounding(device, monkeypatch):
+    """With linear models that differ by rounding, plans that use all speed and effort are equally good."""
+    robot = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    parse_urdf(asset_path("arm7.urdf"), robot, stiffness=1500.0, damping=150.0, enable_self_collisions=False)
+    robot.joint_q[:] = robot.joint_act[:] = [0.0, 0.5, 0.0, 1.2, 0.0, 0.6, 0.0]
+    costs = [optimize.FrameCost("link_7", (0.5, 0.2, 0.7), position=1000.0, final_position=5000.0)]
+    problem = optimize.Problem(robot, costs, 25, 0.02, hold=2, inputs="joint_act", device=device)
+    hold, limit = problem.read_controls(None), problem.model.joint_velocity_limit.numpy()
+    rng, linearize = np.random.default_rng(0), Points.linearize
+
+    def with_rounding(self, *arrays):
+        return tuple(M * (1.0 + 1.0e-7 * rng.standard_normal(M.shape)) for M in linearize(self, *arrays))
+
+    monkeypatch.setattr(Points, "linearize", with_rounding)
+    optimizer = optimize.ILQR(problem)
+    results = [optimizer.solve(controls=hold) for _ in range(5)]
+    assert [result.status for result in results] == ["converged"] * 5
+    assert np.ptp([result.cost for result in results]) < 1.0e-3 * results[0].cost
+    assert np.all(np.abs(results[0].joint_qd) <= limit + 5.0e-3)
+
+
 @wp.kernel
 def add_coupled_cost(first: int, view: optimize.CostView):
     """One thread per world: half the squares of u - 3 q̇ and of q + u / 4."""

@@ -100,6 +100,42 @@ def test_velocity_drive_with_an_effort_limit(device: str):
     assert run.joint_qd[0] == pytest.approx(before - 3.0, abs=2.0e-2)
 
 
+DRIVEN = {"mode": JointMode.TARGET_POSITION, "action": 2.0, "target_ke": 1500.0, "target_kd": 15.0}
+
+
+@pytest.mark.parametrize("limits", [{"velocity_limit": 3.0}, {"limit_lower": -0.1, "limit_upper": 0.1}])
+def test_a_drive_at_its_effort_limit_stays_within_the_limits(device: str, limits: dict):
+    """Without them, the drive would turn this wheel at 140 rad/s, by 0.6 rad, within a step."""
+    builder = z_up(0.0)
+    body = builder.add_body(mass=1.0, I_m=diagonal_inertia(5.0e-4, 5.0e-4, 5.0e-4))
+    axis = JointAxis(Y, effort_limit=40.0, **DRIVEN, **limits)
+    builder.add_joint_revolute(-1, body, axis=axis, armature=0.0)
+    run = Run(builder.finalize(device), DT)
+    angles, speeds = run.record(30, "joint_q", "joint_qd")
+    if "velocity_limit" in limits:
+        np.testing.assert_allclose(speeds[1:], 3.0, rtol=1.0e-4)
+    else:
+        np.testing.assert_allclose(angles[1:], 0.1, rtol=1.0e-4)
+
+
+def test_a_joint_keeps_to_its_velocity_limit_beside_a_bounded_drive(device: str):
+    """A motor turns the second wheel of an axle against the first one, which is lighter and not driven.
+
+    Free of limits, the first one would turn back at 40 N m h / I = 167 rad/s.
+    """
+    builder = z_up(0.0)
+    first = builder.add_body(mass=1.0, I_m=diagonal_inertia(1.0e-3, 1.0e-3, 1.0e-3))
+    second = builder.add_body(mass=1.0, I_m=diagonal_inertia(0.5, 0.5, 0.5))
+    builder.add_joint_revolute(-1, first, axis=JointAxis(Y, velocity_limit=2.0), armature=0.0)
+    drive = JointAxis(Y, effort_limit=40.0, **DRIVEN)
+    builder.add_joint_revolute(first, second, axis=drive, armature=0.0)
+    run = Run(builder.finalize(device), DT)
+    run.step(1)
+    assert run.joint_qd[0] == pytest.approx(-2.0, rel=1.0e-4)
+    # the motor still turns the heavy wheel with all its effort
+    assert run.joint_qd.sum() == pytest.approx(40.0 * DT / 0.5, rel=1.0e-3)
+
+
 FRAME = wp.transform((0.2, -0.3, 0.5), wp.quat(*quaternion((1.0, 2.0, -0.5), 0.8)))
 
 
