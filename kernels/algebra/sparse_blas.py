@@ -8,7 +8,7 @@ subprograms", 2002: `dot`, `axpy` (y += a x), and with an `i` where one side goe
 
 Stage: linear algebra of smooth dynamics and of constraints
 Called by: kernels/collision/, kernels/constraints/adjoint/, kernels/constraints/,
-    kernels/constraints/linear/balance.py, kernels/constraints/solve/gauss_seidel.py,
+    kernels/constraints/linear/middle_spin.py, kernels/constraints/solve/gauss_seidel.py,
     kernels/maximal/articulated_bodies.py, kernels/trees/
 Reads: H, L, S, index, start, x, y
 Writes: B, x, y

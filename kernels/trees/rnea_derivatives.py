@@ -224,19 +224,84 @@ def external_wrench(chain: ChainView, b: int) -> wp.spatial_vector:
 
 
 @wp.func
-def wrench_change(
-    chain: ChainView, b: int, d: int, s: wp.spatial_vector, subspace_moves: bool
-) -> wp.spatial_vector:
-    """Change of the wrench behind body b by a displacement along dof d, projected onto a subspace.
+def wrench_change(chain: ChainView, b: int, d: int, s: wp.spatial_vector) -> wp.spatial_vector:
+    """Change of the wrench behind body b by a displacement along dof d, projected onto a fixed subspace.
 
-    For a subspace that moves along, the common rotation of both is subtracted.
+    For a subspace that moves along, the common rotation of both has to be subtracted.
     """
     change = coriolis_wrench(chain, b, chain.rate[d]) + composite_momentum(chain.composite, b, chain.drift[d])
-    if subspace_moves:
-        change = change + cross_force(s, external_wrench(chain, b))
-    else:
-        change = change + cross_force(s, chain.wrench[b] + external_wrench(chain, b))
+    change = change + cross_force(s, chain.wrench[b] + external_wrench(chain, b))
     return change - external_change(chain, b, s)
+
+
+@wp.func
+def turning_weights(chain: ChainView, b: int, s: wp.spatial_vector) -> wp.vec3:
+    """c with s · 2 B x = c · w for every x with the angular part w, of the bodies behind b."""
+    turned = wp.cross(chain.momentum[b], wp.spatial_bottom(s))
+    return wp.transpose(chain.coriolis[b]) * wp.spatial_top(s) + 2.0 * turned
+
+
+@wp.func
+def carrying_weights(chain: ChainView, b: int, s: wp.spatial_vector) -> wp.vec3:
+    """h with h · w = s · (r ×* f - Δ) for every displacement r with the angular part w.
+
+    f is the external wrench behind body b and Δ its change. With Σ (c × f) × s = (Lᵀ - L) s, L = Σ c fᵀ, the
+    transposed matrices of both terms cancel.
+    """
+    w = wp.spatial_top(s)
+    lever = chain.lever[b]
+    turned = wp.cross(chain.twist[b], w) + wp.cross(chain.push[b], wp.spatial_bottom(s))
+    return turned - lever * w + wp.trace(lever) * w
+
+
+@wp.func_native(
+    """
+    auto dot = [](const float* x, const float* y) {
+        return x[0] * y[0] + x[1] * y[1] + x[2] * y[2] + x[3] * y[3] + x[4] * y[4] + x[5] * y[5];
+    };
+    const int* at = index.data + i;
+    const size_t block = (size_t)a * by_q.shape[1] * by_q.shape[1];
+    for (int k = 0; k < n; ++k) {
+        const int e = at[k];
+        const float* r = S.data[e].c;
+        const float* spin = rate.data[e].c;
+        const float turned = weight[0] * spin[0] + weight[1] * spin[1] + weight[2] * spin[2];
+        const float swept = weight[0] * r[0] + weight[1] * r[1] + weight[2] * r[2];
+        const float carried = carrying[0] * r[0] + carrying[1] * r[1] + carrying[2] * r[2];
+        const size_t before = block + (size_t)local.data[e] * by_q.shape[1] + own;
+        const size_t behind = block + (size_t)own * by_q.shape[1] + local.data[e];
+        by_q.data[before] = dot(r, change.c);
+        by_qd.data[before] = dot(r, damping.c);
+        by_q.data[behind] = turned + carried + dot(drift.data[e].c, momentum.c);
+        by_qd.data[behind] = swept + dot(turn.data[e].c, momentum.c);
+    }
+    """
+)
+def project_changes(
+    n: int,
+    index: wp.array(dtype=int),
+    i: int,
+    local: wp.array(dtype=int),
+    a: int,
+    own: int,
+    S: wp.array(dtype=wp.spatial_vector),
+    rate: wp.array(dtype=wp.spatial_vector),
+    drift: wp.array(dtype=wp.spatial_vector),
+    turn: wp.array(dtype=wp.spatial_vector),
+    change: wp.spatial_vector,
+    damping: wp.spatial_vector,
+    momentum: wp.spatial_vector,
+    weight: wp.vec3,
+    carrying: wp.vec3,
+    by_q: wp.array3d(dtype=float),
+    by_qd: wp.array3d(dtype=float),
+):
+    """Entries of dof `own` of block a, with the dofs index[i + k], k = 0 .. n - 1, that move its joint.
+
+    Wrenches behind it change by `change` and `damping`. Its own force changes by Ψ̈ and Ψ̇ + Ṡ of the others
+    times its `momentum`, and by Ψ̇ and S times `weight` and `carrying`.
+    """
+    ...
 
 
 @wp.kernel
@@ -261,26 +326,37 @@ def differentiate_forces(
     own = dof_local[d]
     row = tree.dof_row[d]
     depth = tree.dof_depth[d]
-    change = wrench_change(chain, b, d, s, False)
+    change = wrench_change(chain, b, d, s)
     damping = coriolis_wrench(chain, b, s) + composite_momentum(chain.composite, b, chain.turn[d])
-    for k in range(depth + 1):
+    project_changes(
+        depth + 1,
+        tree.row_dof,
+        row,
+        dof_local,
+        a,
+        own,
+        kin.S,
+        chain.rate,
+        chain.drift,
+        chain.turn,
+        change,
+        damping,
+        composite_momentum(chain.composite, b, s),
+        turning_weights(chain, b, s),
+        carrying_weights(chain, b, s),
+        by_q,
+        by_qd,
+    )
+    # dofs of one joint, the last ones of the row: some do not move the subspaces of others
+    turned = cross_force(s, chain.wrench[b])
+    for k in range(depth - (d - joint.qd_start[j]), depth + 1):
         e = tree.row_dof[row + k]
         other = dof_local[e]
         r = kin.S[e]
-        moves = True
-        if tree.dof_body[e] == b:
-            moves = carries(j, joint.type[j], joint.qd_start[j], e, d)
-            back = carries(j, joint.type[j], joint.qd_start[j], d, e)
-            if back:
-                by_q[a, other, own] = wp.dot(r, wrench_change(chain, b, d, s, True))
-            else:
-                by_q[a, other, own] = wp.dot(r, change)
-        else:
-            by_q[a, other, own] = wp.dot(r, change)
-        by_q[a, own, other] = wp.dot(s, wrench_change(chain, b, e, r, moves))
-        by_qd[a, other, own] = wp.dot(r, damping)
-        behind = coriolis_wrench(chain, b, r) + composite_momentum(chain.composite, b, chain.turn[e])
-        by_qd[a, own, other] = wp.dot(s, behind)
+        if carries(j, joint.type[j], joint.qd_start[j], d, e):
+            by_q[a, other, own] = wp.dot(r, change - turned)
+        if not carries(j, joint.type[j], joint.qd_start[j], e, d):
+            by_q[a, own, other] = by_q[a, own, other] + wp.dot(s, cross_force(r, chain.wrench[b]))
 
 
 @wp.kernel

@@ -14,7 +14,7 @@ from newtonsim.kernels.collision.contact_features import (
     share_normals,
 )
 from newtonsim.kernels.collision.contacts import ContactView
-from newtonsim.kernels.constraints.linear.geometry import Displacement, geometry_change
+from newtonsim.kernels.constraints.linear.geometry import Displacement, geometry_change, touching_point
 
 # of perturbations [rad and m], with what is of second order; normals of curved shapes are found with noise
 SIZES = {("capsule", "cylinder"): (0.01, 2.0e-3)}
@@ -80,7 +80,9 @@ def differentiate(
         m1.move = wp.spatial_bottom(moved[b1])
         m1.at = wp.transform_get_translation(X1)
     g = contact_geometry(c, X0, X1, contacts.normal[c], features)
-    change = geometry_change(c, X0, X1, m0, m1, g.normal, features)
+    y0 = touching_point(c, 0, X0, -g.normal, features)
+    y1 = touching_point(c, 1, X1, g.normal, features)
+    change = geometry_change(c, X0, X1, y0, y1, m0, m1, g.normal, features)
     normal[c] = change.normal
     point[c] = change.point
     distance[c] = change.distance

@@ -30,7 +30,7 @@ def test_systems_with_and_without_order(device, n):
     right = rng.normal(size=(n, columns))
     flat = np.concatenate([[GUARD], np.hstack([matrix, right]).reshape(-1), [GUARD]])
     M = wp.array(flat, dtype=wp.float64, device=device)
-    call(device, solve_dense, ALONE, n, n + columns, M, 1)
+    call(device, solve_dense, ALONE, n, columns, n + columns, M, 1)
     found = M.numpy()
     assert found[0] == found[-1] == GUARD
     solution = found[1:-1].reshape(n, n + columns)[:, n:]

@@ -18,7 +18,7 @@ Writes: columns
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.sparse_blas import lane_axpy, lane_scal
+from newtonsim.kernels.algebra.row_blas import add_rows, pull_row, push_row
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team
 from newtonsim.kernels.trees.joint_forces import exceeds_bounds
 from newtonsim.kernels.views.model import (
@@ -67,6 +67,29 @@ def effort_by_input(a: int, drive: DriveView, implicit: int, act: float) -> floa
     return slope
 
 
+@wp.func_native(
+    """
+    const float* q = by_q.data + (size_t)d * n;
+    const float* qd = by_qd.data + (size_t)d * n;
+    float* row = columns.data + (size_t)d * (2 * n + inputs);
+    for (int e = 0; e < n; ++e) row[e] = -dt * q[e];
+    for (int e = 0; e < n; ++e) row[n + e] = -dt * qd[e];
+    for (int i = 0; i < inputs; ++i) row[2 * n + i] = 0.0f;
+    """
+)
+def begin_row(
+    d: int,
+    n: int,
+    inputs: int,
+    dt: float,
+    by_q: wp.array3d(dtype=float),
+    by_qd: wp.array3d(dtype=float),
+    columns: wp.array(dtype=float),
+):
+    """Impulses of inverse dynamics, negative, in all columns of dof d."""
+    ...
+
+
 @wp.func
 def write_row(
     d: int,
@@ -86,11 +109,7 @@ def write_row(
     w = d / n
     own = d - w * n
     at = d * view.width
-    for e in range(n):
-        columns[at + e] = -dt * by_q[w, own, e]
-        columns[at + n + e] = -dt * by_qd[w, own, e]
-    for i in range(view.inputs):
-        columns[at + 2 * n + i] = 0.0
+    begin_row(d, n, view.inputs, dt, by_q, by_qd, columns)
     columns[at + n + own] = columns[at + n + own] - (diagonal[d] - drive.armature[d])
     a = tree.dof_axis[d]
     if a >= 0:
@@ -110,11 +129,7 @@ def whiten_columns(
     end = tree.dof_start[team.index + 1]
     for i in range(start, end):
         d = tree.dof[start + end - 1 - i]
-        row = tree.dof_row[d]
-        depth = tree.dof_depth[d]
-        for k in range(depth):
-            lane_axpy(team.lane, lanes(team), n, -L[row + k], dense, n * d, dense, n * tree.row_dof[row + k])
-        lane_scal(team.lane, lanes(team), n, L[row + depth], dense, n * d)
+        push_row(team.lane, lanes(team), n, tree.dof_depth[d], tree.row_dof, tree.dof_row[d], L, d, dense)
 
 
 @wp.func
@@ -124,11 +139,7 @@ def unwhiten_columns(
     """dense = L⁻¹ D^(-1/2) dense, likewise."""
     for i in range(tree.dof_start[team.index], tree.dof_start[team.index + 1]):
         d = tree.dof[i]
-        row = tree.dof_row[d]
-        depth = tree.dof_depth[d]
-        lane_scal(team.lane, lanes(team), n, L[row + depth], dense, n * d)
-        for k in range(depth):
-            lane_axpy(team.lane, lanes(team), n, -L[row + k], dense, n * tree.row_dof[row + k], dense, n * d)
+        pull_row(team.lane, lanes(team), n, tree.dof_depth[d], tree.row_dof, tree.dof_row[d], L, d, dense)
 
 
 @wp.kernel
@@ -181,11 +192,7 @@ def linearize_balance(
     d = first + wp.tid()
     write_row(d, view, tree, drive, implicit, diagonal, act, dt, by_q, by_qd, columns)
     n = view.dofs
-    w = d / n
-    for e in range(n):
-        share = -dt * by_qd[w, d - w * n, e]
-        if share != 0.0:
-            lane_axpy(0, 1, view.width, share, middle, (w * n + e) * view.width, columns, d * view.width)
+    add_rows(view.width, n, -dt, by_qd, d * n, middle, (d / n) * n * view.width, columns, d * view.width)
 
 
 @wp.kernel

@@ -38,6 +38,7 @@ from newtonsim.kernels.constraints.dof_rows import ConstraintSettings
 from newtonsim.kernels.constraints.linear.geometry import (
     Displacement,
     geometry_change,
+    touching_point,
     unit_change,
 )
 from newtonsim.kernels.constraints.smoothing import LEAST_SHARE
@@ -386,6 +387,8 @@ def linearize_contacts(
     )
     X0 = body_pose(b0, bodies.q)
     X1 = body_pose(b1, bodies.q)
+    y0 = touching_point(c, 0, X0, -t.n, features)
+    y1 = touching_point(c, 1, X1, t.n, features)
     o0 = origin_of(b0, tree, kin)
     o1 = origin_of(b1, tree, kin)
     soft = rows.soft[c]
@@ -427,7 +430,7 @@ def linearize_contacts(
                     m1 = moved
                     carried1 = carried0
                     carried0 = wp.vec3()
-                g = geometry_change(c, X0, X1, m0, m1, t.n, features)
+                g = geometry_change(c, X0, X1, y0, y1, m0, m1, t.n, features)
                 dahead = way * (g.distance * t.n + t.distance * g.normal)
                 dx0 = g.point + dahead
                 dx1 = g.point - dahead
@@ -446,8 +449,10 @@ def linearize_contacts(
                 at = side * depth + k
                 change.by_q[c, at] = row_change(t, g, dframe, d0, d1, dend, soft, s)
                 dforce = wp.transpose(dframe) * t.impulse
-                change.force0[c, at] = force_change(t.force, dforce, t.x0 - o0, dx0, carried0)
-                change.force1[c, at] = -force_change(t.force, dforce, t.x1 - o1, dx1, carried1)
+                if leaf[0] >= 0:
+                    change.force0[c, at] = force_change(t.force, dforce, t.x0 - o0, dx0, carried0)
+                if leaf[1] >= 0:
+                    change.force1[c, at] = -force_change(t.force, dforce, t.x1 - o1, dx1, carried1)
                 # by a velocity
                 dA = start.turn[d] - cross_motion(V, S)
                 d0 = MotionChange()

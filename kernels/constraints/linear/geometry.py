@@ -128,10 +128,26 @@ def feature_change(
 
 
 @wp.func
+def touching_point(c: int, side: int, X: wp.transform, out: wp.vec3, features: FeatureView) -> wp.vec3:
+    """Point of the feature of one side that touches with the outward normal `out` [m], world."""
+    return on_feature(
+        features.kind[c, side],
+        X,
+        features.core[c, side],
+        features.axis[c, side],
+        features.size[c, side],
+        features.turn[c, side],
+        out,
+    )
+
+
+@wp.func
 def geometry_change(
     c: int,
     X0: wp.transform,
     X1: wp.transform,
+    y0: wp.vec3,
+    y1: wp.vec3,
     m0: Displacement,
     m1: Displacement,
     n: wp.vec3,
@@ -143,30 +159,14 @@ def geometry_change(
         c: Contact place.
         X0: World pose of the body of side 0.
         X1: World pose of the body of side 1.
+        y0: Point of the feature of side 0, see `touching_point`.
+        y1: That of side 1.
         m0: Displacement of the body of side 0.
         m1: Displacement of the body of side 1.
         n: The normal.
         features: Features in contact.
     """
     dn = normal_change(c, X0, X1, m0, m1, n, features)
-    y0 = on_feature(
-        features.kind[c, 0],
-        X0,
-        features.core[c, 0],
-        features.axis[c, 0],
-        features.size[c, 0],
-        features.turn[c, 0],
-        -n,
-    )
-    y1 = on_feature(
-        features.kind[c, 1],
-        X1,
-        features.core[c, 1],
-        features.axis[c, 1],
-        features.size[c, 1],
-        features.turn[c, 1],
-        n,
-    )
     dy0 = feature_change(c, 0, X0, m0, -n, -dn, y0, features)
     dy1 = feature_change(c, 1, X1, m1, n, dn, y1, features)
     x0 = y0

@@ -15,6 +15,7 @@ Writes: columns
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.algebra.sparse_blas import lane_scal
 from newtonsim.kernels.algebra.spatial import load_vec3, power_of_two
 from newtonsim.kernels.constraints.linear.balance import ColumnsView
 from newtonsim.kernels.trees.middle_velocity import is_single_rotating, pivot_inertia
@@ -121,6 +122,4 @@ def move_to_middle(
         mid = wp.quat_rotate(axes, load_vec3(middle, d))
         turn_columns(view, d, axes, pivot_inertia(j, joint, body, kin), old, new, mid, dt, columns)
     for i in range(begin + spinning, tree.dof_start[t + 1]):
-        at = tree.dof[i] * view.width
-        for c in range(view.width):
-            columns[at + c] = 0.5 * columns[at + c]
+        lane_scal(0, 1, view.width, 0.5, columns, tree.dof[i] * view.width)

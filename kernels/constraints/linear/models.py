@@ -35,31 +35,61 @@ def left_jacobian(turn: wp.vec3) -> wp.mat33:
     return wp.identity(n=3, dtype=float) + sway * cross + rest * (cross * cross)
 
 
-@wp.func
-def write_entry(
-    view: ColumnsView,
+@wp.func_native(
+    """
+    const float* change = columns.data + (size_t)d * (2 * n + inputs);
+    double* to_A = A.data + ((size_t)w * 2 * n + row) * 2 * n;
+    double* to_B = B.data + ((size_t)w * 2 * n + row) * inputs;
+    for (int c = 0; c < 2 * n; ++c) to_A[c] = factor * (change[c] + (c == start ? 1.0f : 0.0f));
+    for (int c = 0; c < inputs; ++c) to_B[c] = factor * change[2 * n + c];
+    """
+)
+def write_changes(
+    d: int,
+    start: int,
+    factor: float,
+    n: int,
+    inputs: int,
+    columns: wp.array(dtype=float),
     w: int,
     row: int,
-    c: int,
-    value: float,
     A: wp.array3d(dtype=wp.float64),
     B: wp.array3d(dtype=wp.float64),
 ):
-    """Entry of a row of the model in column c of all columns."""
-    if c < 2 * view.dofs:
-        A[w, row, c] = wp.float64(value)
-    else:
-        B[w, row, c - 2 * view.dofs] = wp.float64(value)
+    """Row of the model: a factor times the derivatives of the velocity of dof d, column `start` before."""
+    ...
 
 
-@wp.func
-def velocity_change(view: ColumnsView, d: int, c: int, columns: wp.array(dtype=float)) -> float:
-    """Derivative of the velocity of dof d at the end by column c."""
-    n = view.dofs
-    change = columns[d * view.width + c]
-    if c == n + d % n:
-        change += 1.0
-    return change
+@wp.func_native(
+    """
+    const int width = 2 * n + inputs;
+    const float* change = columns.data + (size_t)d * width;
+    double* to_A = A.data + ((size_t)w * 2 * n + row) * 2 * n;
+    double* to_B = B.data + ((size_t)w * 2 * n + row) * inputs;
+    auto entry = [&](int c) {
+        float total = 0.0f;
+        for (int k = 0; k < 3; ++k)
+            total += factors[k] * (change[k * width + c] + (c == start + k ? 1.0f : 0.0f));
+        return total;
+    };
+    for (int c = 0; c < 2 * n; ++c) to_A[c] = entry(c);
+    for (int c = 0; c < inputs; ++c) to_B[c] = entry(2 * n + c);
+    """
+)
+def write_turns(
+    d: int,
+    start: int,
+    factors: wp.vec3,
+    n: int,
+    inputs: int,
+    columns: wp.array(dtype=float),
+    w: int,
+    row: int,
+    A: wp.array3d(dtype=wp.float64),
+    B: wp.array3d(dtype=wp.float64),
+):
+    """Likewise, a sum over three dofs from d on, which start from `start` on."""
+    ...
 
 
 @wp.kernel
@@ -89,18 +119,12 @@ def write_models(
         w = d / n
         row = d - w * n
         i = d - begin
-        for c in range(view.width):
-            change = velocity_change(view, d, c, columns)
-            write_entry(view, w, n + row, c, change, A, B)
-            moved = dt * change
-            if i < turning:
-                spin = wp.vec3(
-                    velocity_change(view, begin, c, columns),
-                    velocity_change(view, begin + 1, c, columns),
-                    velocity_change(view, begin + 2, c, columns),
-                )
-                moved = dt * wp.dot(jacobian[i], spin)
-            write_entry(view, w, row, c, moved, A, B)
+        write_changes(d, n + row, 1.0, n, view.inputs, columns, w, n + row, A, B)
+        if i < turning:
+            at = n + begin - w * n
+            write_turns(begin, at, dt * jacobian[i], n, view.inputs, columns, w, row, A, B)
+        else:
+            write_changes(d, n + row, dt, n, view.inputs, columns, w, row, A, B)
         for k in range(begin, joint.qd_start[j + 1]):
             start = float(k == d)
             if i < turning and k - begin < turning:

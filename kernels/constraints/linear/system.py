@@ -48,6 +48,34 @@ def is_own(team: Team, row: int) -> bool:
     return row % lanes(team) == team.lane
 
 
+@wp.func_native(
+    """
+    const int* at = index.data + i;
+    const wp::spatial_vector* wrenches = wrench.data + (size_t)c * wrench.shape[1] + first;
+    float* to = columns.data + own;
+    for (int k = 0; k < n; ++k) {
+        float total = 0.0f;
+        for (int r = 0; r < 6; ++r) total += S[r] * wrenches[k][r];
+        to[at[k] - base] += total;
+    }
+    """
+)
+def add_wrenches(
+    n: int,
+    index: wp.array(dtype=int),
+    i: int,
+    base: int,
+    S: wp.spatial_vector,
+    wrench: wp.array2d(dtype=wp.spatial_vector),
+    c: int,
+    first: int,
+    columns: wp.array(dtype=float),
+    own: int,
+):
+    """columns[own + index[i + k] - base] += S · wrench[c, first + k]."""
+    ...
+
+
 @wp.kernel
 def add_contact_forces(
     teams: Teams,
@@ -64,6 +92,7 @@ def add_contact_forces(
     """One team per world: add the changes of contact forces to the balance; lanes share dofs."""
     team = own_team(teams, wp.tid())
     w = team.index
+    base = w * view.dofs
     c0 = contacts.world_start[w]
     for c in range(c0, c0 + contacts.world_count[w]):
         if mode[c] != ROW_OPEN:
@@ -73,8 +102,10 @@ def add_contact_forces(
                     row = tree.dof_row[leaf[side]]
                     for i in range(tree.dof_depth[leaf[side]] + 1):
                         d = tree.row_dof[row + i]
-                        if is_own(team, d % view.dofs):
-                            add_force_changes(view, tree, kin.S[d], d, c, side, leaf, depth, change, columns)
+                        if is_own(team, d - base):
+                            add_force_changes(
+                                view, tree, kin.S[d], d, base, c, side, leaf, depth, change, columns
+                            )
 
 
 @wp.func
@@ -83,6 +114,7 @@ def add_force_changes(
     tree: TreeView,
     S: wp.spatial_vector,
     d: int,
+    base: int,
     c: int,
     side: int,
     leaf: wp.vec2i,
@@ -91,17 +123,15 @@ def add_force_changes(
     columns: wp.array(dtype=float),
 ):
     """Changes of the force of contact c on one of its bodies, projected onto dof d."""
-    n = view.dofs
     at = d * view.width
     for other in range(2):
         if leaf[other] >= 0:
             row = tree.dof_row[leaf[other]]
-            for k in range(tree.dof_depth[leaf[other]] + 1):
-                e = tree.row_dof[row + k] % n
-                wrench = change.force0[c, other * depth + k]
-                if side == 1:
-                    wrench = change.force1[c, other * depth + k]
-                columns[at + e] = columns[at + e] + wp.dot(S, wrench)
+            count = tree.dof_depth[leaf[other]] + 1
+            if side == 0:
+                add_wrenches(count, tree.row_dof, row, base, S, change.force0, c, other * depth, columns, at)
+            else:
+                add_wrenches(count, tree.row_dof, row, base, S, change.force1, c, other * depth, columns, at)
 
 
 @wp.func
@@ -109,12 +139,6 @@ def weigh(A: wp.mat33, b: wp.vec3, equations: wp.vec3) -> wp.vec3d:
     """A b, for the rows of A that are used."""
     v = wp.cw_mul(equations, A * b)
     return wp.vec3d(wp.float64(v[0]), wp.float64(v[1]), wp.float64(v[2]))
-
-
-@wp.func
-def wide_dot(a: wp.vec3d, b: wp.vec3) -> wp.float64:
-    """a · b in double precision."""
-    return a[0] * wp.float64(b[0]) + a[1] * wp.float64(b[1]) + a[2] * wp.float64(b[2])
 
 
 @wp.func
@@ -126,21 +150,57 @@ def equations_of(mode: int) -> wp.vec3:
     return rows
 
 
+@wp.func_native(
+    """
+    double* row = M.data + to;
+    const float* right = columns.data + source;
+    for (int c = 0; c < n + count; ++c) row[c] = 0.0;
+    row[i] = 1.0;
+    if (share != 0.0f)
+        for (int c = 0; c < count; ++c) row[n + c] = share * right[c];
+    """
+)
+def begin_row(
+    i: int,
+    n: int,
+    count: int,
+    columns: wp.array(dtype=float),
+    source: int,
+    share: float,
+    M: wp.array(dtype=wp.float64),
+    to: int,
+):
+    """Row i of the identity, and its right-hand sides: a share of `count` columns."""
+    ...
+
+
+@wp.func_native(
+    """
+    const double* from = M.data + i;
+    float* to = columns.data + j;
+    for (int c = 0; c < count; ++c) to[c] = (float)from[c];
+    """
+)
+def take_row(count: int, M: wp.array(dtype=wp.float64), i: int, columns: wp.array(dtype=float), j: int):
+    """columns[j + c] = M[i + c] in single precision."""
+    ...
+
+
 @wp.func
 def begin_system(
-    team: Team, view: ColumnsView, M: wp.array(dtype=wp.float64), columns: wp.array(dtype=float), share: float
+    team: Team,
+    view: ColumnsView,
+    count: int,
+    M: wp.array(dtype=wp.float64),
+    columns: wp.array(dtype=float),
+    share: float,
 ):
-    """Set the identity and a share of the columns; lanes share the rows."""
+    """Set the identity and a share of the first `count` columns; lanes share the rows."""
     n = view.dofs
     stride = n + view.width
-    at = team.index * n * stride
     for i in range(team.lane, n, lanes(team)):
-        for j in range(n):
-            M[at + i * stride + j] = wp.float64(0.0)
-        M[at + i * stride + i] = wp.float64(1.0)
-        for c in range(view.width):
-            value = share * columns[(team.index * n + i) * view.width + c]
-            M[at + i * stride + n + c] = wp.float64(value)
+        row = team.index * n + i
+        begin_row(i, n, count, columns, row * view.width, share, M, row * stride)
 
 
 @wp.func
@@ -156,20 +216,21 @@ def add_dof_row(
     """Add a row on one dof to the system and to its right-hand sides."""
     n = view.dofs
     stride = n + view.width
-    at = team.index * n * stride
+    base = team.index * n
+    at = base * stride
     weight = row_weight(rows.dof.delassus[r], rows.dof.softness[r])
     leaf = dof_leaf(rows, r)[0]
     a = tree.dof_axis[leaf]
     row = tree.dof_row[leaf]
     for i in range(tree.dof_depth[leaf] + 1):
         d = tree.row_dof[row + i]
-        if is_own(team, d % n):
-            own = at + (d % n) * stride
+        if is_own(team, d - base):
+            own = at + (d - base) * stride
             share = wp.float64(weight) * wp.float64(rows.dof.B[r, i])
             for k in range(tree.dof_depth[leaf] + 1):
-                j = own + tree.row_dof[row + k] % n
+                j = own + tree.row_dof[row + k] - base
                 M[j] = M[j] + share * wp.float64(rows.dof.B[r, k])
-            right = own + n + leaf % n
+            right = own + n + leaf - base
             M[right] = M[right] - share * wp.float64(change.dof_by_q[r])
             M[right + n] = M[right + n] - share
             if view.kind == BY_JOINT_ACT and a >= 0:
@@ -177,31 +238,88 @@ def add_dof_row(
                 M[input] = M[input] - share * wp.float64(change.dof_by_act[r])
 
 
-@wp.func
-def add_triple_row(
-    view: ColumnsView,
-    tree: TreeView,
-    c: int,
-    leaf: wp.vec2i,
-    depth: int,
-    own: int,
+@wp.func_native(
+    """
+    auto dot = [](wp::vec3d a, wp::vec3 b) {
+        return a[0] * (double)b[0] + a[1] * (double)b[1] + a[2] * (double)b[2];
+    };
+    const int* at = index.data + i;
+    const wp::vec3* b = B.data + (size_t)c * B.shape[1] + first;
+    double* to = M.data + own;
+    for (int k = 0; k < count; ++k) to[at[k] - base] += dot(matrix, b[k]);
+    if (right[0] == 0.0 && right[1] == 0.0 && right[2] == 0.0) return;
+    const wp::vec3* q = by_q.data + (size_t)c * by_q.shape[1] + first;
+    const wp::vec3* qd = by_qd.data + (size_t)c * by_qd.shape[1] + first;
+    for (int k = 0; k < count; ++k) {
+        double* column = to + n + at[k] - base;
+        column[0] -= dot(right, q[k]);
+        column[n] -= dot(right, qd[k]);
+    }
+    """
+)
+def add_products(
+    count: int,
+    index: wp.array(dtype=int),
+    i: int,
+    base: int,
+    n: int,
     matrix: wp.vec3d,
     right: wp.vec3d,
-    rows: RowsView,
-    change: ContactChangeView,
+    B: wp.array2d(dtype=wp.vec3),
+    by_q: wp.array2d(dtype=wp.vec3),
+    by_qd: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
     M: wp.array(dtype=wp.float64),
+    own: int,
 ):
-    """Add products with the rows of contact c to the row of the system that begins at `own`."""
-    n = view.dofs
-    for side in range(2):
-        if leaf[side] >= 0:
-            row = tree.dof_row[leaf[side]]
-            for k in range(tree.dof_depth[leaf[side]] + 1):
-                j = own + tree.row_dof[row + k] % n
-                at = side * depth + k
-                M[j] = M[j] + wide_dot(matrix, rows.contact.B[c, at])
-                M[j + n] = M[j + n] - wide_dot(right, change.by_q[c, at])
-                M[j + 2 * n] = M[j + 2 * n] - wide_dot(right, change.by_qd[c, at])
+    """Add matrix · B[c, first + k], and subtract right · by_q and by_qd, in the columns of index[i + k]."""
+    ...
+
+
+@wp.func_native(
+    """
+    const int* at = index.data + i;
+    const wp::vec3* b = B.data + (size_t)c * B.shape[1] + first;
+    double* to = M.data + own + n;
+    // as many columns as `sum` has entries, from x on
+    auto subtract = [&](auto sum, int x) {
+        auto motion = sum;
+        memcpy(&sum, to + x, sizeof(sum));
+        for (int k = 0; k < count; ++k) {
+            double factor = share[0] * (double)b[k][0];
+            factor += share[1] * (double)b[k][1] + share[2] * (double)b[k][2];
+            memcpy(&motion, agreed.data + (size_t)at[k] * stride + n + x, sizeof(motion));
+            sum -= factor * motion;
+        }
+        memcpy(to + x, &sum, sizeof(sum));
+    };
+    int x = 0;
+#if !defined(__CUDA_ARCH__)
+    typedef double many __attribute__((vector_size(16 * sizeof(double))));
+    typedef double few __attribute__((vector_size(4 * sizeof(double))));
+    for (; x + 16 <= 2 * n; x += 16) subtract(many(), x);
+    for (; x + 4 <= 2 * n; x += 4) subtract(few(), x);
+#endif
+    for (; x < 2 * n; ++x) subtract(0.0, x);
+    """
+)
+def subtract_products(
+    count: int,
+    index: wp.array(dtype=int),
+    i: int,
+    n: int,
+    stride: int,
+    share: wp.vec3d,
+    B: wp.array2d(dtype=wp.vec3),
+    c: int,
+    first: int,
+    agreed: wp.array(dtype=wp.float64),
+    M: wp.array(dtype=wp.float64),
+    own: int,
+):
+    """Subtract `share` times the velocity of contact c under the motions from the right side of a row."""
+    ...
 
 
 @wp.func
@@ -220,7 +338,7 @@ def add_contact(
     """Add a contact with the weights A, and its changes for the rows in `equations`."""
     n = view.dofs
     stride = n + view.width
-    at = team.index * n * stride
+    base = team.index * n
     leaf = rows.contact.leaf[c]
     everything = wp.vec3(1.0, 1.0, 1.0)
     for side in range(2):
@@ -228,12 +346,28 @@ def add_contact(
             row = tree.dof_row[leaf[side]]
             for i in range(tree.dof_depth[leaf[side]] + 1):
                 d = tree.row_dof[row + i]
-                if is_own(team, d % n):
+                if is_own(team, d - base):
                     b = rows.contact.B[c, side * depth + i]
                     matrix = weigh(A, b, everything)
                     right = weigh(A, b, equations)
-                    own = at + (d % n) * stride
-                    add_triple_row(view, tree, c, leaf, depth, own, matrix, right, rows, change, M)
+                    for other in range(2):
+                        if leaf[other] >= 0:
+                            add_products(
+                                tree.dof_depth[leaf[other]] + 1,
+                                tree.row_dof,
+                                tree.dof_row[leaf[other]],
+                                base,
+                                n,
+                                matrix,
+                                right,
+                                rows.contact.B,
+                                change.by_q,
+                                change.by_qd,
+                                c,
+                                other * depth,
+                                M,
+                                d * stride,
+                            )
 
 
 @wp.func
@@ -252,43 +386,31 @@ def take_agreed(
     """Subtract the changes that the motion `agreed` produces in the equations of a rigid contact."""
     n = view.dofs
     stride = n + view.width
-    at = team.index * n * stride
+    base = team.index * n
     leaf = rows.contact.leaf[c]
     for side in range(2):
         if leaf[side] >= 0:
             row = tree.dof_row[leaf[side]]
             for i in range(tree.dof_depth[leaf[side]] + 1):
                 d = tree.row_dof[row + i]
-                if is_own(team, d % n):
+                if is_own(team, d - base):
                     share = weigh(A, rows.contact.B[c, side * depth + i], equations)
-                    own = at + (d % n) * stride
-                    subtract_motion(view, tree, c, leaf, depth, own, share, at, rows, agreed, M)
-
-
-@wp.func
-def subtract_motion(
-    view: ColumnsView,
-    tree: TreeView,
-    c: int,
-    leaf: wp.vec2i,
-    depth: int,
-    own: int,
-    share: wp.vec3d,
-    at: int,
-    rows: RowsView,
-    agreed: wp.array(dtype=wp.float64),
-    M: wp.array(dtype=wp.float64),
-):
-    """Subtract `share` times the velocity of contact c under the motions from the right side of a row."""
-    n = view.dofs
-    for side in range(2):
-        if leaf[side] >= 0:
-            row = tree.dof_row[leaf[side]]
-            for k in range(tree.dof_depth[leaf[side]] + 1):
-                motion = at + (tree.row_dof[row + k] % n) * (n + view.width) + n
-                factor = wide_dot(share, rows.contact.B[c, side * depth + k])
-                for x in range(2 * n):
-                    M[own + n + x] = M[own + n + x] - factor * agreed[motion + x]
+                    for other in range(2):
+                        if leaf[other] >= 0:
+                            subtract_products(
+                                tree.dof_depth[leaf[other]] + 1,
+                                tree.row_dof,
+                                tree.dof_row[leaf[other]],
+                                n,
+                                stride,
+                                share,
+                                rows.contact.B,
+                                c,
+                                other * depth,
+                                agreed,
+                                M,
+                                d * stride,
+                            )
 
 
 @wp.func
@@ -305,7 +427,7 @@ def agree(
     columns: wp.array(dtype=float),
 ):
     """Find the negative motions that best match the changes required by the equations of rigid contacts."""
-    begin_system(team, view, change.agreed, columns, 0.0)
+    begin_system(team, view, 2 * view.dofs, change.agreed, columns, 0.0)
     c0 = contacts.world_start[team.index]
     for c in range(c0, c0 + contacts.world_count[team.index]):
         if is_rigid(rows, c, adj):
@@ -316,7 +438,8 @@ def agree(
             add_contact(team, view, tree, c, A, equations, depth, rows, contact, change.agreed)
     sync(team)
     n = view.dofs
-    solve_dense(team, n, n + view.width, change.agreed, team.index * n * (n + view.width))
+    stride = n + view.width
+    solve_dense(team, n, 2 * n, stride, change.agreed, team.index * n * stride)
     sync(team)
 
 
@@ -356,7 +479,7 @@ def solve_columns(
     shared = change.shared[w] == 1
     if shared:
         agree(team, view, tree, contacts, rows, adj, depth, change, contact, columns)
-    begin_system(team, view, change.dense, columns, 1.0)
+    begin_system(team, view, view.width, change.dense, columns, 1.0)
     r0 = rows.dof.world_start[w]
     for r in range(r0, r0 + rows.dof.world_count[w]):
         if adj.dof_mode[r] == ROW_HOLDS and rows.dof.delassus[r] > 0.0:
@@ -375,8 +498,8 @@ def solve_columns(
     n = view.dofs
     stride = n + view.width
     at = w * n * stride
-    solve_dense(team, n, stride, change.dense, at)
+    solve_dense(team, n, view.width, stride, change.dense, at)
     sync(team)
     for i in range(team.lane, n, lanes(team)):
-        for c in range(view.width):
-            columns[(w * n + i) * view.width + c] = float(change.dense[at + i * stride + n + c])
+        row = w * n + i
+        take_row(view.width, change.dense, row * stride + n, columns, row * view.width)
