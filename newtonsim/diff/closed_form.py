@@ -26,6 +26,13 @@ _CONTROL = tuple(spec.name for spec in CONTROL_ARRAYS)
 _FORCES = ("body_f", "particle_f")
 _MATERIALS = ("ke", "kd", "mu", "restitution")
 
+_SHARD_WORK = 450
+"""Least degrees of freedom in a shard: 30 ants or 16 humanoids.
+
+Measured with 256 humanoids on one core with 1 MB of level 2 cache: 72 µs a world in shards of 16 worlds, 74
+in shards of 64, 77 in shards of 128.
+"""
+
 
 class ClosedForm:
     """Linear models of several steps with the same inputs, composed of those of each step.
@@ -50,7 +57,7 @@ class ClosedForm:
         self._inputs = ControlInputs(model, 1)
         self._all = wp.full(model.world_count, True, dtype=bool, device=model.device)
         threads = wanted_threads(model, None)
-        self._shards = divide_among(model, threads)
+        self._shards = divide_among(model, threads, _SHARD_WORK)
         self._recordings = Recordings(model, SideBySide(min(threads, len(self._shards))))
 
     def __call__(self, state: State, controls: Controls) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -177,11 +177,17 @@ def divide(model: Model, shards: int) -> list[Shard]:
     return [Shard(model, range(first, end)) for first, end in itertools.pairwise(bounds)]
 
 
-def divide_among(model: Model, threads: int) -> list[Shard]:
-    """Cut a model into shards such that a number of threads has work until the end; not at all on a GPU."""
+def divide_among(model: Model, threads: int, least: int = _SHARD_WORK) -> list[Shard]:
+    """Cut a model into shards such that a number of threads has work until the end; not at all on a GPU.
+
+    Args:
+        model: The model.
+        threads: Number of threads.
+        least: Least degrees of freedom in a shard; fewer than usual where each of them takes more memory.
+    """
     if not model.device.is_cpu:
         return [Shard(model)]
-    each = int(work_of_worlds(model).sum()) // (threads * _SHARD_WORK)
+    each = int(work_of_worlds(model).sum()) // (threads * least)
     return divide(model, threads * max(1, min(each, _SHARDS_PER_THREAD)))
 
 
