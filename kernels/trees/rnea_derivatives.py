@@ -110,17 +110,19 @@ def begin_body(
     kin: KinematicsView,
     body_A: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
+    inertias: int,
     chain: ChainView,
 ):
-    """The sums of body b alone."""
+    """The sums of body b alone; see `sum_chains`."""
     m = body.mass[b]
     com = kin.body_com[b]
     inertia = kin.body_I[b]
     w = wp.spatial_top(kin.body_V[b])
     p = m * (wp.spatial_bottom(kin.body_V[b]) + wp.cross(w, com))
-    chain.composite.mass[b] = m
-    chain.composite.com[b] = com
-    chain.composite.inertia[b] = inertia
+    if inertias == 1:
+        chain.composite.mass[b] = m
+        chain.composite.com[b] = com
+        chain.composite.inertia[b] = inertia
     chain.momentum[b] = p
     rotating = 2.0 * wp.skew(w) * inertia - wp.trace(inertia) * wp.skew(w)
     chain.coriolis[b] = 2.0 * (wp.dot(com, p) * wp.identity(n=3, dtype=float) - wp.outer(p, com)) + rotating
@@ -133,9 +135,10 @@ def begin_body(
 
 
 @wp.func
-def attach_body(b: int, parent: int, chain: ChainView):
-    """Add the sums behind body b to those behind its parent."""
-    attach_composite(chain.composite, b, parent)
+def attach_body(b: int, parent: int, inertias: int, chain: ChainView):
+    """Add the sums behind body b to those behind its parent; see `sum_chains`."""
+    if inertias == 1:
+        attach_composite(chain.composite, b, parent)
     chain.momentum[parent] = chain.momentum[parent] + chain.momentum[b]
     chain.coriolis[parent] = chain.coriolis[parent] + chain.coriolis[b]
     chain.wrench[parent] = chain.wrench[parent] + chain.wrench[b]
@@ -155,20 +158,24 @@ def sum_chains(
     dof_A: wp.array(dtype=wp.spatial_vector),
     body_A: wp.array(dtype=wp.spatial_vector),
     body_f: wp.array(dtype=wp.spatial_vector),
+    inertias: int,
     chain: ChainView,
 ):
-    """One thread per tree: quantities for the derivatives by all of its dofs."""
+    """One thread per tree: quantities for the derivatives by all of its dofs.
+
+    If `inertias` is 0, those are left as they are, from another motion in the same pose.
+    """
     t = first + wp.tid()
     start = tree.joint_start[t]
     end = tree.joint_start[t + 1]
     for i in range(start, end):
         j = tree.joint[i]
         differentiate_joint(j, kin.origin[t], joint, kin, qd, dof_A, body_A, chain)
-        begin_body(joint.child[j], body, kin, body_A, body_f, chain)
+        begin_body(joint.child[j], body, kin, body_A, body_f, inertias, chain)
     for i in range(start, end):
         j = tree.joint[start + end - 1 - i]
         if joint.parent[j] >= 0:
-            attach_body(joint.child[j], joint.parent[j], chain)
+            attach_body(joint.child[j], joint.parent[j], inertias, chain)
 
 
 @wp.kernel

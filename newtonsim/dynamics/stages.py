@@ -253,6 +253,7 @@ class Stages:
                 dof_A=self.motion.dof_A,
                 body_A=self.motion.body_A,
                 body_f=state.body_f,
+                inertias=1,
             ),
             writes=dict(chain=self._chain),
         )

@@ -420,6 +420,8 @@ class LinearModel:
                 dof_A=motion.dof_A,
                 body_A=motion.body_A,
                 body_f=wrench,
+                # both motions are in the pose at the start
+                inertias=int(motion is self._before),
             ),
             writes=dict(chain=self._chain),
         )
