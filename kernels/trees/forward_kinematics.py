@@ -140,6 +140,25 @@ def root_position(j: int, joint: JointView, q: wp.array(dtype=float)) -> wp.vec3
 
 
 @wp.func(inline=True)
+def place_dofs(
+    j: int,
+    anchor: wp.transform,
+    joint: JointView,
+    body_com: wp.array(dtype=wp.vec3),
+    q: wp.array(dtype=float),
+    kin: KinematicsView,
+):
+    """Frames and motion subspaces of joint j, given its frame on the parent's side."""
+    joint_type = joint.type[j]
+    if joint_type == JOINT_BALL:
+        place_ball(j, anchor, joint, q, kin)
+    elif is_floating(joint_type):
+        place_floating(j, anchor, joint, body_com, q, kin)
+    else:
+        place_axes(j, anchor, joint, q, kin)
+
+
+@wp.func(inline=True)
 def place_joint(
     j: int,
     origin: wp.vec3,
@@ -149,15 +168,9 @@ def place_joint(
     kin: KinematicsView,
 ):
     """Frames and motion subspaces of joint j, and the frame of its child; needs those of the parent."""
-    joint_type = joint.type[j]
     child = joint.child[j]
     anchor = anchor_frame(j, origin, joint, kin)
-    if joint_type == JOINT_BALL:
-        place_ball(j, anchor, joint, q, kin)
-    elif is_floating(joint_type):
-        place_floating(j, anchor, joint, body_com, q, kin)
-    else:
-        place_axes(j, anchor, joint, q, kin)
+    place_dofs(j, anchor, joint, body_com, q, kin)
     last = joint.qd_start[j + 1] - 1
     if last >= joint.qd_start[j]:
         kin.body_X[child] = kin.dof_X[last] * wp.transform_inverse(joint.X_c[j])

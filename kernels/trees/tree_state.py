@@ -12,8 +12,9 @@ Writes: KinematicsView, body_q, body_qd
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import (
+    anchor_frame,
     move_joint,
-    place_joint,
+    place_dofs,
     root_position,
     world_pose,
     world_velocity,
@@ -21,6 +22,14 @@ from newtonsim.kernels.trees.forward_kinematics import (
 from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, LevelView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
+
+
+@wp.func
+def is_identity(X: wp.transform) -> bool:
+    """True if a frame coincides with that in which it is given."""
+    r = wp.transform_get_rotation(X)
+    apart = wp.length_sq(wp.transform_get_translation(X)) + wp.abs(r[0]) + wp.abs(r[1]) + wp.abs(r[2])
+    return apart == 0.0 and r[3] == 1.0
 
 
 @wp.func(inline=True)
@@ -44,9 +53,18 @@ def place_tree(
     for level in range(levels.first[t], levels.first[t + 1]):
         for i in range(levels.joint_start[level] + team.lane, levels.joint_start[level + 1], lanes(team)):
             j = levels.joint[i]
-            place_joint(j, origin, joint, body.com, q, kin)
-            move_joint(j, joint, qd, kin)
             b = joint.child[j]
+            behind = anchor_frame(j, origin, joint, kin)
+            place_dofs(j, behind, joint, body.com, q, kin)
+            last = joint.qd_start[j + 1] - 1
+            if last >= joint.qd_start[j]:
+                behind = kin.dof_X[last]
+            X_c = joint.X_c[j]
+            # a product less in the chain of those that wait for each other, for most robots of files
+            if not is_identity(X_c):
+                behind = behind * wp.transform_inverse(X_c)
+            kin.body_X[b] = behind
+            move_joint(j, joint, qd, kin)
             body_q[b] = world_pose(b, origin, kin)
             body_qd[b] = world_velocity(b, body, kin)
         sync(team)
