@@ -101,15 +101,16 @@ LEAST_FINE = wp.constant(0.05)
 STIFFER = wp.constant(0.1)
 # cost of a matrix, in the units of `SolveOptions.cost`, below which an island has many rounds, also where
 # loose bodies move; Newton steps in one round, for such islands and for others, above which an island counts
-# as moving and the round is the last; factorizations in a later round, in total before a new round, and in
-# total
+# as moving and the round is the last; most factorizations in a later round, in total, and in total where
+# rounds leap; and those that have to be left for a new round
 CHEAP = wp.constant(1.0e5)
 CHEAP_IN_MOTION = wp.constant(5.0e3)
 CALM_IF_CHEAP = wp.constant(14)
 CALM = wp.constant(4)
 SHORT = wp.constant(8)
-ENOUGH = wp.constant(12)
 TOO_MANY = wp.constant(14)
+TOO_MANY_LEAPING = wp.constant(22)
+LEFT = wp.constant(2)
 # energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
 
@@ -171,7 +172,7 @@ def add_report(team: Team, report: SolveReport, totals: wp.array(dtype=SolveRepo
 
 @wp.func
 def with_passed(report: SolveReport) -> SolveReport:
-    """Count what the regularisation lets rows between bodies pass, as no impact excuses it."""
+    """Count what the regularisation lets rows but contacts pass where rounds leap: no impact excuses it."""
     told = report
     if told.passed > LOOSE and told.thorough >= LEAPS:
         told.residual = wp.max(told.residual, told.passed)
@@ -181,10 +182,10 @@ def with_passed(report: SolveReport) -> SolveReport:
 
 @wp.func
 def most_for(report: SolveReport) -> int:
-    """Most factorizations in all rounds but the first."""
+    """Most factorizations in all rounds; the first may make more."""
     most = int(TOO_MANY)
     if report.thorough >= LEAPS:
-        most += SHORT
+        most = int(TOO_MANY_LEAPING)
     return most
 
 
@@ -280,7 +281,7 @@ def solve_by_newton(
         copy_island(team, islands, k, n.z, n.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
-        restless = report.factorizations >= most_for(report) - 2 or found.steps > calm
+        restless = report.factorizations >= most_for(report) - LEFT or found.steps > calm
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
