@@ -90,9 +90,11 @@ LOOSE = wp.constant(0.02)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
 # velocity error [m/s or rad/s] of the regularisation beyond what is allowed at which the rounds of Newton's
-# method end; most rounds; and the factor by which a round should at least reduce the error
+# method end; most rounds; those after which they leap if rows between bodies still pass much; and the factor
+# by which a round should at least reduce the error
 SETTLED = wp.constant(2.0e-5)
 ROUNDS = wp.constant(20)
+PATIENT = wp.constant(5)
 PROGRESS = wp.constant(0.7)
 # tolerance of sweeps [m/s or rad/s] for which these are meant, and their least share that is required
 USUAL_TOLERANCE = wp.constant(1.0e-5)
@@ -285,7 +287,7 @@ def solve_by_newton(
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
-        if restless and not leaps and shift.strained == 1:
+        if (restless or rounds >= PATIENT) and not leaps and shift.strained == 1:
             report.thorough = LEAPS
             sinks = True
         if settled or (restless and not sinks):
