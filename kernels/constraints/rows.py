@@ -57,6 +57,6 @@ class UnsolvedView:
     wedged: wp.array(dtype=wp.vec2i)  # (W) last dofs of a wedged contact or row, plus 1, or zeros
     wedged_now: wp.array(dtype=int)  # (W) WEDGED_* if an island has such a contact or row in the current step
     wedged_by: wp.array(dtype=int)  # (W) the same in the last step that had one
-    wedged_run: wp.array(dtype=int)  # (W) steps with such an island, less those without, up to the last step
-    wedged_steps: wp.array(dtype=int)  # (W) their largest number
+    wedged_run: wp.array(dtype=int)  # (W) consecutive steps with such an island, up to the last step
+    wedged_steps: wp.array(dtype=int)  # (W) largest number of consecutive ones
     any_wedged: wp.array(dtype=int)  # (1) 1 after `wedges.LONG_WEDGED` of them in a world

@@ -24,7 +24,7 @@ from newtonsim.kernels.constraints.rows import (
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# steps with a wedged contact or row, less those without, at which this is reported
+# consecutive steps with a wedged contact or row after which this is reported
 LONG_WEDGED = wp.constant(12)
 # how far a distance may turn in a step
 STRAINED = wp.constant(2.0)
@@ -96,8 +96,13 @@ def note_contradiction(
 
 @wp.func(inline=False)
 def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
-    """Count the steps with a wedged contact or row, less those without, at the end of a step."""
-    run = wp.max(unsolved.wedged_run[w] - 1, 0)
+    """Count the consecutive steps with a wedged contact or row, at the end of a step.
+
+    A distance that tears its bodies about is slack now and then, which its count outlasts.
+    """
+    run = int(0)
+    if unsolved.wedged_by[w] == STRAINED_ROW:
+        run = wp.max(unsolved.wedged_run[w] - 1, 0)
     if unsolved.wedged_now[w] > 0:
         unsolved.wedged_by[w] = unsolved.wedged_now[w]
         run = unsolved.wedged_run[w] + 1
