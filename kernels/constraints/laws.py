@@ -61,8 +61,6 @@ STRAINED = wp.constant(100.0)
 SMALLEST_LOAD = wp.constant(1.0e-12)
 # error of a row, over the allowed one, above which the rounds have to continue
 SINKING = wp.constant(2.0)
-# error of other rows [m/s or rad/s] above which they have to
-STRAINED = wp.constant(1.0e-2)
 
 
 @wp.struct
@@ -444,7 +442,6 @@ class Shift:
     excess: float  # beyond what is allowed
     stiffened: int  # rows whose regularisation shrank
     sinking: int  # contacts among them whose error is so large that the rounds have to continue
-    strained: int  # 1 if the error of other rows is, and there are rows between bodies
 
 
 @wp.func(inline=False)
@@ -457,7 +454,6 @@ def move_centres(
     passing: float,
     factor: float,
     allowed: float,
-    touched: bool,
     laws: wp.ref[LawView],
 ) -> Shift:
     """Move the centres to the current impulses; returns errors of the regularisation around the last ones.
@@ -465,8 +461,7 @@ def move_centres(
     The regularisation of rows falls by `factor`, and further where the error exceeds `passing` [m/s or
     rad/s], so that heavy bodies do not sink into light ones. The error that is `allowed`, in the usual
     measure, is a share of the velocity of a row; it is larger where contacts of the island are fast and the
-    first sweep changed much, by `at_start` [m/s or rad/s]. The largest error is that of contacts, too, if
-    `touched` is set.
+    first sweep changed much, by `at_start` [m/s or rad/s].
     """
     shift = Shift()
     # motors have no limit of speed
@@ -489,9 +484,7 @@ def move_centres(
         laws.centre.pair[p] = rows.pair.impulse[p]
         laws.pair_R[p] = stiffen(old, STIFF_ROW * rows.pair.delassus[p], lacking, may, 1.0)
         shift.stiffened += int(laws.pair_R[p] < old)
-    others = max_lanes(team, shift.most)
-    shift.strained = int(others > STRAINED and pairs[0] < pairs[1])
-    others -= allowed * ALLOWED_ROW * at_start
+    others = max_lanes(team, shift.most) - allowed * ALLOWED_ROW * at_start
     fastest = float(0.0)
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
@@ -499,8 +492,7 @@ def move_centres(
         R = laws.contact_R[c]
         change = rows.contact.impulse[c] - laws.centre.contact[c]
         passed = wp.max(R[0] * wp.abs(change[0]), R[1] * wp.max(wp.abs(change[1]), wp.abs(change[2])))
-        if touched:
-            shift.most = wp.max(shift.most, passed)
+        shift.most = wp.max(shift.most, passed)
         speed = wp.max(wp.abs(laws.contact_v[c]))
         shift.excess = wp.max(shift.excess, passed - allowed * ALLOWED * speed)
         fastest = wp.max(fastest, speed)

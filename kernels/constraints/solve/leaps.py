@@ -30,6 +30,19 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
 @wp.func(inline=False)
+def passed_by_pairs(
+    team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, laws: wp.ref[LawView]
+) -> float:
+    """Largest velocity error of rows between bodies due to the regularisation of a round [m/s or rad/s]."""
+    most = float(0.0)
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        most = wp.max(most, laws.pair_R[p] * wp.abs(rows.pair.impulse[p] - laws.centre.pair[p]))
+    return max_lanes(team, most)
+
+
+@wp.func(inline=False)
 def note_changes(
     team: Team,
     rows: wp.ref[RowsView],

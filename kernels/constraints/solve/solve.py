@@ -44,7 +44,7 @@ from newtonsim.kernels.constraints.solve.apart import (
     sweep_apart,
 )
 from newtonsim.kernels.constraints.solve.coupled import number_unknowns
-from newtonsim.kernels.constraints.solve.leaps import find_leap, shift_centres, take_leap
+from newtonsim.kernels.constraints.solve.leaps import find_leap, passed_by_pairs, shift_centres, take_leap
 from newtonsim.kernels.constraints.solve.load_sharing import even_out
 from newtonsim.kernels.constraints.solve.matrix import lay_out_rows
 from newtonsim.kernels.constraints.solve.newton import find_reach, minimize
@@ -87,6 +87,8 @@ FAILED = wp.constant(1.0e-3)
 # error of the regularisation of rows other than contacts [m/s or rad/s] above which an island counts as
 # unsolved: no impact excuses it
 LOOSE = wp.constant(0.02)
+# that of rows between bodies above which rounds leap beside contacts
+STRAINED = wp.constant(0.01)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
 # velocity error [m/s or rad/s] of the regularisation beyond what is allowed at which the rounds of Newton's
@@ -276,10 +278,12 @@ def solve_by_newton(
         leaps = report.thorough >= LEAPS
         if leaps:
             length = find_leap(team, rows, islands, k, report.thorough == LEAPS, laws, n)
-        shift = move_centres(
-            team, rows, islands, k, report.at_start, passing, factor, allowed, not leaps, laws
-        )
+        held = passed_by_pairs(team, rows, islands, k, laws)
+        shift = move_centres(team, rows, islands, k, report.at_start, passing, factor, allowed, laws)
         report.passed = shift.most
+        if leaps and islands.contacts[k][0] < islands.contacts[k][1]:
+            # an impact excuses what contacts pass
+            report.passed = held
         copy_island(team, islands, k, n.z, n.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
@@ -287,7 +291,7 @@ def solve_by_newton(
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
-        if (restless or rounds >= PATIENT) and not leaps and shift.strained == 1:
+        if (restless or rounds >= PATIENT) and not leaps and held > STRAINED:
             report.thorough = LEAPS
             sinks = True
         if settled or (restless and not sinks):
