@@ -88,7 +88,7 @@ FAILED = wp.constant(1.0e-3)
 # unsolved: no impact excuses it
 LOOSE = wp.constant(0.02)
 # that of rows between bodies above which rounds leap beside contacts
-STRAINED = wp.constant(0.01)
+PASSED_MUCH = wp.constant(0.01)
 # relative rounding error of sums of impulses
 ROUNDING = wp.constant(1.0e-7)
 # velocity error [m/s or rad/s] of the regularisation beyond what is allowed at which the rounds of Newton's
@@ -96,7 +96,7 @@ ROUNDING = wp.constant(1.0e-7)
 # by which a round should at least reduce the error
 SETTLED = wp.constant(2.0e-5)
 ROUNDS = wp.constant(20)
-PATIENT = wp.constant(5)
+ROUNDS_BEFORE_LEAPS = wp.constant(5)
 PROGRESS = wp.constant(0.7)
 # tolerance of sweeps [m/s or rad/s] for which these are meant, and their least share that is required
 USUAL_TOLERANCE = wp.constant(1.0e-5)
@@ -291,7 +291,7 @@ def solve_by_newton(
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
         sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
-        if (restless or rounds >= PATIENT) and not leaps and held > STRAINED:
+        if (restless or rounds >= ROUNDS_BEFORE_LEAPS) and not leaps and held > PASSED_MUCH:
             report.thorough = LEAPS
             sinks = True
         if settled or (restless and not sinks):
