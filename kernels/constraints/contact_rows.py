@@ -51,7 +51,7 @@ from newtonsim.kernels.views.references import (
     mixed_parameters,
     row_reference,
 )
-from newtonsim.kernels.views.shapes import ShapeView
+from newtonsim.kernels.views.shapes import GEO_BOX, GEO_HFIELD, GEO_MESH, GEO_PLANE, KIND_HULL, ShapeView
 from newtonsim.kernels.views.structs import ModelShapeMaterials
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -62,6 +62,8 @@ LEAST_LIGHTNESS = wp.constant(1.0e-3)
 # keeps materials without stiffness and damping from dividing by zero [N s/m]
 MIN_DAMPING = wp.constant(1.0e-9)
 MIN_WEIGHT = wp.constant(1.0e-30)
+# largest radius of relative curvature [m] for which surfaces are assumed to roll
+LARGEST_RADIUS = wp.constant(10.0)
 # least Delassus number of a tangent, over that of the other, by which weighted friction is weighed
 LEAST_YIELD = wp.constant(1.0e-4)
 # softness of contacts that push articulated bodies apart faster than the second number, over their inverse
@@ -370,22 +372,31 @@ def contact_roundness(shape: ShapeView, s0: int, s1: int) -> float:
 
 
 @wp.func
-def contact_bend(
-    acceleration: wp.vec3, distance: float, restitution: float, soft: int, s: ConstraintSettings
-) -> wp.vec3:
+def is_polyhedral(kind: int) -> bool:
+    """True for shapes with flat faces, which touch others with points that stay in place on them."""
+    solid = kind == GEO_BOX or kind == KIND_HULL or kind == GEO_MESH
+    return solid or kind == GEO_PLANE or kind == GEO_HFIELD
+
+
+@wp.func
+def rolling_radius(shape: ShapeView, s0: int, s1: int) -> float:
+    """Largest radius [m] of relative curvature that the surfaces in contact may have."""
+    radius = LARGEST_RADIUS
+    if is_polyhedral(shape.kind[s0]) and is_polyhedral(shape.kind[s1]):
+        radius = 0.0
+    return radius
+
+
+@wp.func
+def contact_bend(acceleration: wp.vec3, restitution: float, soft: int, s: ConstraintSettings) -> wp.vec3:
     """Mean velocity [m/s] at a contact, minus that in the geometry at the start of the step.
 
-    Along the normal this applies to bodies that rest on each other, and not to impacts; softened contacts
-    make no such distinction, since they must depend smoothly on the distance. All points of a face that count
-    as closed have the full term, no matter how much their gaps differ: their targets are then velocities that
-    a rigid body can have, and no point loses its load because its target is lower than those of the others.
+    It does not apply along the normal of contacts that may rebound, since impacts have their own time within
+    the step, and of those by reference.
     """
     bend = 0.5 * s.dt * acceleration
-    if soft != CONTACT_SMOOTH:
-        share = float(1.0)
-        if distance >= s.contact_skin or restitution > 0.0 or soft == CONTACT_REFERENCE:
-            share = 0.0
-        bend = wp.vec3(share * bend[0], bend[1], bend[2])
+    if soft != CONTACT_SMOOTH and (restitution > 0.0 or soft == CONTACT_REFERENCE):
+        bend = wp.vec3(0.0, bend[1], bend[2])
     return bend
 
 
@@ -568,8 +579,8 @@ def aim_contact(
     restitution = combine(material.restitution[s0], material.restitution[s1], s.restitution_product)
     if soft == CONTACT_REFERENCE:
         restitution = 0.0
-    part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1))
-    bend = contact_bend(frame * part, contacts.distance[c], restitution, soft, s)
+    part = parting_acceleration(m0, m1, n, contact_roundness(shape, s0, s1), rolling_radius(shape, s0, s1))
+    bend = contact_bend(frame * part, restitution, soft, s)
     # the rows do not contain sides that no dof moves: their velocities are part of the targets
     prescribed = wp.vec3(0.0, 0.0, 0.0)
     if leaf[0] < 0:

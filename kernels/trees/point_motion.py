@@ -20,9 +20,6 @@ from newtonsim.kernels.views.model import KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
-# largest radius of relative curvature [m] for which surfaces are assumed to roll
-LARGEST_RADIUS = wp.constant(10.0)
-
 
 @wp.struct
 class BodyStateView:
@@ -120,7 +117,9 @@ def lacking_gravity(
 
 
 @wp.func
-def parting_acceleration(m0: PointMotion, m1: PointMotion, n: wp.vec3, roundness: float) -> wp.vec3:
+def parting_acceleration(
+    m0: PointMotion, m1: PointMotion, n: wp.vec3, roundness: float, most_round: float
+) -> wp.vec3:
     """Rate [m/s²] of the relative velocity of touching surfaces at constant joint velocities.
 
     The velocity is that at the point of contact. If body 0 rolls over body 1, this point travels over both
@@ -129,13 +128,14 @@ def parting_acceleration(m0: PointMotion, m1: PointMotion, n: wp.vec3, roundness
     the rate of Ω × this. Perpendicular to the normal n, this is R (Ω·n) Ω: zero for wheels that roll straight
     and bodies that rotate in place, but without it, balls that roll and spin would leave their path. Along
     the normal, it cancels the separation of the material points, which is large for wheels, whose curvature
-    is not known here. The part of the separation that rolling could explain is therefore omitted, and the
-    part due to motion with one body remains.
+    is not known here. The part of the separation that rolling on a radius of up to `most_round` [m] could
+    explain is therefore omitted, and the part due to motion with one body remains. Between polyhedra, which
+    roll over their corners, `most_round` is zero.
     """
     turn = m0.w - m1.w
     spin = wp.dot(turn, n)
     a = m0.a - m1.a
-    most = LARGEST_RADIUS * (wp.length_sq(turn) - spin * spin)
+    most = most_round * (wp.length_sq(turn) - spin * spin)
     parting = wp.dot(a, n)
     slipping = a + roundness * spin * turn
     return slipping + (parting - wp.clamp(parting, -most, most) - wp.dot(slipping, n)) * n

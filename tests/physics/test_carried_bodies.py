@@ -12,6 +12,8 @@ import pytest
 import warp as wp
 from physics.scenes import Run, diagonal_inertia, rotation_matrices, z_up
 
+import newtonsim
+
 DT = 1.0 / 240.0
 HALF = 0.05  # of the box [m]
 RADIUS = 0.5  # [m]
@@ -108,3 +110,44 @@ def test_a_wheel_keeps_its_height(device: str):
     assert np.abs(poses[:, 0, 2] - radius).max() < 2.0e-4
     np.testing.assert_allclose(run.body_q[0, :3], [2.0 * speed, 0.0, radius], atol=5.0e-3)
     np.testing.assert_allclose(run.body_qd[0], [0.0, speed / radius, 0.0, speed, 0.0, 0.0], atol=2.0e-2)
+
+
+def rolling_spin(corners: int, radius: float, inertia: float, spin: float, passed: int) -> float:
+    """Spin of a polygon of 1 kg over the last of some corners, given that over the first one [rad/s].
+
+    It turns about one corner after the other, and each impact keeps the angular momentum about the next one
+    (McGeer, "Passive dynamic walking", 1990, the rimless wheel).
+    """
+    about_corner = inertia + radius**2
+    kept = (inertia + radius**2 * math.cos(2.0 * math.pi / corners)) / about_corner
+    fall = 2.0 * 9.81 * radius * (1.0 - math.cos(math.pi / corners)) / about_corner
+    square = spin**2
+    for _ in range(passed):
+        square = kept**2 * (square + fall) - fall
+    return math.sqrt(square)
+
+
+def test_a_polygon_rolls_over_its_corners(device: str):
+    """Its centre rises to the radius over each corner, not beyond: it is too slow to take off."""
+    corners, radius, spin, inertia = 24, 0.2, 6.0, 0.02
+    angle = np.arange(corners) * 2.0 * np.pi / corners
+    ring = radius * np.stack([np.sin(angle), 0.0 * angle, -np.cos(angle)], axis=1)
+    points = np.concatenate([ring + side * np.array((0.0, 0.05, 0.0)) for side in (-1.0, 1.0)])
+    after = (np.arange(corners) + 1) % corners
+    faces = np.stack([np.arange(corners), after, corners + np.arange(corners)], axis=1)
+    builder = z_up()
+    body = builder.add_body(
+        mass=1.0, I_m=inertia * np.eye(3), origin=wp.transform((0.0, 0.0, radius), wp.quat_identity())
+    )
+    builder.add_shape_mesh(
+        body, mesh=newtonsim.Mesh(points, faces, compute_inertia=False), density=0.0, convex=True, mu=2.0
+    )
+    builder.set_ground_plane(mu=2.0)
+    run = Run(builder.finalize(device), DT)
+    run.start(joint_qd=[0.0, spin, 0.0, spin * radius, 0.0, 0.0])
+    poses, speeds = run.record(240, "body_q", "body_qd")
+    assert poses[:, 0, 2].max() < radius + 1.0e-4
+    side = 2.0 * radius * math.sin(math.pi / corners)
+    passed = int(poses[-1, 0, 0] / side)
+    found = np.interp(passed * side, poses[:, 0, 0], speeds[:, 0, 1])
+    assert found == pytest.approx(rolling_spin(corners, radius, inertia, spin, passed), rel=0.08)

@@ -327,6 +327,24 @@ def test_a_car_that_turns_by_skidding(both):
     assert turned[1] == pytest.approx(turned[0], rel=0.2)
 
 
+def test_a_car_that_its_rear_wheels_drive(both):
+    """Two seconds of a curve on wheels that are hulls, whose corners touch the ground one after the other."""
+    both.load("plane.urdf")
+    car = both.load("racecar/racecar.urdf", [0.0, 0.0, 0.06])
+    for joint in range(both.getNumJoints(car)[0]):
+        name = both.getJointInfo(car, joint)[0][1].decode()
+        if name.endswith("rear_wheel_joint"):
+            both.setJointMotorControl2(car, joint, p.VELOCITY_CONTROL, targetVelocity=30.0, force=10.0)
+        elif name.endswith("wheel_joint"):
+            both.setJointMotorControl2(car, joint, p.VELOCITY_CONTROL, force=0.0)
+        elif "steering_hinge" in name:
+            both.setJointMotorControl2(car, joint, p.POSITION_CONTROL, targetPosition=0.4)
+    both.step(480)
+    turned = [2.0 * np.arctan2(q[2], q[3]) for _, q in both.getBasePositionAndOrientation(car)]
+    assert turned[0] > 2.0
+    assert turned[1] == pytest.approx(turned[0], rel=0.1)
+
+
 def test_bouncing_height(both):
     """PyBullet adds what removes the penetration to the bounce and rises a tenth higher."""
     plane = both.load("plane.urdf")

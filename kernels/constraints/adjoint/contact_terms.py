@@ -42,6 +42,7 @@ from newtonsim.kernels.constraints.contact_rows import (
     contact_spring,
     contact_yield,
     pushed_softness,
+    rolling_radius,
     spin_width,
     way_ahead,
 )
@@ -233,8 +234,9 @@ def contact_lagrangian(
         head1 = head_of(rows.leaf[c][1], tree.dof_row, tree.row_dof, tree.dof_body)
         weight = weight_of_heads(head0, head1, mass)
         softness = s.contact_cfm + contact_yield(g.distance, approach_start, rate, weight, s)
-    part = parting_acceleration(m0, m1, g.normal, contact_roundness(shape, s0, s1))
-    bend = contact_bend(frame * part, g.distance, rows.impact[c][0], rows.soft[c], s)
+    roundness = contact_roundness(shape, s0, s1)
+    part = parting_acceleration(m0, m1, g.normal, roundness, rolling_radius(shape, s0, s1))
+    bend = contact_bend(frame * part, rows.impact[c][0], rows.soft[c], s)
     target = wanted_velocity(g.distance, approach_start, rate, soft, pushes[c], rows.push_share[c], s)
     if soft == CONTACT_REFERENCE:
         reference = contact_reference(s0, s1, b0, b1, g.distance, approach_start, law, s)

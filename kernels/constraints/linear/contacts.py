@@ -27,10 +27,12 @@ from newtonsim.kernels.constraints.contact_rows import (
     CONTACT_SMOOTH,
     CONTACT_SPRING,
     ContactRowView,
+    contact_bend,
     contact_frame,
     contact_roundness,
     contact_spring,
     pushed_softness,
+    rolling_radius,
     spring_damping,
     way_ahead,
 )
@@ -43,7 +45,6 @@ from newtonsim.kernels.constraints.linear.geometry import (
 )
 from newtonsim.kernels.constraints.smoothing import LEAST_SHARE
 from newtonsim.kernels.trees.point_motion import (
-    LARGEST_RADIUS,
     BodyStateView,
     PointMotion,
     base_gravity,
@@ -94,6 +95,8 @@ class Touching:
     force: wp.vec3  # the same in world axes
     part: wp.vec3
     roundness: float
+    most_round: float
+    restitution: float
     slopes: TouchSlopes
 
 
@@ -199,8 +202,8 @@ def parting_change(t: Touching, d0: MotionChange, d1: MotionChange, dn: wp.vec3)
     dspin = wp.dot(dturn, t.n) + wp.dot(turn, dn)
     a = t.m0.a - t.m1.a
     da = d0.a - d1.a
-    most = LARGEST_RADIUS * (wp.length_sq(turn) - spin * spin)
-    dmost = 2.0 * LARGEST_RADIUS * (wp.dot(turn, dturn) - spin * dspin)
+    most = t.most_round * (wp.length_sq(turn) - spin * spin)
+    dmost = 2.0 * t.most_round * (wp.dot(turn, dturn) - spin * dspin)
     parting = wp.dot(a, t.n)
     left = float(0.0)
     dleft = float(0.0)
@@ -226,15 +229,6 @@ def frame_change(n: wp.vec3, frame: wp.mat33, dn: wp.vec3) -> wp.mat33:
 
 
 @wp.func
-def bend_change(t: Touching, change: wp.vec3, soft: int, s: ConstraintSettings) -> wp.vec3:
-    """Change of `contact_rows.contact_bend`, given that of the acceleration along the frame."""
-    bend = 0.5 * s.dt * change
-    if soft != CONTACT_SMOOTH and t.distance >= s.contact_skin:
-        bend = wp.vec3(0.0, bend[1], bend[2])
-    return bend
-
-
-@wp.func
 def row_change(
     t: Touching,
     g: ContactGeometry,
@@ -248,7 +242,7 @@ def row_change(
     """Change of the rows due to velocities at the end, the bend, and softness and target of the normal."""
     part = t.frame * parting_change(t, d0, d1, g.normal) + dframe * t.part
     e = t.frame * dend + dframe * (t.end0.v - t.end1.v)
-    e = e + bend_change(t, part, soft, s)
+    e = e + contact_bend(part, t.restitution, soft, s)
     dapproach = wp.dot(t.n, d0.v - d1.v) + wp.dot(g.normal, t.m0.v - t.m1.v)
     by = wp.vec2(g.distance, dapproach)
     e[0] = e[0] + t.impulse[0] * wp.dot(t.slopes.softness, by) - wp.dot(t.slopes.target, by)
@@ -292,7 +286,9 @@ def touching_contact(
     t.impulse = rows.impulse[c]
     t.force = wp.transpose(t.frame) * t.impulse
     t.roundness = contact_roundness(shape, s0, s1)
-    t.part = parting_acceleration(t.m0, t.m1, t.n, t.roundness)
+    t.restitution = rows.impact[c][0]
+    t.most_round = rolling_radius(shape, s0, s1)
+    t.part = parting_acceleration(t.m0, t.m1, t.n, t.roundness, t.most_round)
     approach = wp.dot(t.n, t.m0.v - t.m1.v)
     t.slopes = touch_slopes(c, s0, s1, t.distance, approach, material, rows, s)
     return t
