@@ -30,7 +30,7 @@ class GeometricStiffness:
     def __init__(self, model: Model, light: np.ndarray):
         bodies, device = model.body_count, model.device
         self.view = geometric_stiffness.StiffnessView()
-        for name in ("pull", "turning", "held", "force", "acceleration", "stiffness"):
+        for name in ("pull", "turning", "held", "force", "acceleration", "stiffness", "added"):
             setattr(self.view, name, zeros(bodies, dtype=wp.vec3, device=device))
         self.view.light = put(light, dtype=int, device=device)
         self.view.inertia = wp.clone(model.body_inertia, requires_grad=model.requires_grad)
@@ -66,6 +66,25 @@ class GeometricStiffness:
             writes=dict(stiffness=self.view),
         )
         self.use(launch)
+
+    def slow(
+        self, launch: Launcher, body_q: wp.array, body_qd: wp.array, dt: float, body_f: wp.array
+    ) -> None:
+        """Add the torques with which new inertia begins a step at rest; needs `begin`.
+
+        Args:
+            launch: Launcher of the step, which may record.
+            body_q: Poses at its start.
+            body_qd: Velocities likewise.
+            dt: Time step [s].
+            body_f: Wrenches on bodies, to be added to.
+        """
+        launch(
+            geometric_stiffness.slow_bodies,
+            "body",
+            reads=dict(added=self.view.added, body_q=body_q, body_qd=body_qd, dt=dt),
+            writes=dict(body_f=body_f),
+        )
 
     def use(self, launch: Launcher) -> None:
         """Have a launcher use the inertia that `begin` found."""

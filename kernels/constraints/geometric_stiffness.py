@@ -9,7 +9,9 @@ motions hardly change, and momentum does not change at all, since only changes o
 the inertia.
 
 What the stiffness made of the inertia is held, and released slowly: an inertia that followed the forces as
-they swing would pump energy into the chain.
+they swing would pump energy into the chain. What is new in a step is at rest and takes up its share of the
+angular momentum of the body, so that energy is lost and never gained: a link that whips about when its load
+is caught would otherwise pull at the load with an energy that nothing had given it.
 
 The forces are those of the rows between bodies in the last step and, within a tree, those that hold and turn
 what hangs on each joint.
@@ -20,9 +22,9 @@ it).
 
 Stage: smooth dynamics, before the joint-space inertia; and at the end of a step
 Called by: solvers/geometric_stiffness.py
-Reads: BodyView, JointView, LevelView, LoopView, PairRowView, StiffnessView, Teams, TreeView, body_q,
+Reads: BodyView, JointView, LevelView, LoopView, PairRowView, StiffnessView, Teams, TreeView, added, body_q,
     body_qd, gravity, inertia, mask, stiffened, world
-Writes: StiffnessView, gradient, source
+Writes: StiffnessView, body_f, gradient, source
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -48,8 +50,9 @@ class StiffnessView:
     force: wp.array(dtype=wp.vec3)  # (B) [N] from the parent, on the body and all that hangs on it
     acceleration: wp.array(dtype=wp.vec3)  # (B) [m/s²] of the centre of mass if joints do not accelerate
     stiffness: wp.array(dtype=wp.vec3)  # (B) [N m] of all forces, likewise
-    held: wp.array(dtype=wp.vec3)  # (B) [kg m²] least inertia, from this step and earlier ones, likewise
+    held: wp.array(dtype=wp.vec3)  # (B) [kg m²] least inertia, from earlier steps, likewise
     inertia: wp.array(dtype=wp.mat33)  # (B) [kg m²] about the centre of mass, body axes
+    added: wp.array(dtype=wp.vec3)  # (B) [kg m²] what this step has added to its diagonal
 
 
 @wp.func
@@ -77,13 +80,20 @@ def pull_at(
         wp.atomic_add(stiffness.turning, b, stiffness_of(force, arm, body_q[b]))
 
 
+@wp.func
+def needed_inertia(b: int, dt: float, stiffness: StiffnessView) -> wp.vec3:
+    """Least inertia of body b in this step, given its stiffness [kg m²]."""
+    return wp.max(dt * dt * stiffness.stiffness[b], stiffness.held[b])
+
+
 @wp.kernel
 def release_bodies(first: int, dt: float, stiffness: StiffnessView):
-    """One thread per body, at the end of a step: clear its forces, and release some of what is held."""
+    """One thread per body, at the end of a step: clear its forces, hold its inertia, and release some."""
     b = first + wp.tid()
     stiffness.pull[b] = wp.vec3()
     stiffness.turning[b] = wp.vec3()
-    stiffness.held[b] = wp.exp(-dt / HOLD) * stiffness.held[b]
+    if stiffness.light[b] == 1:
+        stiffness.held[b] = wp.exp(-dt / HOLD) * needed_inertia(b, dt, stiffness)
 
 
 @wp.kernel
@@ -177,10 +187,14 @@ def hang_body(
             stiffness.stiffness[p] = stiffness.stiffness[p] - stiffness_of(force, arm, body_q[p])
     inertia = body.inertia[b]
     if stiffness.light[b] == 1:
-        needed = wp.max(dt * dt * stiffness.stiffness[b], stiffness.held[b])
-        stiffness.held[b] = needed
+        held = stiffness.held[b]
+        needed = needed_inertia(b, dt, stiffness)
+        added = wp.vec3()
         for i in range(3):
+            before = wp.max(inertia[i, i], held[i])
             inertia[i, i] = wp.max(inertia[i, i], needed[i])
+            added[i] = inertia[i, i] - before
+        stiffness.added[b] = added
     stiffness.inertia[b] = inertia
 
 
@@ -214,6 +228,23 @@ def stiffen_trees(
             for i in range(start, last + 1):
                 hang_body(levels.joint[start + last - i], dt, joint, body, body_q, stiffness)
         sync(team)
+
+
+@wp.kernel
+def slow_bodies(
+    first: int,
+    added: wp.array(dtype=wp.vec3),
+    body_q: wp.array(dtype=wp.transform),
+    body_qd: wp.array(dtype=wp.spatial_vector),
+    dt: float,
+    body_f: wp.array(dtype=wp.spatial_vector),
+):
+    """One thread per body: the torque with which what was added to its inertia begins the step at rest."""
+    b = first + wp.tid()
+    turn = wp.transform_get_rotation(body_q[b])
+    spin = wp.quat_rotate_inv(turn, wp.spatial_top(body_qd[b]))
+    torque = wp.quat_rotate(turn, wp.cw_mul(added[b], spin)) / dt
+    wp.atomic_sub(body_f, b, wp.spatial_vector(torque, wp.vec3(0.0, 0.0, 0.0)))
 
 
 @wp.kernel

@@ -3,7 +3,7 @@
 Stage: last of a step, after the constraints
 Called by: solvers/featherstone/constraints.py
 Reads: BodyView, ContactView, JointView, KinematicsView, L, LevelView, RowsView, ServoView, Teams, TreeView,
-    15 arrays
+    16 arrays
 Writes: KinematicsView, MarksView, RowsView, ServoView, body_q, body_qd, far, moving_qd, q_end, qd
 """
 
@@ -110,7 +110,7 @@ def end_worlds(
     joint: JointView,
     body: BodyView,
     gravity: wp.array(dtype=wp.vec3),
-    L: wp.array(dtype=float),
+    falls: wp.array(dtype=int),
     diagonal: wp.array(dtype=float),
     middle: wp.array(dtype=float),
     predicted: wp.array(dtype=float),
@@ -138,14 +138,16 @@ def end_worlds(
         t = world_tree[k]
         if far[t] == 1:
             far[t] = 0
+            lacking = wp.vec3()
+            if falls[t] == 0:
+                lacking = gravity_of(gravity, tree.world[t])
             limit_energy(
                 t,
                 tree,
                 levels,
                 joint,
                 body,
-                gravity_of(gravity, tree.world[t]),
-                L,
+                lacking,
                 diagonal,
                 middle,
                 predicted,

@@ -12,12 +12,11 @@ Single bodies follow the midpoint rule, which needs none of this.
 
 Stage: last of a step, velocities in the new pose
 Called by: kernels/constraints/step_end.py
-Reads: BodyView, JointView, KinematicsView, L, LevelView, S, TreeView, 12 arrays
+Reads: BodyView, JointView, KinematicsView, LevelView, S, TreeView, 12 arrays
 Writes: KinematicsView, body_q, body_qd, far, moving_qd, q_end, qd
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.sparse_blas import doti
 from newtonsim.kernels.algebra.teams import Team, alone, lanes
 from newtonsim.kernels.trees.forward_kinematics import is_floating, move_joint, world_velocity
 from newtonsim.kernels.trees.joint_forces import integrate_joint
@@ -80,13 +79,11 @@ class TreeMotion:
 
 
 @wp.func
-def energy_coordinate(
-    d: int, tree: wp.ref[TreeView], L: wp.array(dtype=float), qd: wp.array(dtype=float)
-) -> float:
-    """Entry d of L⁻ᵀ q̇, whose squares add up to twice the kinetic energy [√J]."""
-    row = tree.dof_row[d]
-    depth = tree.dof_depth[d]
-    return (qd[d] + doti(depth, L, tree.row_dof, row, qd)) / L[row + depth]
+def kinetic_energy(mass: float, com: wp.vec3, inertia: wp.mat33, velocity: wp.spatial_vector) -> float:
+    """Kinetic energy of a body [J], given its spatial velocity about the origin, all in world axes."""
+    w = wp.spatial_top(velocity)
+    v = wp.spatial_bottom(velocity) + wp.cross(w, com)
+    return 0.5 * (mass * wp.dot(v, v) + wp.dot(w, inertia * w))
 
 
 @wp.func
@@ -113,8 +110,8 @@ def expected_motion(
     body: wp.ref[BodyView],
     kin: wp.ref[KinematicsView],
     body_A: wp.array(dtype=wp.spatial_vector),
-    gravity: wp.vec3,
-    L: wp.array(dtype=float),
+    lacking: wp.vec3,
+    diagonal: wp.array(dtype=float),
     middle: wp.array(dtype=float),
     predicted: wp.array(dtype=float),
     free: wp.array(dtype=float),
@@ -132,9 +129,9 @@ def expected_motion(
         joint: Joints.
         body: Inertial parameters.
         kin: Poses at the start, and velocities at which those forces were evaluated.
-        body_A: Accelerations there, less gravity.
-        gravity: Gravity [m/s²].
-        L: Factors of the joint-space inertia.
+        body_A: Accelerations there, less `lacking`.
+        lacking: Gravity, or nothing for trees whose balance is that in free fall [m/s²].
+        diagonal: Additions to the diagonal of the joint-space inertia.
         middle: Joint velocities in the middle of the step, the mean of those at its start and the predicted.
         predicted: Joint velocities with velocity-dependent forces of the start.
         free: Those without constraints.
@@ -145,10 +142,9 @@ def expected_motion(
     begun = float(0.0)
     for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
         d = tree.dof[i]
-        z = energy_coordinate(d, tree, L, qd)
-        expected.energy += 0.5 * z * z
-        z = 2.0 * energy_coordinate(d, tree, L, middle) - energy_coordinate(d, tree, L, predicted)
-        begun += 0.5 * z * z
+        speed = 2.0 * middle[d] - predicted[d]
+        begun += 0.5 * diagonal[d] * speed * speed
+        expected.energy += 0.5 * diagonal[d] * qd[d] * qd[d]
     turned = float(0.0)
     moving = float(0.0)
     for i in range(tree.joint_start[t], tree.joint_start[t + 1]):
@@ -156,18 +152,19 @@ def expected_motion(
         mass = body.mass[b]
         com = kin.body_com[b]
         inertia = kin.body_I[b]
-        acceleration = body_A[b] + wp.spatial_vector(wp.vec3(0.0, 0.0, 0.0), gravity)
+        acceleration = body_A[b] + wp.spatial_vector(wp.vec3(0.0, 0.0, 0.0), lacking)
         wrench = body_wrench(mass, com, inertia, kin.body_V[b], acceleration, wp.spatial_vector())
         # at the mean of start and end, of which a step in place has overwritten the first
         mean = body_velocity(b, tree, kin.S, middle, free, predicted)
         expected.energy += dt * wp.dot(mean, wrench)
+        start = 2.0 * kin.body_V[b] - body_velocity(b, tree, kin.S, predicted, predicted, predicted)
+        begun += kinetic_energy(mass, com, inertia, start)
         end = body_velocity(b, tree, kin.S, qd, qd, qd)
+        expected.energy += kinetic_energy(mass, com, inertia, end)
         p = mass * (wp.spatial_bottom(end) + wp.cross(wp.spatial_top(end), com))
         expected.momentum += p + dt * wp.spatial_bottom(wrench)
         turned += dt * dt * turning(mass, com, inertia, wrench)
-        w = wp.spatial_top(kin.body_V[b])
-        v = wp.spatial_bottom(kin.body_V[b]) + wp.cross(w, com)
-        moving += 0.5 * (mass * wp.dot(v, v) + wp.dot(w, inertia * w))
+        moving += kinetic_energy(mass, com, inertia, kin.body_V[b])
     if turned > moving or expected.energy < 0.0:
         expected.energy = begun
     return expected
@@ -249,8 +246,7 @@ def limit_energy(
     levels: wp.ref[LevelView],
     joint: wp.ref[JointView],
     body: wp.ref[BodyView],
-    gravity: wp.vec3,
-    L: wp.array(dtype=float),
+    lacking: wp.vec3,
     diagonal: wp.array(dtype=float),
     middle: wp.array(dtype=float),
     predicted: wp.array(dtype=float),
@@ -273,14 +269,13 @@ def limit_energy(
         levels: Its levels.
         joint: Joints.
         body: Inertial parameters.
-        gravity: Gravity [m/s²].
-        L: Factors of the joint-space inertia.
-        diagonal: Additions to its diagonal.
+        lacking: Gravity that the accelerations omit [m/s²], see `expected_motion`.
+        diagonal: Additions to the diagonal of the joint-space inertia.
         middle: Joint velocities in the middle of the step.
         predicted: Those with velocity-dependent forces of the start.
         free: Those without constraints.
         mid: Velocities at which velocity-dependent forces were evaluated, in the pose at the start.
-        mid_A: Accelerations there, less gravity.
+        mid_A: Accelerations there, less `lacking`.
         dt: Time step [s].
         kin: Frames and velocities at the end.
         moving_qd: Velocities at which the coordinates move.
@@ -289,7 +284,9 @@ def limit_energy(
         body_q: Poses of the bodies there.
         body_qd: Velocities of the bodies there.
     """
-    expected = expected_motion(t, tree, joint, body, mid, mid_A, gravity, L, middle, predicted, free, qd, dt)
+    expected = expected_motion(
+        t, tree, joint, body, mid, mid_A, lacking, diagonal, middle, predicted, free, qd, dt
+    )
     found = actual_motion(t, tree, joint, body, diagonal, body_q, qd, body_qd)
     if not found.energy > (1.0 + UNNOTICED) * wp.max(expected.energy, 0.0):
         return

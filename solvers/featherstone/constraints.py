@@ -321,6 +321,11 @@ class ConstraintStage:
         if self.stiffness is not None:
             self.stiffness.begin(launch, smooth.body_q, smooth.body_qd, dt)
 
+    def slow(self, launch: Launcher, smooth: SmoothStage, dt: float) -> None:
+        """Add the torques with which what `stiffen` added to the inertia begins the step at rest."""
+        if self.stiffness is not None:
+            self.stiffness.slow(launch, smooth.body_q, smooth.body_qd, dt, smooth.body_f)
+
     def use_inertia(self, launch: Launcher) -> None:
         """Have another launcher of the same step use the inertia of `stiffen`."""
         if self.stiffness is not None:
@@ -400,7 +405,7 @@ class ConstraintStage:
                 joint=v.joint,
                 body=v.body,
                 gravity=launch.model.gravity_vec,
-                L=smooth.L,
+                falls=smooth.falls,
                 diagonal=smooth.diagonal,
                 middle=smooth.v_mid,
                 predicted=smooth.v_predicted,

@@ -11,7 +11,6 @@ from newtonsim.kernels.trees import joint_forces, rnea, tree_advance, tree_smoot
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.kernels.views.model import DriveView
 from newtonsim.runtime.inertia_factors import (
-    MOST_ELIMINATED,
     ArticulatedInertia,
     EliminatedInertia,
     inertia_factors,
@@ -72,15 +71,10 @@ class SmoothStage:
         self.v_predicted = zeros(dofs, dtype=float, device=device)
         self.v_mid = zeros(dofs, dtype=float, device=device)
         self.v_free = zeros(dofs, dtype=float, device=device)
-        is_long = not isinstance(self.factors, EliminatedInertia)
-        if energy_limit and is_long:
-            raise NewtonsimError(
-                f"energy_limit: not with chains of more than {MOST_ELIMINATED} joint axes, or uneven loads"
-            )
         resisted = self.factors.floating.present  # whose energy is that of the origin of the body
         if energy_limit and resisted:
             raise NewtonsimError("energy_limit: not with armature or damping of floating joints")
-        limited = not (is_long or resisted) if energy_limit is None else energy_limit
+        limited = not resisted if energy_limit is None else energy_limit
         joint_start = topology_of(model).view.joint_start.numpy()
         self.limits_energy = limited and bool((np.diff(joint_start) > 1).any())
 

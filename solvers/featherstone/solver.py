@@ -112,8 +112,8 @@ class FeatherstoneSolver(LaunchedSolver):
             becomes unstable. Not "start" with gradients.
         energy_limit: Whether linkages that turn by more than 0.3 rad in a step are kept from gaining energy
             by its length, which ends in infinite velocities, see `kernels.trees.energy_limit`. Not with
-            `coriolis="start"`, `speed_limit`, deformables, chains of more than 32 joint axes, or armature or
-            damping of floating joints; None for True where none of them excludes it.
+            `coriolis="start"`, `speed_limit`, deformables, or armature or damping of floating joints; None
+            for True where none of them excludes it.
         deformables: Solver of particles with elements and contact, such as `XPBDSolver(model)`; see the
             property. Not with gradients or sleep. Without it, particles move freely and collide neither with
             the ground nor with bodies.
@@ -289,6 +289,7 @@ class FeatherstoneSolver(LaunchedSolver):
         """Add compliant contacts, stages and particles to the forces; return the generalised ones."""
         smooth = self.smooth
         smooth.begin_forces(launch, step.state_in)
+        self.constraints.slow(launch, smooth, step.dt)
         self._contact_mode.push(launch, contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
         joint_f = self._added.add(launch, smooth, step)
         tendons = self.constraints.tendons

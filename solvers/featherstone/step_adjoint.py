@@ -235,6 +235,7 @@ class FeatherstoneAdjoint:
         if self.contact_mode.compliant and self.contact_terms is not None:
             self.constraints.refuse_compliant(launch, self.contacts, self.contact_terms)
         smooth.begin_forces(launch, state)
+        self.constraints.stage.slow(launch, smooth, dt)
         self.contact_mode.push(launch, self.contacts, smooth.body_q, smooth.body_qd, smooth.body_f)
         joint_f = control.joint_f
         if self.tendons is not None:
@@ -669,7 +670,8 @@ class FeatherstoneAdjoint:
                 reads=dict(a=state.body_f),
                 writes=dict(total=self.body_f),
             )
-            if isinstance(self.contact_mode, CompliantContacts):
+            stiffness = self.constraints.stage.stiffness
+            if stiffness is not None or isinstance(self.contact_mode, CompliantContacts):
                 record.velocities(self.motion, state.joint_qd)
                 record(
                     row_terms_adjoint.write_velocities,
@@ -679,6 +681,9 @@ class FeatherstoneAdjoint:
                     ),
                     writes=dict(body_qd=self.body_qd),
                 )
+            if stiffness is not None:
+                stiffness.slow(record, self.body_q, self.body_qd, step.dt, self.body_f)
+            if isinstance(self.contact_mode, CompliantContacts):
                 arrays = (self.body_q, self.body_qd, self.body_f)
                 self.contact_terms.push(record, self.contact_mode, self.contacts, *arrays)
         tape.backward()

@@ -4,6 +4,7 @@ Where a step takes the tension of a chain from its start, links of 20 g are torn
 kilograms at 1/240 s. The truths are the conservation of energy and of angular momentum, and the length.
 """
 
+import math
 import warnings
 
 import numpy as np
@@ -211,6 +212,32 @@ def test_beads_that_a_step_tears_about_are_named(device, load, dt, holds):
     kept = np.abs(kinetic + potential - kinetic[0] - potential[0]).max() < 0.02 * most
     assert kept == holds
     assert holds == (not any("by a distance constraint" in str(warning.message) for warning in told))
+
+
+@pytest.mark.parametrize(
+    ("beads", "load", "rate"),
+    [(11, 100.0, 240), (21, 1.0, 60), (21, 100.0, 240), (41, 1.0, 240), (41, 100.0, 240)],
+)
+def test_loads_that_fall_on_both_ends_of_a_rope_over_a_peg_stay_calm(device, beads, load, rate):
+    """The rope snaps taut, its ends strike one another, and its beads of 10 g whip about."""
+    builder, space, radius = z_up(), 0.03, 0.012
+    builder.add_shape_cylinder(-1, pos=(0.0, 0.0, -0.0625), radius=0.05, half_height=0.1, mu=0.0)
+    for k in range(beads):
+        mass = load if k in (0, beads - 1) else 0.01
+        body = builder.add_body(origin=((space * (k - 0.5 * (beads - 1)), 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
+        builder.add_shape_sphere(
+            body, radius=radius, density=mass / (4.0 / 3.0 * math.pi * radius**3), mu=0.0
+        )
+        ends = [
+            wp.transform(wp.vec3(side * 0.5 * space, 0.0, 0.0), wp.quat_identity()) for side in (1.0, -1.0)
+        ]
+        if k == 0:
+            builder.add_joint_free(body)
+        else:
+            builder.add_joint_ball(body - 1, body, *ends, armature=0.0)
+    kinetic, potential = energies(Run(builder.finalize(device), 1.0 / rate), 1.0, 1)
+    total = kinetic + potential
+    assert np.max(total - np.minimum.accumulate(total)) < 0.2 * max(kinetic.max(), np.ptp(potential))
 
 
 def test_only_light_bodies_under_load_are_stiffened():
