@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import warp as wp
 
@@ -220,8 +222,9 @@ class _Loads:
 
     Attributes:
         tree: Tree of each body, or -1.
-        carried: Mass of what hangs on each body [kg]: behind it in its tree, and in all other trees that
-            constraints hold on to it, unless its own floats and is held by one constraint.
+        carried: Mass of what hangs on each body [kg]: behind it in its tree, or also ahead of it where a
+            constraint holds what is behind it; and in all other trees that constraints hold on to it, unless
+            its own floats and is held by one constraint.
         reach: Largest distance of joints and anchors of constraints from each axis of the body through its
             centre of mass [m], (body_count, 3).
     """
@@ -241,6 +244,9 @@ class _Loads:
             here = topology.joint_level == level
             np.add.at(behind, parent[here], behind[child[here]])
         self.carried = behind - mass
+        up, level = np.full(model.body_count, -1), np.zeros(model.body_count, int)
+        up[child], level[child] = parent, topology.joint_level
+        self._branches = _Branches(up, level, behind)
         self._extend(child[jointed], model.joint_X_c.numpy()[jointed])
         self._extend(parent[jointed], model.joint_X_p.numpy()[jointed])
         if model.constraint_count:
@@ -256,6 +262,7 @@ class _Loads:
         frames = [model.constraint_X_p.numpy()[holds], model.constraint_X_c.numpy()[holds]]
         for end, frame in zip(ends, frames):
             self._extend(end, frame)
+        self._close(*ends, mass)
         ends = [np.where(end >= 0, self.tree[end], -1) for end in ends]
         own = (ends[0] >= 0) & (ends[1] >= 0)
         group = _groups(trees, ends[0][own], ends[1][own])
@@ -276,12 +283,60 @@ class _Loads:
         others = np.where(bears, total[group] - own_mass, 0.0)
         self.carried[moved] += others[self.tree[moved]]
 
+    def _close(self, first: np.ndarray, second: np.ndarray, mass: np.ndarray) -> None:
+        """Let bodies carry what is ahead of them, too, where constraints between two bodies close a loop."""
+        first, second = (np.where(self.tree[end] >= 0, end, -1) for end in (first, second))
+        apart = (first < 0) | (second < 0) | (self.tree[first] != self.tree[second])
+        alone = np.concatenate([first[apart], second[apart]])
+        closing = self._branches.between(
+            np.concatenate([first[~apart], alone]), np.concatenate([second[~apart], np.full(len(alone), -1)])
+        )
+        np.maximum.at(self.carried, closing.body, closing.moved - mass[closing.body])
+
     def _extend(self, bodies: np.ndarray, frames: np.ndarray) -> None:
         """Let bodies reach anchors; body -1 is the world."""
         own = bodies >= 0
         squares = (frames[own, :3] - self._com[bodies[own]]) ** 2
         arms = np.sqrt(squares.sum(axis=1, keepdims=True) - squares)
         np.maximum.at(self.reach, bodies[own], arms)
+
+
+class _Between(NamedTuple):
+    """Bodies on the way between two others, and the mass of all that hangs on that way [kg]."""
+
+    body: np.ndarray
+    moved: np.ndarray
+
+
+class _Branches:
+    """Ways between bodies of trees.
+
+    Args:
+        up: Parent of each body, or -1 for the world.
+        level: Number of joints between each body and the root of its tree.
+        behind: Mass of each body and all behind it [kg].
+    """
+
+    def __init__(self, up: np.ndarray, level: np.ndarray, behind: np.ndarray):
+        # the last entry is that of the world, number -1
+        self._up, self._level, self._behind = up, np.append(level, -1), np.append(behind, 0.0)
+
+    def between(self, first: np.ndarray, second: np.ndarray) -> _Between:
+        """Return what is on the ways between pairs of bodies, without their common ancestors."""
+        ends = [first.copy(), second.copy()]
+        heads, bodies, pairs = np.full((2, len(first)), -1), [], []
+        while (ends[0] != ends[1]).any():
+            deeper = self._level[ends[0]] >= self._level[ends[1]]
+            for side, moves in enumerate([deeper & (ends[0] != ends[1]), ~deeper]):
+                moving = np.flatnonzero(moves)
+                heads[side, moving] = ends[side][moving]
+                bodies.append(ends[side][moving])
+                pairs.append(moving)
+                ends[side][moving] = self._up[ends[side][moving]]
+        hanging = self._behind[heads].sum(axis=0)
+        if not bodies:
+            return _Between(np.zeros(0, int), hanging[:0])
+        return _Between(np.concatenate(bodies), hanging[np.concatenate(pairs)])
 
 
 def _groups(count: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:

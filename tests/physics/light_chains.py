@@ -1,5 +1,6 @@
 """Chains of light links with loads at their ends, as trees of hinges and as free bodies tied at points."""
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -88,3 +89,36 @@ def _join(
         builder.add_joint_revolute(
             before, before + 1, frame, ((-half, 0.0, 0.0), NO_TURN), axis, armature=0.0
         )
+
+
+def turned(half: float) -> tuple[float, float, float, float]:
+    """Rotation about the y axis by twice an angle [rad]."""
+    return 0.0, math.sin(half), 0.0, math.cos(half)
+
+
+def bridge(planks: int, span: float, sag: float, load: float) -> newtonsim.ModelBuilder:
+    """A slack bridge of planks of 1 kg on hinges, at rest on a parabola 2 m above the ground.
+
+    Its far end is tied to the world, and a box of a mass [kg] is 0.25 m above its middle unless that is zero.
+    """
+    x = np.linspace(0.0, span, 2001)
+    curve = np.stack([x, 0.0 * x, 2.0 - 4.0 * sag * (x / span) * (1.0 - x / span)], axis=1)
+    length = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(curve, axis=0), axis=1)))
+    even = np.linspace(0.0, length[-1], planks + 1)
+    ends = np.stack([np.interp(even, length, curve[:, axis]) for axis in range(3)], axis=1)
+    builder, before, ahead, last = z_up(), -1, tuple(ends[0]), 0.0
+    builder.set_ground_plane(mu=0.7)
+    for near, far in itertools.pairwise(ends):
+        size, half = float(np.linalg.norm(far - near)), -0.5 * math.atan2(*(far - near)[[2, 0]])
+        body = builder.add_body(origin=(tuple(0.5 * (near + far)), turned(half)))
+        look = dict(hx=0.48 * size, hy=0.3, hz=0.01, density=1.0 / (0.96 * size * 0.6 * 0.02), mu=0.7)
+        builder.add_shape_box(body, **look)
+        free = dict(armature=0.0, limit_lower=-math.inf, limit_upper=math.inf)
+        frames = (ahead, turned(half - last)), ((-0.5 * size, 0.0, 0.0), NO_TURN)
+        builder.add_joint_revolute(before, body, *frames, axis=(0.0, 1.0, 0.0), **free)
+        before, ahead, last = body, (0.5 * size, 0.0, 0.0), half
+    builder.add_constraint_connect(-1, before, anchor=tuple(ends[-1]), child_anchor=ahead)
+    if load > 0.0:
+        box = builder.add_body(origin=((0.5 * span, 0.0, 2.4 - sag), NO_TURN))
+        builder.add_shape_box(box, hx=0.15, hy=0.15, hz=0.15, density=load / 0.027, mu=0.7)
+    return builder

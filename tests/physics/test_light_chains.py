@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import warp as wp
-from physics.light_chains import HALF, LINK, bolas, hanging
+from physics.light_chains import HALF, LINK, bolas, bridge, hanging
 from physics.robots import load_robot
 from physics.scenes import GRAVITY, Run, diagonal_inertia, z_up
 
@@ -238,6 +238,19 @@ def test_loads_that_fall_on_both_ends_of_a_rope_over_a_peg_stay_calm(device, bea
     kinetic, potential = energies(Run(builder.finalize(device), 1.0 / rate), 1.0, 1)
     total = kinetic + potential
     assert np.max(total - np.minimum.accumulate(total)) < 0.2 * max(kinetic.max(), np.ptp(potential))
+
+
+@pytest.mark.parametrize("rate", [60, 240])
+@pytest.mark.parametrize(("load", "lowest"), [(0.0, 1.59), (80.0, 1.45), (1000.0, 1.0)])
+def test_a_slack_bridge_of_light_planks_bears_what_falls_on_it(device, load, lowest, rate):
+    """Its loop closes at the world, so that each plank bears what is ahead of it as well."""
+    run = Run(bridge(24, 4.6, 0.4, load).finalize(device), 1.0 / rate)
+    start = run.state.body_q.numpy()[:, 2].copy()
+    run.run_for(4.0)
+    assert run.state.body_q.numpy()[:, 2].min() > lowest
+    assert np.abs(run.state.body_q.numpy()[[0, 23], 2] - start[[0, 23]]).max() < 0.1
+    if load == 0.0:
+        np.testing.assert_allclose(run.state.body_q.numpy()[:, 2], start, atol=2e-3)
 
 
 def test_only_light_bodies_under_load_are_stiffened():
