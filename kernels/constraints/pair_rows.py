@@ -26,7 +26,8 @@ free joints).
 
 Stage: constraints, assembly of rows
 Called by: solvers/featherstone/constraints.py, kernels/constraints/adjoint/row_terms.py,
-    kernels/constraints/geometric_stiffness.py, kernels/constraints/solve/pushes.py, kernels/penalty/loops.py
+    kernels/constraints/geometric_stiffness.py, kernels/constraints/solve/prediction.py,
+    kernels/constraints/solve/pushes.py, kernels/penalty/loops.py
 Reads: BodyStateView, ConstraintSettings, JointView, KinematicsView, L, LoopView, PairRowView, TreeView,
     body_A, gravity, mass, q, qd, z
 Writes: PairRowView

@@ -22,7 +22,7 @@ from newtonsim.kernels.constraints import (
 )
 from newtonsim.kernels.constraints.rows import RowsView
 from newtonsim.kernels.constraints.servos import ServoView
-from newtonsim.kernels.constraints.solve import solve, sweep_stage, sweeps
+from newtonsim.kernels.constraints.solve import prediction, solve, sweep_stage
 from newtonsim.kernels.steps import reset
 from newtonsim.kernels.steps.nonfinite import MarksView
 from newtonsim.kernels.views.pair_rows import LoopView, PairRowView
@@ -478,7 +478,7 @@ class ConstraintStage:
         self._weigh(launch, smooth, dt)
         self._build_pairs(launch, smooth, smooth.motion, state_in.joint_q, start_qd, start_qd, dt, rows)
         launch(
-            sweeps.solve_pairs,
+            prediction.solve_pairs,
             "world team",
             reads=dict(
                 tree=v.tree,

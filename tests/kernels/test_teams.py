@@ -187,7 +187,7 @@ def torn() -> newtonsim.ModelBuilder:
     link = -1
     for i in range(4):
         link, before = builder.add_body(), link
-        builder.add_shape_box(link, hx=0.05, hy=0.05, hz=0.2, density=400.0)
+        builder.add_shape_box(link, hx=0.05, hy=0.05, hz=0.2, density=20.0)
         place = wp.transform((2.0, 0.0, 3.0) if i == 0 else (0.0, 0.0, -0.2), wp.quat_identity())
         child = wp.transform((0.0, 0.0, 0.2), wp.quat_identity())
         builder.add_joint_revolute(before, link, place, child, (0.0, 1.0, 0.0))

@@ -9,7 +9,7 @@ from small_trees import SmallTree
 from newtonsim.kernels.constraints.adjoint.velocities import to_energy_gradient
 from newtonsim.kernels.constraints.chains import push_row, row_velocity, shared_prefix, whiten_sides
 from newtonsim.kernels.constraints.energy_coordinates import to_energy_coordinates, to_joint_velocities
-from newtonsim.kernels.constraints.solve.sweeps import solve_pairs
+from newtonsim.kernels.constraints.solve.prediction import solve_pairs
 from newtonsim.kernels.trees.crba import eliminate, solve
 from newtonsim.kernels.views.model import TreeView
 from newtonsim.kernels.views.pair_rows import PairRowView
@@ -130,6 +130,8 @@ def test_sweeps_end_where_equalities_hold_and_inequalities_push_or_are_open(devi
     rows.leaf = wp.array(pairs, dtype=wp.vec2i, device=device)
     wp.launch(whiten, count, [f.tree.view, f.L, rows.leaf, rows.B], device=device)
     delassus = jacobians @ np.linalg.solve(f.H, jacobians.T)
+    # rows that move no mass worth a softness
+    rows.kind, rows.mass = f.tree.ints([0] * count), f.tree.floats(np.zeros(count))
     rows.world_start, rows.delassus = f.tree.ints([0, count]), f.tree.floats(np.diag(delassus))
     rows.softness, rows.impulse = f.tree.floats(np.zeros(count)), f.tree.floats(np.zeros(count))
     # two equalities, two contacts that may only push, one row with bounded force

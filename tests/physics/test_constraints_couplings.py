@@ -9,7 +9,7 @@ from physics.linkages import four_bar, gap
 from physics.scenes import GRAVITY, Run, add_hinge, diagonal_inertia, quaternion, z_up
 
 import newtonsim
-from newtonsim import JointType, ModelError
+from newtonsim import JointMode, JointType, ModelError
 
 DT = 1.0 / 240.0
 
@@ -306,3 +306,25 @@ def test_mimic_of_a_joint_without_axes_is_refused():
     builder.joint_mimic.append((0, 2, 1.0, 0.0))
     with pytest.raises(ModelError, match="'hip' has no axis 0"):
         builder.finalize("cpu")
+
+
+@pytest.mark.filterwarnings("ignore:.*left with a residual:RuntimeWarning")
+@pytest.mark.parametrize("rate", [60, 120, 240])
+def test_a_stiff_drive_that_pushes_a_coupling_against_a_limit_stays_calm(device: str, rate: int):
+    """The drive would turn by 1.5 rad, and the limit lets it turn by 0.25: its pull is borne, at rest."""
+    builder = z_up()
+    endless = {"limit_lower": -math.inf, "limit_upper": math.inf}
+    for limits, drive in (
+        ({"limit_lower": -0.2, "limit_upper": 0.2}, {}),
+        ({"limit_lower": -0.05, "limit_upper": 0.05}, {}),
+        (endless, {"target": 1.5, "target_ke": 1e4, "target_kd": 10.0, "mode": JointMode.TARGET_POSITION}),
+    ):
+        bar = builder.add_body(mass=0.64, com=(0.05, 0.0, 0.0), I_m=diagonal_inertia(2e-4, 2e-3, 2e-3))
+        builder.add_joint_revolute(-1, bar, axis=(0.0, 1.0, 0.0), armature=0.0, **limits, **drive)
+    builder.add_constraint_coupling(0, 1, (0.0, 1.0))
+    builder.add_constraint_coupling(2, 1, (0.0, 5.0))
+    run = Run(builder.finalize(device), 1.0 / rate)
+    q, qd = run.record(3 * rate, "joint_q", "joint_qd")
+    np.testing.assert_allclose(q[rate:], np.tile([0.05, 0.05, 0.25], (len(q) - rate, 1)), atol=0.02)
+    # the way to the limit takes a step
+    assert np.abs(qd).max() < 1.1 * 0.25 * rate

@@ -240,15 +240,17 @@ def test_loads_that_fall_on_both_ends_of_a_rope_over_a_peg_stay_calm(device, bea
     assert np.max(total - np.minimum.accumulate(total)) < 0.2 * max(kinetic.max(), np.ptp(potential))
 
 
-@pytest.mark.parametrize("rate", [60, 240])
-@pytest.mark.parametrize(("load", "lowest"), [(0.0, 1.59), (80.0, 1.45), (1000.0, 1.0)])
-def test_a_slack_bridge_of_light_planks_bears_what_falls_on_it(device, load, lowest, rate):
+@pytest.mark.parametrize(
+    ("load", "rate", "lowest"),
+    [(0.0, 60, 1.59), (0.0, 240, 1.59), (80.0, 60, 1.45), (80.0, 240, 1.5), (1000.0, 240, 1.4)],
+)
+def test_a_slack_bridge_of_light_planks_bears_what_falls_on_it(device, load, rate, lowest):
     """Its loop closes at the world, so that each plank bears what is ahead of it as well."""
     run = Run(bridge(24, 4.6, 0.4, load).finalize(device), 1.0 / rate)
     start = run.state.body_q.numpy()[:, 2].copy()
     run.run_for(4.0)
     assert run.state.body_q.numpy()[:, 2].min() > lowest
-    assert np.abs(run.state.body_q.numpy()[[0, 23], 2] - start[[0, 23]]).max() < 0.1
+    assert np.abs(run.state.body_q.numpy()[[0, 23], 2] - start[[0, 23]]).max() < 0.05
     if load == 0.0:
         np.testing.assert_allclose(run.state.body_q.numpy()[:, 2], start, atol=2e-3)
 

@@ -14,7 +14,7 @@ from tasks.robots import robot_path
 from newtonsim import Simulator
 from newtonsim.cli import scene
 from newtonsim.kernels import lazy_warp
-from newtonsim.kernels.constraints.solve import solve, sweep_stage, sweeps
+from newtonsim.kernels.constraints.solve import prediction, solve, sweep_stage
 from newtonsim.solvers import FeatherstoneSolver
 
 MOST_REGISTERS = 96
@@ -46,7 +46,7 @@ OLDEST = min(CARDS)
 def assembler():
     """An assembler that is as new as Warp; the extra `test` brings one where there are CUDA's packages."""
     try:
-        resources(lazy_warp.declare(sweeps.__name__), 90)
+        resources(lazy_warp.declare(prediction.__name__), 90)
     except NoAssembler as error:
         if sys.platform == "linux":
             raise

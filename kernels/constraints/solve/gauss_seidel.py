@@ -9,7 +9,7 @@ A team updates one row after the other, and each lane handles its own entries of
 same impulse and write it.
 
 Stage: constraints, solve
-Called by: kernels/constraints/solve/sweeps.py
+Called by: kernels/constraints/solve/prediction.py, kernels/constraints/solve/sweeps.py
 Reads: ContactRowView, DofRowView, PairRowView, SpinRowView, TreeView, centre, z
 Writes: ContactRowView, DofRowView, PairRowView, SpinRowView, z
 """

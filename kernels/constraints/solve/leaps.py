@@ -43,6 +43,24 @@ def passed_by_pairs(
 
 
 @wp.func(inline=False)
+def largest_response(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int) -> float:
+    """Largest velocity that one row would have by its own impulse alone [m/s or rad/s].
+
+    Where impulses hold one another, rounding leaves an error of the velocities in proportion to it.
+    """
+    most = float(0.0)
+    dofs = islands.dofs[k]
+    for i in range(dofs[0] + team.lane, dofs[1], lanes(team)):
+        r = islands.dof_row[i]
+        most = wp.max(most, rows.dof.delassus[r] * wp.abs(rows.dof.impulse[r]))
+    pairs = islands.pairs[k]
+    for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
+        p = islands.pair[i]
+        most = wp.max(most, rows.pair.delassus[p] * wp.abs(rows.pair.impulse[p]))
+    return max_lanes(team, most)
+
+
+@wp.func(inline=False)
 def note_changes(
     team: Team,
     rows: wp.ref[RowsView],

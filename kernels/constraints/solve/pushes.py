@@ -21,9 +21,10 @@ Sources: Baumgarte, "Stabilization of constraints and integrals of motion in dyn
 Tikhonov and Arsenin, "Solutions of ill-posed problems", 1977.
 
 Stage: constraints, before and after the solve of an island
-Called by: kernels/constraints/solve/solve.py, kernels/constraints/solve/sweep_stage.py
-Reads: IslandView, RowsView, TreeView
-Writes: RowsView, UnsolvedView, z
+Called by: kernels/constraints/solve/prediction.py, kernels/constraints/solve/solve.py,
+    kernels/constraints/solve/sweep_stage.py
+Reads: IslandView, PairRowView, RowsView, TreeView
+Writes: PairRowView, RowsView, UnsolvedView, z
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -35,6 +36,7 @@ from newtonsim.kernels.constraints.rows import RowsView, UnsolvedView
 from newtonsim.kernels.constraints.solve.sweeps import apply_impulses, drop_impulses
 from newtonsim.kernels.constraints.solve.wedges import note_contradiction
 from newtonsim.kernels.views.model import TreeView
+from newtonsim.kernels.views.pair_rows import PairRowView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -49,9 +51,32 @@ SLOW = wp.constant(1.0e-3)
 # factor of the softness if they add more; least share of the pushes that remains then: with less of both,
 # bodies that are torn to two sides would be shaken at metres per second, with more they would take seconds to
 # get where they can; and the share below which rows contradict each other
-SOFTER = wp.constant(30.0)
+SOFTER = wp.constant(100.0)
 SLOWEST = wp.constant(0.05)
 CONTRADICTION = wp.constant(0.1)
+
+
+@wp.func
+def soften_pair(rows: wp.ref[PairRowView], p: int, mass: float, inertia: float, factor: float, about: float):
+    """Make a row between bodies softer, about a share of its impulse.
+
+    Args:
+        rows: All rows between bodies.
+        p: The row.
+        mass: That of the heaviest tree which such rows of its island move [kg].
+        inertia: The largest inertia which others move [kg m²].
+        factor: Softness over the least one.
+        about: The share.
+    """
+    if rows.mass[p] > 0.0:
+        softness = factor * YIELD_TURN / inertia
+        if acts_by_force(rows.kind[p]):
+            softness = factor * YIELD / mass
+        rows.softness[p] = rows.softness[p] + softness
+        centre = about * softness * rows.impulse[p]
+        rows.centre[p] = rows.centre[p] + centre
+        rows.target_lower[p] = rows.target_lower[p] + centre
+        rows.target_upper[p] = rows.target_upper[p] + centre
 
 
 @wp.func(inline=False)
@@ -74,16 +99,7 @@ def soften_pairs(
     mass = max_lanes(team, mass)
     inertia = max_lanes(team, inertia)
     for i in range(pairs[0] + team.lane, pairs[1], lanes(team)):
-        p = islands.pair[i]
-        if rows.pair.mass[p] > 0.0:
-            softness = factor * YIELD_TURN / inertia
-            if acts_by_force(rows.pair.kind[p]):
-                softness = factor * YIELD / mass
-            rows.pair.softness[p] = rows.pair.softness[p] + softness
-            centre = about * softness * rows.pair.impulse[p]
-            rows.pair.centre[p] = rows.pair.centre[p] + centre
-            rows.pair.target_lower[p] = rows.pair.target_lower[p] + centre
-            rows.pair.target_upper[p] = rows.pair.target_upper[p] + centre
+        soften_pair(rows.pair, islands.pair[i], mass, inertia, factor, about)
 
 
 @wp.func(inline=False)

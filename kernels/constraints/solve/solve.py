@@ -44,7 +44,13 @@ from newtonsim.kernels.constraints.solve.apart import (
     sweep_apart,
 )
 from newtonsim.kernels.constraints.solve.coupled import number_unknowns
-from newtonsim.kernels.constraints.solve.leaps import find_leap, passed_by_pairs, shift_centres, take_leap
+from newtonsim.kernels.constraints.solve.leaps import (
+    find_leap,
+    largest_response,
+    passed_by_pairs,
+    shift_centres,
+    take_leap,
+)
 from newtonsim.kernels.constraints.solve.load_sharing import even_out
 from newtonsim.kernels.constraints.solve.matrix import lay_out_rows
 from newtonsim.kernels.constraints.solve.newton import find_reach, minimize
@@ -254,6 +260,7 @@ def solve_by_newton(
         good = found.residual <= PROMISED
         if rounds == 0 or report.thorough >= LEAPS:
             good = found.residual <= wp.max(FAILED, tolerance) or found.rounded == 1
+            good = good or found.residual <= ROUNDING * largest_response(team, rows, islands, k)
         elif found.rounded == 1:
             good = good or found.residual <= 2.0 * report.residual
         if not good:

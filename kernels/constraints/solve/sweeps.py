@@ -1,14 +1,14 @@
 """Sweeps over the rows of an island, and their starting impulses; sweeps over rows between bodies alone.
 
 Stage: constraints, solve
-Called by: solvers/featherstone/constraints.py, kernels/constraints/solve/apart.py,
-    kernels/constraints/solve/pushes.py, kernels/constraints/solve/solve.py
-Reads: Teams, TreeView
-Writes: PairRowView, acted, z
+Called by: kernels/constraints/solve/apart.py, kernels/constraints/solve/pushes.py,
+    kernels/constraints/solve/solve.py
+Reads: IslandView, LawView, RowsView, TreeView, z, z_free
+Writes: LawView, RowsView, z
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sum_lanes, sync
+from newtonsim.kernels.algebra.teams import Team, lanes, sum_lanes, sync
 from newtonsim.kernels.constraints.chains import team_push_row, team_push_triple
 from newtonsim.kernels.constraints.islands import IslandView, copy_island, tree_share
 from newtonsim.kernels.constraints.laws import LawView, has_spin, set_centres
@@ -22,7 +22,6 @@ from newtonsim.kernels.constraints.solve.gauss_seidel import (
     relax_spin,
 )
 from newtonsim.kernels.views.model import TreeView
-from newtonsim.kernels.views.pair_rows import PairRowView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -179,36 +178,3 @@ def sweep_island(
         i += 1
     sync(team)
     return change
-
-
-@wp.kernel
-def solve_pairs(
-    teams: Teams,
-    tree: wp.array(dtype=TreeView),
-    rows: wp.array(dtype=PairRowView),
-    depth: int,
-    max_iterations: int,
-    tolerance: float,
-    z: wp.array(dtype=float),
-    acted: wp.array(dtype=int),
-):
-    """One team per world: impulses of the rows between bodies or dofs, and z after them."""
-    team = own_team(teams, wp.tid())
-    w = team.index
-    begin = rows[0].world_start[w]
-    end = rows[0].world_start[w + 1]
-    for p in range(begin, end):
-        if rows[0].delassus[p] > 0.0:
-            team_push_row(team, tree[0], rows[0].leaf[p], p, depth, rows[0].impulse[p], rows[0].B, z)
-    used = int(0)
-    change = tolerance + 1.0
-    while used < max_iterations and change > tolerance:
-        change = float(0.0)
-        for p in range(begin, end):
-            change = wp.max(change, relax_pair(team, tree[0], rows[0], p, depth, z))
-        used += 1
-    any = int(0)
-    for p in range(begin, end):
-        if rows[0].impulse[p] != 0.0:
-            any = int(1)
-    acted[w] = any
