@@ -89,7 +89,8 @@ class JointMethods(BuilderLists):
             enabled: Whether the joint is simulated.
 
         Returns:
-            The index of the joint.
+            The index of the joint in the builder. `finalize` inserts joints for bodies that have none, which
+            may shift it; `Model.joint_key` has the names in the order of the model.
         """
         index = self.joint_count
         key = self._joint_key(key)

@@ -29,9 +29,9 @@ def explain(origin: Origin, smooth: SmoothStage, constraints: ConstraintStage) -
         return ""
     if origin.cause == int(FROM_FORCES):
         joint = _joint_of_forces(smooth, constraints.model, origin) if origin.age == 1 else None
-        return ", by its state, forces or inputs" + (f" at joint '{joint}'" if joint else "")
+        return ", caused by its state, forces or inputs" + (f" at joint '{joint}'" if joint else "")
     row = _row(constraints, origin.world) if origin.age == 1 else None
-    return ", by its constraints" + (f", {row}" if row else "")
+    return ", caused by its constraints" + (f", {row}" if row else "")
 
 
 def _joint_of_forces(smooth: SmoothStage, model: Model, origin: Origin) -> str | None:

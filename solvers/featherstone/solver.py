@@ -72,9 +72,10 @@ class FeatherstoneSolver(LaunchedSolver):
 
     Constraints act at velocity level: contacts with a friction cone and restitution, limits of joints and of
     their velocities, drives at their effort limit, dry joint friction, and the model's constraints (loop
-    joints, distances, couplings) are solved by projected Gauss-Seidel from the last step's impulses. Contacts
-    have torsional and rolling friction if a shape had a coefficient above zero when the solver was made.
-    A finite plane touches only what is in front of it.
+    joints, distances, couplings). They are solved from the last step's impulses, by sweeps of projected
+    Gauss-Seidel and, where these are slow, by Newton's method. Contacts have torsional and rolling friction
+    if a shape had a coefficient above zero when the solver was made. A finite plane touches only what is in
+    front of it.
 
     Gradients flow through a step by the adjoint of the implicit equation: the backward pass recomputes what
     it needs from the states, so that a rollout stores only its states and the starting impulses of their

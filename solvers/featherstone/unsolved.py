@@ -26,10 +26,12 @@ _TOLD = {
     "so that impulses stay bounded",
     int(
         STRAINED_ROW
-    ): "bear more by a distance constraint than a step resolves, and are torn about; shorten the "
+    ): "carry more load through a distance constraint than a step resolves, and oscillate; shorten the "
     "step, make them heavier, or tie them at points (add_constraint_connect)",
 }
 """What is told of bodies, by what was noted."""
+WORSE = 10.0
+"""Residual over that of the last warning at which there is another one."""
 
 
 class UnsolvedSteps:
@@ -61,21 +63,27 @@ class UnsolvedSteps:
         self.view.wedged_steps = zeros(worlds, dtype=int, device=device)
         # on the CPU both flags are read at once and without a copy, which is cheap enough for every step
         self.alarm = cast("np.ndarray", self._flags.numpy()).view(np.int64).data if device.is_cpu else None
-        self._warned = [False, False]
+        self._told, self._named = 0.0, False
 
     def report(self, contacts: Contacts) -> None:
-        """Warn once of steps with a residual, and once of bodies that are wedged in; waits for the device.
+        """Warn of steps with a residual, again once it is ten times as large, and once of what is wedged in.
+
+        Waits for the device.
 
         Args:
             contacts: Contacts of the last step.
         """
-        flags = self._flags.numpy()
-        for kind, warn in enumerate((self._warn_of_residual, self._warn_of_wedges)):
-            if not self._warned[kind] and flags[kind]:
-                self._warned[kind] = True
-                warn(contacts)
+        unsolved, wedged = self._flags.numpy()
+        if unsolved:
+            worst = float(self.view.worst.numpy().max())
+            if worst > WORSE * self._told:
+                self._told = worst
+                self._warn_of_residual(contacts)
+        if wedged and not self._named:
+            self._named = True
+            self._warn_of_wedges()
 
-    def _warn_of_wedges(self, _: Contacts) -> None:
+    def _warn_of_wedges(self) -> None:
         """Warn with the bodies of the world in which it lasted longest."""
         wedged = self.view.wedged.numpy()
         world = int(np.argmax(self.view.wedged_steps.numpy()))

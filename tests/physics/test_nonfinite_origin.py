@@ -66,7 +66,7 @@ def test_the_first_step_is_named_however_late_the_host_looks(late: int, device):
     text = warning_of(simulator, late)
     # two steps of the solver in each of seven
     assert re.search(r"finite \(NaN or infinite\): 1; it started in world 1, in step 15 of the solver", text)
-    assert "with the tree of body 'upper', by its state, forces or inputs" in text
+    assert "with the tree of body 'upper', caused by its state, forces or inputs" in text
 
 
 def test_the_joint_of_a_wrench_is_named(device):
@@ -75,7 +75,7 @@ def test_the_joint_of_a_wrench_is_named(device):
     broken(simulator, "body_f", 6 * (3 + 1) + 5)  # body 1 of world 1 is the lower link
     text = warning_of(simulator)
     assert "started in world 1, in step 1 of the solver, with the tree of body 'upper'" in text
-    assert "by its state, forces or inputs at joint 'elbow'" in text
+    assert "caused by its state, forces or inputs at joint 'elbow'" in text
 
 
 def with_rows(device: str) -> newtonsim.Simulator:
@@ -103,10 +103,10 @@ def with_rows(device: str) -> newtonsim.Simulator:
 @pytest.mark.parametrize(
     ("family", "told"),
     [
-        ("contact", ", by its constraints, at the contact of shapes 'skin' and 'ground_plane'"),
-        ("dof", ", by its constraints, at a row of joint 'hinge'"),
-        ("pair", ", by its constraints, at a row of constraint 'hook'"),
-        (None, ", by its constraints"),
+        ("contact", ", caused by its constraints, at the contact of shapes 'skin' and 'ground_plane'"),
+        ("dof", ", caused by its constraints, at a row of joint 'hinge'"),
+        ("pair", ", caused by its constraints, at a row of constraint 'hook'"),
+        (None, ", caused by its constraints"),
     ],
 )
 def test_the_row_that_broke_is_named(family: str | None, told: str, device):
@@ -122,7 +122,7 @@ def test_the_row_that_broke_is_named(family: str | None, told: str, device):
     origin = Origin("tree", 3, world=1, age=1, step=20, cause=int(FROM_CONSTRAINTS))
     assert explain(origin, solver.smooth, stage) == told
     # the buffers of a later step tell nothing
-    assert explain(dataclasses.replace(origin, age=2), solver.smooth, stage) == ", by its constraints"
+    assert explain(dataclasses.replace(origin, age=2), solver.smooth, stage) == ", caused by its constraints"
 
 
 def test_a_world_that_was_reset_begins_anew(device):

@@ -142,3 +142,19 @@ def test_sweeps_alone_promise_nothing(device: str):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         simulator.step(STEPS_PER_SECOND // 2)
+
+
+def test_a_residual_that_grows_tenfold_is_told_again(device: str):
+    model = newtonsim.ModelBuilder()
+    model.add_joint_free(model.add_body(mass=1.0, I_m=np.eye(3)))
+    solver = FeatherstoneSolver(model.finalize(device))
+    unsolved = solver.constraints.unsolved
+    told = []
+    for worst in (0.0, 0.01, 0.05, 0.2, 1.0, 3.0):
+        unsolved.view.worst.fill_(worst)
+        unsolved.view.any.fill_(int(worst > 0.0))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            unsolved.report(solver.contacts)
+        told += [worst] * len(caught)
+    assert told == [0.01, 0.2, 3.0]
