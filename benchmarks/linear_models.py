@@ -6,7 +6,8 @@
 Both engines read the same file. Robots with a free base have come to lie on the ground, with rigid and with
 softened contacts of ours; the arm hangs in the air. A call of ours takes a state and gives A and B as NumPy
 arrays, with what Python takes: `one` is its time for one robot, `each` that for one of many in a single call,
-on one thread. MuJoCo takes forward differences of its step (eps 1e-6, its own integrator and solver), the
+on one thread, and `warm` that where contacts start from the impulses of the call before. MuJoCo takes forward
+differences of its step (eps 1e-6, its own integrator and solver, which starts from the last solution), the
 cheaper of its two kinds, with a control for each motor; ours has a column for each degree of freedom. Ratios
 are times over those of MuJoCo. With `--ilqr` the arm and the ant are optimised, too, see `tasks.ilqr`.
 """
@@ -48,7 +49,7 @@ def main() -> None:
     for robot in options.robots:
         for smoothing in (0.0,) if robot == "arm7" else (0.0, SMOOTHING):
             figures.append(measure(robot, smoothing, options.worlds, peers, how))
-    header = ("robot", "contacts", "one [us]", "each [us]", "mujoco [us]", "one", "each")
+    header = ("robot", "contacts", "one [us]", "each [us]", "warm [us]", "mujoco [us]", "one", "each", "warm")
     print(table(header, [row(figure) for figure in figures]))
     results: dict[str, object] = {"figures": figures}
     if options.ilqr:
@@ -60,25 +61,29 @@ def main() -> None:
 
 def measure(robot: str, smoothing: float, worlds: int, peers: list[str], how: Timing) -> dict[str, Any]:
     """Return the figures of a robot."""
-    contestants = {"one": our_call(robot, smoothing, 1), "each": our_call(robot, smoothing, worlds)}
+    contestants = {
+        "one": our_call(robot, smoothing, 1),
+        "each": our_call(robot, smoothing, worlds),
+        "warm": our_call(robot, smoothing, worlds, warm_start=True),
+    }
     if peers:
         contestants["mujoco"] = mujoco_call(robot)
     times = interleave(contestants, how)
     figure: dict[str, Any] = {"robot": robot, "contacts": "softened" if smoothing else "rigid"}
     for name, sample in times.items():
-        share = worlds if name == "each" else 1
+        share = worlds if name in ("each", "warm") else 1
         figure[f"{name}_microseconds"] = sample.median / share * 1.0e6
     return figure
 
 
 def row(figure: dict[str, Any]) -> list[object]:
-    one, each = figure["one_microseconds"], figure["each_microseconds"]
+    ours = [figure[f"{name}_microseconds"] for name in ("one", "each", "warm")]
     theirs = figure.get("mujoco_microseconds")
-    ratios = ("-", "-") if theirs is None else (one / theirs, each / theirs)
-    return [figure["robot"], figure["contacts"], one, each, "-" if theirs is None else theirs, *ratios]
+    ratios = ["-"] * 3 if theirs is None else [time / theirs for time in ours]
+    return [figure["robot"], figure["contacts"], *ours, "-" if theirs is None else theirs, *ratios]
 
 
-def our_call(robot: str, smoothing: float, worlds: int) -> Call:
+def our_call(robot: str, smoothing: float, worlds: int, warm_start: bool = False) -> Call:
     """Linearise a number of copies of a robot."""
     one = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
     path = str(asset_path(FILES[robot]))
@@ -95,7 +100,8 @@ def our_call(robot: str, smoothing: float, worlds: int) -> Call:
     simulator = newtonsim.Simulator(model, solver, DT)
     if robot != "arm7":
         simulator.step(SETTLING)
-    linearizer, state, control = diff.Linearizer(model, solver, DT), model.state(), model.control()
+    linearizer = diff.Linearizer(model, solver, DT, warm_start=warm_start)
+    state, control = model.state(), model.control()
     state.assign(simulator.state)
     for _ in range(2):  # the second call records
         A, B = linearizer(state, control)

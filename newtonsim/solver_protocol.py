@@ -115,6 +115,9 @@ class LinearSteps(Protocol):
     def step(self, shard: Shard, state_in: State, state_out: State, control: Control, dt: float) -> None:
         """Make a step in some worlds, and linearise it, by launches only."""
 
+    def forget_nonfinite(self, shard: Shard) -> None:
+        """Forget what steps left of those among some worlds that they made non-finite, by launches only."""
+
     def not_covered(self) -> np.ndarray:
         """Worlds in which something acted in the last step that A and B do not hold, int (n,).
 

@@ -46,13 +46,20 @@ class ClosedForm:
         linear: Makes its steps and their linear models.
         steps: Number of steps.
         dt: Time of each [s].
+        warm_start: Whether the first step starts from what the solver's last one left.
     """
 
     def __init__(
-        self, model: Model, solver: DifferentiableSolver, linear: LinearSteps, steps: int, dt: float
+        self,
+        model: Model,
+        solver: DifferentiableSolver,
+        linear: LinearSteps,
+        steps: int,
+        dt: float,
+        warm_start: bool,
     ):
         self._model, self._solver, self._linear = model, solver, linear
-        self._steps, self._dt = steps, dt
+        self._steps, self._dt, self._warm_start = steps, dt, warm_start
         self._ends = model.state(requires_grad=False), model.state(requires_grad=False)
         self._inputs = ControlInputs(model, 1)
         self._all = wp.full(model.world_count, True, dtype=bool, device=model.device)
@@ -77,10 +84,10 @@ class ClosedForm:
                 if getattr(state, name) is not None:
                     for end in self._ends:
                         wp.copy(getattr(end, name), getattr(state, name))
-        A, B, lacking = self._one_step(state, self._ends[0], control, forget=True)
+        A, B, lacking = self._one_step(state, self._ends[0], control, first=True)
         for i in range(1, self._steps):
             by_state, by_inputs, more = self._one_step(
-                self._ends[1 - i % 2], self._ends[i % 2], control, forget=False
+                self._ends[1 - i % 2], self._ends[i % 2], control, first=False
             )
             A, B, lacking = by_state @ A, by_state @ B + by_inputs, np.union1d(lacking, more)
         return A, B, lacking
@@ -94,17 +101,17 @@ class ClosedForm:
         return self._inputs.control
 
     def _one_step(
-        self, state: State, end: State, control: Control, forget: bool
+        self, state: State, end: State, control: Control, first: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Make a step and its linear model, as the solver's first step if it must forget earlier ones."""
+        """Make a step, the first one of a call or a later one, and its linear model."""
         self._model.check_state(state)
         self._model.check_control(control)
         arrays = [getattr(state, name) for name in _STATE]
         arrays += [getattr(control, name) for name in _CONTROL]
         self._recordings.run(
-            (forget, *self._what_is_baked()),
+            (first, *self._what_is_baked()),
             tuple(arrays),
-            *(partial(self._launch, shard, state, end, control, forget) for shard in self._shards),
+            *(partial(self._launch, shard, state, end, control, first) for shard in self._shards),
         )
         lacking = self._linear.not_covered()
         return self._linear.A.numpy().copy(), self._linear.B.numpy().copy(), lacking
@@ -115,7 +122,9 @@ class ClosedForm:
         arrays = () if materials is None else tuple(id(getattr(materials, name)) for name in _MATERIALS)
         return self._solver.baked_revision(), *arrays
 
-    def _launch(self, shard: Shard, state: State, end: State, control: Control, forget: bool) -> None:
-        if forget:
+    def _launch(self, shard: Shard, state: State, end: State, control: Control, first: bool) -> None:
+        if first and self._warm_start:
+            self._linear.forget_nonfinite(shard)
+        elif first:
             self._solver.reset_worlds(shard, state, self._all)
         self._linear.step(shard, state, end, control, self._dt)

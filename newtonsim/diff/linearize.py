@@ -73,6 +73,11 @@ class Linearizer:
             different models, see above.
         span: Half width of differences, of angles [rad], positions [m] and velocities.
         input_span: Half width of differences of inputs.
+        warm_start: Whether a call starts from the impulses of the solver's last step, instead of none. With
+            contacts it takes about half of the time if that step was similar, such as the one before in a
+            simulation or the same one in the last iteration of iLQR. Results then depend on that step,
+            within the accuracy of the solver; so does how contacts share a load if they may share it in
+            several ways. Only the closed form of FeatherstoneSolver makes use of it.
 
     Raises:
         NewtonsimError: An argument is out of range, the model has no joints, or its worlds differ.
@@ -89,6 +94,7 @@ class Linearizer:
         method: str = "adjoint",
         span: float = 3.0e-3,
         input_span: float = 0.1,
+        warm_start: bool = False,
     ):
         if inputs not in _INPUTS:
             raise NewtonsimError(f"inputs: expected one of {list(_INPUTS)}, got {inputs!r}")
@@ -106,7 +112,7 @@ class Linearizer:
             raise NewtonsimError("linearize: the model has no joints")
         self._options = {"model": model, "solver": solver, "steps": steps, "dt": dt, "checkpoint": "tape"}
         self._rollout = Rollout(**self._options) if method == "difference" else None
-        self._closed = self._closed_form(solver, steps, dt) if method == "adjoint" else None
+        self._closed = self._closed_form(solver, steps, dt, warm_start) if method == "adjoint" else None
         # of all worlds, and of chosen ones, which are recorded anew when others are chosen
         self._rollouts: dict[bool, Rollout] = {}
         self._chosen: Shard | None = None
@@ -143,12 +149,14 @@ class Linearizer:
             self._chosen = Shard(self.model, chosen)
         return self._chosen
 
-    def _closed_form(self, solver: DifferentiableSolver, steps: int, dt: float) -> ClosedForm | None:
+    def _closed_form(
+        self, solver: DifferentiableSolver, steps: int, dt: float, warm_start: bool
+    ) -> ClosedForm | None:
         """Return the closed-form derivative of the solver's steps, None if there is none."""
         checks.check_numbers(steps, dt, None)
         checks.check_solver(solver, self.model)
         linear = solver.make_linear_model(self.inputs)
-        return None if linear is None else ClosedForm(self.model, solver, linear, steps, dt)
+        return None if linear is None else ClosedForm(self.model, solver, linear, steps, dt, warm_start)
 
     def _per_world(self, per: str) -> int:
         """Number of entries that each world has."""

@@ -78,7 +78,10 @@ class Points:
         self.model = problem.make_model(horizon, requires_grad=True)
         model, device = self.model, self.model.device
         solver = problem.solver(model)
-        self._linearizer = Linearizer(model, solver, problem.dt, problem.hold, problem.inputs, method)
+        # the trajectory changes little from one iteration to the next
+        self._linearizer = Linearizer(
+            model, solver, problem.dt, problem.hold, problem.inputs, method, warm_start=True
+        )
         self._state, self._control = model.state(requires_grad=True), model.control(requires_grad=True)
         step = put(problem.hold * np.arange(1, horizon + 1), dtype=int, device=device)
         self._losses = wp.zeros(horizon, dtype=float, device=device, requires_grad=True)

@@ -211,7 +211,7 @@ class Launcher:
             tape.record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
 
     @contextlib.contextmanager
-    def where_any(self, mask: wp.array) -> Iterator[None]:
+    def where_any(self, mask: wp.array, kind: str | None = None) -> Iterator[None]:
         """Let recordings on the CPU leave out launches that do nothing while a mask is zero everywhere.
 
         Those are the launches made within, and their way back on the tape of this launcher.
@@ -219,7 +219,11 @@ class Launcher:
         Args:
             mask: Integers of any number; read when the recording runs, before these launches and before
                 their way back.
+            kind: What the mask has an entry of, see `Shard.ranges`, if those of other worlds do not matter.
         """
+        if kind is not None:
+            (first, count), *more = self.shard.ranges(kind) or ((0, 0),)
+            mask = mask if more else mask[first : first + count]  # pyright: ignore[reportAssignmentType]
         recorded, tape = capture.collected(), active_tape() if self.record_tape else None
         with contextlib.ExitStack() as stack:
             if recorded is not None:

@@ -159,6 +159,12 @@ class LinearModel:
         self._balance(launch, step)
         self._solve(launch, step)
 
+    def forget_nonfinite(self, shard: Shard) -> None:
+        """Drop the warm starts of those among some worlds that earlier steps made non-finite."""
+        stage = self.constraints
+        launch = Launcher(self.model, False, shard.with_starts(stage.starts))
+        stage.forget(launch, stage.nonfinite.worlds)
+
     def not_covered(self) -> np.ndarray:
         """Worlds in which a term acted in the last step that A and B do not include, int (n,).
 
@@ -214,18 +220,7 @@ class LinearModel:
         settings = self.constraints.options.settings(step.dt)
         plan = collision_plan_of(self.model)
         if plan.contact_count:
-            launch(
-                contact_features.find_features,
-                "contact",
-                reads=dict(contacts=touches.view, shape=plan.shape, hulls=plan.hulls, body_q=smooth.body_q),
-                writes=dict(features=self._features),
-            )
-            launch(
-                contact_features.share_normals,
-                "contact",
-                reads=dict(contacts=touches.view, shape=plan.shape, body_q=smooth.body_q),
-                writes=dict(features=self._features),
-            )
+            self._find_features(launch)
         launch(
             selection.select_rows_that_act,
             "world",
@@ -251,7 +246,25 @@ class LinearModel:
             writes=dict(wrench=self._wrench),
         )
         if plan.contact_count:
-            self._linearize_contacts(launch, step)
+            with launch.where_any(touches.view.world_count, "world"):
+                self._linearize_contacts(launch, step)
+
+    def _find_features(self, launch: Launcher) -> None:
+        """Features in contact."""
+        plan, touches, body_q = collision_plan_of(self.model), self.touches, self.smooth.body_q
+        with launch.where_any(touches.view.world_count, "world"):
+            launch(
+                contact_features.find_features,
+                "contact",
+                reads=dict(contacts=touches.view, shape=plan.shape, hulls=plan.hulls, body_q=body_q),
+                writes=dict(features=self._features),
+            )
+            launch(
+                contact_features.share_normals,
+                "contact",
+                reads=dict(contacts=touches.view, shape=plan.shape, body_q=body_q),
+                writes=dict(features=self._features),
+            )
 
     def _linearize_contacts(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """Changes of rows and forces of contacts, and their wrenches."""
@@ -330,21 +343,22 @@ class LinearModel:
         )
         self._add_origin_terms(launch, step, qd, self._columns)
         if collision_plan_of(self.model).contact_count:
-            launch(
-                system.add_contact_forces,
-                "world team",
-                reads=dict(
-                    view=self._sizes,
-                    tree=v.tree,
-                    kin=smooth.motion.kin,
-                    contacts=self.touches.view,
-                    rows=self.constraints.rows,
-                    mode=self._modes.contact_mode,
-                    depth=topology_of(self.model).max_depth,
-                    change=self._contacts,
-                ),
-                writes=dict(columns=self._columns),
-            )
+            with launch.where_any(self.touches.view.world_count, "world"):
+                launch(
+                    system.add_contact_forces,
+                    "world team",
+                    reads=dict(
+                        view=self._sizes,
+                        tree=v.tree,
+                        kin=smooth.motion.kin,
+                        contacts=self.touches.view,
+                        rows=self.constraints.rows,
+                        mode=self._modes.contact_mode,
+                        depth=topology_of(self.model).max_depth,
+                        change=self._contacts,
+                    ),
+                    writes=dict(columns=self._columns),
+                )
 
     def _solve(self, launch: Launcher, step: FeatherstoneStep) -> None:
         """From the right-hand side to changes of velocities, and A and B."""

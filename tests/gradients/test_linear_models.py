@@ -305,6 +305,45 @@ def test_a_linearizer_sees_what_has_changed():
     np.testing.assert_array_equal(linearizer(other, force).A, fresh(other, force).A)
 
 
+@pytest.mark.parametrize("file", ["ant.xml", "humanoid.xml"])
+def test_a_warm_start_saves_sweeps_and_is_as_right(file):
+    # settled: the impulses of the last step are almost those of the next one
+    model = robot(file, worlds=2)
+    state, _ = dropped(model, 240, 0.0)
+    exact = newtonsim.FeatherstoneSolver(model, tolerance=1e-7, iterations=2000)
+    expected = diff.linearize(model, exact, state, None, DT)
+    solver = newtonsim.FeatherstoneSolver(model)
+    cold = diff.linearize(model, solver, state, None, DT)
+    sweeps = solver.constraints.iterations.numpy().copy()
+    assert sweeps.min() > 10
+    linearizer = diff.Linearizer(model, newtonsim.FeatherstoneSolver(model), DT, warm_start=True)
+    np.testing.assert_array_equal(linearizer(state).A, cold.A)  # nothing to start from
+    linearizer = diff.Linearizer(model, solver, DT, warm_start=True)
+    for _ in range(3):  # launched, recorded, replayed
+        found = linearizer(state)
+        assert (solver.constraints.iterations.numpy() < 0.2 * sweeps).all()
+        for ours, cold_one, exact_one in zip(found, cold, expected):
+            # impulses of 1e-5 m/s are left open, and derivatives of forces in proportion to them
+            assert off_in_all(ours, exact_one) < max(1e-5, 1.1 * off_in_all(cold_one, exact_one))
+
+
+def test_a_warm_start_does_not_carry_over_what_is_not_finite():
+    model = robot("ant.xml", worlds=2)
+    state, _ = dropped(model, 240, 0.0)
+    solver = newtonsim.FeatherstoneSolver(model)
+    expected = diff.linearize(model, solver, state, None, DT)
+    linearizer = diff.Linearizer(model, solver, DT, warm_start=True)
+    broken = model.state()
+    broken.assign(state)
+    velocities = state.joint_qd.numpy().copy()
+    velocities[6] = np.nan  # a hip of the first world
+    broken.joint_qd.assign(velocities)
+    for _ in range(2):
+        assert np.isnan(linearizer(broken).A[0]).any()
+        found = linearizer(state)
+        assert max(off_in_all(found.A, expected.A), off_in_all(found.B, expected.B)) < 1e-4
+
+
 def arms_with_a_limit(worlds: int) -> newtonsim.Model:
     """Arms that end in a ball joint, whose limit has a row between bodies: the closed form lacks it."""
     arm = newtonsim.ModelBuilder(up_vector=UP)
