@@ -108,9 +108,13 @@ def eliminate_below(
 #if !defined(__CUDA_ARCH__)
     typedef double many __attribute__((vector_size(32 * sizeof(double))));
     typedef double few __attribute__((vector_size(8 * sizeof(double))));
+    typedef double four __attribute__((vector_size(4 * sizeof(double))));
+    typedef double two __attribute__((vector_size(2 * sizeof(double))));
     if (lanes == 1) {
         for (; c + 32 <= end; c += 32) solve(many(), c);
         for (; c + 8 <= end; c += 8) solve(few(), c);
+        for (; c + 4 <= end; c += 4) solve(four(), c);
+        for (; c + 2 <= end; c += 2) solve(two(), c);
     }
 #endif
     for (c += lane; c < end; c += lanes) solve(0.0, c);

@@ -35,8 +35,12 @@ wp.set_module_options({"enable_backward": False})
 #if !defined(__CUDA_ARCH__)
     typedef float many __attribute__((vector_size(32 * sizeof(float))));
     typedef float few __attribute__((vector_size(8 * sizeof(float))));
+    typedef float four __attribute__((vector_size(4 * sizeof(float))));
+    typedef float two __attribute__((vector_size(2 * sizeof(float))));
     for (; c + 32 <= n; c += 32) add(many(), c);
     for (; c + 8 <= n; c += 8) add(few(), c);
+    for (; c + 4 <= n; c += 4) add(four(), c);
+    for (; c + 2 <= n; c += 2) add(two(), c);
 #endif
     for (; c < n; ++c) add(0.0f, c);
     """
@@ -77,9 +81,13 @@ def add_rows(
 #if !defined(__CUDA_ARCH__)
     typedef float many __attribute__((vector_size(32 * sizeof(float))));
     typedef float few __attribute__((vector_size(8 * sizeof(float))));
+    typedef float four __attribute__((vector_size(4 * sizeof(float))));
+    typedef float two __attribute__((vector_size(2 * sizeof(float))));
     if (lanes == 1) {
         for (; c + 32 <= n; c += 32) push(many(), c);
         for (; c + 8 <= n; c += 8) push(few(), c);
+        for (; c + 4 <= n; c += 4) push(four(), c);
+        for (; c + 2 <= n; c += 2) push(two(), c);
     }
 #endif
     for (c += lane; c < n; c += lanes) push(0.0f, c);
@@ -122,9 +130,13 @@ def push_row(
 #if !defined(__CUDA_ARCH__)
     typedef float many __attribute__((vector_size(32 * sizeof(float))));
     typedef float few __attribute__((vector_size(8 * sizeof(float))));
+    typedef float four __attribute__((vector_size(4 * sizeof(float))));
+    typedef float two __attribute__((vector_size(2 * sizeof(float))));
     if (lanes == 1) {
         for (; c + 32 <= n; c += 32) pull(many(), c);
         for (; c + 8 <= n; c += 8) pull(few(), c);
+        for (; c + 4 <= n; c += 4) pull(four(), c);
+        for (; c + 2 <= n; c += 2) pull(two(), c);
     }
 #endif
     for (c += lane; c < n; c += lanes) pull(0.0f, c);
