@@ -3,6 +3,8 @@
 Run it with ``python -m newtonsim.examples identify_push``.
 """
 
+from functools import partial
+
 import numpy as np
 
 import newtonsim
@@ -31,6 +33,7 @@ def main() -> None:
     """Record, identify, and compare."""
     targets = 0.7 * np.sin(np.linspace(0.0, 2.0, 60))[:, None] ** 2
     options = {"horizon": 60, "dt": 0.01, "hold": 2, "inputs": "joint_act", "actuated": ["arm"]}
+    options |= {"solver": partial(newtonsim.FeatherstoneSolver, tolerance=1e-6)}  # gradients need it
     log = optimize.Problem(scene(*TRUE), [optimize.ControlCost(1.0)], **options).follow(targets).joint_q[1:]
     noise = np.array([1e-3, *[5e-4] * 3, *[0.0] * 4])  # [rad, m]; the orientation is not measured
     log = log + noise * np.random.default_rng(0).standard_normal(log.shape)
