@@ -402,3 +402,15 @@ def test_sensors_measure_in_axes_of_the_start_of_a_step(run):
     p.stepSimulation()
     p.resetBasePositionAndOrientation(chain, [0, 0, 2], [1, 0, 0, 0])
     p.getJointStates(chain, [0, 1])
+
+
+def test_motors_at_limits_forget_what_they_bore_in_the_step_before(run):
+    """The gripper rests at its limit, which and its motor may not go on pressing against each other."""
+    p = run.module
+    robot = p.loadURDF("r2d2.urdf", [0, 0, 2])
+    p.setJointMotorControl2(robot, 9, p.TORQUE_CONTROL, force=9.914)
+    p.stepSimulation()
+    assert p.getJointState(robot, 9)[3] < -2.0
+    for _ in range(2):
+        p.stepSimulation()
+        assert abs(p.getJointState(robot, 9)[3]) < 1e-6

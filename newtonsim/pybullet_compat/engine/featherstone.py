@@ -508,8 +508,10 @@ class FeatherstoneEngine:
             return applied
         told = self._told.get(body)
         if told is None:
-            speeds = self._inside.host[:, self.columns[body.uid][1]] * self.limits.rate
-            told = forces_at_limits(body, speeds, applied, self.client.settings.solver_step)
+            columns = self.columns[body.uid][1]
+            speeds = self._inside.host[:, columns] * self.limits.rate
+            borne = self.limits.impulses(columns, self.worlds) / self.solver.servos.period
+            told = forces_at_limits(body, speeds, borne, applied, self.client.settings.solver_step)
             self._told[body] = told
         return told
 

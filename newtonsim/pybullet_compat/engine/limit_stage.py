@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import warp as wp
 
+from newtonsim.kernels.constraints.dof_rows import ROW_LIMIT
 from newtonsim.kernels.trees.violated_limits import act_when_violated
+from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.solvers.featherstone.servos import ServoMode
 
@@ -56,6 +58,20 @@ class ViolatedLimits:
         self.push = wp.zeros(1, dtype=wp.vec2, device=model.device)
         self.inside = wp.full(model.joint_dof_count, wp.vec2(-math.inf), dtype=wp.vec2, device=model.device)
         self.rate = 0.0
+        rows = constraints.rows.dof
+        of_limits = np.flatnonzero(rows.source_kind.numpy() == int(ROW_LIMIT))
+        self._row = np.zeros(model.joint_dof_count, int)  # those of free joints have none, and do not act
+        self._row[rows.source_dof.numpy()[of_limits]] = of_limits
+        self._impulse = HostArray(rows.memory, 1)
+
+    def impulses(self, columns: slice, worlds: int) -> np.ndarray:
+        """What limits did to joints in the last step (W, velocities) [N m s or N s], where they acted.
+
+        Args:
+            columns: Velocities of a body within a world.
+            worlds: Number of worlds W.
+        """
+        return self._impulse.pull()[0, self._row.reshape(worlds, -1)[:, columns]]
 
     def take(self, settings: Settings) -> None:
         """Take the parameters of the physics engine that this depends on."""
@@ -81,16 +97,20 @@ class ViolatedLimits:
         )
 
 
-def forces_at_limits(body: Body, speeds: np.ndarray, applied: np.ndarray, dt: float) -> np.ndarray:
+def forces_at_limits(
+    body: Body, speeds: np.ndarray, borne: np.ndarray, applied: np.ndarray, dt: float
+) -> np.ndarray:
     """Forces that motors report beside limits that act, as PyBullet's do: they do not give way to them.
 
     A motor that drives its joint further past the limit, or back faster than the limit does, reports its full
-    force; one that drives it as the limit does reports none.
+    force; one that drives it as the limit does reports what the limit cannot bear. Both at once are not
+    determined then: the sweeps start from forces of the last step, which may be the opposite of each other.
 
     Args:
         body: The body, after a step.
         speeds: How fast lower and upper limits pushed back (W, velocities, 2) [rad/s or m/s]; -inf where they
             did not act.
+        borne: Forces of these limits (W, velocities) [N m or N].
         applied: Forces of motors that gave way to them (W, velocities) [N m or N].
         dt: Time of the step [s].
     """
@@ -111,7 +131,8 @@ def forces_at_limits(body: Body, speeds: np.ndarray, applied: np.ndarray, dt: fl
     lower, upper = speeds[:, dofs, 0], speeds[:, dofs, 1]
     below, above = np.abs(rate - lower) < NOTICED, np.abs(rate + upper) < NOTICED
     holds = (below | above) & (servos.mode[:, dofs] == ServoMode.VELOCITY)
-    spared = np.where(np.where(below, force > 0.0, force < 0.0), 0.0, force)
+    rest = force + borne[:, dofs]
+    spared = np.where(below, np.minimum(rest, 0.0), np.maximum(rest, 0.0))
     told = np.where(np.abs(missing) > NOTICED, np.sign(missing) * most, spared)
     known = applied.copy()
     known[:, dofs] = np.where(holds, told, force)
