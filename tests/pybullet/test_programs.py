@@ -414,3 +414,67 @@ def test_motors_at_limits_forget_what_they_bore_in_the_step_before(run):
     for _ in range(2):
         p.stepSimulation()
         assert abs(p.getJointState(robot, 9)[3]) < 1e-6
+
+
+@pytest.mark.parametrize("ask_before", [False, True])
+def test_impulses_of_the_last_step_are_told_over_the_time_of_steps(run, ask_before):
+    """Those of motors and contacts, of which the time may have changed since; not what sensors measured."""
+    p = run.module
+    solved(p)
+    p.loadURDF("plane.urdf")
+    box = p.loadURDF("cube_small.urdf", [0, 0, 0.025])
+    arm = p.loadURDF("kuka_iiwa/model.urdf", [1, 0, 0], useFixedBase=True)
+    gripper = p.loadURDF("r2d2.urdf", [3, 0, 2], useFixedBase=True)
+    p.enableJointForceTorqueSensor(arm, 1)
+    p.resetJointState(arm, 1, 0.7)
+    p.setJointMotorControl2(gripper, 9, p.VELOCITY_CONTROL, targetVelocity=-1.0, force=3.0)
+    p.setJointMotorControl2(arm, 1, p.POSITION_CONTROL, 0.7, force=200.0)
+
+    def ask() -> float:
+        for robot, joint in ((arm, 1), (gripper, 9)):
+            p.getJointState(robot, joint)
+        points = p.getContactPoints(box)
+        return sum(point[9] for point in points)
+
+    for _ in range(5):
+        p.stepSimulation()
+    if ask_before:
+        ask()
+    p.setTimeStep(1 / 480)
+    assert ask() == pytest.approx(2 * 0.1 * 9.81, rel=1e-3)
+    p.loadURDF("cube_small.urdf", [5, 0, 1])
+    p.setPhysicsEngineParameter(fixedTimeStep=1 / 120)
+    ask()
+    p.setTimeStep(1 / 480)
+    for substeps in (1, 3):
+        p.setPhysicsEngineParameter(numSubSteps=substeps)
+        ask()
+        p.stepSimulation()
+        ask()
+
+
+def test_motors_keep_their_largest_impulse_in_steps_of_another_length(run):
+    """The force that was given times the time of steps then; of an arm of 0.5 m and 1 kg, which turns."""
+    p = run.module
+    shape = p.createCollisionShape(p.GEOM_BOX, halfExtents=[0.1, 0.15, 0.2])
+    link = {"linkMasses": [1.0], "linkCollisionShapeIndices": [shape], "linkVisualShapeIndices": [-1]}
+    place = {"linkPositions": [[0.5, 0, 0]], "linkOrientations": [Q], "linkParentIndices": [0]}
+    frame = {"linkInertialFramePositions": [[0.5, 0, 0]], "linkInertialFrameOrientations": [Q]}
+    joint = {"linkJointTypes": [p.JOINT_REVOLUTE], "linkJointAxis": [[0, 1, 0]]}
+    set_motor = (
+        lambda arm: p.setJointMotorControl2(arm, 0, p.POSITION_CONTROL, -1.0, force=3.0),
+        lambda arm: p.setJointMotorControlArray(arm, [0], p.VELOCITY_CONTROL, [-1.0], forces=[3.0]),
+        lambda arm: p.setJointMotorControlMultiDof(arm, 0, p.POSITION_CONTROL, [-1.0], force=[3.0]),
+        lambda arm: None,
+    )
+    arms = []
+    for k, motor in enumerate(set_motor):
+        arms.append(p.createMultiBody(0.0, -1, -1, [0, 2.0 * k, 1], **link, **place, **frame, **joint))
+        motor(arms[-1])
+    for time_step in (1 / 240, 1 / 480, 0.01, 1 / 240):
+        p.setTimeStep(time_step)
+        p.stepSimulation()
+        for arm in arms:
+            p.getJointState(arm, 0)
+            p.getJointStateMultiDof(arm, 0)
+    assert p.getJointState(arms[0], 0)[3] == pytest.approx(-3.0)

@@ -177,7 +177,6 @@ def _control_group(
         return
     client.settle_motors(body)
     servos = body.servos
-    body.servo_is_default[dofs] = False
     kp = 0.0 if mode == VELOCITY_CONTROL else kp
     if mode == POSITION_CONTROL:
         position = np.minimum(np.maximum(position, group.lower), group.upper)
@@ -224,7 +223,6 @@ def _set_servo(
         engine.servos_written = True
     modes, kps, kds, positions, velocities, forces, speeds = body.servos.rows()
     modes[d], kds[d], velocities[d], forces[d] = SERVO_ON, kd, velocity, force
-    body.servo_is_default[d] = False
     if mode == VELOCITY_CONTROL:
         kps[d], speeds[d] = 0.0, UNLIMITED_SPEED
     else:
@@ -281,7 +279,6 @@ def _control(
         return
     client.settle_motors(body)
     servos = body.servos
-    body.servo_is_default[d] = False
     servos.mode[at, d] = SERVO_ON
     servos.kd[at, d] = kd
     servos.target_qd[at, d] = velocity
@@ -407,7 +404,6 @@ def _control_spherical(
         return
     at = client.chosen
     servos = body.servos
-    body.servo_is_default[dofs] = False
     if mode in (PD_CONTROL, STABLE_PD_CONTROL):
         gains = servos if mode == STABLE_PD_CONTROL else body.pd_gains()
         gains.kp[at, dofs], gains.kd[at, dofs] = kp, kd

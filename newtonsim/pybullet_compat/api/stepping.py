@@ -77,7 +77,8 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
 def setTimeStep(client: Client, timeStep: float) -> None:
     """Set the time of one stepSimulation [s].
 
-    With 0 nothing moves, and forces for the next step are forgotten by it.
+    With 0 nothing moves, and forces for the next step are forgotten by it. Motors and contacts of the last
+    step report its impulses over the new time, as in PyBullet.
 
     Raises:
         error: It is negative, or too large or too small to step with.
@@ -91,11 +92,13 @@ def setTimeStep(client: Client, timeStep: float) -> None:
     client.settings.stands_still = timeStep == 0.0
     if timeStep in (0.0, client.settings.time_step):
         return
-    client.settings.time_step = float(timeStep)
+    before, client.settings.time_step = client.settings.time_step, float(timeStep)
     for body in client.bodies.values():
-        body.time_step_changed(float(timeStep))
+        client.settle_motors(body)
+        body.time_step_changed(before, float(timeStep))
     if client.engine is not None:
         client.engine.time_step_changed()
+    client.call_hooks("time_step_changed", before / client.settings.time_step)
 
 
 def setDefaultContactERP(client: Client, defaultContactERP: float) -> None:

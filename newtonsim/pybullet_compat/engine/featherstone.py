@@ -111,6 +111,7 @@ class FeatherstoneEngine:
         self._none_inside = np.full_like(self._inside.host, -np.inf).tobytes()
         self._unread_sides = self._at_limits = False
         self._told: dict[Body, np.ndarray] = {}
+        self._shortened = 1.0  # time of the last step over the time of steps that was set since
         stages: list[StepStage] = [self.damping]
         if self.model.joint_axis_count:
             stages += [self.limits, StartDamping(self.model, self.solver.smooth, self.solver.servos)]
@@ -341,7 +342,7 @@ class FeatherstoneEngine:
             self._lend(body, body.pd_gains(), self._pd)
             self.pd_written = True
         if body.last_step is not None:
-            self._applied.pull()[:, slot.u] = body.last_step.applied
+            self._applied.pull()[:, slot.u] = body.last_step.applied / self._shortened
             self._applied.push()
         self.write_damping(body)
         made_from = self.left_from.pop(slot.row, None)
@@ -465,6 +466,7 @@ class FeatherstoneEngine:
         """Take time step and substeps from the settings."""
         settings = self.client.settings
         self.simulator.dt, self.simulator.substeps = settings.time_step, max(settings.substeps, 1)
+        self._shortened *= self.solver.servos.period / settings.time_step
         self.solver.servos.period = settings.time_step
         self.servos_written = True
         self._tell_constraints()
@@ -499,6 +501,11 @@ class FeatherstoneEngine:
 
     def motor_forces(self, body: Body) -> np.ndarray:
         """Forces of the motors of a body as scripts are told them (W, nu) [N m or N]."""
+        found = self._motor_forces(body)
+        return found if self._shortened == 1.0 or not self.steps else self._shortened * found
+
+    def _motor_forces(self, body: Body) -> np.ndarray:
+        """Those forces as mean values of the last step."""
         applied = self.applied(body)
         if self._unread_sides:
             self._unread_sides = False
@@ -699,6 +706,7 @@ class FeatherstoneEngine:
         if self._stage.last_contacts is None:
             self.solver.note_step(client.settings.solver_step)
         self.steps += count
+        self._shortened = 1.0
         self.moves += 1
         self._poses_are_behind = False
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
@@ -737,7 +745,7 @@ class FeatherstoneEngine:
         with capture.capturing:
             self.solver.reset()
         self.solver.forget_step()
-        self.simulator.time, self.steps = 0.0, 0
+        self.simulator.time, self.steps, self._shortened = 0.0, 0, 1.0
         self.drop_all_forces()
         self._applied.clear()
         for body in self.client.bodies.values():
@@ -755,4 +763,7 @@ class FeatherstoneEngine:
             return np.zeros((self.worlds, 6))
         wrench = self._joint_forces.read()[:, body.first_joint + place]
         poses = self.start_poses(body)[:, place]
-        return joint_reaction(body, place, wrench, poses, self.applied(body))
+        # servos spread the impulse of the last substep over a whole step
+        substeps = self._shortened * self.solver.servos.period / self._stage.last_dt
+        motors = self.applied(body) if substeps < 1.5 else substeps * self.applied(body)
+        return joint_reaction(body, place, wrench, poses, motors)

@@ -164,6 +164,13 @@ class ContactPoints:
         self._unread = self._passed = False
         self._points = self._none()
 
+    def time_step_changed(self, factor: float) -> None:
+        """Multiply the forces that were read by a factor; what is read later is divided by the new time."""
+        if not self._unread and not self._passed:
+            self._points = [
+                WorldPoints([_scaled(point, factor) for point in points.all()]) for points in self._points
+            ]
+
     def state_restored(self) -> None:
         """Note that the contacts of the solver were replaced."""
         engine = self.client.engine
@@ -211,6 +218,19 @@ class ContactPoints:
             engine.require_own_shapes()
             self._report = ContactReport(engine, self.client.bodies, self.client.part(LinkShapes))
         return self._report
+
+
+def _scaled(point: tuple, factor: float) -> tuple:
+    """A contact point with its forces multiplied by a factor."""
+    *place, normal_force, friction, direction, more_friction, other_direction = point
+    return (
+        *place,
+        normal_force * factor,
+        friction * factor,
+        direction,
+        more_friction * factor,
+        other_direction,
+    )
 
 
 def _has_stepped(engine: Engine) -> bool:

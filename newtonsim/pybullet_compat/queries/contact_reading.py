@@ -129,9 +129,8 @@ class ContactReader:
 
     def launch(self) -> None:
         """Write the records on the device."""
-        # as in PyBullet: the impulse of the last substep over the time of all of them
-        period = self.engine.solver.constraints.last_dt * self.engine.simulator.substeps
-        rate = 1.0 / period if period > 0.0 else 0.0
+        # as in PyBullet: the impulse of the last substep over the time of a whole step, as it is set now
+        rate = 1.0 / self.engine.simulator.dt if self.engine.solver.constraints.last_dt > 0.0 else 0.0
         if self._replay is None or rate != self._rate:
             model = self.engine.model
             shape, places = collision_plan_of(model).shape, self.contacts.placement.X

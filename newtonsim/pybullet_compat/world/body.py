@@ -160,8 +160,6 @@ class Body:
         dynamics_infos: What getDynamicsInfo has said of each link since the last changeDynamics.
         unit_inertias: Moments that links would have with 1 kg, where they were asked for (3,) or (W, 3).
         servos: Motors.
-        servo_is_default: Which of them nobody has set, (nu,).
-        default_impulse: Largest impulse a step of those (nu,) [N m s or N s].
         joint_groups: Joints named together, see `joint_groups`.
         engine: The engine that has its coordinates, None without one.
         first_row: Place of the base among the bodies of a world of the engine.
@@ -279,7 +277,6 @@ class Body:
             setattr(body, name, getattr(self, name).copy())
         body.surface = {name: values.copy() for name, values in self.surface.items()}
         body.servos = Servos(**{name: getattr(self.servos, name).copy() for name in SERVO_ARRAYS})
-        body.servo_is_default = self.servo_is_default.copy()
         body.sensors, body.joint_infos, body.dynamics_infos, body.joint_groups = set(), {}, {}, {}
         body.put_at_start()
         return body
@@ -333,7 +330,6 @@ class Body:
             gains = self.pd_gains()
             for name in PD_ARRAYS:
                 getattr(gains, name)[...] = getattr(other.pd, name)
-        self.servo_is_default = other.servo_is_default.copy()
         self.sensors, self.driven, self.revision = set(other.sensors), other.driven, other.revision
         self.placed_at, self.start_pose, self.waiting = other.placed_at, other.start_pose, other.waiting
         self.last_step, self.was_placed = other.last_step, other.was_placed
@@ -458,7 +454,6 @@ class Body:
         self.joint_infos: dict[int, tuple] = {}
         self.dynamics_infos: dict[int, tuple] = {}
         self.plain_joints = [self._plain_joint(place) for place in self.order[1:]]
-        self.servo_is_default = np.ones(self.u.shape[1], bool)
         self.pd: PDGains | None = None
 
     def _plain_joint(self, place: int) -> tuple:
@@ -485,14 +480,14 @@ class Body:
         shape = self.u.shape
         mode = np.full(shape, SERVO_ON, np.int32)
         kp = np.zeros(shape, np.float32)
-        self.default_impulse = np.full(shape[1], DEFAULT_MOTOR_IMPULSE)
+        impulse = np.full(shape[1], DEFAULT_MOTOR_IMPULSE)
         for place, count in enumerate(self.u_count):
             dofs = slice(self.u_start[place], self.u_start[place] + count)
             kind = self.links[place].joint_type
             if not place or kind == JOINT_PLANAR:
                 mode[:, dofs] = SERVO_OFF
             elif kind == JOINT_SPHERICAL:
-                kp[:, dofs], self.default_impulse[dofs] = SPHERICAL_MOTOR_GAIN, SPHERICAL_MOTOR_IMPULSE
+                kp[:, dofs], impulse[dofs] = SPHERICAL_MOTOR_GAIN, SPHERICAL_MOTOR_IMPULSE
         target = self.q.astype(np.float32)
         return Servos(
             mode=mode,
@@ -500,7 +495,7 @@ class Body:
             kd=np.ones(shape, np.float32),
             target_q=target,
             target_qd=np.zeros(shape, np.float32),
-            max_force=np.tile(self.default_impulse / time_step, (shape[0], 1)).astype(np.float32),
+            max_force=np.tile(impulse / time_step, (shape[0], 1)).astype(np.float32),
             max_speed=np.full(shape, UNLIMITED_SPEED, np.float32),
         )
 
@@ -511,10 +506,16 @@ class Body:
             self.pd = PDGains(zeros[0], zeros[1], self.q.astype(np.float32), zeros[2], zeros[3])
         return self.pd
 
-    def time_step_changed(self, time_step: float) -> None:
-        """Give the motors that nobody has set their impulse in a step of another length."""
-        default = self.servo_is_default
-        self.servos.max_force[:, default] = self.default_impulse[default] / time_step
+    def time_step_changed(self, before: float, time_step: float) -> None:
+        """Keep the largest impulses of motors, as PyBullet does, for steps of another length.
+
+        Args:
+            before: Length of steps so far [s].
+            time_step: Their length from now on [s].
+        """
+        self.servos.max_force *= before / time_step
+        if (last := self.last_step) is not None:
+            self.last_step = LastStep(before / time_step * last.applied, last.reactions)
 
     def limits_changed(self) -> None:
         """Store the limits in the form that setters need."""
@@ -540,7 +541,6 @@ class Body:
         """Free or fix the base after a change of its mass, while there is no engine."""
         self.refresh()
         q, u, servos, was = self.q, self.u, self.servos, self.floating
-        is_default = self.servo_is_default
         base = self.pose[:, 0].copy()
         self._lay_out(not was, time_step)
         skip_q, skip_u = FLOATING if was else (0, 0)
@@ -549,7 +549,6 @@ class Body:
         for name in ("mode", "kp", "kd", "target_qd", "max_force", "max_speed"):
             getattr(self.servos, name)[:, put_u:] = getattr(servos, name)[:, skip_u:]
         self.servos.target_q[:, put_q:] = servos.target_q[:, skip_q:]
-        self.servo_is_default[put_u:] = is_default[skip_u:]
         if self.waiting is not None:
             torque = np.zeros(self.u.shape)
             torque[:, put_u:] = self.waiting[1][:, skip_u:]

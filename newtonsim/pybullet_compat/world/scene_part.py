@@ -17,6 +17,7 @@ HOOKS = (
     "before_step",
     "after_step",
     "body_removed",
+    "time_step_changed",
     "reset",
     "close",
 )
