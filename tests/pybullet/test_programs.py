@@ -414,6 +414,10 @@ def test_motors_at_limits_forget_what_they_bore_in_the_step_before(run):
     for _ in range(2):
         p.stepSimulation()
         assert abs(p.getJointState(robot, 9)[3]) < 1e-6
+    for change in (lambda: p.resetJointState(robot, 3, 0.2), lambda: p.resetBaseVelocity(robot, [1, 0, 0])):
+        p.stepSimulation()
+        change()
+        assert abs(p.getJointState(robot, 9)[3]) < 1e-6
 
 
 @pytest.mark.parametrize("ask_before", [False, True])

@@ -511,19 +511,24 @@ class FeatherstoneEngine:
             self._unread_sides = False
             self._told.clear()
             self._at_limits = self._inside.pull().tobytes() != self._none_inside  # sooner than by a maximum
-        if not self._at_limits or not self.steps or body in self.written:
+        if not self._at_limits or not self.steps:
             return applied
         told = self._told.get(body)
         if told is None:
-            columns = self.columns[body.uid][1]
-            speeds = self._inside.host[:, columns] * self.limits.rate
-            borne = self.limits.impulses(columns, self.worlds) / self.solver.servos.period
-            told = forces_at_limits(body, speeds, borne, applied, self.client.settings.solver_step)
+            if body in self.written:
+                return applied
+            if self.unread_coordinates:
+                self.read_coordinates()
+            coords, dofs = self.columns[body.uid]
+            reached = self._q.host[:, coords], self._u.host[:, dofs]  # which scripts change in `body`
+            speeds = self._inside.host[:, dofs] * self.limits.rate
+            borne = self.limits.impulses(dofs, self.worlds) / self.solver.servos.period
+            told = forces_at_limits(body, reached, speeds, borne, applied, self.client.settings.solver_step)
             self._told[body] = told
         return told
 
     def settle_motors(self, body: Body) -> None:
-        """Have the forces of the last step known, which depend on how the motors of a body were set then."""
+        """Have the forces of the last step known, which depend on motion and motors of the body in it."""
         if self._unread_sides or self._at_limits:
             self.motor_forces(body)
 

@@ -98,7 +98,12 @@ class ViolatedLimits:
 
 
 def forces_at_limits(
-    body: Body, speeds: np.ndarray, borne: np.ndarray, applied: np.ndarray, dt: float
+    body: Body,
+    reached: tuple[np.ndarray, np.ndarray],
+    speeds: np.ndarray,
+    borne: np.ndarray,
+    applied: np.ndarray,
+    dt: float,
 ) -> np.ndarray:
     """Forces that motors report beside limits that act, as PyBullet's do: they do not give way to them.
 
@@ -107,7 +112,8 @@ def forces_at_limits(
     determined then: the sweeps start from forces of the last step, which may be the opposite of each other.
 
     Args:
-        body: The body, after a step.
+        body: The body.
+        reached: Its coordinates (W, coordinates) and velocities (W, velocities) after the step.
         speeds: How fast lower and upper limits pushed back (W, velocities, 2) [rad/s or m/s]; -inf where they
             did not act.
         borne: Forces of these limits (W, velocities) [N m or N].
@@ -123,8 +129,8 @@ def forces_at_limits(
     if not acts.any():
         return applied
     coords, dofs = coords[acts], dofs[acts]
-    rate, force, most = body.u[:, dofs], applied[:, dofs], servos.max_force[:, dofs]
-    error = servos.target_q[:, coords] - (body.q[:, coords] - dt * rate)
+    rate, force, most = reached[1][:, dofs], applied[:, dofs], servos.max_force[:, dofs]
+    error = servos.target_q[:, coords] - (reached[0][:, coords] - dt * rate)
     target = servos.kp[:, dofs] * error / dt + servos.kd[:, dofs] * servos.target_qd[:, dofs]
     target += (1.0 - servos.kd[:, dofs]) * rate
     missing = np.clip(target, -servos.max_speed[:, dofs], servos.max_speed[:, dofs]) - rate

@@ -381,7 +381,9 @@ class Client:
         if engine is not None:
             if engine.unread_poses:
                 engine.read_poses()
-            engine.written.add(body)
+            if body not in engine.written:
+                engine.settle_motors(body)
+                engine.written.add(body)
             self.stale_bodies.add(body)
         elif self.next_engine is not None:
             self.next_engine.moved = True

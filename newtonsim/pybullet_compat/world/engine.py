@@ -210,7 +210,7 @@ class Engine(Protocol):
         ...
 
     def settle_motors(self, body: Body) -> None:
-        """Have the forces of the last step known, which depend on how the motors of a body were set then."""
+        """Have the forces of the last step known, which depend on motion and motors of the body in it."""
 
     def settings_of_scripts(self) -> tuple[object, ...]:
         """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
