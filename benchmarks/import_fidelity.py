@@ -466,9 +466,10 @@ ORACLE = """## Masses, inertia, forces, frames, motion
 inertias to 1e-4, M(q) to 1e-4, bias forces to 1e-3, frames to 1e-5 m and 1e-4 rad in four random states, and
 for MJCF a second of motion without contacts to 1 mm at the file's time step, under a tenth of the largest
 controls. Both sides solve the constraints together with implicit damping and springs: MuJoCo's integrator
-`discrete`, and `FeatherstoneSolver(coriolis="start", references="end")`. A motion that diverges in MuJoCo,
-which warns of it and would start anew, counts as missed, since there is nothing to agree with. Files are
-measured at different times: those whose motion missed, and those on which a change bears, again after it.
+`discrete`, with as many iterations as its constraint solver needs, and
+`FeatherstoneSolver(coriolis="start", references="end")`. A motion that diverges in MuJoCo, which warns of it
+and would start anew, counts as missed, since there is nothing to agree with. Files are measured at different
+times: those whose motion missed, and those on which a change bears, again after it.
 
 """
 

@@ -1,15 +1,17 @@
 """A file that moves for a while here and in MuJoCo, without contacts, at equal time step and integrator.
 
 Beside FeatherstoneSolver, MuJoCo's integrator is `discrete`, whatever the file says: like this solver it
-solves the constraints together with implicit damping and springs. Ours takes velocity-dependent forces where
-MuJoCo does, at the start of the step, and rows by reference at its end. Beside MuJoCoSolver, all options are
-those of the file.
+solves the constraints together with implicit damping and springs. Its constraint solver goes on until it has
+converged, since files for mujoco_warp or MJX stop it after an iteration or two. Ours takes velocity-dependent
+forces where MuJoCo does, at the start of the step, and rows by reference at its end. Beside MuJoCoSolver, all
+options are those of the file.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +37,12 @@ NEARBY = 1.0e-6
 
 FINER = 4
 """How much shorter steps are that tell what comes of the length of steps."""
+
+LEAST_ITERATIONS = {"iterations": 100, "ls_iterations": 50}
+"""Iterations that MuJoCo's constraint solver may take at least, its defaults."""
+
+TOLERANCE = 1.0e-8
+"""Tolerance at which it stops at the latest, its default."""
 
 SINGLE = "with its time step in single precision"
 """What a remark on a motion says of MuJoCo with as many digits of its time step as our solvers take."""
@@ -103,14 +111,16 @@ def compare(reading: Reading, oracle: MujocoOracle, seconds: float, seed: int, t
     dt = float(model.opt.timestep)
     every = max(1, round(seconds / dt / SAMPLES))
     discrete = int(oracle.mujoco.mjtIntegrator.mjINT_DISCRETE)
-    theirs, lost = _move_theirs(oracle, ctrl, dt, every, discrete)
-    nearby = _move_theirs(oracle, ctrl, dt, every, discrete, shift)[0]
+    with _converging(oracle):
+        theirs, lost = _move_theirs(oracle, ctrl, dt, every, discrete)
+        nearby = _move_theirs(oracle, ctrl, dt, every, discrete, shift)[0]
     ours = _move_ours(reading, oracle, ctrl, dt, every)
     apart = _apart(oracle, ours, theirs, nearby, lost, every * dt)
     if apart.distance <= tolerance or lost is not None:
         return apart
     fine, often = dt / FINER, FINER * every
-    shorter = _move_theirs(oracle, ctrl, fine, often, discrete)[0]
+    with _converging(oracle):
+        shorter = _move_theirs(oracle, ctrl, fine, often, discrete)[0]
     finer = float(_distances(_move_ours(reading, oracle, ctrl, fine, often), shorter).max())
     own = float(_distances(theirs, shorter).max())
     return replace(apart, finer=finer, own=own, harder=harder(oracle))
@@ -190,6 +200,21 @@ def _controls(oracle: MujocoOracle, rng: np.random.Generator) -> np.ndarray:
         ctrl[i] = min(max(0.0, low), high) + number * 0.5 * (high - low)
         ctrl[i] = min(max(ctrl[i], low), high)
     return ctrl
+
+
+@contextmanager
+def _converging(oracle: MujocoOracle) -> Iterator[None]:
+    """Give MuJoCo's constraint solver the iterations that it needs, whatever the file allows it."""
+    opt = oracle.model.opt
+    kept = {name: getattr(opt, name) for name in (*LEAST_ITERATIONS, "tolerance")}
+    for name, least in LEAST_ITERATIONS.items():
+        setattr(opt, name, max(kept[name], least))
+    opt.tolerance = min(opt.tolerance, TOLERANCE)
+    try:
+        yield
+    finally:
+        for name, value in kept.items():
+            setattr(opt, name, value)
 
 
 def _move_theirs(
