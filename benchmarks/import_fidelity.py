@@ -488,12 +488,11 @@ Why files differ or are refused:
 - **Deformables** (MuJoCo's `flexcomp`, `flex`, `composite`) and geoms whose shape a plugin computes (a torus
   in `cow.xml` and `mesh.xml`, nut and bolt) are not modelled: their masses and coordinates are missing, with
   a warning that names the element. The rest of such files agrees.
-- **Of first order in the step** means that the difference halves with the step: brax's swimmer 2.0, 1.0
-  and 0.5 mm with the whole, half and quarter of it, an elbow of myo_sim 2.1, 1.0 and 0.5 mm. Muscles pull
-  here with the velocity at the start of the step, in MuJoCo's `discrete` with that at its end:
-  `myolegs_osl.xml` is 3.3 mm apart, without its actuators 4e-6 m. Relative to the centre of mass that is
-  0.2 mm with a sixteenth of the step; the whole body is then 0.8 mm apart, because it falls 5 m in single
-  precision.
+- **Of first order in the step** means that the difference halves with the step: an elbow of myo_sim is 2.1,
+  1.0 and 0.5 mm apart with the whole, half and quarter of it. Muscles pull here with the velocity at the
+  start of the step, in MuJoCo's `discrete` with that at its end: `myolegs_osl.xml` is 3.3 mm apart, without
+  its actuators 4e-6 m. Relative to the centre of mass that is 0.2 mm with a sixteenth of the step; the
+  whole body is then 0.8 mm apart, because it falls 5 m in single precision.
 - **Singular inertia.** A body with mass and an inertia of zero is a point to pinocchio, to PyBullet and,
   where it cannot move, to MuJoCo. Here it is a ball 0.1 mm wide of that mass, which M(q) does not show to
   1e-4, but the comparison of inertias does (`robot0:laser_link`, 0 instead of 8e-12 kg m²); unless a file

@@ -9,12 +9,12 @@ precision.
 
 Stage: smooth dynamics, factors of the joint-space inertia
 Called by: newtonsim/runtime/inertia_factors.py
-Reads: BodyView, JointView, KinematicsView, LevelView, Teams, TreeView, diagonal
+Reads: BodyView, JointView, KinematicsView, LevelView, ResistanceView, Teams, TreeView, diagonal
 Writes: ArticulatedView, KinematicsView, L
 """
 
 import newtonsim.kernels.lazy_warp as wp
-from newtonsim.kernels.algebra.teams import Teams, lanes, own_team, sync
+from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.forward_kinematics import turn_inertia
 from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, LevelView, TreeView
 
@@ -34,6 +34,18 @@ class ArticulatedView:
     mass: wp.array(dtype=float)  # (B) [kg] of the body and all bodies behind it
     rotational: wp.array(dtype=wp.mat33)  # (B) [kg m²]
     coupling: wp.array(dtype=wp.mat33)  # (B) [kg m]
+    translational: wp.array(dtype=wp.mat33)  # (B) [kg]
+
+
+@wp.struct
+class ResistanceView:
+    """What forces that resist the motion of bodies add to their inertia in an implicit step.
+
+    It is the time step times the negative slope of the wrench by the velocity about the centre of mass, in
+    world axes.
+    """
+
+    rotational: wp.array(dtype=wp.mat33)  # (B) [kg m²]
     translational: wp.array(dtype=wp.mat33)  # (B) [kg]
 
 
@@ -101,6 +113,45 @@ def yield_joint(
     articulated.translational[b] = M
 
 
+@wp.func
+def begin_body(b: int, body: BodyView, kin: KinematicsView, articulated: ArticulatedView):
+    """Inertia of body b alone."""
+    turn_inertia(b, body, kin)
+    articulated.mass[b] = body.mass[b]
+    articulated.rotational[b] = kin.body_I[b]
+    articulated.coupling[b] = wp.mat33()
+    articulated.translational[b] = body.mass[b] * wp.identity(n=3, dtype=float)
+
+
+@wp.func(inline=True)
+def yield_trees(
+    team: Team,
+    tree: TreeView,
+    levels: LevelView,
+    joint: JointView,
+    kin: KinematicsView,
+    diagonal: wp.array(dtype=float),
+    articulated: ArticulatedView,
+    L: wp.array(dtype=float),
+):
+    """Rows of a tree from its leaves on, given the inertia of each body alone."""
+    begin = levels.first[team.index]
+    end = levels.first[team.index + 1]
+    for n in range(end - begin):
+        level = end - 1 - n
+        for family in range(levels.family[level] + team.lane, levels.family[level + 1], lanes(team)):
+            start = levels.family_start[family]
+            last = levels.family_start[family + 1] - 1
+            for i in range(start, last + 1):
+                j = levels.joint[start + last - i]
+                b = joint.child[j]
+                yield_joint(joint.qd_start[j], joint.qd_start[j + 1], b, tree, kin, diagonal, articulated, L)
+                parent = joint.parent[j]
+                if parent >= 0:
+                    hang(articulated, b, parent, kin.body_com[b] - kin.body_com[parent])
+        sync(team)
+
+
 @wp.kernel
 def factorize_chains(
     teams: Teams,
@@ -119,26 +170,33 @@ def factorize_chains(
     velocities in energy coordinates. Inertias of bodies in world axes go to `kin`.
     """
     team = own_team(teams, wp.tid())
-    begin = levels.first[team.index]
-    end = levels.first[team.index + 1]
-    for i in range(levels.joint_start[begin] + team.lane, levels.joint_start[end], lanes(team)):
-        b = joint.child[levels.joint[i]]
-        turn_inertia(b, body, kin)
-        articulated.mass[b] = body.mass[b]
-        articulated.rotational[b] = kin.body_I[b]
-        articulated.coupling[b] = wp.mat33()
-        articulated.translational[b] = body.mass[b] * wp.identity(n=3, dtype=float)
+    first = levels.joint_start[levels.first[team.index]]
+    for i in range(first + team.lane, levels.joint_start[levels.first[team.index + 1]], lanes(team)):
+        begin_body(joint.child[levels.joint[i]], body, kin, articulated)
     sync(team)
-    for n in range(end - begin):
-        level = end - 1 - n
-        for family in range(levels.family[level] + team.lane, levels.family[level + 1], lanes(team)):
-            start = levels.family_start[family]
-            last = levels.family_start[family + 1] - 1
-            for i in range(start, last + 1):
-                j = levels.joint[start + last - i]
-                b = joint.child[j]
-                yield_joint(joint.qd_start[j], joint.qd_start[j + 1], b, tree, kin, diagonal, articulated, L)
-                parent = joint.parent[j]
-                if parent >= 0:
-                    hang(articulated, b, parent, kin.body_com[b] - kin.body_com[parent])
-        sync(team)
+    yield_trees(team, tree, levels, joint, kin, diagonal, articulated, L)
+
+
+@wp.kernel
+def factorize_resisted(
+    teams: Teams,
+    tree: TreeView,
+    levels: LevelView,
+    joint: JointView,
+    body: BodyView,
+    diagonal: wp.array(dtype=float),
+    resistance: ResistanceView,
+    kin: KinematicsView,
+    articulated: ArticulatedView,
+    L: wp.array(dtype=float),
+):
+    """One team per tree: `factorize_chains` with what resists the motion of bodies."""
+    team = own_team(teams, wp.tid())
+    first = levels.joint_start[levels.first[team.index]]
+    for i in range(first + team.lane, levels.joint_start[levels.first[team.index + 1]], lanes(team)):
+        b = joint.child[levels.joint[i]]
+        begin_body(b, body, kin, articulated)
+        articulated.rotational[b] = articulated.rotational[b] + resistance.rotational[b]
+        articulated.translational[b] = articulated.translational[b] + resistance.translational[b]
+    sync(team)
+    yield_trees(team, tree, levels, joint, kin, diagonal, articulated, L)

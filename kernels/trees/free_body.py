@@ -184,24 +184,27 @@ def factorize_free_body(
 
 
 @wp.func
+def solve_free_axes(d: int, k: int, tree: wp.ref[TreeView], L: wp.array(dtype=float), b: wp.vec3) -> wp.vec3:
+    """The three dofs from d + k on, of which the others of the body are independent."""
+    x = tree.dof_row[d + k] + k
+    y = tree.dof_row[d + k + 1] + k
+    z = tree.dof_row[d + k + 2] + k
+    x0 = b[0] - b[2] * L[z]
+    x1 = b[1] - b[2] * L[z + 1]
+    x0 = x0 - x1 * L[y]
+    x0 = x0 * L[x] * L[x]
+    x1 = x1 * L[y + 1] * L[y + 1] - L[y] * x0
+    x2 = b[2] * L[z + 2] * L[z + 2] - (L[z] * x0 + L[z + 1] * x1)
+    return wp.vec3(x0, x1, x2)
+
+
+@wp.func
 def solve_free_body(
     d: int, tree: wp.ref[TreeView], L: wp.array(dtype=float), b: wp.spatial_vector
 ) -> wp.spatial_vector:
     """H⁻¹ b for the factors of the body whose first dof is d, as `crba.solve_tree`."""
-    y = tree.dof_row[d + 1]
-    z = tree.dof_row[d + 2]
-    x0 = b[0] - b[2] * L[z]
-    x1 = b[1] - b[2] * L[z + 1]
-    x0 = x0 - x1 * L[y]
-    scale = L[tree.dof_row[d]]
-    x0 = x0 * scale * scale
-    x1 = x1 * L[y + 1] * L[y + 1] - L[y] * x0
-    x2 = b[2] * L[z + 2] * L[z + 2] - (L[z] * x0 + L[z + 1] * x1)
-    x = wp.spatial_vector(x0, x1, x2, b[3], b[4], b[5])
-    for k in range(3, 6):
-        scale = L[tree.dof_row[d + k] + k]
-        x[k] = x[k] * scale * scale
-    return x
+    turning = solve_free_axes(d, 0, tree, L, wp.spatial_top(b))
+    return wp.spatial_vector(turning, solve_free_axes(d, 3, tree, L, wp.spatial_bottom(b)))
 
 
 @wp.func

@@ -3,18 +3,21 @@
 Stage: forces at the start of a step
 Called by: solvers/featherstone/stages.py
 Reads: 9 arrays
-Writes: body_f
+Writes: ResistanceView, body_f
 """
 
 import newtonsim.kernels.lazy_warp as wp
+from newtonsim.kernels.trees.articulated_factors import ResistanceView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
 
-@wp.func
-def resistance(viscous: float, drag: float, speed: float, most: float) -> float:
-    """Force against a speed, which within a step does not turn it round: at most `most` times the speed."""
-    return -wp.min(viscous + drag * wp.abs(speed), most) * speed
+@wp.kernel
+def begin_resistance(first: int, resistance: ResistanceView):
+    """One thread per body: nothing resists its motion yet."""
+    b = first + wp.tid()
+    resistance.rotational[b] = wp.mat33()
+    resistance.translational[b] = wp.mat33()
 
 
 @wp.kernel
@@ -31,12 +34,13 @@ def resist_motion(
     viscosity: wp.array(dtype=float),
     wind: wp.array(dtype=wp.vec3),
     body_f: wp.array(dtype=wp.spatial_vector),
+    resistance: ResistanceView,
 ):
-    """One thread per body: add what resists the motion of its box through the medium."""
+    """One thread per body: add what resists the motion of its box through the medium, and its slope."""
     b = first + wp.tid()
     e = wp.max(world[b], 0)
-    rho, mu, m = density[e], viscosity[e], mass[b]
-    if m == 0.0 or (rho == 0.0 and mu == 0.0):
+    rho, mu = density[e], viscosity[e]
+    if mass[b] == 0.0 or (rho == 0.0 and mu == 0.0):
         return
     r = half_extents[b]
     turn = wp.transform_get_rotation(body_q[b]) * axes[b]
@@ -45,11 +49,18 @@ def resist_motion(
     radius = (r[0] + r[1] + r[2]) / 3.0
     squares = wp.cw_mul(r, r)
     torque, force = wp.vec3(), wp.vec3()
+    by_spin, by_speed = wp.vec3(), wp.vec3()
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
-        moment = m / 3.0 * (squares[j] + squares[k])
-        drag = 2.0 * rho * r[j] * r[k]
-        force[i] = resistance(6.0 * wp.pi * mu * radius, drag, v[i], m / dt)
-        drag = 0.5 * rho * r[i] * (squares[j] * squares[j] + squares[k] * squares[k])
-        torque[i] = resistance(8.0 * wp.pi * mu * radius * radius * radius, drag, w[i], moment / dt)
+        viscous = 6.0 * wp.pi * mu * radius
+        drag = 2.0 * rho * r[j] * r[k] * wp.abs(v[i])
+        force[i] = -(viscous + drag) * v[i]
+        by_speed[i] = dt * (viscous + 2.0 * drag)
+        viscous = 8.0 * wp.pi * mu * radius * radius * radius
+        drag = 0.5 * rho * r[i] * (squares[j] * squares[j] + squares[k] * squares[k]) * wp.abs(w[i])
+        torque[i] = -(viscous + drag) * w[i]
+        by_spin[i] = dt * (viscous + 2.0 * drag)
     body_f[b] = body_f[b] + wp.spatial_vector(wp.quat_rotate(turn, torque), wp.quat_rotate(turn, force))
+    R = wp.quat_to_matrix(turn)
+    resistance.rotational[b] = resistance.rotational[b] + R * wp.diag(by_spin) * wp.transpose(R)
+    resistance.translational[b] = resistance.translational[b] + R * wp.diag(by_speed) * wp.transpose(R)

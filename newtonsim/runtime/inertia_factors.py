@@ -99,12 +99,18 @@ class EliminatedInertia:
 
 
 class ArticulatedInertia:
-    """Factors from articulated inertias; see `InertiaFactors`."""
+    """Factors from articulated inertias; see `InertiaFactors`.
 
-    def __init__(self, model: Model):
+    Args:
+        model: The model.
+        factors: Those whose arrays receive the result; None for new arrays.
+    """
+
+    def __init__(self, model: Model, factors: InertiaFactors | None = None):
         bodies, device = model.body_count, model.device
-        self.L = zeros(topology_of(model).entry_count, dtype=float, device=device)
-        self.mass = zeros(bodies, dtype=float, device=device)
+        entries = topology_of(model).entry_count
+        self.L = factors.L if factors else zeros(entries, dtype=float, device=device)
+        self.mass = factors.mass if factors else zeros(bodies, dtype=float, device=device)
         self._articulated = articulated_factors.ArticulatedView()
         self._articulated.mass = self.mass
         self._articulated.rotational = zeros(bodies, dtype=wp.mat33, device=device)
@@ -119,6 +125,36 @@ class ArticulatedInertia:
             articulated_factors.factorize_chains,
             "tree team",
             reads=dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal),
+            writes=dict(kin=kin, articulated=self._articulated, L=self.L),
+        )
+        self.floating.add_to_factors(launch, kin, diagonal, self.L)
+
+
+class ResistedInertia(ArticulatedInertia):
+    """Factors of H with what resists the motion of bodies, in the room of others; see `InertiaFactors`.
+
+    Args:
+        model: The model.
+        factors: Those whose arrays receive the result.
+
+    Attributes:
+        resistance: What is added to the inertia of each body, before `factorize`.
+    """
+
+    def __init__(self, model: Model, factors: InertiaFactors):
+        super().__init__(model, factors)
+        self.resistance = articulated_factors.ResistanceView()
+        self.resistance.rotational = zeros(model.body_count, dtype=wp.mat33, device=model.device)
+        self.resistance.translational = zeros(model.body_count, dtype=wp.mat33, device=model.device)
+
+    def factorize(self, launch: Launcher, kin: KinematicsView, diagonal: wp.array) -> None:
+        """See `InertiaFactors.factorize`."""
+        v = launch.views
+        reads = dict(tree=v.tree, levels=v.levels, joint=v.joint, body=v.body, diagonal=diagonal)
+        launch(
+            articulated_factors.factorize_resisted,
+            "tree team",
+            reads=dict(**reads, resistance=self.resistance),
             writes=dict(kin=kin, articulated=self._articulated, L=self.L),
         )
         self.floating.add_to_factors(launch, kin, diagonal, self.L)

@@ -13,6 +13,7 @@ from newtonsim.kernels.views.model import DriveView
 from newtonsim.runtime.inertia_factors import (
     ArticulatedInertia,
     EliminatedInertia,
+    ResistedInertia,
     inertia_factors,
 )
 from newtonsim.runtime.launcher import Launcher, ModelViews, Motion
@@ -58,13 +59,12 @@ class SmoothStage:
         self.body_f = zeros(bodies, dtype=wp.spatial_vector, device=device)
         self.motion = Motion(model)
         self.mid = self.motion if from_start else Motion(model, poses=self.motion)
-        self.factors = inertia_factors(model)
+        self.factors = self._own_factors = inertia_factors(model)
         self.L = self.factors.L
         self.implicit = zeros(dofs, dtype=int, device=device)
         self.diagonal = zeros(dofs, dtype=float, device=device)
         self.qdd = zeros(dofs, dtype=float, device=device)
-        # loops read the accelerations of bodies that the balance of forces is taken at
-        self._falls = isinstance(self.factors, ArticulatedInertia) and model.constraint_count == 0
+        self._falls = self._may_fall(model)
         self.moving = Motion(model, poses=self.motion) if has_armature(model) else None
         self.falls = put(_falling_trees(model, self._falls), dtype=int, device=device)
         self.acting_damping: wp.array | None = None
@@ -77,6 +77,21 @@ class SmoothStage:
         limited = not resisted if energy_limit is None else energy_limit
         joint_start = topology_of(model).view.joint_start.numpy()
         self.limits_energy = limited and bool((np.diff(joint_start) > 1).any())
+
+    def _may_fall(self, model: Model) -> bool:
+        """Whether forces are balanced in free fall.
+
+        Loops read the accelerations of bodies that the balance is taken at, and what resists motion is
+        linear about the velocities at the start.
+        """
+        return type(self.factors) is ArticulatedInertia and model.constraint_count == 0
+
+    def resist(self, model: Model, resisted: bool) -> None:
+        """Have forces that resist the motion of bodies implicitly, whose slopes stages add, or have none."""
+        self.factors = ResistedInertia(model, self._own_factors) if resisted else self._own_factors
+        self._falls = self._may_fall(model)
+        self.falls.assign(_falling_trees(model, self._falls))
+        self.qdd.zero_()
 
     def bodies(self, model: Model) -> BodyStateView:
         """Poses and velocities at the start of the step as a view for kernels."""

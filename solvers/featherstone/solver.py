@@ -359,6 +359,7 @@ class FeatherstoneSolver(LaunchedSolver):
         added = AddedForces(self.model, stages)
         self._stage_changes += 1 + self._added.baked_revision()
         self._added = added
+        self.smooth.resist(self.model, added.resists)
 
     @property
     def deformables(self) -> DeformableStage | None:

@@ -13,6 +13,8 @@ from newtonsim.errors import ModelError
 from newtonsim.kernels.constraints import servos as constraints_servos
 from newtonsim.kernels.trees import damping as trees_damping
 from newtonsim.kernels.trees import gravity_compensation, medium
+from newtonsim.kernels.trees.articulated_factors import ResistanceView
+from newtonsim.runtime.inertia_factors import ResistedInertia
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.control import Control
@@ -39,6 +41,8 @@ class StepForces:
         body_f: Wrenches of this step as in `State.body_f`, to be added to, shape (body_count,).
         joint_f: Generalised forces of this step as in `Control.joint_f`, to be added to, shape
             (joint_dof_count,).
+        resistance: Time step times the negative slopes of these wrenches by the velocities of the bodies, to
+            be added to; None if no stage `resists`.
     """
 
     state: State
@@ -48,13 +52,16 @@ class StepForces:
     body_qd: wp.array
     body_f: wp.array
     joint_f: wp.array
+    resistance: ResistanceView | None = None
 
 
 @runtime_checkable
 class StepStage(Protocol):
     """Object that adds forces at the start of every step of the solver.
 
-    If a stage derives from `Revised`, the step is captured again when one of its arrays is replaced.
+    If a stage derives from `Revised`, the step is captured again when one of its arrays is replaced. One
+    whose attribute `resists` is True adds the slopes of its forces to `step.resistance`, so that these act as
+    they are at the end of the step, linearised.
     """
 
     def apply(self, launch: Launcher, step: StepForces) -> None:
@@ -69,6 +76,7 @@ class AddedForces:
 
     Attributes:
         stages: The stages, in this order.
+        resists: Whether one of them adds slopes of forces.
     """
 
     def __init__(self, model: Model, stages: Sequence[StepStage] = ()):
@@ -81,6 +89,7 @@ class AddedForces:
             if not isinstance(stage, StepStage):
                 raise TypeError(f"before_step: {stage!r} has no apply(launch, step)")
         self.stages = tuple(stages)
+        self.resists = any(getattr(stage, "resists", False) for stage in self.stages)
         self._joint_f = zeros(model.joint_dof_count, dtype=float, device=model.device) if stages else None
 
     def add(self, launch: Launcher, smooth: SmoothStage, step: Step) -> wp.array:
@@ -106,6 +115,9 @@ class AddedForces:
         forces = StepForces(
             state, control, step.dt, smooth.body_q, smooth.body_qd, smooth.body_f, self._joint_f
         )
+        if isinstance(smooth.factors, ResistedInertia):
+            forces.resistance = smooth.factors.resistance
+            launch(medium.begin_resistance, "body", writes=dict(resistance=forces.resistance))
         for stage in self.stages:
             stage.apply(launch, forces)
         return self._joint_f
@@ -203,8 +215,8 @@ class Medium(Revised):
     v, ω of the centre of mass relative to the wind; viscous resistance is that of a sphere whose radius r is
     their mean, -6 π μ r v and -8 π μ r³ ω (Todorov, Erez and Tassa, "MuJoCo: a physics engine for model-based
     control", IROS 2012, and the chapter on fluid forces of MuJoCo's documentation). There is neither buoyancy
-    nor added mass. Forces are those at the start of a step, and at most so large that they stop a body within
-    it.
+    nor added mass. Forces act as they are at the end of a step, linearised about its start, as with MuJoCo's
+    implicit integrators: they slow bodies down at any time step. `joint_reactions` has those at the start.
 
     Example:
         >>> from newtonsim import FeatherstoneSolver, ModelBuilder
@@ -231,6 +243,8 @@ class Medium(Revised):
     Raises:
         ModelError: A value is negative or not finite.
     """
+
+    resists = True
 
     def __init__(
         self,
@@ -269,7 +283,7 @@ class Medium(Revised):
                 viscosity=self.viscosity,
                 wind=self.wind,
             ),
-            writes=dict(body_f=step.body_f),
+            writes=dict(body_f=step.body_f, resistance=step.resistance),
         )
 
 

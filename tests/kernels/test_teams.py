@@ -25,7 +25,7 @@ from newtonsim.runtime.launcher import Launcher
 from newtonsim.runtime.shards import Shard
 from newtonsim.scene.enums import JointType
 from newtonsim.scene.levels import levels_of
-from newtonsim.solvers import FeatherstoneSolver
+from newtonsim.solvers import FeatherstoneSolver, Medium
 from newtonsim.testing import random_model, random_state
 
 FREE = JointType.FREE
@@ -62,9 +62,16 @@ def contact_scene(builder: newtonsim.ModelBuilder, earlier: int, sweeps_first: b
 
 
 def recorded_step(
-    model: newtonsim.Model, state: newtonsim.State, earlier: int, sweeps_first: bool = False, **options
+    model: newtonsim.Model,
+    state: newtonsim.State,
+    earlier: int,
+    sweeps_first: bool = False,
+    viscosity: float = 0.0,
+    **options,
 ) -> Scene:
     solver = FeatherstoneSolver(model, **options)
+    if viscosity:
+        solver.before_step = (Medium(model, viscosity=viscosity),)
     if sweeps_first:
         solver.constraints.buffers.sweep_first(model)
 
@@ -257,6 +264,7 @@ def crowd_scene() -> Scene:
 SCENES: dict[str, Callable[[], Scene]] = {
     "step": lambda: step_scene(forest()),
     "from the start": lambda: step_scene(forest(), coriolis="start"),
+    "in a medium": lambda: step_scene(forest(), viscosity=10.0),
     "limited speeds": lambda: step_scene(forest(), speed_limit=1.0),
     "dry friction": lambda: contact_scene(rubbing(), 0),
     "crowd": crowd_scene,
