@@ -458,9 +458,7 @@ _TOLD = frozenset(USD_PHYSICS)
 @cache
 def look_up(name: str) -> Entry | None:
     """What is known of an attribute or relationship."""
-    parts = name.split(":")
-    if parts[0] in _SEVERAL and len(parts) > 2:
-        name = ":".join([parts[0], "<i>", *parts[2:]])
+    name = _key_of(name)
     for entry in VOCABULARY:
         if name in entry.names:
             return entry
@@ -468,6 +466,12 @@ def look_up(name: str) -> Entry | None:
         if any(known.endswith("*") and name.startswith(known[:-1]) for known in entry.names):
             return entry
     return None
+
+
+def _key_of(name: str) -> str:
+    """Name of a property as entries have it."""
+    parts = name.split(":")
+    return ":".join([parts[0], "<i>", *parts[2:]]) if parts[0] in _SEVERAL and len(parts) > 2 else name
 
 
 @cache
@@ -495,6 +499,45 @@ def report_properties(places: list[Place], report: ImportReport) -> None:
             message = f"'{name}'{count} is not {verb}: {entry.words}"
             report.add(entry.made, owners[0].element, message)
     _report_unknown({name: found[name] for name in unknown}, report)
+    _report_unapplied(places, report)
+
+
+def _report_unapplied(places: list[Place], report: ImportReport) -> None:
+    """Tell once of each property of UsdPhysics that counts for nothing, as its schema is not applied."""
+    found: dict[str, list[Place]] = {}
+    for place in places:
+        element = place.element
+        for name in map(str, element.prim.GetAuthoredPropertyNames()):
+            schemas = _schemas_of(name)
+            if not schemas or any(map(element.has_api, schemas)):
+                continue
+            if name not in element.prim.GetPrimDefinition().GetPropertyNames():
+                found.setdefault(name, []).append(place)
+    for name, owners in found.items():
+        count = f", of {len(owners)} prims," if len(owners) > 1 else ""
+        schemas = " or ".join(_schemas_of(name))
+        message = f"'{name}'{count} is not read: the prim has no {schemas}"
+        report.add("ignored", owners[0].element, message)
+    still = [place for place in places if _keeps_transform(place)]
+    if still:
+        count = f", of {len(still)} prims," if len(still) > 1 else ""
+        kind = still[0].element.prim.GetTypeName()
+        words = f"a prim of type {kind}" if kind else "a prim without type, such as Xform,"
+        message = f"'xformOpOrder'{count} is not read: {words} has no transform"
+        report.add("ignored", still[0].element, message)
+
+
+def _keeps_transform(place: Place) -> bool:
+    """Whether a prim has transforms that OpenUSD does not apply, as that of its type has none."""
+    prim = place.element.prim
+    return bool(prim.GetAttribute("xformOpOrder")) and not prim.IsA("Xformable")
+
+
+@cache
+def _schemas_of(name: str) -> tuple[str, ...]:
+    """Schemas of UsdPhysics with a property that is read, () for all others."""
+    known = {entry.schema: None for entry in USD_PHYSICS if _key_of(name) in entry.names}
+    return tuple(known) if is_for_engines(name) else ()
 
 
 def _report_unknown(found: dict[str, list[Place]], report: ImportReport) -> None:

@@ -208,6 +208,58 @@ def PhysicsRevoluteJoint "j" (prepend apiSchemas = ["PhysicsDriveAPI:angular"])
     assert report.elements["PhysicsRevoluteJoint"]["unsupported"] == 1  # counted, although its line is known
 
 
+UNAPPLIED = """#usda 1.0
+(metersPerUnit = 1)
+def Cube "light" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+{
+    double size = 0.1
+    float physics:mass = 4
+    float physics:density = 900
+}
+def Cube "heavy" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI", "PhysicsMassAPI"])
+{
+    double size = 0.1
+    float physics:mass = 4
+}
+def Cube "other" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"])
+{
+    double size = 0.1
+    float physics:mass = 5
+}
+def PhysicsRevoluteJoint "j" (prepend apiSchemas = ["PhysicsDriveAPI:angular"])
+{
+    rel physics:body1 = </light>
+    uniform token physics:axis = "Z"
+    float drive:angular:physics:stiffness = 1
+    float drive:linear:physics:damping = 2
+}
+def "raised"
+{
+    double3 xformOp:translate = (0, 0, 3)
+    uniform token[] xformOpOrder = ["xformOp:translate"]
+    def Cube "low" (prepend apiSchemas = ["PhysicsRigidBodyAPI", "PhysicsCollisionAPI"]) {}
+}
+"""
+
+
+def test_properties_of_schemas_that_are_not_applied_are_told(tmp_path):
+    """OpenUSD does not read them either: its masses are those of the volumes, and nothing is raised."""
+    file = tmp_path / "stage.usda"
+    file.write_text(UNAPPLIED)
+    builder = newtonsim.ModelBuilder(up_vector=(0, 0, 1))
+    result = parse_usd(str(file), builder, strict=True)
+    masses = {path: builder.body_mass[body] for path, body in result["path_body_map"].items()}
+    assert masses == pytest.approx({"/light": 1.0, "/heavy": 4.0, "/other": 1.0, "/raised/low": 8000.0})
+    assert builder.body_q[result["path_body_map"]["/raised/low"]][2] == 0.0
+    told = [(entry.element, entry.message) for entry in result["report"].of_kind("ignored")]
+    assert told == [
+        ("/light", "'physics:density' is not read: the prim has no PhysicsMassAPI or PhysicsMaterialAPI"),
+        ("/light", "'physics:mass', of 2 prims, is not read: the prim has no PhysicsMassAPI"),
+        ("/j", "'drive:linear:physics:damping' is not read: the prim has no PhysicsDriveAPI"),
+        ("/raised", "'xformOpOrder' is not read: a prim without type, such as Xform, has no transform"),
+    ]
+
+
 def test_impossible_inertia_is_told_once_with_its_line(tmp_path):
     """Of a prim that is a body and its own collider."""
     file = tmp_path / "stage.usda"
