@@ -25,7 +25,7 @@ from newtonsim.importers.mjcf.actuators import (
 from newtonsim.importers.mjcf.damping_ratios import set_damping_ratios
 from newtonsim.importers.mjcf.document import Document
 from newtonsim.importers.mjcf.equality import add_equalities
-from newtonsim.importers.mjcf.inertia import compile_masses
+from newtonsim.importers.mjcf.inertia import align_free_bodies, compile_masses
 from newtonsim.importers.mjcf.keyframes import add_keyframes
 from newtonsim.importers.mjcf.layout import Segment, segments
 from newtonsim.importers.mjcf.pairs import add_pair_parameters
@@ -82,6 +82,9 @@ class SceneBuilder:
             options.density,
             options.ignore_inertial_definitions,
             self.report,
+        )
+        align_free_bodies(
+            scene, masses, self.document.compiler, options.density, options.ignore_inertial_definitions
         )
         self.state.places.append(Place(-1, options.xform, 0, -1))
         for number, body in enumerate(scene.bodies[1:], start=1):

@@ -367,6 +367,7 @@ def _parse_inertial(
         inertia = np.zeros((3, 3))
         inertia.flat[::4] = 0.0 if diagonal is None else diagonal
     check_moments(inertia, node)
+    body.inertial_frame, body.inertial_is_diagonal = pose, full is None
     compiler = document.compiler
     if not compiler.balance_inertia and compiler.inertia_from_geom != "true":  # which mend or replace it
         whose = f"body {body.name!r}" if body.name else "a body without name"

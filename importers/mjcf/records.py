@@ -140,7 +140,10 @@ class Site:
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """One body; `parent` indexes the list of bodies, whose entry 0 is the world."""
+    """One body; `parent` indexes the list of bodies, whose entry 0 is the world.
+
+    `inertial_frame` is that of <inertial> in the body frame, along whose axes its inertia may be diagonal.
+    """
 
     name: str | None
     node: Node
@@ -152,6 +155,8 @@ class Body:
     geoms: list[Geom] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
     inertial: MassProps | None = None
+    inertial_frame: Pose | None = None
+    inertial_is_diagonal: bool = False
 
 
 @dataclass(slots=True)

@@ -201,7 +201,6 @@ NOT_MODELLED: dict[str, dict[str, str]] = {
     "adhesion": {"delay": ""},
     "attach": {"frame": ""},
     "body": {"sleep": "auto never allowed"},
-    "compiler": {"alignfree": "false"},
     "flag": {
         "clampctrl": "enable",
         "filterparent": "enable",
@@ -210,7 +209,6 @@ NOT_MODELLED: dict[str, dict[str, str]] = {
         "refsafe": "enable",
         "speculative": "disable",
     },
-    "freejoint": {"align": "false auto"},
     "general": _ACTUATOR | {"ffrange": "", "input": "", "velrange": ""},
     "key": {"mpos": "", "mquat": "", "plastic": ""},
     "option": {"actuatorgroupdisable": ""},

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from newtonsim.errors import ImportFileError, UnsupportedElementWarning
+from newtonsim.fidelity import compare_with_oracle
 from newtonsim.importers import parse_mjcf
 from newtonsim.scene.enums import GeoType
 
@@ -313,3 +314,39 @@ def test_mesh_folders(twin, tmp_path):
 def test_global_coordinates_are_refused(z_up):
     with pytest.raises(ImportFileError, match="coordinate='global'"):
         parse_mjcf('<mujoco><compiler coordinate="global"/></mujoco>', z_up)
+
+
+ALIGNED = """<mujoco><compiler alignfree="{every}"/><asset><mesh name="tet" vertex="0 0 0 .3 0 0 0 .3 0 0 0 .5"/></asset>
+<worldbody>{bodies}</worldbody>
+<equality><weld body1="box" body2="mesh" anchor=".1 0 0"/><connect body1="full" body2="diagonal" anchor=".1 .2 0"/>
+</equality></mujoco>"""
+FREE_BODIES = {
+    "box": '<geom type="box" size=".3 .2 .1" pos=".1 .2 .1" euler="20 10 5"/><site name="s" pos=".1 0 0"/>',
+    "mesh": '<geom type="mesh" mesh="tet" euler="10 20 30" pos=".1 0 0"/>',
+    "full": '<inertial pos=".1 .2 .3" mass="1" fullinertia=".02 .03 .04 .005 -.003 .002"/><geom size=".1"/>',
+    "diagonal": '<inertial pos=".1 .2 .3" mass="1" diaginertia=".02 .04 .03" quat="1 .2 .3 .4"/>',
+    "sorted": '<inertial pos=".1 .2 .3" mass="1" fullinertia=".02 .03 .04 0 0 0"/>',
+    "two": '<geom type="box" size=".1 .2 .3" euler="20 10 5"/><geom type="box" size=".1 .1 .02" pos="-.3 .2 .1"/>',
+    "seen": '<geom size=".1" pos=".1 0 0" mass="2"/><geom type="box" size=".3 .1 .1" mass="0" euler="10 0 0"/>',
+    "carrying": '<geom type="box" size=".1 .2 .3" pos=".1 .2 0"/><body name="on"><geom size=".1"/></body>',
+    "asked": '<geom type="box" size=".1 .2 .3" pos=".1 .2 0"/>',
+}
+
+
+@pytest.mark.parametrize("every", [True, False])
+def test_frames_of_free_bodies_are_aligned_as_in_mujoco(every: bool, tmp_path):
+    """By the file as a whole, or by each joint; frames, masses, equalities and motion are MuJoCo's."""
+    bodies = ""
+    for place, (name, inside) in enumerate(FREE_BODIES.items()):
+        joint = '<joint type="free"/>' if every else '<freejoint align="true"/>'
+        if name == "asked":
+            joint = f'<freejoint align="{"auto" if every else "false"}"/>'
+        bodies += f'<body name="{name}" pos="{place} 0 1" euler="10 20 30">{joint}{inside}</body>'
+    path = tmp_path / "free.xml"
+    path.write_text(ALIGNED.format(every=str(every).lower(), bodies=bodies))
+    found = compare_with_oracle(path, states=2)
+    assert found.agrees, found.lines()
+    assert not found.remarks
+    oracle = mujoco.MjModel.from_xml_path(str(path))
+    lying = {name: not oracle.body(name).ipos.any() for name in FREE_BODIES}
+    assert lying == {name: not (name == "carrying" or (name == "asked" and not every)) for name in FREE_BODIES}
