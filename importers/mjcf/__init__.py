@@ -82,7 +82,7 @@ def parse_mjcf(
     ignore_inertial_definitions: bool = True,
     ensure_nonstatic_links: bool = True,
     static_link_mass: float = 1e-2,
-    collapse_fixed_joints: bool = False,
+    collapse_fixed_joints: bool | None = False,
     verbose: bool = False,
     *,
     strict: bool = False,
@@ -168,7 +168,7 @@ def parse_mjcf(
         ensure_nonstatic_links: Give bodies without mass a small one. A `DefaultsWarning` names those that
             move on their own, which MuJoCo refuses, and so does `strict`.
         static_link_mass: That mass [kg].
-        collapse_fixed_joints: Merge bodies that fixed joints connect, which `fusestatic` of a file does not.
+        collapse_fixed_joints: Merge bodies that fixed joints connect; None for what `fusestatic` says.
         verbose: Print the report.
         strict: Raise at the first fault of the file, and for what nothing in newtonsim models. What a further
             call adds, such as gravity compensation and activations, is no reason: a warning and the report's
@@ -252,7 +252,8 @@ def parse_mjcf(
         if scene.timestep is not None:
             scratch.solver_hint["timestep"] = scene.timestep
         scratch.solver_hint |= _medium_hints(scene, turn)
-        merge(builder, scratch, report, collapse_fixed_joints, strict)
+        collapse = document.compiler.fuse_static if collapse_fixed_joints is None else collapse_fixed_joints
+        merge(builder, scratch, report, collapse, strict)
         report.count_elements(document.root)
     if scene.gravity is not None:
         builder.gravity = signed_gravity(quat_rotate(turn.q, scene.gravity), np.asarray(builder.up_vector))

@@ -53,6 +53,7 @@ class Compiler:
     total_mass: float = -1.0
     balance_inertia: bool = False
     align_free: bool = False
+    fuse_static: bool = False
     fit_aabb: bool = False
     discard_visual: bool = False
     exact_mesh_inertia: bool = False
@@ -288,6 +289,7 @@ def _read_compiler(node: Node, compiler: Compiler) -> None:
     compiler.total_mass = node.float("settotalmass", compiler.total_mass)
     compiler.balance_inertia = node.bool("balanceinertia", compiler.balance_inertia)
     compiler.align_free = node.bool("alignfree", compiler.align_free)
+    compiler.fuse_static = node.bool("fusestatic", compiler.fuse_static)
     compiler.fit_aabb = node.bool("fitaabb", compiler.fit_aabb)
     compiler.discard_visual = node.bool("discardvisual", compiler.discard_visual)
     compiler.exact_mesh_inertia = node.bool("exactmeshinertia", compiler.exact_mesh_inertia)

@@ -81,6 +81,7 @@ def read(path: str | os.PathLike, kind: str) -> Reading:
         warnings.simplefilter("ignore", DefaultsWarning)
         if kind == "mjcf":
             options = {"floating": None, "stiffness": 0.0, "damping": 0.0, "mujoco_defaults": True}
+            options["collapse_fixed_joints"] = None
             report = parse_mjcf(path, builder, **as_it_stands, **options)
         else:
             options = {"floating": False, "density": 0.0, "stiffness": 0.0, "damping": 0.0}
@@ -91,11 +92,17 @@ def read(path: str | os.PathLike, kind: str) -> Reading:
 
 
 def masses(reading: Reading) -> dict[str, tuple[float, np.ndarray, np.ndarray]]:
-    """Return mass [kg], centre of mass (3,) [m] and inertia about it (3, 3) [kg m²] in the body frames."""
+    """Return mass [kg], centre of mass (3,) [m] and inertia about it (3, 3) [kg m²] in the body frames.
+
+    Of bodies that are merged the first one counts, which carries the others.
+    """
     model = reading.model
     mass, com, inertia = model.body_mass.numpy(), model.body_com.numpy(), model.body_inertia.numpy()
+    first: dict[int, str] = {}
+    for name, body in reading.report.bodies.items():
+        first.setdefault(body, name)
     return {
         name: (float(mass[body]), com[body].astype(np.float64), inertia[body].astype(np.float64))
-        for name, body in reading.report.bodies.items()
+        for body, name in first.items()
         if body >= 0
     }

@@ -316,9 +316,11 @@ def test_global_coordinates_are_refused(z_up):
         parse_mjcf('<mujoco><compiler coordinate="global"/></mujoco>', z_up)
 
 
-ALIGNED = """<mujoco><compiler alignfree="{every}"/><asset><mesh name="tet" vertex="0 0 0 .3 0 0 0 .3 0 0 0 .5"/></asset>
+ALIGNED = """<mujoco><compiler alignfree="{every}"/>
+<asset><mesh name="tet" vertex="0 0 0 .3 0 0 0 .3 0 0 0 .5"/></asset>
 <worldbody>{bodies}</worldbody>
-<equality><weld body1="box" body2="mesh" anchor=".1 0 0"/><connect body1="full" body2="diagonal" anchor=".1 .2 0"/>
+<equality><weld body1="box" body2="mesh" anchor=".1 0 0"/>
+<connect body1="full" body2="diagonal" anchor=".1 .2 0"/>
 </equality></mujoco>"""
 FREE_BODIES = {
     "box": '<geom type="box" size=".3 .2 .1" pos=".1 .2 .1" euler="20 10 5"/><site name="s" pos=".1 0 0"/>',
@@ -326,8 +328,8 @@ FREE_BODIES = {
     "full": '<inertial pos=".1 .2 .3" mass="1" fullinertia=".02 .03 .04 .005 -.003 .002"/><geom size=".1"/>',
     "diagonal": '<inertial pos=".1 .2 .3" mass="1" diaginertia=".02 .04 .03" quat="1 .2 .3 .4"/>',
     "sorted": '<inertial pos=".1 .2 .3" mass="1" fullinertia=".02 .03 .04 0 0 0"/>',
-    "two": '<geom type="box" size=".1 .2 .3" euler="20 10 5"/><geom type="box" size=".1 .1 .02" pos="-.3 .2 .1"/>',
-    "seen": '<geom size=".1" pos=".1 0 0" mass="2"/><geom type="box" size=".3 .1 .1" mass="0" euler="10 0 0"/>',
+    "two": '<geom type="box" size=".1 .2 .3" euler="9 4 5"/><geom type="box" size=".1 .1 .02" pos="-1 0 0"/>',
+    "seen": '<geom size=".1" pos=".1 0 0" mass="2"/><geom type="box" size=".3 .1 .1" mass="0"/>',
     "carrying": '<geom type="box" size=".1 .2 .3" pos=".1 .2 0"/><body name="on"><geom size=".1"/></body>',
     "asked": '<geom type="box" size=".1 .2 .3" pos=".1 .2 0"/>',
 }
@@ -349,4 +351,6 @@ def test_frames_of_free_bodies_are_aligned_as_in_mujoco(every: bool, tmp_path):
     assert not found.remarks
     oracle = mujoco.MjModel.from_xml_path(str(path))
     lying = {name: not oracle.body(name).ipos.any() for name in FREE_BODIES}
-    assert lying == {name: not (name == "carrying" or (name == "asked" and not every)) for name in FREE_BODIES}
+    assert lying == {
+        name: not (name == "carrying" or (name == "asked" and not every)) for name in FREE_BODIES
+    }

@@ -259,6 +259,26 @@ def test_the_mass_that_boundmass_gives_lies_where_mujoco_has_it(tmp_path):
     assert found.agrees, found.lines()
 
 
+FUSED = """<mujoco><compiler fusestatic="{fuse}"/><worldbody>
+  <body name="table"><geom type="box" size=".5 .5 .1"/></body>
+  <body name="base" pos="0 0 1"><freejoint/><geom size=".1"/>
+    <body name="rack" pos=".3 0 0" euler="10 20 0"><geom type="box" size=".1 .2 .1"/>
+      <body name="top" pos="0 0 .3"><geom type="box" size=".1 .05 .1"/><site name="held"/>
+        <body name="arm" pos=".3 0 0"><joint name="j" axis="0 1 0"/><geom size=".05" pos=".1 0 0"/></body>
+  </body></body></body></worldbody><actuator><motor joint="j" ctrlrange="-1 1"/></actuator></mujoco>"""
+
+
+@pytest.mark.parametrize(("fuse", "names"), [("true", {"base", "arm"}), ("false", None)])
+def test_bodies_without_joints_are_merged_where_a_file_says_so(fuse: str, names: set[str] | None, tmp_path):
+    """Their masses are in the bodies that carry them, as in MuJoCo; a table is then part of the world."""
+    path = tmp_path / "fused.xml"
+    path.write_text(FUSED.format(fuse=fuse))
+    found = compare_with_oracle(path, states=2)
+    assert found.agrees, found.lines()
+    assert not found.remarks
+    assert set(ours.masses(ours.read(path, "mjcf"))) == (names or {"table", "base", "rack", "top", "arm"})
+
+
 HASTY = """<mujoco><option timestep=".002" iterations="1" ls_iterations="4"/><worldbody>
   <body pos="0 0 1"><joint name="a" type="slide" axis="0 0 1"/><geom size=".05"/>
     <site name="a" pos="0 0 -.1"/></body>
