@@ -504,8 +504,9 @@ Why files differ or are refused:
 - **`fusestatic`**. MuJoCo then merges bodies without joints into those that carry them, and those at rest
   into the world, which has no mass. Here they stay by default, which changes neither M(q) nor motions; files
   are compared with `collapse_fixed_joints=None`, by which they are merged where the file says so.
-- **Force ranges of actuators that share a joint** bound the sum of their forces here, also under
-  `MuJoCoSolver`, with a remark of the report.
+- **Force ranges of servos that share a joint** bound each of them: all but one pull along tendons of that
+  joint alone. Where they share a tendon, or their joint bounds the sum of their forces, they bound the sum
+  here, with a remark of the report.
 - **Impossible inertia** (a moment larger than the sum of the others). It is simulated as it is, and M(q) is
   that of pinocchio. MuJoCo compiles none: such files are written with other inertias of the same M(q), where
   links can spare what their neighbours lack, along the axis of a hinge between them or across a slide. Files

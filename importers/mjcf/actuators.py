@@ -99,6 +99,37 @@ def parse_actuators(document: Document, scene: Scene, report: ImportReport) -> N
                 _add_on_tendon(node, document, scene, report)
             elif node.text_of("joint") not in scene.ignored_names:
                 _add(node, joints, document, scene, report)
+    _part_servos(joints, document, scene)
+
+
+def _part_servos(joints: dict[str, Joint], document: Document, scene: Scene) -> None:
+    """Let servos with a range of force that share a joint pull along tendons of that joint alone.
+
+    The joint has one drive and one range: that of the servo whose range only a joint can have, which is none
+    that is symmetric, or else of the stiffest. A joint that bounds the sum of its forces keeps them all.
+    """
+    groups: dict[str, list[Actuator]] = {}
+    for actuator in scene.actuators:
+        if not actuator.on_tendon and joints[actuator.joint].effort_limit == math.inf:
+            groups.setdefault(actuator.joint, []).append(actuator)
+    for joint, actuators in groups.items():
+        bound_inputs(actuators)
+        bounded = [[one] for one in actuators if one.force_range is not None and not _stays_inside(one)]
+        others = [one for one in actuators if one.force_range is None or _stays_inside(one)]
+        parts = [*bounded, others] if others else bounded
+        own = max(parts, key=lambda part: (_is_lopsided(part), max(-one.bias[1] for one in part)))
+        for part in parts if len(parts) > 1 and bounded else ():
+            if part is not own:
+                first = part[0].node
+                name = _joint_tendon(f"{part[0].name or joint}_servo", joint, first, document, scene)
+                for one in part:
+                    one.joint, one.on_tendon = name, True
+
+
+def _is_lopsided(actuators: list[Actuator]) -> bool:
+    """Whether the range of force of a servo is not symmetric."""
+    low, high = actuators[0].force_range or (0.0, 0.0)
+    return len(actuators) == 1 and low != -high
 
 
 def target_of(node: Node) -> tuple[str, str]:
@@ -248,9 +279,7 @@ def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportRepo
         joint = node.required("joint")
         if joint in scene.ignored_names:
             return
-        name = _own_name(f"{node.text_of('name') or joint}_muscle", document, scene)
-        part = Node("joint", {"joint": joint}, node.path, node.line)
-        scene.joint_tendons.append(Node("fixed", {"name": name}, node.path, node.line, [part]))
+        name = _joint_tendon(f"{node.text_of('name') or joint}_muscle", joint, node, document, scene)
     muscle = muscle_of(node, gear)
     if muscle is None:
         return
@@ -274,8 +303,16 @@ def _add_muscle(node: Node, document: Document, scene: Scene, report: ImportRepo
     )
 
 
+def _joint_tendon(wanted: str, joint: str, node: Node, document: Document, scene: Scene) -> str:
+    """Add a tendon whose length is the coordinate of a joint; return its name."""
+    name = _own_name(wanted, document, scene)
+    part = Node("joint", {"joint": joint}, node.path, node.line)
+    scene.joint_tendons.append(Node("fixed", {"name": name}, node.path, node.line, [part]))
+    return name
+
+
 def _own_name(wanted: str, document: Document, scene: Scene) -> str:
-    """Return a name for the tendon of a muscle that no other tendon has."""
+    """Return a name that no other tendon has."""
     taken = {one.text_of("name") for section in document.sections("tendon") for one in section.children}
     taken |= {one.text_of("name") for one in scene.joint_tendons}
     names = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))

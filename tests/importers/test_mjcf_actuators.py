@@ -169,7 +169,11 @@ BOUNDS = {
     "without zero": ('<position joint="j" kp="9" forcerange="1 4"/>', ("approximated", "without zero")),
     "of one of several": (
         '<position joint="j" kp="9" forcerange="-2 2"/><velocity joint="j" kv="1"/>',
-        ("unsupported", "one of several"),
+        None,
+    ),
+    "two that are not symmetric": (
+        '<position joint="j" kp="9" forcerange="-1 4"/><velocity joint="j" kv="1" forcerange="-2 3"/>',
+        ("unsupported", "not symmetric, of a servo on a tendon"),
     ),
     "symmetric": ('<position joint="j" kp="9" forcerange="-2 2"/>', None),
     "wider than the control": (
@@ -196,5 +200,5 @@ def test_ranges_of_force_that_a_drive_only_resembles_are_told(name):
     refused = bool(expected) and expected[0] == "unsupported"
     assert any("force range" in str(one.message) for one in caught) == refused
     if refused:
-        with pytest.raises(newtonsim.ImportFileError, match="the force range of one of several actuators"):
+        with pytest.raises(newtonsim.ImportFileError, match=expected[1]):
             parse_mjcf(text, newtonsim.ModelBuilder(), strict=True)

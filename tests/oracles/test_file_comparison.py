@@ -6,10 +6,12 @@ import warnings
 import numpy as np
 import pytest
 
+from newtonsim.builder import ModelBuilder
 from newtonsim.cli.main import main
-from newtonsim.errors import NewtonsimError, OracleError
+from newtonsim.errors import NewtonsimError, OracleError, UnsupportedElementWarning
 from newtonsim.examples import asset_path
 from newtonsim.fidelity import Comparison, compare_mujoco_solver, compare_with_oracle, comparison, ours
+from newtonsim.importers import parse_mjcf
 
 TREE = """<mujoco><compiler angle="radian"/><option timestep=".002" density="{density}"/><worldbody>
   <body name="base" pos="0 0 1" quat="1 .2 .1 0"><freejoint/><geom size=".1" pos=".05 0 0"/>
@@ -277,6 +279,32 @@ def test_bodies_without_joints_are_merged_where_a_file_says_so(fuse: str, names:
     assert found.agrees, found.lines()
     assert not found.remarks
     assert set(ours.masses(ours.read(path, "mjcf"))) == (names or {"table", "base", "rack", "top", "arm"})
+
+
+SHARED = """<mujoco><option timestep=".002"/><worldbody><body pos="0 0 1">
+  <joint name="a" axis="0 1 0" damping=".1" ref=".2" {bound}/><geom size=".1" pos=".2 0 0"/>
+  <body pos=".3 0 0"><joint name="b" type="slide" axis="1 0 0" damping=".1"/><geom size=".1"/></body>
+</body></worldbody><actuator>
+  <position joint="a" kp="100" kv="3" forcerange="-2 2" ctrlrange="-1 1"/>
+  <position joint="a" kp="40" dampratio=".3" forcerange="-3 3" ctrlrange="-1 1"/>
+  <velocity joint="a" kv="3" forcerange="-1 2" ctrlrange="-2 2"/>
+  <motor joint="b" ctrlrange="-9 9" forcerange="-3 3"/>
+  <position joint="b" kp="50" forcerange="-4 4" ctrlrange="-1 1"/></actuator></mujoco>"""
+
+
+def test_servos_of_one_joint_are_bounded_one_by_one_as_in_mujoco(tmp_path):
+    """With a bound on their sum, the slide is 14 cm elsewhere after a second, also under MuJoCoSolver."""
+    path = tmp_path / "shared.xml"
+    path.write_text(SHARED.format(bound=""))
+    found = compare_with_oracle(path, states=1)
+    assert found.agrees, found.lines()
+    assert compare_mujoco_solver(path).agrees
+    assert not found.remarks
+    # where the joint bounds the sum, it is one drive, and it is told what that leaves out
+    path.write_text(SHARED.format(bound='actuatorfrcrange="-4 4"'))
+    with pytest.warns(UnsupportedElementWarning, match="the sum of their forces is bounded instead"):
+        report = parse_mjcf(path, ModelBuilder())
+    assert [actuator["tendon"] is None for actuator in report.actuators] == [True, True, True, False, True]
 
 
 HASTY = """<mujoco><option timestep=".002" iterations="1" ls_iterations="4"/><worldbody>
