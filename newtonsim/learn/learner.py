@@ -43,6 +43,8 @@ class Learner:
         storage = RolloutStorage(
             "rl", settings.num_envs, settings.steps, example, [policy.columns], str(self.device)
         )
+        if policy.is_picture:
+            _order_as_environments_do(storage)
         self.ppo = PPO(
             actor,
             critic,
@@ -150,6 +152,17 @@ class Learner:
 
     def _random(self, iteration: int) -> _Random:
         return _Random(self.seed, iteration, self.device)
+
+
+def _order_as_environments_do(storage: RolloutStorage) -> None:
+    """Store pictures (channels, rows, columns) with the channels of a pixel side by side.
+
+    Mini-batches keep this order, and so does what a convolution makes of them; on a CPU it takes half the
+    time that the order of rsl-rl's storage takes.
+    """
+    steps, worlds, channels, *size = storage.observations["policy"].shape
+    pictures = torch.zeros(steps, worlds, *size, channels, device=storage.device)
+    storage.observations["policy"] = pictures.permute(0, 1, 4, 2, 3)
 
 
 class _Random:
