@@ -38,7 +38,7 @@ class Names:
     """Unique names for MuJoCo's elements, which may not share any within one kind."""
 
     def __init__(self) -> None:
-        self._used: set[tuple[str, str]] = set()
+        self._used = {("body", "world")}  # what MuJoCo calls its own
 
     def of(self, kind: str, name: str) -> str:
         """Return a name, or one with a number after it if it is taken."""

@@ -384,6 +384,16 @@ def test_equal_robots_are_numbered_each_as_a_whole():
     assert [mj.joint(k).name for k in range(2, 4)] == ["arm_joint_2", "hand_joint_2"]
 
 
+def test_a_body_may_be_called_world():
+    """Links of URDF files often are, and so is MuJoCo's own body, which this one is not."""
+    builder = ModelBuilder(up_vector=(0, 0, 1))
+    body = builder.add_body(mass=2.0, com=(0.0, 0.0, -0.5), I_m=0.1 * np.eye(3), key="world")
+    builder.add_joint_revolute(-1, body, axis=(0, 1, 0), key="world")
+    mj = MuJoCoSolver(builder.finalize(device="cpu"), use_mujoco=True).mj_model
+    assert (mj.body(0).name, mj.body(1).name, mj.joint(0).name) == ("world", "world_2", "world")
+    assert (mj.body_mass[0], mj.body_mass[1]) == (0.0, 2.0)
+
+
 def test_conversions_are_freed_with_their_data():
     model = one_hinge().finalize(device="cpu")
     solver = MuJoCoSolver(model, use_mujoco=True)
