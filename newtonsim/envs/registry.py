@@ -37,7 +37,7 @@ def register(task: type[Task]) -> None:
     if not isinstance(getattr(task, "name", None), str):
         raise NewtonsimError(f"register: expected a class derived from Task with a name, got {task!r}")
     if _tasks.get(task.name, task) is not task:
-        raise NewtonsimError(f"register: there is already an environment {task.name!r} already")
+        raise NewtonsimError(f"register: there is an environment {task.name!r} already")
     _tasks[task.name] = task
     _register_with_gymnasium(task)
 

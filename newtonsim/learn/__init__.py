@@ -14,6 +14,7 @@ from newtonsim.learn.evaluation import evaluate as evaluate
 from newtonsim.learn.evaluation import film as film
 from newtonsim.learn.policy_file import PolicyFile as PolicyFile
 from newtonsim.learn.ray_workers import RayWorkers as RayWorkers
+from newtonsim.learn.saving import save_policy as save_policy
 from newtonsim.learn.settings import PRESETS as PRESETS
 from newtonsim.learn.settings import Settings as Settings
 from newtonsim.learn.settings import settings_of as settings_of
@@ -38,6 +39,7 @@ __all__ = [
     "Transfer",
     "evaluate",
     "film",
+    "save_policy",
     "settings_of",
     "transfer",
     "write_policy",

@@ -53,11 +53,24 @@ def export_policy(
         policy: Its observation and action spaces.
         about: Further data to store, as JSON: at least "name" and "options" of the environment.
     """
-    import onnx
-
-    module = _Exported(actor, policy).cpu().eval()
     dtype = torch.from_numpy(np.zeros(0, policy.dtype)).dtype
     example = torch.zeros((2, *policy.shape), dtype=dtype)
+    write_module(path, _Exported(actor, policy).cpu().eval(), example, about)
+
+
+def write_module(
+    path: str | os.PathLike, module: nn.Module, example: torch.Tensor, about: dict[str, Any]
+) -> None:
+    """Write a module as the file of a policy.
+
+    Args:
+        path: The file.
+        module: Maps observations (n, ...) to actions (n, ...) of the environment, on the CPU.
+        example: Observations of some worlds.
+        about: Data to store, see `export_policy`.
+    """
+    import onnx
+
     with warnings.catch_warnings(), _quiet(logging.getLogger("torch.onnx")):
         warnings.simplefilter("ignore")
         program: Any = torch.onnx.export(
@@ -145,10 +158,15 @@ class PolicyFile:
         try:
             self._session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
         except (wrong.InvalidProtobuf, wrong.InvalidGraph, wrong.Fail, wrong.InvalidArgument) as error:
-            raise NewtonsimError(f"{path}: expected an ONNX file: {error}") from error
+            raise NewtonsimError(
+                f"{path}: expected an ONNX file that is complete in itself: {error}"
+            ) from error
         kept = self._session.get_modelmeta().custom_metadata_map
         if _KEY not in kept:
-            raise NewtonsimError(f"{path}: an ONNX file, but not one of a policy of `newtonsim train`")
+            raise NewtonsimError(
+                f"{path}: an ONNX file, but not one of `newtonsim train` or `learn.save_policy`, which say "
+                "what environment it is for"
+            )
         self.about: dict[str, Any] = json.loads(kept[_KEY])
 
     def __call__(self, observations: np.ndarray) -> np.ndarray:

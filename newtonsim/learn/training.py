@@ -319,8 +319,13 @@ def read_beginning(path: str | os.PathLike) -> Beginning:
     """
     folder = Path(path)
     if not folder.is_dir():
-        settings = PolicyFile(path).about["settings"]
-        return Beginning(os.fspath(path), settings, weights_of(path), None)
+        about = PolicyFile(path).about
+        if "settings" not in about:
+            raise NewtonsimError(
+                f"{os.fspath(path)}: a training starts from a policy of `newtonsim train`, not of another "
+                "library"
+            )
+        return Beginning(os.fspath(path), about["settings"], weights_of(path), None)
     run, kept = Run.read(folder), _read_checkpoint(folder / CHECKPOINT)
     settings = dataclasses.asdict(run.settings)
     return Beginning(os.fspath(path), settings, kept["best"], kept["learner"]["critic_state_dict"])
