@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import math
 import os
+import signal
 import sys
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -51,8 +54,13 @@ def train(arguments: argparse.Namespace) -> int:
     elif done.iteration:
         print(f"{folder}: continuing after {done.samples:,} samples")
     try:
-        _learn_on(training, arguments)
+        with _whole_iterations() as is_stopped:
+            _learn_on(training, arguments, is_stopped)
     except KeyboardInterrupt:
+        training.close()
+        print(f"stopped; the same command continues from the last checkpoint in {folder}", file=sys.stderr)
+        return 130
+    if is_stopped():
         training.save()
         training.close()
         print(f"stopped; the same command continues from {folder}", file=sys.stderr)
@@ -105,12 +113,37 @@ def key_values(option: str, pairs: Sequence[str]) -> dict[str, Any]:
     return values
 
 
-def _learn_on(training: Training, arguments: argparse.Namespace) -> None:
-    """Iterate until the samples or the time are used up."""
+@contextlib.contextmanager
+def _whole_iterations() -> Iterator[Callable[[], bool]]:
+    """Context in which Ctrl-C lets an iteration end, since half of one would be learned twice.
+
+    The context's function returns whether there was one. A second one is a KeyboardInterrupt at once.
+    """
+    stopped = False
+
+    def stop(_number: int, _frame: object) -> None:
+        nonlocal stopped
+        if stopped:
+            raise KeyboardInterrupt
+        stopped = True
+        _say("\nending the iteration; Ctrl-C again to go back to the last checkpoint instead")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: stopped  # other threads get no signals
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield lambda: stopped
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _learn_on(training: Training, arguments: argparse.Namespace, is_stopped: Callable[[], bool]) -> None:
+    """Iterate until the samples or the time are used up, or it is stopped."""
     line = ProgressLine()
     limit = arguments.seconds or math.inf
     saved = time.perf_counter()
-    while not training.done and training.progress.seconds < limit:
+    while not (training.done or is_stopped() or training.progress.seconds >= limit):
         told = training.step()
         line.show(_progress(training, told["samples_per_second"], limit))
         if time.perf_counter() - saved > arguments.save_every:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rsl_rl.algorithms import PPO
 
 from newtonsim import envs
 from newtonsim.cli.main import main
@@ -204,6 +205,41 @@ def test_a_missing_library_for_the_video_is_told_before_the_training(tmp_path, m
     assert main(["train", "Reacher", "--folder", str(folder), "--device", "cpu"]) == 2
     assert "imageio" in capsys.readouterr().err
     assert not folder.exists()
+
+
+def command_of(folder, iterations: int) -> list[str]:
+    small = ["--num-envs", "8", "--set", "steps=8", "--set", "hidden=(8,)", "--samples", str(64 * iterations)]
+    return ["train", "CartPole", "--folder", str(folder), "--device", "cpu", "--no-video", *small]
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_an_interrupted_iteration_is_learned_once(signals: int, tmp_path, monkeypatch, capsys):
+    """Ctrl-C in the middle of an update ends the run after it; a second one leaves the last checkpoint."""
+    assert main(command_of(tmp_path / "three", 3)) == 0
+    update = PPO.update
+    done = []
+
+    def interrupted(ppo: PPO):
+        done.append(1)
+        if len(done) == 3:
+            for _ in range(signals):
+                signal.raise_signal(signal.SIGINT)
+        return update(ppo)
+
+    monkeypatch.setattr(PPO, "update", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    capsys.readouterr()
+    command = [*command_of(tmp_path / "many", 20), "--save-every", "1e-6"]
+    assert main(command) == 130
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "the same command continues" in capsys.readouterr().err
+    kept = torch.load(tmp_path / "many" / "checkpoint.pt", weights_only=True)
+    assert kept["progress"]["iteration"] == len(rows_of(tmp_path / "many")) == 4 - signals
+    if signals == 1:
+        whole = torch.load(tmp_path / "three" / "checkpoint.pt", weights_only=True)
+        torch.testing.assert_close(kept["learner"], whole["learner"], atol=0.0, rtol=0.0)
+    assert main(command_of(tmp_path / "many", 20)) == 0
+    assert [int(row["iteration"]) for row in rows_of(tmp_path / "many")] == list(range(1, 21))
 
 
 @pytest.mark.slow
