@@ -184,7 +184,7 @@ def test_fingers_that_turn_the_cube_earn_more_than_a_hand_that_rests():
     assert earned["script"].min() > earned["rest"].max() + 0.1
 
 
-def hand_file(folder, fixed: bool = True) -> str:
+def hand_file(folder, fixed: bool = True, bends: tuple[float, float] = (-1.5, 1.5)) -> str:
     """Write a hand of two fingers of two links on a palm, as a URDF file without gains; return its path.
 
     The palm, a box, is fixed to a wrist, and its normal is -y.
@@ -202,7 +202,7 @@ def hand_file(folder, fixed: bool = True) -> str:
         return (
             f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
             f'<origin xyz="{at}" rpy="0 0 0"/><axis xyz="1 0 0"/>'
-            '<limit lower="-1.5" upper="1.5" effort="2" velocity="10"/></joint>'
+            f'<limit lower="{bends[0]}" upper="{bends[1]}" effort="2" velocity="10"/></joint>'
         )
 
     parts = [
@@ -262,12 +262,25 @@ def test_gains_of_hands_bear_what_they_carry(tmp_path):
         ({}, r"base: unknown for .*hand.urdf.*there are 'wrist', 'palm', 'left_low', 'left_high'"),
         ({"base": "palm"}, "palm: unknown; give the normal of the palm in the frame of 'palm'"),
         ({"base": "palm", "palm": (0.0, 0.0, 0.0)}, r"palm: \(0.0, 0.0, 0.0\) is no direction"),
+        ({"base": "palm", "palm": "up"}, "palm: 'up' is no direction"),
         ({"base": "left_low", "palm": (0, -1, 0)}, "base: expected a body that is fixed to the world"),
     ],
 )
 def test_hands_that_are_not_described_are_refused(tmp_path, options: dict, message: str):
     with pytest.raises(NewtonsimError, match=message):
         envs.make("TurnInHand", 1, "cpu", robot=hand_file(tmp_path), **options)
+
+
+@pytest.mark.parametrize("palm", [(0, 1, 0), (1, 0, 0), (0, 0, 1), (0, 0, -1)])
+def test_a_palm_is_where_fingers_bend_to(tmp_path, palm: tuple):
+    """About x by up to 1.5 rad the fingers, along z, bend to -y, which leaves no other side for a palm."""
+    options = {"robot": hand_file(tmp_path, bends=(-0.1, 1.5)), "base": "palm"}
+    with pytest.raises(NewtonsimError, match=r"its fingers bend towards \(0.0, -1.0, -0.0\d\)"):
+        envs.make("TurnInHand", 1, "cpu", **options, palm=palm)
+    with pytest.raises(NewtonsimError, match=r"palm: unknown.*bend towards \(0.0, -1.0, "):
+        envs.make("TurnInHand", 1, "cpu", **options)
+    # up to 50 degrees off
+    envs.make("TurnInHand", 1, "cpu", **options, palm=(0, -1, 1)).close()
 
 
 def test_a_base_without_shapes_needs_a_place_of_rest(tmp_path):

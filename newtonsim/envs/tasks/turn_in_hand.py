@@ -12,10 +12,11 @@ import warp as wp
 from newtonsim.envs.sensors import JointSensor, Sensor
 from newtonsim.envs.task import Metric
 from newtonsim.envs.terms import library
-from newtonsim.envs.terms.robots import ZOO
+from newtonsim.envs.terms.robots import ZOO, BuiltRobot
 from newtonsim.envs.terms.task import TermTask
 from newtonsim.envs.terms.term import Action, Ending, Event, Observation, Reward
 from newtonsim.errors import NewtonsimError
+from newtonsim.geometry.transforms import transform_inverse, transform_multiply, transform_point
 from newtonsim.scene.enums import JointType
 
 if TYPE_CHECKING:
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 
 _PALM, _REST = (1.0, 0.0, 0.0), (0.0338, 0.0, -0.0145)  # of the robot by default, in the frame of its base
 _HEIGHT = 0.25  # [m] of the palm's origin, so that cubes have room to fall
+_TOWARDS = 0.5
+"""Cosine of the largest angle between the normal of the palm and the mean way of fingers that bend."""
+_BENT = 0.1
+"""Share of the way to the middle between their limits by which fingers bend a little."""
+_AGREE = 0.3
+"""Length of the mean way of fingers, as a share of the mean length, below which they bend to no side."""
+_STILL = 1.0e-6
+"""Length below which it is rounding [m]."""
 
 
 class TurnInHand(TermTask):
@@ -49,8 +58,8 @@ class TurnInHand(TermTask):
     adaptation", 2022.
 
     Raises:
-        NewtonsimError: The base is not fixed to the world, the normal of the palm is unknown or no direction,
-            or the base has no shapes that a cube could lie on.
+        NewtonsimError: The base is not fixed to the world, the normal of the palm is unknown, no direction or
+            not where the fingers bend to, or the base has no shapes that a cube could lie on.
     """
 
     name = "TurnInHand"
@@ -86,7 +95,7 @@ class TurnInHand(TermTask):
         """See `TermTask.add_others`."""
         from scipy.spatial.transform import Rotation
 
-        palm, base, root = self._palm(), self.built.base, self._root(builder)
+        base, root, palm = self.built.base, self._root(builder), self._palm(builder)
         turn, _ = Rotation.align_vectors([[0.0, 0.0, 1.0]], [palm])
         place = wp.transform((0.0, 0.0, _HEIGHT), tuple(turn.as_quat()))
         joint = builder.joint_child.index(root)
@@ -123,17 +132,28 @@ class TurnInHand(TermTask):
         value = self.options[name]
         return of_zoo if value is None and self.robot.file == ZOO[self.zoo].file else value
 
-    def _palm(self) -> np.ndarray:
+    def _palm(self, builder: ModelBuilder) -> np.ndarray:
         """Return the normal of the palm, a unit vector in the frame of the base."""
         given = self._given("palm", _PALM)
-        palm = np.array(given if given is not None else [], float)
+        try:
+            palm = np.array(given if given is not None else [], float)
+        except (TypeError, ValueError):
+            palm = np.zeros(0)
+        bend = _bending(self.built, builder)
+        bends = "" if bend is None else f"; its fingers bend towards {tuple((bend + 0.0).round(2).tolist())}"
         if palm.shape != (3,) or not np.isfinite(palm).all() or not palm.any():
             what = "unknown" if given is None else f"{given!r} is no direction"
             raise NewtonsimError(
                 f"{self.name}: palm: {what}; give the normal of the palm in the frame of "
-                f"{self.built.body_names[self.built.base]!r}, the base, such as (0, 0, 1)"
+                f"{self.built.body_names[self.built.base]!r}, the base, such as (0, 0, 1){bends}"
             )
-        return palm / np.linalg.norm(palm)
+        palm /= np.linalg.norm(palm)
+        if bend is not None and bend @ palm < _TOWARDS:
+            raise NewtonsimError(
+                f"{self.name}: palm: {given!r} is not the normal of the palm of {self.robot.file} in the "
+                f"frame of {self.built.body_names[self.built.base]!r}, the base{bends}"
+            )
+        return palm
 
     def _resting(self, turn: Rotation) -> tuple[float, ...]:
         """Return where the middle of the cube is when it lies on the palm, in the frame of the base [m].
@@ -202,3 +222,47 @@ class TurnInHand(TermTask):
         """See `Task.metrics`: the angular velocity of the cube about the vertical."""
         spin = env.joint_qd.numpy().reshape(-1, env.dofs)[:, -4]
         return {"turning": Metric(spin, "rad/s")}
+
+
+def _bending(built: BuiltRobot, builder: ModelBuilder) -> np.ndarray | None:
+    """Return where the fingers of a hand move to when they bend: a unit vector in the frame of the base.
+
+    They bend from straight, where joints are at 0, towards the middle between the limits of their joints.
+
+    Returns:
+        The mean direction of the last links; None if they move in no common direction, as where joints have
+        no limits, or the same to both sides.
+    """
+    limits = {
+        builder.joint_key.index(name): (low, high)
+        for name, low, high in zip(built.joints, built.lower, built.upper)
+        if np.isfinite([low, high]).all()
+    }
+
+    def placed(finger: list[int], share: float) -> np.ndarray:
+        """Return where the middle of the last link is, given the joints from the base on, (3,)."""
+        place = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0])
+        for joint in finger:
+            inner = built.pose_in(builder.joint_child[joint], builder.joint_parent[joint])
+            if joint in limits and builder.joint_type[joint] == JointType.REVOLUTE:
+                straight = np.clip(0.0, *limits[joint])
+                half = 0.5 * (straight + share * (np.mean(limits[joint]) - straight))
+                axis = np.array([*builder.joint_axis[builder.joint_axis_start[joint]]], float)
+                turn = np.array([0.0, 0.0, 0.0, *(np.sin(half) * axis / np.linalg.norm(axis)), np.cos(half)])
+                before, after = np.array([[*builder.joint_X_p[joint]], [*builder.joint_X_c[joint]]], float)
+                inner = transform_multiply(transform_multiply(before, turn), transform_inverse(after))
+            place = transform_multiply(place, inner)
+        return transform_point(place, np.array([*builder.body_com[builder.joint_child[finger[-1]]]], float))
+
+    above = {child: joint for joint, child in enumerate(builder.joint_child)}
+    ways = []
+    for body in sorted(set(above) - set(builder.joint_parent)):
+        finger = []
+        while body != built.base and body in above:
+            finger.insert(0, above[body])
+            body = builder.joint_parent[above[body]]
+        if finger and body == built.base:
+            ways.append(placed(finger, _BENT) - placed(finger, 0.0))
+    mean = np.sum(ways, axis=0) if ways else np.zeros(3)
+    size, length = float(np.linalg.norm(mean)), float(sum(map(np.linalg.norm, ways)))
+    return mean / size if size > max(_AGREE * length, _STILL) else None
