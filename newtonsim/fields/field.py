@@ -256,7 +256,10 @@ class Field(np.lib.mixins.NDArrayOperatorsMixin):
             values = values.cpu().numpy()
         try:
             with np.errstate(over="ignore"):
-                given = np.asarray(values, np.float64)
+                given = np.asarray(values)
+                if given.dtype.kind in "SU":  # which NumPy would read as numbers
+                    raise TypeError("text")
+                given = given.astype(np.float64)
                 numbers = given.astype(self._host)
         except (TypeError, ValueError) as error:
             raise ModelError(f"{self.spec.name}: expected numbers, got {values!r}") from error

@@ -135,6 +135,8 @@ def test_values_without_sense_are_refused_and_change_nothing(device):
         view.bodies.mass.write(np.ones((2, 3)), worlds=[1])
     with pytest.raises(ModelError, match=r"bodies\.mass: expected numbers, got 'heavy'"):
         view.bodies.mass = "heavy"
+    with pytest.raises(ModelError, match=r"bodies\.mass: expected numbers, got '3'"):
+        view.bodies.mass = "3"
     with pytest.raises(NewtonsimError, match=r"bodies\.inertia"):
         view.bodies.inertia = np.diag([1.0, 1.0, -1.0])
     with pytest.raises(NewtonsimError, match=r"bodies\.inertia: expected symmetric"):
