@@ -144,7 +144,7 @@ class SHAC:
         self._scale, self._missing = 0.0, 0
 
     def train(self, iterations: int = 200) -> Learned:
-        """Continue learning.
+        """Continue learning. Ctrl-C ends it with the best policy so far.
 
         Args:
             iterations: Number of iterations, each of the horizon of the problem.
@@ -166,18 +166,20 @@ class SHAC:
         actor_steps = torch.optim.Adam(self.actor.parameters(), lr=self._rates[0], betas=(0.7, 0.95))
         critic_steps = torch.optim.Adam(self.critic.parameters(), lr=self._rates[1])
         target = copy.deepcopy(self.critic)
-        with _quiet(), one_thread(), OptimizationProgress(type(self).__name__, iterations) as progress:
-            for number in range(iterations):
-                actor_steps.param_groups[0]["lr"] = self._rates[0] * (1.0 - 0.9 * number / iterations)
-                seen, cost, after, ends, objective = self.collect(target)
-                skipped += not _step(actor_steps, objective, self.actor.parameters())
-                self._fit_critic(critic_steps, target, seen, cost, after, ends)
-                history.append(float(cost.mean()) / (self._scale * self.problem.interval))
-                smooth = history[-1] if number == 0 else _SMOOTH * smooth + (1.0 - _SMOOTH) * history[-1]
-                if number >= min(10, iterations - 1) and smooth < best[0]:
-                    best = (smooth, self.actor.weights())
-                progress.tell(number + 1, history[-1])
-        self.actor.load_state_dict(best[1])
+        try:
+            with _quiet(), one_thread(), OptimizationProgress(type(self).__name__, iterations) as progress:
+                for number in range(iterations):
+                    actor_steps.param_groups[0]["lr"] = self._rates[0] * (1.0 - 0.9 * number / iterations)
+                    seen, cost, after, ends, objective = self.collect(target)
+                    skipped += not _step(actor_steps, objective, self.actor.parameters())
+                    self._fit_critic(critic_steps, target, seen, cost, after, ends)
+                    history.append(float(cost.mean()) / (self._scale * self.problem.interval))
+                    smooth = history[-1] if number == 0 else _SMOOTH * smooth + (1.0 - _SMOOTH) * history[-1]
+                    if number >= min(10, iterations - 1) and smooth < best[0]:
+                        best = (smooth, self.actor.weights())
+                    progress.tell(number + 1, history[-1])
+        finally:  # after Ctrl-C, too
+            self.actor.load_state_dict(best[1])
         left_out = self._missing / (iterations * self.problem.horizon * self.worlds)
         if left_out > _MANY:
             warnings.warn(

@@ -11,6 +11,7 @@ from scipy.linalg import solve_discrete_are
 import newtonsim
 from newtonsim import optimize
 from newtonsim.errors import NewtonsimError
+from newtonsim.optimize import shac as shac_module
 from newtonsim.optimize.policies import default_observation, quaternion_entries, turning_entries
 
 torch = pytest.importorskip("torch")
@@ -213,3 +214,41 @@ def test_a_single_world_learns():
     learned = shac.train(2)
     assert np.isfinite(learned.history).all()
     assert np.isfinite(shac(([1.0], [0.0]))).all()
+
+
+def test_an_interruption_leaves_the_best_policy(monkeypatch: pytest.MonkeyPatch):
+    """By the mean of costs, of which each iteration is a tenth, and from the tenth on."""
+    learner = optimize.SHAC(cart_problem(), worlds=4, spread=1.0, episode=20, hidden=8, rate=0.3)
+    told, weights = [], []
+
+    class Progress(shac_module.OptimizationProgress):
+        def tell(self, done: int, value: float) -> None:
+            told.append(value)
+            weights.append(learner.actor.weights())
+            if done == 40:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(shac_module, "OptimizationProgress", Progress)
+    with pytest.raises(KeyboardInterrupt):
+        learner.train(200)
+    means = [told[0]]
+    for value in told[1:]:
+        means.append(0.9 * means[-1] + 0.1 * value)
+    best = 10 + int(np.argmin(means[10:]))
+    assert best < 39
+    for name, values in learner.actor.state_dict().items():
+        torch.testing.assert_close(values, weights[best][name], atol=0.0, rtol=0.0)
+
+
+def test_what_was_learned_can_be_kept(tmp_path):
+    """A second learner with the weights of both networks acts as the first, and continues."""
+    first, second = (optimize.SHAC(cart_problem(), worlds=4, hidden=8, seed=seed) for seed in (0, 1))
+    first.train(15)
+    networks = {"actor": first.actor.state_dict(), "critic": first.critic.state_dict()}
+    torch.save(networks, tmp_path / "shac.pt")
+    kept = torch.load(tmp_path / "shac.pt", weights_only=True)
+    second.actor.load_state_dict(kept["actor"])
+    second.critic.load_state_dict(kept["critic"])
+    states = np.random.default_rng(0).standard_normal((20, 2, 1))
+    np.testing.assert_array_equal([second(tuple(s)) for s in states], [first(tuple(s)) for s in states])
+    assert second.train(5).status == "iterations"
