@@ -53,7 +53,7 @@ def main() -> None:
         raise SystemExit("learning needs rsl-rl: pip install 'newtonsim[learn]'")
     rows = [run(name, seed, options) for name in options.names for seed in options.seeds]
     print(f"{machine(options.device)['cpu']}, {options.threads} threads")
-    header = ("environment", "seed", "samples", "minutes", "samples/s", "reaches", "after s", "best policy")
+    header = ("environment", "seed", "samples", "minutes", "samples/s", "reaches", "after", "after s", "best policy")
     print(table(header, [[shown(value) for value in list(row.values())[: len(header)]] for row in rows]))
     if options.plot:
         plot(rows, options.plot)
@@ -115,6 +115,7 @@ def run(name: str, seed: int, options: argparse.Namespace) -> dict[str, object]:
         "minutes": float(curve["seconds"][-1]) / 60.0,
         "per_second": float(curve["samples"][-1] / curve["seconds"][-1]),
         "goal": goal if math.isfinite(goal) else None,
+        "goal_samples": int(curve["samples"][reached[0]]) if len(reached) else None,
         "goal_seconds": float(curve["seconds"][reached[0]]) if len(reached) else None,
         "best_policy": float(played.returns.mean()),
         "best_policy_deviation": float(played.returns.std()),

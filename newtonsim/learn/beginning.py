@@ -14,6 +14,8 @@ from newtonsim.learn.settings import Settings
 
 _COUNT = 100_000
 """Samples for which statistics of earlier observations count; those of new observations must soon follow."""
+_CONVOLUTIONS = "cnns."
+"""How the names of convolutions and their weights begin."""
 _MUST_AGREE = ("activation", "normalise")
 
 
@@ -37,7 +39,7 @@ class Beginning:
         """Return the state of an actor that acts like this one, with the noise of a fresh one.
 
         It may have more observations after those that this one has, which have no influence at first, and
-        wider layers.
+        wider layers. Pictures are of the same size in both.
 
         Args:
             fresh: State of a new actor.
@@ -52,9 +54,10 @@ class Beginning:
                 raise NewtonsimError(f"{self.path}: its {name} is {was!r}, that of the new run {now!r}")
         if not _layers(fresh) or _layers(fresh) != _layers(self.actor):
             raise NewtonsimError(
-                f"{self.path}: expected a policy with {len(settings.hidden)} hidden layers and without "
-                "pictures, as the new one"
+                f"{self.path}: expected a policy with {len(settings.hidden)} hidden layers, as the new one"
             )
+        if _pictures(fresh) != _pictures(self.actor):
+            raise NewtonsimError(f"{self.path}: it observes other pictures than the new policy, or none")
         for what, axis, layer in (("observations", 1, 0), ("actions", 0, -1)):
             was, now = (_weight(state, layer).shape[axis] for state in (self.actor, fresh))
             if was > now or (was < now and what == "actions"):
@@ -67,6 +70,8 @@ class Beginning:
         What only critics observe follows the observations; with more observations it is elsewhere.
         """
         if self.critic is None or _layers(fresh) != _layers(self.critic):
+            return fresh
+        if _pictures(fresh) != _pictures(self.critic):
             return fresh
         of_all, of_policy = (_weight(state, 0).shape[1] for state in (self.critic, self.actor))
         if of_all != of_policy and of_all != _weight(fresh, 0).shape[1]:
@@ -83,6 +88,7 @@ class Beginning:
             state[f"{name}.weight"][:rows, :columns] = old[f"{name}.weight"]
             state[f"{name}.weight"][:rows, columns:] = 0.0
             state[f"{name}.bias"][:rows] = old[f"{name}.bias"]
+        state |= {name: value.clone() for name, value in old.items() if name.startswith(_CONVOLUTIONS)}
         for name in ("_mean", "_var", "_std"):
             key = f"obs_normalizer.{name}"
             if key in old:
@@ -94,7 +100,14 @@ class Beginning:
 
 def _layers(state: Weights) -> list[str]:
     """Return the names of the linear layers of a network, in order."""
-    return [name.removesuffix(".weight") for name in state if name.endswith(".weight")]
+    names = [name.removesuffix(".weight") for name in state if name.endswith(".weight")]
+    return [name for name in names if not name.startswith(_CONVOLUTIONS)]
+
+
+def _pictures(state: Weights) -> list[torch.Size]:
+    """Return the shapes of what a network sees pictures by: convolutions, and the layer after them."""
+    found = [value.shape for name, value in state.items() if name.startswith(_CONVOLUTIONS)]
+    return [*found, _weight(state, 0).shape[1:]] if found else []
 
 
 def _weight(state: Weights, layer: int) -> torch.Tensor:

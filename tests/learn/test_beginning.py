@@ -100,7 +100,7 @@ def test_a_run_that_goes_on_does_not_start_again(flat: Path, tmp_path: Path):
     [
         ("Hover", {}, {}, "it has 48 observations, the new policy "),
         ("Velocity", {"robot": "g1_like"}, {}, "it has 12 actions, the new policy 29"),
-        ("Velocity", {}, {"hidden": (8,)}, "expected a policy with 1 hidden layers and without pictures"),
+        ("Velocity", {}, {"hidden": (8,)}, "expected a policy with 1 hidden layers, as the new one"),
         ("Velocity", {}, {"hidden": (8, 4)}, "its layers are wider than those of the new run"),
         ("Velocity", {}, {"activation": "relu"}, "its activation is 'elu', that of the new run 'relu'"),
         ("Velocity", {}, {"normalise": False}, "its normalise is True, that of the new run False"),
@@ -137,3 +137,33 @@ def test_a_critic_with_privileged_observations_elsewhere_is_not_taken(tmp_path: 
         taken = training.learner.ppo.critic.state_dict()["mlp.0.weight"][:, :48].numpy()
         assert np.array_equal(taken, weights[:, :48]) == fits
         training.close()
+
+
+def test_policies_from_pictures_begin_with_each_other(flat: Path, tmp_path: Path):
+    """They act alike at first, of the same size alone, and neither begins with one that sees no pictures."""
+    small = {**SMALL, "hidden": (8,)}
+    options = {"screen_size": 36, "samples": 1}
+    training = Training(
+        Run("CartPoleVision", settings_of("CartPoleVision", small), options), tmp_path / "a", "cpu"
+    )
+    while not training.done:
+        training.step()
+    training.save()
+    training.close()
+    begun = started(tmp_path / "b", tmp_path / "a", "CartPoleVision", options, hidden=(12,))
+    seen = np.random.default_rng(0).integers(0, 256, (5, 36, 36, 4)).astype(np.uint8)
+    groups = begun.learner.policy.groups(torch.from_numpy(seen))
+    kept = torch.load(tmp_path / "a" / "checkpoint.pt", weights_only=True)
+    fresh = Learner(begun.learner.policy, settings_of("CartPoleVision", small), 5, "cpu")
+    fresh.ppo.actor.load_state_dict(kept["best"])
+    fresh.ppo.critic.load_state_dict(kept["learner"]["critic_state_dict"])
+    for role in ("actor", "critic"):
+        with torch.no_grad():
+            new, old = (getattr(learner.ppo, role)(groups) for learner in (begun.learner, fresh))
+        torch.testing.assert_close(new, old, atol=1e-5, rtol=1e-5)
+        assert role == "actor" or old.std() > 1e-5
+    begun.close()
+    with pytest.raises(NewtonsimError, match="it observes other pictures than the new policy, or none"):
+        started(tmp_path / "c", tmp_path / "a", "CartPoleVision", {**options, "screen_size": 44}, hidden=(8,))
+    with pytest.raises(NewtonsimError, match="it observes other pictures than the new policy, or none"):
+        started(tmp_path / "d", flat, "CartPoleVision", options, hidden=(8, 6))
