@@ -53,7 +53,8 @@ def main() -> None:
         raise SystemExit("learning needs rsl-rl: pip install 'newtonsim[learn]'")
     rows = [run(name, seed, options) for name in options.names for seed in options.seeds]
     print(f"{machine(options.device)['cpu']}, {options.threads} threads")
-    header = ("environment", "seed", "samples", "minutes", "samples/s", "reaches", "after", "after s", "best policy")
+    header = ("environment", "seed", "samples", "minutes", "samples/s")
+    header += ("reaches", "after", "after s", "best policy")
     print(table(header, [[shown(value) for value in list(row.values())[: len(header)]] for row in rows]))
     if options.plot:
         plot(rows, options.plot)
