@@ -232,6 +232,7 @@ def _pairs(plan: CollisionPlan, device: wp.Device) -> PairView:
     pairs.entry = zeros(0 if plan.listed is None else plan.pair_count, dtype=int, device=device)
     pairs.family = zeros(plan.pair_count, dtype=int, device=device)
     pairs.reach = zeros(plan.pair_count, dtype=float, device=device)
+    pairs.travel = zeros(plan.pair_count, dtype=float, device=device)
     return pairs
 
 

@@ -121,6 +121,7 @@ class PairLab:
         self.shape_X = wp.array(poses.reshape(-1, 7), dtype=wp.transform, device=self.device)
         wanted = np.broadcast_to(np.asarray(reach, np.float32), self.count)
         self.pairs.reach = wp.array(wanted, dtype=float, device=self.device)
+        self.pairs.travel = wp.zeros_like(self.pairs.reach)
 
     def launch(self) -> None:
         inputs = [0, self.pairs, self.shape, self.hulls, self.shape_X, self.manifolds]

@@ -29,7 +29,12 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 # below this tilt [rad] the rim points of a standing cylinder or cone are fixed in the shape
 UPRIGHT_TILT = wp.constant(0.01)
 SPREAD_DIRECTIONS = wp.constant(7)
-TILT = wp.constant(0.02)
+# least tilt [rad] on which vertices of a body that hardly moves are to touch
+LEAST_TILT = wp.constant(0.02)
+# ratio of the largest tilt of a body to that of a round one from which it counts as slender
+SLENDER = wp.constant(3.0)
+# least radius of a body about an axis, over that about its origin, by which it turns
+LEAST_THINNESS = wp.constant(0.01)
 
 
 @wp.func
@@ -113,26 +118,64 @@ def vertex_point(shape: ShapeView, hulls: HullView, surfaces: SurfaceView, s: in
 
 
 @wp.func
-def farthest_vertex(
+def farthest_vertices(
     shape: ShapeView,
     hulls: HullView,
     surfaces: SurfaceView,
     s: int,
     n: wp.vec3,
-    along: wp.vec3,
+    along0: wp.vec3,
+    along1: wp.vec3,
     limit: float,
-) -> int:
-    """Vertex farthest in direction `along` among those not higher than `limit` along n; -1 if none."""
-    best = int(-1)
-    reach = float(-1.0e30)
+) -> wp.vec2i:
+    """Vertices farthest in two directions among those not higher than `limit` along n; -1 if none."""
+    best = wp.vec2i(-1, -1)
+    reach = wp.vec2(-1.0e30, -1.0e30)
     for i in range(vertex_count(shape, hulls, surfaces, s)):
         p = vertex_point(shape, hulls, surfaces, s, i)
         if wp.dot(p, n) <= limit:
-            x = wp.dot(p, along)
-            if x > reach:
-                reach = x
-                best = i
+            x0 = wp.dot(p, along0)
+            x1 = wp.dot(p, along1)
+            if x0 > reach[0]:
+                reach[0] = x0
+                best[0] = i
+            if x1 > reach[1]:
+                reach[1] = x1
+                best[1] = i
     return best
+
+
+@wp.func
+def slender_tilts(shape: ShapeView, s: int, t: wp.vec3, u: wp.vec3, way: float) -> wp.vec3:
+    """Largest tilts about a vertex on a plane of a body that goes on by `way` [m] beside it.
+
+    A body turns about each axis of its box by up to `way` over its radius about that axis, so that slender
+    bodies turn most about their length. The tilts of the plane's normal in the shape's frame fill an ellipse.
+
+    Args:
+        shape: Shapes.
+        s: The shape.
+        t: Unit vector along the plane, in the shape's frame.
+        u: Normal x t.
+        way: Distance [m].
+
+    Returns:
+        Entries 11, 21, 22 of the lower triangular matrix that maps the unit circle to the ellipse of tilts
+        along t and u [rad].
+    """
+    half = 0.5 * (shape.local_upper[s] - shape.local_lower[s])
+    tt = LEAST_TILT * LEAST_TILT
+    uu = tt
+    tu = float(0.0)
+    for i in range(3):
+        radius = wp.sqrt(wp.max(0.0, wp.length_sq(half) - half[i] * half[i]))
+        turn = way / wp.max(radius, LEAST_THINNESS * shape.radius[s])
+        tt += turn * turn * u[i] * u[i]
+        uu += turn * turn * t[i] * t[i]
+        tu -= turn * turn * t[i] * u[i]
+    first = wp.sqrt(tt)
+    across = tu / first
+    return wp.vec3(first, across, wp.sqrt(wp.max(0.0, uu - across * across)))
 
 
 @wp.func
@@ -146,33 +189,50 @@ def put_vertices(
     plane_size: wp.vec3,
     n: wp.vec3,
     reach: float,
+    travel: float,
     manifolds: ManifoldView,
     pair: int,
 ):
-    """Deepest vertex, and the vertices within reach that touch first on tilts in evenly spread directions."""
-    n_local = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), n)
+    """Deepest vertex, and the vertices within reach that touch first on tilts in evenly spread directions.
+
+    The deepest vertex stops, and the others go on until they touch, too: the tilts are those by which the
+    body may turn within the step, or that it needs to turn by if it is to be lifted.
+    """
+    to_local = wp.quat_inverse(wp.transform_get_rotation(shape_X))
+    n_local = wp.quat_rotate(to_local, n)
     plane_p = wp.transform_get_translation(plane_X)
     # height of the shape's frame above the plane, subtracted from the reach so that vertices compare directly
     limit = reach - wp.dot(n, wp.transform_get_translation(shape_X) - plane_p)
-    t = wp.quat_rotate(wp.transform_get_rotation(plane_X), wp.vec3(1.0, 0.0, 0.0))
-    u = wp.cross(n, t)
+    t = wp.quat_rotate(to_local * wp.transform_get_rotation(plane_X), wp.vec3(1.0, 0.0, 0.0))
+    u = wp.cross(n_local, t)
+    # lower triangular matrices of the tilts along t and u
+    even = wp.vec3(0.0, 0.0, 0.0)
+    slender = wp.vec3(0.0, 0.0, 0.0)
     for k in range(SPREAD_DIRECTIONS + 1):
-        along = -n_local
-        if k > 0:
-            angle = 2.0 * wp.pi * float(k - 1) / float(SPREAD_DIRECTIONS)
-            # vertices that would touch first if the shape tilted slightly
-            spread = TILT * (wp.cos(angle) * t + wp.sin(angle) * u) - n
-            along = wp.quat_rotate_inv(wp.transform_get_rotation(shape_X), spread)
-        vertex = farthest_vertex(shape, hulls, surfaces, s, n_local, along, limit)
-        if vertex < 0:
+        angle = 2.0 * wp.pi * float(k - 1) / float(SPREAD_DIRECTIONS)
+        x = wp.cos(angle)
+        y = wp.sin(angle)
+        along0 = even[0] * x * t + (even[1] * x + even[2] * y) * u - n_local
+        along1 = slender[0] * x * t + (slender[1] * x + slender[2] * y) * u - n_local
+        farthest = farthest_vertices(shape, hulls, surfaces, s, n_local, along0, along1, limit)
+        if farthest[0] < 0:
             return
-        p = wp.transform_point(shape_X, vertex_point(shape, hulls, surfaces, s, vertex))
-        fresh = int(1)
-        for i in range(manifolds.count[pair]):
-            if wp.length_sq(manifolds.point[pair, i] - p) < 1.0e-12:
-                fresh = 0
-        if fresh == 1 and on_plane(p, plane_X, plane_size):
-            put_point(manifolds, pair, p, n, wp.dot(n, p - plane_p), vertex)
+        for j in range(2):
+            p = wp.transform_point(shape_X, vertex_point(shape, hulls, surfaces, s, farthest[j]))
+            distance = wp.dot(n, p - plane_p)
+            fresh = int(1)
+            for i in range(manifolds.count[pair]):
+                if wp.length_sq(manifolds.point[pair, i] - p) < 1.0e-12:
+                    fresh = 0
+            if fresh == 1 and on_plane(p, plane_X, plane_size):
+                put_point(manifolds, pair, p, n, distance, farthest[j])
+            if k == 0:
+                way = wp.max(0.0, travel - distance)
+                tilt = wp.max(LEAST_TILT, way / shape.radius[s])
+                even = wp.vec3(tilt, 0.0, tilt)
+                slender = slender_tilts(shape, s, t, u, way)
+                if wp.max(slender[0], slender[2]) < SLENDER * tilt:
+                    slender = even
 
 
 @wp.func
@@ -215,7 +275,9 @@ def collide_plane(
         return
     kind = shape.kind[s]
     if kind == KIND_HULL or kind == GEO_MESH or kind == GEO_HFIELD or kind == GEO_SDF:
-        put_vertices(shape, hulls, surfaces, s, X, plane_X, size, n, pairs.reach[pair], manifolds, pair)
+        reach = pairs.reach[pair]
+        travel = pairs.travel[pair]
+        put_vertices(shape, hulls, surfaces, s, X, plane_X, size, n, reach, travel, manifolds, pair)
         return
     n_local = wp.quat_rotate_inv(wp.transform_get_rotation(X), n)
     for k in range(candidate_count(kind)):

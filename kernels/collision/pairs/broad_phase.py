@@ -135,7 +135,9 @@ def put_pair(
     pairs.shape0[p] = s0
     pairs.shape1[p] = s1
     pairs.family[p] = family
-    pairs.reach[p] = margin + shape.geo.thickness[s0] + shape.geo.thickness[s1] + dt * closing
+    travel = dt * closing
+    pairs.travel[p] = travel
+    pairs.reach[p] = margin + shape.geo.thickness[s0] + shape.geo.thickness[s1] + travel
 
 
 @wp.func

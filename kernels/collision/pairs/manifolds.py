@@ -37,6 +37,7 @@ class PairView:
     entry: wp.array(dtype=int)  # (P) place in the list of the world; empty for crowded ones
     family: wp.array(dtype=int)  # (P) FAMILY_*; FAMILY_NONE where the place is not in use
     reach: wp.array(dtype=float)  # (P) [m] largest gap of points to report
+    travel: wp.array(dtype=float)  # (P) [m] the part of it by which points may approach within the step
 
 
 @wp.struct
