@@ -80,6 +80,7 @@ class SurfaceLab:
         pairs.family = wp.full(count, self.family, dtype=int, device=device)
         wanted = np.broadcast_to(np.asarray(reach, np.float32), count).copy()
         pairs.reach = wp.array(wanted, dtype=float, device=device)
+        pairs.travel = wp.zeros_like(pairs.reach)
         manifolds = ManifoldView()
         manifolds.count = wp.zeros(count, dtype=int, device=device)
         size = (count, int(MANIFOLD_SIZE))

@@ -185,6 +185,7 @@ def test_sweep_finds_the_pairs_that_comparing_all_finds(device, axis):
     for name in ("shape0", "shape1", "family"):
         setattr(pairs, name, wp.full(count * count, -1, dtype=int, device=device))
     pairs.reach = wp.zeros(count * count, dtype=float, device=device)
+    pairs.travel = wp.zeros_like(pairs.reach)
     shape = shapes_of([Solid(GeoType.BOX, (1, 1, 1))] * count, device)
     first = np.arange(count) * count
     found = call(
