@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 from physics.scenes import GRAVITY, Run, many, quaternion, rotation_matrices, z_up
+from scipy.spatial import ConvexHull
 
 import newtonsim
 from newtonsim.testing import random_quaternion
@@ -110,6 +111,64 @@ def test_dropped_shape_rests_on_its_surface(device: str, kind: str, rate: int):
         assert np.abs(run.body_qd).max() < 5.0e-3
         # A face is down: one body axis is vertical.
         assert np.abs(rotation_matrices(run.body_q[:, 3:])[:, 2, :]).max(axis=1).min() > 1.0 - 1.0e-4
+
+
+TETRAHEDRON = np.array(
+    [[0.04, 0.0, -0.012], [-0.02, 0.034, -0.012], [-0.02, -0.034, -0.012], [0.0, 0.0, 0.04]]
+)
+HULLS = {
+    "tetrahedron": TETRAHEDRON,
+    "plate": CUBE_VERTICES / HALF * [0.04, 0.02, 0.01],
+    "rod": CUBE_VERTICES / HALF * [0.1, 0.005, 0.005],
+    "octahedron": 0.04 * np.concatenate([np.eye(3), -np.eye(3)]),
+}
+
+
+def hulls_on_a_plane(kind: str, size: float, device: str) -> newtonsim.Model:
+    """Worlds with one of `HULLS` each, and a plane of a size [m], 0 for an infinite one."""
+    hull = ConvexHull(HULLS[kind])
+    a, b, c = np.moveaxis(hull.points[hull.simplices], 1, 0)
+    outwards = np.sum(np.cross(b - a, c - a) * hull.equations[:, :3], axis=1) > 0.0
+    faces = np.where(outwards[:, None], hull.simplices, hull.simplices[:, ::-1])
+    world = z_up()
+    world.add_shape_mesh(world.add_body(), mesh=newtonsim.Mesh(HULLS[kind], faces), convex=True)
+    world.add_shape_plane(plane=(0.0, 0.0, 1.0, 0.0), width=size, length=size)
+    return many(world, 40).finalize(device)
+
+
+def lowest_corners(kind: str, body_q: np.ndarray) -> np.ndarray:
+    """Height [m] of the lowest corner of each hull (..., n), given poses (..., n, 7)."""
+    heights = np.einsum("...j,vj->...v", rotation_matrices(body_q[..., 3:])[..., 2, :], HULLS[kind])
+    return heights.min(axis=-1) + body_q[..., 2]
+
+
+def turned_at(height: float, count: int) -> list[np.ndarray]:
+    """Poses at a height [m], turned at random, (7,) each."""
+    rng = np.random.default_rng(0)
+    return [np.concatenate([[0.0, 0.0, height], random_quaternion(rng)]) for _ in range(count)]
+
+
+@pytest.mark.parametrize("size", [0.0, 2.0])
+@pytest.mark.parametrize("kind", HULLS)
+def test_hulls_that_fall_on_a_plane_stay_above_it(device: str, kind: str, size: float):
+    """One corner of a hull stops, and the others go on by 4 cm in the step: they must stop, too."""
+    model = hulls_on_a_plane(kind, size, device)
+    run = Run(model, 1.0 / 60.0).start(turned_at(0.35, model.world_count))
+    (poses,) = run.record(120, "body_q")
+    depths = -lowest_corners(kind, poses)
+    assert depths.max() < 7.0e-3
+    assert np.quantile(depths.max(axis=0), 0.9) < 3.0e-3
+    assert depths[-1].max() < 1.0e-3
+
+
+@pytest.mark.parametrize("kind", HULLS)
+def test_hulls_below_the_ground_are_lifted_out(device: str, kind: str):
+    """The half-space is solid: what starts in it comes up, and is not thrown."""
+    model = hulls_on_a_plane(kind, 0.0, device)
+    run = Run(model, 1.0 / 60.0).start(turned_at(-0.1, model.world_count))
+    (poses,) = run.record(180, "body_q")
+    assert lowest_corners(kind, poses[-1]).min() > -1.0e-3
+    assert lowest_corners(kind, poses).max() < 1.0e-2
 
 
 @pytest.mark.parametrize("kind", ["sphere", "capsule", "cylinder"])
