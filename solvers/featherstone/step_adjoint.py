@@ -442,7 +442,7 @@ class FeatherstoneAdjoint:
             record = self._launcher(record_tape=True)
             v = record.views
             record.backward_only(
-                middle_velocity.find_middle_velocity,
+                middle_velocity.refine_middle_velocity,
                 "tree",
                 reads=dict(
                     tree=v.tree,
@@ -451,6 +451,7 @@ class FeatherstoneAdjoint:
                     kin=self.poses.kin,
                     start=state.joint_qd,
                     predicted=self.v_end,
+                    solution=self.smooth.v_mid,
                     dt=dt,
                 ),
                 writes=dict(middle=self.v_bias),

@@ -223,6 +223,25 @@ def test_gradient_along_itself(scene, device):
     assert max(errors.values()) < RTOL, errors
 
 
+def test_gradient_of_a_step_in_which_a_body_turns_round(device):
+    """Newton's method does not find the velocity in the middle of this step; its derivatives are the same."""
+    dt = 1.0 / 120.0
+    model = free_body().finalize(device, requires_grad=True)
+    rollout = Rollout(model, dt, steps=1)
+    start = rollout.states[0]
+    spin = np.array([182.0, 462.0, -57.0, 0.5, 0.3, 2.0], np.float32)
+    start.joint_qd.assign(spin)
+    with wp.Tape() as tape:
+        output = rollout.run()
+    weights = np.random.default_rng(2).uniform(0.5, 1.0, output.shape).astype(np.float32)
+    tape.backward(grads={output: wp.array(weights, dtype=float, device=device)})
+    for array, steps in ((start.joint_qd, (2.0, 1.0)), (start.joint_q, (0.004, 0.002))):
+        gradient = array.grad.numpy().astype(np.float64)
+        length = np.linalg.norm(gradient)
+        slope = slope_along(rollout, array, gradient / length, steps, weights)
+        assert slope == pytest.approx(length, rel=RTOL)
+
+
 @pytest.mark.parametrize("scene", ["free_body", "double_pendulum", "arm"])
 def test_forward_does_not_depend_on_requires_grad(scene, device):
     plain = make_rollout(scene, device, requires_grad=False)

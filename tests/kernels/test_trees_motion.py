@@ -242,6 +242,32 @@ def test_free_spin_of_the_midpoint_rule_keeps_energy_and_momentum(device):
     assert np.abs(end - spin).max() > 0.1
 
 
+@pytest.mark.parametrize("turn", [1.0, 3.0, 10.0, 300.0])
+def test_middle_spin_is_found_however_far_a_body_turns_in_a_step(device, turn):
+    # boxes of any proportions, thin plates and rods among them, with any torques
+    rng = np.random.default_rng(7)
+    n = 300
+    square = 10.0 ** rng.uniform(-4.0, -1.0, size=(n, 3))
+    moments = square.sum(axis=1, keepdims=True) - square
+    axes = Rotation.random(n, random_state=8).as_matrix()
+    inertia = np.einsum("nij,nj,nkj->nik", axes, moments, axes)
+    spin = rng.normal(size=(n, 3))
+    dt = 0.02
+    spin *= turn / dt / np.linalg.norm(spin, axis=1, keepdims=True)
+    torque = rng.normal(size=(n, 3)) * (rng.random((n, 1)) < 0.5)
+    impulse = torque * np.linalg.norm(np.einsum("nij,nj->ni", inertia, spin), axis=1, keepdims=True)
+    gyroscopic = dt * np.cross(spin, np.einsum("nij,nj->ni", inertia, spin))
+    change = np.linalg.solve(inertia, (impulse - gyroscopic)[..., None])[..., 0]
+    middle = call(device, middle_spin, spin, spin + change, inertia, dt).astype(np.float64)
+    # what the rule demands, in double precision
+    momentum = np.einsum("nij,nj->ni", inertia, middle)
+    missing = 2.0 * (momentum - np.einsum("nij,nj->ni", inertia, spin)) + dt * np.cross(middle, momentum)
+    # what is rounded: the change by which the impulse is given, and the momenta that it turns
+    speed = np.linalg.norm(spin, axis=1) + np.linalg.norm(middle, axis=1)
+    scale = moments.max(axis=1) * (np.linalg.norm(change, axis=1) + speed + dt * speed**2)
+    assert np.all(np.linalg.norm(missing - impulse, axis=1) < 1e-6 * scale)
+
+
 def test_muscles(device):
     # greatest at the best length, and falling to both sides alike
     near = call(device, force_of_length, [0.7, 1.0, 1.3])
