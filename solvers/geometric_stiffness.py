@@ -262,7 +262,7 @@ class _Loads:
         frames = [model.constraint_X_p.numpy()[holds], model.constraint_X_c.numpy()[holds]]
         for end, frame in zip(ends, frames):
             self._extend(end, frame)
-        self._close(*ends, mass)
+        self._close(ends[0], ends[1], mass)
         ends = [np.where(end >= 0, self.tree[end], -1) for end in ends]
         own = (ends[0] >= 0) & (ends[1] >= 0)
         group = _groups(trees, ends[0][own], ends[1][own])
