@@ -18,7 +18,7 @@ from newtonsim.pybullet_compat.engine import link_properties, model_building
 from newtonsim.pybullet_compat.engine.damping_stage import StartDamping
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
 from newtonsim.pybullet_compat.engine.limit_stage import ViolatedLimits, forces_at_limits
-from newtonsim.pybullet_compat.engine.sensors import ForcesOfLastStep, joint_reaction
+from newtonsim.pybullet_compat.engine.sensors import ForcesOfLastStep, JointSensors, joint_reaction
 from newtonsim.pybullet_compat.engine.slots import Slots
 from newtonsim.pybullet_compat.engine.swept_stage import SweptBounds
 from newtonsim.pybullet_compat.surface.errors import error
@@ -124,9 +124,8 @@ class FeatherstoneEngine:
         self._constraint_forces = ForcesOfLastStep(
             solver, solver.constraint_forces, model.constraint_count, self.worlds
         )
-        self._joint_forces = ForcesOfLastStep(
-            solver, lambda out: solver.joint_reactions(state, out), model.joint_count, self.worlds
-        )
+        sensors = JointSensors(solver, state, self.damping)
+        self._joint_forces = ForcesOfLastStep(solver, sensors.find, model.joint_count, self.worlds)
         self.steps = self.moves = 0
         self._poses_are_behind = False
         slots = Slots(self)
@@ -766,9 +765,5 @@ class FeatherstoneEngine:
             return None if known is None else known[:, place]
         if body.driven:
             return np.zeros((self.worlds, 6))
-        wrench = self._joint_forces.read()[:, body.first_joint + place]
-        poses = self.start_poses(body)[:, place]
-        # servos spread the impulse of the last substep over a whole step
-        substeps = self._shortened * self.solver.servos.period / self._stage.last_dt
-        motors = self.applied(body) if substeps < 1.5 else substeps * self.applied(body)
-        return joint_reaction(body, place, wrench, poses, motors)
+        reading = self._joint_forces.read()[:, body.first_joint + place]
+        return joint_reaction(reading, self.start_poses(body)[:, place])

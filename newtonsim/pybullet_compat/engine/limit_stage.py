@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import warp as wp
 from newtonsim.kernels.constraints.dof_rows import ROW_LIMIT
 from newtonsim.kernels.trees.violated_limits import act_when_violated
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
+from newtonsim.pybullet_compat.engine.sensors import rows_of_dofs
 from newtonsim.runtime.launcher import Launcher
 from newtonsim.solvers.featherstone.servos import ServoMode
 
@@ -58,11 +60,12 @@ class ViolatedLimits:
         self.push = wp.zeros(1, dtype=wp.vec2, device=model.device)
         self.inside = wp.full(model.joint_dof_count, wp.vec2(-math.inf), dtype=wp.vec2, device=model.device)
         self.rate = 0.0
-        rows = constraints.rows.dof
-        of_limits = np.flatnonzero(rows.source_kind.numpy() == int(ROW_LIMIT))
-        self._row = np.zeros(model.joint_dof_count, int)  # those of free joints have none, and do not act
-        self._row[rows.source_dof.numpy()[of_limits]] = of_limits
-        self._impulse = HostArray(rows.memory, 1)
+        self._rows, self._impulse = constraints.rows.dof, HostArray(constraints.rows.dof.memory, 1)
+
+    @functools.cached_property
+    def _row(self) -> np.ndarray:
+        """Rows of the limits of each dof."""
+        return rows_of_dofs(self._rows, ROW_LIMIT, self._model.joint_dof_count)
 
     def impulses(self, columns: slice, worlds: int) -> np.ndarray:
         """What limits did to joints in the last step (W, velocities) [N m s or N s], where they acted.

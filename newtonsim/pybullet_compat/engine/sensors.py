@@ -1,28 +1,29 @@
-"""Forces of the last step: those of constraints, and what joint sensors measure.
+"""Forces of the last step: those of constraints, and what sensors in joints read.
 
-A sensor measures what a joint transmits besides its motor, in the frame of the child.
+`kernels.queries.joint_sensors` has the law that readings follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_rotate
+from newtonsim.kernels.constraints.dof_rows import ROW_LIMIT, ROW_SERVO, DofRowView
+from newtonsim.kernels.queries.joint_sensors import SecondPassView, read_joint_sensors
 from newtonsim.pybullet_compat.engine.host_arrays import HostArray
-from newtonsim.pybullet_compat.surface.constants import JOINT_PRISMATIC, JOINT_REVOLUTE
-from newtonsim.pybullet_compat.world.plain_kinematics import cross, rotated
+from newtonsim.pybullet_compat.world.plain_kinematics import rotated
 from newtonsim.runtime import capture
-from newtonsim.scene.allocation import zeros
+from newtonsim.runtime.launcher import Launcher
+from newtonsim.scene.allocation import put, zeros
 
 if TYPE_CHECKING:
-    from newtonsim.pybullet_compat.world.body import Body
+    from newtonsim.scene.state import State
     from newtonsim.solvers import FeatherstoneSolver
-
-_ALONG = (JOINT_REVOLUTE, JOINT_PRISMATIC)
+    from newtonsim.solvers.featherstone.stages import BodyDamping
 
 
 class ForcesOfLastStep:
@@ -73,67 +74,89 @@ class ForcesOfLastStep:
         self._find(self._out)
 
 
-def joint_reaction(
-    body: Body, place: int, wrench: np.ndarray, poses: np.ndarray, applied: np.ndarray
-) -> np.ndarray:
-    """Return what the parent exerts on the child at a joint, without the motor.
-
-    PyBullet gives force and moment about the centre of mass of the child, in the axes that its inertial frame
-    had at the start of the step, and leaves out what acts along the axis of a motor.
+class JointSensors:
+    """Finds what the sensors in all joints read, by launches alone.
 
     Args:
-        body: The body.
-        place: Place of the link.
-        wrench: What the joint transmits, about its anchor in world axes (W, 6) [N m, N].
-        poses: Pose of the inertial frame of the link at the start of the step (W, 7).
-        applied: Forces of all motors of the body (W, nu) [N m or N].
+        solver: The solver.
+        state: The state that its steps write.
+        damping: Damping of the bodies.
+    """
+
+    def __init__(self, solver: FeatherstoneSolver, state: State, damping: BodyDamping):
+        self._solver, self._state, self._damping = solver, state, damping
+        self._work: SecondPassView | None = None
+
+    def _allocate(self) -> SecondPassView:
+        """Make the buffers, which engines without sensors never need."""
+        model, rows = self._solver.model, self._solver.constraints.rows.dof
+        device, joints, dofs = model.device, model.joint_count, model.joint_dof_count
+        self._motor_row, self._limit_row = (
+            put(rows_of_dofs(rows, kind, dofs), dtype=int, device=device) for kind in (ROW_SERVO, ROW_LIMIT)
+        )
+        self._wrench = zeros(joints, dtype=wp.spatial_vector, device=device)
+        work = SecondPassView()
+        for name, count, kind in (
+            *((name, model.body_count, wp.spatial_vector) for name in ("V", "A", "bias")),
+            ("inertia", model.body_count, wp.spatial_matrix),
+            *((name, dofs, wp.spatial_vector) for name in ("c", "U")),
+            *((name, dofs, float) for name in ("resistance", "effort")),
+            ("own", joints, wp.spatial_vector),
+        ):
+            setattr(work, name, zeros(count, dtype=kind, device=device))
+        return work
+
+    def find(self, out: wp.array) -> None:
+        """Write moment and force on the child of each joint at its centre of mass, world axes [N m, N]."""
+        if self._work is None:
+            self._work = self._allocate()
+        solver = self._solver
+        smooth, stage = solver.smooth, solver.constraints
+        solver.joint_reactions(self._state, self._wrench)
+        launch = Launcher(solver.model, record_tape=False)
+        launch(
+            read_joint_sensors,
+            "tree",
+            reads=dict(
+                tree=launch.views.tree,
+                joint=launch.views.joint,
+                body=launch.views.body,
+                kin=smooth.mid.kin,
+                qd=smooth.v_free,
+                linear=self._damping.linear,
+                angular=self._damping.angular,
+                motor_row=self._motor_row,
+                limit_row=self._limit_row,
+                impulse=stage.rows.dof.memory,
+                rate=1.0 / stage.last_dt,
+                wrench=self._wrench,
+            ),
+            writes=dict(work=self._work, reading=out),
+        )
+
+
+def rows_of_dofs(rows: DofRowView, kind: int, dofs: int) -> np.ndarray:
+    """The place of each dof's row of one kind among all that there may be (dofs,), -1 for none."""
+    places = np.flatnonzero(rows.source_kind.numpy() == int(kind))
+    found = np.full(dofs, -1)
+    found[rows.source_dof.numpy()[places]] = places
+    return found
+
+
+def joint_reaction(reading: np.ndarray, poses: np.ndarray) -> np.ndarray:
+    """Return what a sensor reads, in the axes of the child's inertial frame at the start of the step.
+
+    Args:
+        reading: What `JointSensors` found for it (W, 6) [N m, N].
+        poses: Pose of that frame (W, 7).
 
     Returns:
         (Fx, Fy, Fz, Mx, My, Mz) (W, 6) [N, N m], averaged over the step.
     """
-    link, (anchor, axis) = body.links[place], body.joint_in_link(place)
-    moves = bool(place) and link.joint_type in _ALONG
-    if len(wrench) == 1:
-        motor = float(applied[0, body.u_start[place]]) / link.axis_length if moves else 0.0
-        along = (0.0, motor) if link.joint_type == JOINT_PRISMATIC else (motor, 0.0)
-        found = _plain_reaction(wrench[0].tolist(), poses[0].tolist(), anchor.tolist(), axis.tolist(), *along)
-        return np.array([found])
-    pose = np.asarray(poses, np.float64)
-    turning, pushing = wrench[:, :3].astype(np.float64), wrench[:, 3:].astype(np.float64)
-    if moves:
-        motor = applied[:, body.u_start[place], None] * quat_rotate(pose[:, 3:], axis) / link.axis_length
-        if link.joint_type == JOINT_REVOLUTE:
-            turning -= motor
-        else:
-            pushing -= motor
-    turning += np.cross(quat_rotate(pose[:, 3:], anchor), pushing)
-    back = quat_conjugate(pose[:, 3:])
+    if len(reading) == 1:
+        x, y, z, w = poses[0, 3:].tolist()
+        numbers, back = reading[0].tolist(), (-x, -y, -z, w)
+        return np.array([(*rotated(back, numbers[3:]), *rotated(back, numbers[:3]))])
+    back = quat_conjugate(poses[:, 3:].astype(np.float64))
+    turning, pushing = reading[:, :3].astype(np.float64), reading[:, 3:].astype(np.float64)
     return np.concatenate([quat_rotate(back, pushing), quat_rotate(back, turning)], axis=1)
-
-
-def _plain_reaction(
-    wrench: Sequence[float],
-    pose: Sequence[float],
-    anchor: Sequence[float],
-    axis: Sequence[float],
-    torque: float,
-    force: float,
-) -> tuple[float, ...]:
-    """Do what `joint_reaction` does in one world, in plain numbers.
-
-    Args:
-        wrench: What the joint transmits (6,).
-        pose: Pose of the link (7,).
-        anchor: The joint in the inertial frame of the link (3,) [m].
-        axis: Axis of the joint there (3,).
-        torque: Of the motor about this axis [N m].
-        force: Of the motor along it [N].
-    """
-    x, y, z, w = pose[3:]
-    back = (-x, -y, -z, w)
-    a, b, c = rotated(back, wrench[:3])
-    i, j, k = rotated(back, wrench[3:])
-    e, f, g = axis
-    i, j, k = pushing = (i - force * e, j - force * f, k - force * g)
-    m, n, o = cross(anchor, pushing)
-    return i, j, k, a - torque * e + m, b - torque * f + n, c - torque * g + o
