@@ -128,10 +128,12 @@ def _whole_iterations() -> Iterator[Callable[[], bool]]:
         stopped = True
         _say("\nending the iteration; Ctrl-C again to go back to the last checkpoint instead")
 
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: stopped  # other threads get no signals
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+        # other threads get no signals, and what a script has put into the background ignores them
+        yield lambda: stopped
         return
-    before = signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGINT, stop)
     try:
         yield lambda: stopped
     finally:

@@ -242,6 +242,23 @@ def test_an_interrupted_iteration_is_learned_once(signals: int, tmp_path, monkey
     assert [int(row["iteration"]) for row in rows_of(tmp_path / "many")] == list(range(1, 21))
 
 
+def test_a_run_in_the_background_ignores_interruptions(tmp_path, monkeypatch):
+    """Of a command with an ampersand, shells without job control have Ctrl-C ignored; so does the run."""
+    update = PPO.update
+
+    def interrupted(ppo: PPO):
+        signal.raise_signal(signal.SIGINT)
+        return update(ppo)
+
+    monkeypatch.setattr(PPO, "update", interrupted)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert main(command_of(tmp_path, 3)) == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(rows_of(tmp_path)) == 3
+
+
 @pytest.mark.slow
 def test_the_command_survives_a_kill(tmp_path):
     """SIGKILL in mid-run; the same command ends the run with every iteration counted once."""
