@@ -121,6 +121,7 @@ class Tendons(TendonPaths):
     Attributes:
         force: Force of each tendon at the start of the step [N], positive where it lengthens and without what
             rows apply, shape (tendon_count,).
+        weight: What implicit forces add to the inertia along each tendon [kg], shape (tendon_count,).
         starts: First tendon, element, entry and row of each world, and the end (host).
     """
 
@@ -134,6 +135,7 @@ class Tendons(TendonPaths):
             return zeros(count, dtype=float, device=device, requires_grad=requires_grad)
 
         self.force = make(model.tendon_count)
+        self.weight = make(model.tendon_count)
         self.joint_f = make(model.joint_dof_count)
         self.terms = make(len(layout.row_kind))
         self.starts["tendon_row"] = np.searchsorted(layout.row_world, np.arange(model.world_count + 1))
@@ -185,6 +187,28 @@ class Tendons(TendonPaths):
             writes=dict(total=self.joint_f),
         )
         return self.joint_f
+
+    def weigh(self, launch: Launcher, control: Control, dt: float, added: wp.array) -> None:
+        """Compute what implicit forces add to the inertia of each dof alone; needs `measure`.
+
+        Args:
+            launch: Launcher that knows `starts`.
+            control: Inputs.
+            dt: Time step [s].
+            added: Receives it, shape (joint_dof_count,).
+        """
+        launch(
+            forces.weigh_tendons,
+            "tendon",
+            reads=dict(drive=self._drive(), motion=self.motion, act=control.tendon_act, dt=dt),
+            writes=dict(weight=self.weight),
+        )
+        launch(
+            forces.add_up_weights,
+            "dof",
+            reads=dict(tendon=self.view, motion=self.motion, weight=self.weight),
+            writes=dict(added=added),
+        )
 
     # -- rows ------------------------------------------------------------------------------------------------
 

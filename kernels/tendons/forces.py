@@ -10,8 +10,8 @@ Source: MuJoCo's documentation, "Computation", section "Passive forces", and "XM
 
 Stage: forces at the start of a step, of tendons
 Called by: solvers/tendons.py, kernels/tendons/rows.py
-Reads: TendonDrive, TendonMotion, TendonView, act, force, joint_f
-Writes: force, total
+Reads: TendonDrive, TendonMotion, TendonView, act, force, joint_f, weight
+Writes: added, force, total, weight
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -64,6 +64,49 @@ def drive_force(t: int, act: float, length: float, rate: float, drive: TendonDri
     elif drive.mode[t] != MODE_FORCE:
         force = drive.target_ke[t] * (act - rate)
     return wp.clamp(force, -drive.effort_limit[t], drive.effort_limit[t])
+
+
+@wp.kernel
+def weigh_tendons(
+    first: int,
+    drive: TendonDrive,
+    motion: TendonMotion,
+    act: wp.array(dtype=float),
+    dt: float,
+    weight: wp.array(dtype=float),
+):
+    """One thread per tendon: what rows of springs, damping and servos within bounds add to its inertia."""
+    t = first + wp.tid()
+    length = motion.length[t]
+    total = float(0.0)
+    if drive.passive_row[t] == 1:
+        total += dt * drive.damping[t]
+        if spring_stretch(t, length, drive) != 0.0:
+            total += dt * dt * drive.stiffness[t]
+    if drive.servo_row[t] == 1 and is_servo(t, drive):
+        if wp.abs(drive_force(t, act[t], length, motion.rate[t], drive)) < drive.effort_limit[t]:
+            if drive.mode[t] == MODE_POSITION:
+                total += dt * (drive.target_kd[t] + dt * drive.target_ke[t])
+            else:
+                total += dt * drive.target_ke[t]
+    weight[t] = total
+
+
+@wp.kernel
+def add_up_weights(
+    first: int,
+    tendon: TendonView,
+    motion: TendonMotion,
+    weight: wp.array(dtype=float),
+    added: wp.array(dtype=float),
+):
+    """One thread per dof: what implicit forces of tendons add to its own inertia."""
+    d = first + wp.tid()
+    sum = float(0.0)
+    for k in range(tendon.dof_start[d], tendon.dof_start[d + 1]):
+        e = tendon.dof_entry[k]
+        sum += motion.J[e] * motion.J[e] * weight[tendon.entry_tendon[e]]
+    added[d] = sum
 
 
 @wp.kernel

@@ -7,7 +7,7 @@ Source: Featherstone, "Rigid Body Dynamics Algorithms", 2008, section 6.2.
 
 Stage: smooth dynamics, joint-space inertia
 Called by: solvers/featherstone/references.py, kernels/constraints/pair_rows.py
-Reads: BodyView, DriveView, JointView, KinematicsView, TreeView, implicit, inertia
+Reads: BodyView, DriveView, JointView, KinematicsView, TreeView, added, implicit, inertia
 Writes: heavy, inertia, light
 """
 
@@ -68,12 +68,14 @@ def weigh_dofs(
     drive: DriveView,
     implicit: wp.array(dtype=int),
     inertia: wp.array(dtype=float),
+    added: wp.array(dtype=float),
     dt: float,
     light: wp.array(dtype=float),
     heavy: wp.array(dtype=float),
 ):
-    """One thread per dof: 1 / H_dd, and the same with the terms of implicit forces."""
+    """One thread per dof: 1 / H_dd, and the same with the terms of implicit forces, `added` among them."""
     # a separate launch, because reverse mode does not preserve sums in a loop
     d = first + wp.tid()
     light[d] = 1.0 / wp.max(inertia[d] + drive.armature[d], LEAST_INERTIA)
-    heavy[d] = 1.0 / wp.max(inertia[d] + implicit_inertia(d, tree, drive, implicit[d], dt), LEAST_INERTIA)
+    yielding = inertia[d] + added[d] + implicit_inertia(d, tree, drive, implicit[d], dt)
+    heavy[d] = 1.0 / wp.max(yielding, LEAST_INERTIA)

@@ -227,7 +227,19 @@ class ConstraintStage:
 
     def _weigh(self, launch: Launcher, smooth: SmoothStage, dt: float) -> None:
         settings = self.options.settings(dt)
-        self.parameters.weigh(launch, smooth.motion.kin, smooth.implicit, settings, self.weights)
+        self.parameters.add_up(launch, smooth.motion.kin, settings, self.weights)
+        self.parameters.weigh(launch, smooth.implicit, settings, self.weights)
+
+    def weigh_tendons(self, launch: Launcher, control: Control, dt: float) -> None:
+        """Compute what implicit forces of tendons add to inertias of dofs, if rows by reference need it.
+
+        Args:
+            launch: Launcher that knows the tendons.
+            control: Inputs of tendons.
+            dt: Time step [s].
+        """
+        if self.tendons is not None and self.parameters.need_weights(self.options.settings(dt)):
+            self.tendons.weigh(launch, control, dt, self.weights.added)
 
     def _note_step(self, contacts: Contacts, dt: float) -> None:
         self.last_contacts, self.last_dt = contacts, dt

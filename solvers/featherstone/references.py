@@ -30,13 +30,15 @@ class DofWeights:
     Attributes:
         inertia: Inertia of each dof alone without armature, shape (joint_dof_count,).
         light: 1 / inertia of each dof alone, shape (joint_dof_count,).
-        heavy: The same with what implicit forces add to it, shape (joint_dof_count,).
+        added: What implicit forces of tendons add to it, shape (joint_dof_count,).
+        heavy: 1 / inertia with what all implicit forces add to it, shape (joint_dof_count,).
     """
 
     def __init__(self, model: Model, requires_grad: bool = False):
         count, device = model.joint_dof_count, model.device
         self.inertia = zeros(count, dtype=float, device=device, requires_grad=requires_grad)
         self.light = zeros(count, dtype=float, device=device, requires_grad=requires_grad)
+        self.added = zeros(count, dtype=float, device=device, requires_grad=requires_grad)
         self.heavy = zeros(count, dtype=float, device=device, requires_grad=requires_grad)
 
 
@@ -71,24 +73,22 @@ class References:
         by_loop = _loop_weights(model, by_body, by_turn, by_dof) if self.loops else np.zeros((0, 3))
         self._by_loop = put(by_loop, dtype=wp.vec3, device=model.device)
 
-    def weigh(
-        self,
-        launch: Launcher,
-        kin: KinematicsView,
-        implicit: wp.array,
-        s: ConstraintSettings,
-        weights: DofWeights,
+    def need_weights(self, s: ConstraintSettings) -> bool:
+        """Whether rows by reference ask how inert dofs are."""
+        return bool(s.late) and (self._limits or self.pairs)
+
+    def add_up(
+        self, launch: Launcher, kin: KinematicsView, s: ConstraintSettings, weights: DofWeights
     ) -> None:
         """Compute inertias of dofs, if rows by reference need them.
 
         Args:
             launch: Launcher of the model.
             kin: Motion subspaces and inertias of bodies in the poses.
-            implicit: 0 for dofs whose drive may exceed its effort limit.
             s: Settings of the constraint solve.
-            weights: Receives the result.
+            weights: Receives them.
         """
-        if s.late and (self._limits or self.pairs):
+        if self.need_weights(s):
             v = launch.views
             launch(
                 dof_inertia.add_up_inertias,
@@ -96,10 +96,29 @@ class References:
                 reads=dict(tree=v.tree, joint=v.joint, body=v.body, kin=kin),
                 writes=dict(inertia=weights.inertia),
             )
+
+    def weigh(self, launch: Launcher, implicit: wp.array, s: ConstraintSettings, weights: DofWeights) -> None:
+        """Compute the inverses of these inertias, without and with implicit forces; needs `add_up`.
+
+        Args:
+            launch: Launcher of the model.
+            implicit: 0 for dofs whose drive may exceed its effort limit.
+            s: Settings of the constraint solve.
+            weights: Receives them, and has what tendons add.
+        """
+        if self.need_weights(s):
+            v = launch.views
             launch(
                 dof_inertia.weigh_dofs,
                 "dof",
-                reads=dict(tree=v.tree, drive=v.drive, implicit=implicit, inertia=weights.inertia, dt=s.dt),
+                reads=dict(
+                    tree=v.tree,
+                    drive=v.drive,
+                    implicit=implicit,
+                    inertia=weights.inertia,
+                    added=weights.added,
+                    dt=s.dt,
+                ),
                 writes=dict(light=weights.light, heavy=weights.heavy),
             )
 

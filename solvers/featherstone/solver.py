@@ -299,6 +299,7 @@ class FeatherstoneSolver(LaunchedSolver):
             moves = (smooth.body_q, state.joint_q, state.joint_qd, smooth.moving)
             tendons.measure(launch, smooth.motion.kin, *moves)
             joint_f = tendons.pull(launch, step.control, joint_f)
+            self.constraints.weigh_tendons(launch, step.control, step.dt)
         self._particles.apply(launch, step, joint_f)
         return joint_f
 

@@ -201,6 +201,7 @@ class FeatherstoneAdjoint:
         if self._rebounds:
             self._reverse_free(launch, step)
         self._reverse_prediction(launch, step)
+        self._reverse_weights(step)
         self._reverse_tendons(step)
         self._reverse_forces(step)
         poses.backward()
@@ -242,6 +243,7 @@ class FeatherstoneAdjoint:
             moves = (smooth.body_q, state.joint_q, state.joint_qd, smooth.moving)
             self.tendons.measure(launch, smooth.motion.kin, *moves)
             joint_f = self.tendons.pull(launch, control, joint_f)
+            self.constraints.stage.weigh_tendons(launch, control, dt)
         smooth.factorize(launch, state, control, dt)
         smooth.predict(launch, state, control, joint_f, dt)
         if self.constraints.predicted is not None:
@@ -280,7 +282,7 @@ class FeatherstoneAdjoint:
             )
             stage = self.constraints.stage
             settings = stage.options.settings(step.dt)
-            stage.parameters.weigh(launch, self.poses.kin, self.smooth.implicit, settings, stage.weights)
+            stage.parameters.add_up(launch, self.poses.kin, settings, stage.weights)
         return tape
 
     def _reverse_positions(self, launch: Launcher, step: FeatherstoneStep) -> None:
@@ -646,6 +648,16 @@ class FeatherstoneAdjoint:
             self.no_rounds if self.impacts is None else self.impacts.rounds.count,
             self.pushed if positions else None,
         )
+
+    def _reverse_weights(self, step: FeatherstoneStep) -> None:
+        """From how inert dofs are back to the inertias of bodies, and to directions of tendons."""
+        stage = self.constraints.stage
+        settings = stage.options.settings(step.dt)
+        with Tape() as tape:
+            record = self._launcher(record_tape=True)
+            stage.weigh_tendons(record, step.control, step.dt)
+            stage.parameters.weigh(record, self.smooth.implicit, settings, stage.weights)
+        tape.backward()
 
     def _reverse_tendons(self, step: FeatherstoneStep) -> None:
         """From the forces and rows of tendons back to coordinates, velocities and inputs."""

@@ -191,6 +191,23 @@ def test_limit_by_reference(references, device):
     assert not rollout.acted.all()
 
 
+@pytest.mark.parametrize("kind", ["drive", "spring"])
+def test_limit_by_reference_beside_a_tendon(kind, device):
+    """A limit yields by what its dof resists, to which implicit forces of a spatial tendon belong."""
+    soft = {"limit_solref": (0.08, 0.6), "limit_solimp": (0.8, 0.95, 0.05, 0.5, 2.0)}
+    builder = chain(limit_lower=[-3.0, -0.4], limit_upper=[3.0, 0.4], damping=0.1, **soft)
+    pull = {"mode": 1, "target_ke": 80.0, "target_kd": 6.0, "action": 0.5}
+    if kind == "spring":
+        pull = {"stiffness": 80.0, "damping": 6.0, "spring_length": (0.1, 0.1)}
+    builder.add_tendon_spatial([(-1, (0.4, 0.1, 0.2)), (1, (0.05, 0.0, -0.3))], **pull)
+    builder.joint_q[:] = [0.5, 0.2]
+    builder.joint_qd[:] = [-1.0, 4.0]
+    rollout = Rollout(builder, device, 25, references="end")
+    rollout.check("state.joint_q", steps=(0.004, 0.002, 0.001))
+    rollout.check(f"model.tendon_{'target_kd' if kind == 'drive' else 'damping'}")
+    assert rollout.acted.any()
+
+
 def test_lower_limit_with_margin(device):
     builder = chain(count=1, limit_lower=0.3, limit_upper=3.0, limit_solref=(-400.0, -5.0), limit_margin=0.1)
     builder.joint_q[:] = [0.35]

@@ -307,6 +307,29 @@ def test_servos_of_one_joint_are_bounded_one_by_one_as_in_mujoco(tmp_path):
     assert [actuator["tendon"] is None for actuator in report.actuators] == [True, True, True, False, True]
 
 
+SPLIT = """<mujoco><option timestep=".002"/><worldbody>
+  <body pos="0 0 1"><joint name="a" axis="0 1 0" damping=".1" frictionloss=".3"/><geom size=".05" pos=".1 0 0"/></body>
+  <body pos="0 1 1"><joint name="b" axis="0 1 0" range="-.01 .3" armature=".005"/><geom size=".05" pos=".1 0 0"/>
+  </body></worldbody>
+  <tendon><fixed name="split" {passive}><joint joint="a" coef=".5"/><joint joint="b" coef=".7"/></fixed></tendon>
+  <actuator>{servo}</actuator></mujoco>"""
+PULLING = {
+    "a servo": ("", '<position tendon="split" kp="20" kv="3" ctrlrange="-1 1"/>'),
+    "a spring": ('stiffness="30" damping="4" springlength=".2"', ""),
+}
+
+
+@pytest.mark.parametrize("kind", PULLING)
+def test_friction_and_limits_yield_beside_implicit_tendons_as_in_mujoco(kind: str, tmp_path):
+    """Without the share of the tendon in what the dofs resist, the arms are 0.3 mm apart."""
+    passive, servo = PULLING[kind]
+    path = tmp_path / "split.xml"
+    path.write_text(SPLIT.format(passive=passive, servo=servo))
+    found = compare_with_oracle(path, states=1)
+    assert not found.remarks
+    assert next(item for item in found.items if item.name == "motion").error < 2.0e-5
+
+
 HASTY = """<mujoco><option timestep=".002" iterations="1" ls_iterations="4"/><worldbody>
   <body pos="0 0 1"><joint name="a" type="slide" axis="0 0 1"/><geom size=".05"/>
     <site name="a" pos="0 0 -.1"/></body>
