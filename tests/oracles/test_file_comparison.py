@@ -308,10 +308,12 @@ def test_servos_of_one_joint_are_bounded_one_by_one_as_in_mujoco(tmp_path):
 
 
 SPLIT = """<mujoco><option timestep=".002"/><worldbody>
-  <body pos="0 0 1"><joint name="a" axis="0 1 0" damping=".1" frictionloss=".3"/><geom size=".05" pos=".1 0 0"/></body>
-  <body pos="0 1 1"><joint name="b" axis="0 1 0" range="-.01 .3" armature=".005"/><geom size=".05" pos=".1 0 0"/>
-  </body></worldbody>
-  <tendon><fixed name="split" {passive}><joint joint="a" coef=".5"/><joint joint="b" coef=".7"/></fixed></tendon>
+  <body pos="0 0 1"><joint name="a" axis="0 1 0" damping=".1" frictionloss=".3"/>
+    <geom size=".05" pos=".1 0 0"/></body>
+  <body pos="0 1 1"><joint name="b" axis="0 1 0" range="-.01 .3" armature=".005"/>
+    <geom size=".05" pos=".1 0 0"/></body></worldbody>
+  <tendon><fixed name="split" {passive}>
+    <joint joint="a" coef=".5"/><joint joint="b" coef=".7"/></fixed></tendon>
   <actuator>{servo}</actuator></mujoco>"""
 PULLING = {
     "a servo": ("", '<position tendon="split" kp="20" kv="3" ctrlrange="-1 1"/>'),
