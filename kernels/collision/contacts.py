@@ -101,13 +101,17 @@ def drop_points(
     dt: float,
     manifolds: ManifoldView,
 ):
-    """Account for thickness in the manifold of a pair, and keep the points that may touch within the step."""
+    """Account for thickness in the manifold of a pair, and keep the points that may touch within the step.
+
+    Hidden points are dropped.
+    """
     count = manifolds.count[p]
     if count == 0:
         return
     s0 = pairs.shape0[p]
     s1 = pairs.shape1[p]
     thickness = shape.geo.thickness[s0] + shape.geo.thickness[s1]
+    hidden = manifolds.hidden[p]
     n = int(0)
     for k in range(count):
         x = manifolds.point[p, k]
@@ -116,7 +120,7 @@ def drop_points(
         speed = float(0.0)
         if dt > 0.0 and distance > margin:
             speed = approach_speed(shape, s0, s1, x, normal, body_q, body_com, body_qd)
-        if distance <= margin + speed * dt:
+        if distance <= margin + speed * dt and (hidden >> k) & 1 == 0:
             manifolds.point[p, n] = x
             manifolds.normal[p, n] = normal
             manifolds.distance[p, n] = distance

@@ -8,7 +8,7 @@ import warp as wp
 
 from newtonsim.collision.contacts import Contacts, check_contacts
 from newtonsim.collision.plan import collision_plan_of
-from newtonsim.kernels.collision import crowded, world_contacts, world_pairs
+from newtonsim.kernels.collision import crowded, seams, world_contacts, world_pairs
 from newtonsim.kernels.collision.pairs import broad_phase, manifolds
 from newtonsim.kernels.collision.pairs import sweep as sweep_kernels
 from newtonsim.runtime.arguments import Kernel
@@ -91,7 +91,7 @@ def find_contacts(
             margin=margin,
             dt=ahead,
         ),
-        writes=dict(place=contacts.placement),
+        writes=dict(place=contacts.placement, body_head=contacts.seams.head),
     )
     if plan.listed is None:
         _sweep_pairs(launch, contacts, margin, dt)
@@ -109,16 +109,20 @@ def find_contacts(
             world_contacts.gather_contacts,
             "world team",
             reads=dict(
-                shape=plan.shape,
+                **solids,
                 body_q=body_q,
                 body_qd=body_qd,
                 body_com=model.body_com,
                 margin=margin,
                 dt=dt,
-                pairs=contacts.pairs,
                 history=contacts.history,
             ),
-            writes=dict(manifolds=contacts.manifolds, overflow=contacts.overflow, contacts=contacts.view),
+            writes=dict(
+                manifolds=contacts.manifolds,
+                seams=contacts.seams,
+                overflow=contacts.overflow,
+                contacts=contacts.view,
+            ),
         )
 
 
@@ -222,11 +226,41 @@ def _sweep_pairs(launch: Launcher, contacts: Contacts, margin: float, dt: float)
     launch(sweep_kernels.clear_unused_pairs, "pair", writes=dict(pairs=pairs, count=contacts.manifolds.count))
 
 
+def _find_seams(launch: Launcher, body_q: wp.array, body_qd: wp.array, contacts: Contacts, dt: float) -> None:
+    """Mark the points at seams between shapes that others make no contacts."""
+    plan, manifolds = collision_plan_of(launch.model), contacts.manifolds
+    launch(
+        seams.link_pairs,
+        "pair",
+        reads=dict(pairs=contacts.pairs, manifolds=manifolds, shape_body=plan.shape.body),
+        writes=dict(seams=contacts.seams),
+    )
+    launch(
+        seams.find_hidden_points,
+        "pair",
+        reads=dict(
+            pairs=contacts.pairs,
+            shape=plan.shape,
+            hulls=plan.hulls,
+            shape_X=contacts.placement.X,
+            body_q=body_q,
+            body_qd=body_qd,
+            body_com=launch.model.body_com,
+            dt=dt,
+            manifolds=manifolds,
+            seams=contacts.seams,
+        ),
+        writes=dict(hidden=manifolds.hidden),
+    )
+
+
 def _gather_crowded(
     launch: Launcher, body_q: wp.array, body_qd: wp.array, contacts: Contacts, margin: float, dt: float
 ) -> None:
     """From the manifolds of pairs to packed contacts."""
     model, shape = launch.model, collision_plan_of(launch.model).shape
+    if collision_plan_of(model).has_seams:
+        _find_seams(launch, body_q, body_qd, contacts, dt)
     launch(
         crowded.drop_distant_points,
         "pair",

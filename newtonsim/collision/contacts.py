@@ -13,6 +13,7 @@ from newtonsim.kernels.collision import contacts as contact_kernels
 from newtonsim.kernels.collision.contacts import ContactView, HistoryView, OverflowView
 from newtonsim.kernels.collision.pairs.broad_phase import PlacementView
 from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
+from newtonsim.kernels.collision.seams import SeamView
 from newtonsim.runtime import compilation
 from newtonsim.runtime.residents import keep_on_device
 from newtonsim.scene.allocation import put, zeros
@@ -103,6 +104,7 @@ class Contacts:
         self.placement = _placement(plan.paired, device)
         self.pairs = _pairs(plan, device)
         self.manifolds = _manifolds(plan, device)
+        self.seams = _seams(model.body_count if plan.has_seams else 0, plan, device)
         self.history = _history(model.shape_count, plan, device)
         self.overflow = OverflowView()
         self.overflow.pairs_needed = self.pairs_needed
@@ -240,11 +242,22 @@ def _manifolds(plan: CollisionPlan, device: wp.Device) -> ManifoldView:
     manifolds = ManifoldView()
     size = (plan.pair_count, plan.pair_points)
     manifolds.count = zeros(plan.pair_count, dtype=int, device=device)
+    manifolds.hidden = zeros(plan.pair_count, dtype=int, device=device)
     manifolds.point = zeros(size, dtype=wp.vec3, device=device)
     manifolds.normal = zeros(size, dtype=wp.vec3, device=device)
     manifolds.distance = zeros(size, dtype=float, device=device)
     manifolds.feature = zeros(size, dtype=int, device=device)
     return manifolds
+
+
+def _seams(bodies: int, plan: CollisionPlan, device: wp.Device) -> SeamView:
+    seams = SeamView()
+    seams.head = put(np.full(bodies, -1), dtype=int, device=device)
+    entries = 2 * plan.pair_count if bodies else 0
+    seams.several = put(plan.several if bodies else np.zeros(0), dtype=int, device=device)
+    seams.next = zeros(entries, dtype=int, device=device)
+    seams.plane = zeros(entries, dtype=wp.vec4, device=device)
+    return seams
 
 
 def _history(shapes: int, plan: CollisionPlan, device: wp.Device) -> HistoryView:

@@ -36,6 +36,11 @@ _POINTS = {GeoType.SPHERE: 1, GeoType.ELLIPSOID: 1, GeoType.CAPSULE: 2}
 _PLANE_POINTS = {**_POINTS, GeoType.CONE: 5}
 """Most points at which a shape can touch a plane, 8 where not listed."""
 
+_BOUNDED_FAMILIES = {
+    int(family) for family in (manifolds.FAMILY_ROUND, manifolds.FAMILY_BOX, manifolds.FAMILY_CONVEX)
+}
+"""Families of pairs whose shapes are both convex and bounded."""
+
 _NEIGHBOURS = 12
 """Pairs for which a shape that moves gets room if the world has more candidates than that."""
 
@@ -108,6 +113,18 @@ class CollisionPlan:
                 room[:] = limit
         self.pair_start = np.concatenate(([0], np.cumsum(pairs))).astype(np.int32)
         self.contact_start = np.concatenate(([0], np.cumsum(contacts))).astype(np.int32)
+
+    @cached_property
+    def several(self) -> np.ndarray:
+        """Which shapes are one of several that a body or the world has in pairs, bool (shape_count,)."""
+        owner: np.ndarray = self.model.shape_body.numpy() + 1
+        counts = np.bincount(owner[self.paired], minlength=int(owner.max(initial=0)) + 1)
+        return counts[owner] > 1
+
+    @property
+    def has_seams(self) -> bool:
+        """Whether a floor may consist of several shapes, see `kernels.collision.seams`."""
+        return bool(self.several.any()) and not self.families.isdisjoint(_BOUNDED_FAMILIES)
 
     @property
     def pair_count(self) -> int:

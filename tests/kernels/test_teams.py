@@ -172,6 +172,17 @@ def boxes(overlap: float, restitution: float = 0.0, count: int = 3) -> newtonsim
     return builder
 
 
+def tiled() -> newtonsim.ModelBuilder:
+    """Two boxes at the seams of a floor of tiles."""
+    builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    for x in (0.0, 0.1, 0.2):
+        builder.add_shape_box(-1, pos=(x, 0.0, -0.05), hx=0.05, hy=0.5, hz=0.05)
+    for x, y in ((0.006, -0.2), (0.104, 0.2)):
+        body = builder.add_body(origin=wp.transform((x, y, 0.04), wp.quat_identity()))
+        builder.add_shape_box(body, hx=0.04, hy=0.04, hz=0.04, thickness=0.005)
+    return builder
+
+
 def tilted_rods() -> newtonsim.ModelBuilder:
     """Worlds with a rod each, one end of which bounces off the ground."""
     builder = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
@@ -273,6 +284,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "linear model": linear_scene,
     "spawn": spawn_scene,
     "loop": lambda: contact_scene(scenes.four_bar(), 5),
+    "seams": lambda: contact_scene(tiled(), 0),
     "a contradiction": lambda: contact_scene(torn(), 0),
     "sweeps first, to a contradiction": lambda: contact_scene(torn(), 0, sweeps_first=True),
     "crawler": lambda: contact_scene(crawler(), 0),

@@ -19,7 +19,7 @@ _version lazy_names errors arguments regular_files
 kernels
 kernels.views kernels.algebra
 kernels.trees kernels.trees.exact
-kernels.collision.pairs kernels.collision kernels.collision.convex kernels.collision.surfaces
+kernels.collision.pairs kernels.collision.convex kernels.collision kernels.collision.surfaces
 kernels.collision.families
 kernels.steps
 kernels.constraints kernels.constraints.solve kernels.constraints.adjoint kernels.constraints.linear

@@ -6,8 +6,8 @@ shapes (G. van den Bergen, Collision Detection in Interactive 3D Environments, 2
 mappings are listed as well).
 
 Stage: narrow phase, support points of convex shapes
-Called by: kernels/collision/convex/, kernels/collision/families/, kernels/collision/surfaces/,
-    kernels/particles/, kernels/queries/closest_points.py
+Called by: kernels/collision/convex/, kernels/collision/families/, kernels/collision/seams.py,
+    kernels/collision/surfaces/, kernels/particles/, kernels/queries/closest_points.py
 Reads: HullView, ShapeView
 Writes: nothing, its functions return what they find
 """

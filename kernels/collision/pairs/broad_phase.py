@@ -6,7 +6,7 @@ shape can travel within the step, so that fast bodies are found in time.
 Stage: broad phase
 Called by: newtonsim/collision/collide.py, kernels/collision/pairs/sweep.py, kernels/collision/world_pairs.py
 Reads: HullView, PlacementView, ShapeView, body_com, body_q, body_qd
-Writes: PlacementView
+Writes: PlacementView, body_head
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -43,8 +43,12 @@ def place_shapes(
     margin: float,
     dt: float,
     place: PlacementView,
+    body_head: wp.array(dtype=int),
 ):
-    """One thread per shape: world pose, velocity, and bounds over the next dt seconds, of those in pairs."""
+    """One thread per shape: world pose, velocity, and bounds over the next dt seconds, of those in pairs.
+
+    The list of touching pairs of the shape's body, `body_head`, is emptied, if there are such lists.
+    """
     s = first + wp.tid()
     if place.paired[s] == 0:
         return
@@ -54,6 +58,8 @@ def place_shapes(
     spin = float(0.0)
     b = shape.body[s]
     if b >= 0:
+        if body_head.shape[0] > 0:
+            body_head[b] = -1
         omega = wp.spatial_top(body_qd[b])
         arm = wp.transform_get_translation(X) - wp.transform_point(body_q[b], body_com[b])
         v = wp.spatial_bottom(body_qd[b]) + wp.cross(omega, arm)

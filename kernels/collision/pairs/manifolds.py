@@ -48,6 +48,7 @@ class ManifoldView:
     """
 
     count: wp.array(dtype=int)  # (P) zero before the narrow phase
+    hidden: wp.array(dtype=int)  # (P) bits of the points at seams between other shapes, to be left out
     point: wp.array2d(dtype=wp.vec3)  # (P, M) [m] world, on the surface of shape 0
     normal: wp.array2d(dtype=wp.vec3)  # (P, M) world, unit, from shape 1 to shape 0
     distance: wp.array2d(dtype=float)  # (P, M) [m] gap along the normal, negative in penetration
