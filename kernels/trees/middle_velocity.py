@@ -27,8 +27,6 @@ DIFFERENTIABLE = True
 NEARLY = wp.constant(1.0e-4)
 # bisections of a bracket, to the precision of float64
 BISECTIONS = wp.constant(64)
-# five sweeps over the three pairs of axes
-JACOBI_ROTATIONS = wp.constant(15)
 # (h λ / 2)² beyond which the gain of a phase grows no further: the spin then precesses by 2.4 rad in a step
 MOST_PHASE = wp.constant(1.5)
 
@@ -42,34 +40,10 @@ def newton_step(mid: wp.vec3, start: wp.vec3, inertia: wp.mat33, impulse: wp.vec
     return mid - wp.inverse(slope) * residual
 
 
-@wp.func(inline=False)
-def principal_axes(inertia: wp.mat33) -> wp.mat33:
+@wp.func
+def principal_axes(inertia: wp.mat33d) -> wp.mat33d:
     """Rotation whose columns are the principal axes, that of the smallest moment first, the largest last."""
-    # Jacobi's rotations, which keep every digit of small moments, unlike `eig3` in single precision
-    A = inertia
-    Q = wp.identity(n=3, dtype=float)
-    for n in range(JACOBI_ROTATIONS):
-        i = n % 3
-        j = (i + 1) % 3
-        if A[i, j] != 0.0:
-            ratio = 0.5 * (A[j, j] - A[i, i]) / A[i, j]
-            tangent = 1.0 / (wp.abs(ratio) + wp.sqrt(ratio * ratio + 1.0))
-            if ratio < 0.0:
-                tangent = -tangent
-            cosine = 1.0 / wp.sqrt(tangent * tangent + 1.0)
-            sine = tangent * cosine
-            for k in range(3):
-                old = A[k, i]
-                A[k, i] = cosine * old - sine * A[k, j]
-                A[k, j] = sine * old + cosine * A[k, j]
-                old = Q[k, i]
-                Q[k, i] = cosine * old - sine * Q[k, j]
-                Q[k, j] = sine * old + cosine * Q[k, j]
-            for k in range(3):
-                old = A[i, k]
-                A[i, k] = cosine * old - sine * A[j, k]
-                A[j, k] = sine * old + cosine * A[j, k]
-    moments = wp.get_diag(A)
+    Q, moments = wp.eig3(inertia)
     first = int(0)
     last = int(0)
     for k in range(1, 3):
@@ -78,9 +52,9 @@ def principal_axes(inertia: wp.mat33) -> wp.mat33:
         if moments[k] >= moments[last]:
             last = k
     if first == last:
-        return wp.identity(n=3, dtype=float)
-    x = wp.normalize(wp.vec3(Q[0, first], Q[1, first], Q[2, first]))
-    z = wp.vec3(Q[0, last], Q[1, last], Q[2, last])
+        return wp.identity(n=3, dtype=wp.float64)
+    x = wp.normalize(wp.vec3d(Q[0, first], Q[1, first], Q[2, first]))
+    z = wp.vec3d(Q[0, last], Q[1, last], Q[2, last])
     z = wp.normalize(z - wp.dot(z, x) * x)
     return wp.matrix_from_cols(x, wp.cross(z, x), z)
 
@@ -101,12 +75,13 @@ def bracketed_middle_spin(start: wp.vec3, inertia: wp.mat33, impulse: wp.vec3, d
     remains is one equation for the first component, whose sign changes between the bounds that the energy
     sets: ω̄·I ω̄ ≤ b·I b with b = ω + I⁻¹ impulse / 2, since the gyroscopic torque does no work.
     """
-    axes = principal_axes(inertia)
-    moments = wp.vec3d(wp.get_diag(wp.transpose(axes) * inertia * axes))
+    wide = wp.mat33d(inertia)
+    axes = principal_axes(wide)
+    moments = wp.get_diag(wp.transpose(axes) * wide * axes)
     # a body without a moment about one of its axes is taken for one with a very small one
     least = wp.float64(1.0e-7) * (moments[0] + moments[1] + moments[2])
-    b = wp.vec3d(wp.transpose(axes) * start)
-    push = wp.vec3d(wp.transpose(axes) * impulse)
+    b = wp.transpose(axes) * wp.vec3d(start)
+    push = wp.transpose(axes) * wp.vec3d(impulse)
     c = wp.vec3d(moments[2] - moments[1], moments[2] - moments[0], moments[1] - moments[0])
     energy = wp.float64(0.0)
     for k in range(3):
@@ -128,7 +103,7 @@ def bracketed_middle_spin(start: wp.vec3, inertia: wp.mat33, impulse: wp.vec3, d
             end = s
         else:
             begin = s
-    return axes * wp.vec3(on_axis_of_least(wp.float64(0.5) * (begin + end), b, c))
+    return wp.vec3(axes * on_axis_of_least(wp.float64(0.5) * (begin + end), b, c))
 
 
 @wp.func
