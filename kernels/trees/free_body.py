@@ -25,7 +25,7 @@ from newtonsim.kernels.algebra.spatial import (
 from newtonsim.kernels.algebra.teams import Team, has_one_lane
 from newtonsim.kernels.trees.crba import PIVOT_FLOOR, CompositeView
 from newtonsim.kernels.trees.forward_kinematics import is_floating
-from newtonsim.kernels.trees.middle_velocity import acting_spin
+from newtonsim.kernels.trees.middle_velocity import middle_spin
 from newtonsim.kernels.trees.rnea import body_wrench
 from newtonsim.kernels.views.model import (
     BodyView,
@@ -270,7 +270,7 @@ def move_free_body_to_middle(
     j = tree.joint[tree.joint_start[t]]
     b = joint.child[j]
     d = joint.qd_start[j]
-    w = acting_spin(load_vec3(start, d), load_vec3(predicted, d), kin.body_I[b], dt)
+    w = middle_spin(load_vec3(start, d), load_vec3(predicted, d), kin.body_I[b], dt)
     v = 0.5 * (load_vec3(start, d + 3) + load_vec3(predicted, d + 3))
     for k in range(3):
         middle[d + k] = w[k]

@@ -27,8 +27,6 @@ DIFFERENTIABLE = True
 NEARLY = wp.constant(1.0e-4)
 # bisections of a bracket, to the precision of float64
 BISECTIONS = wp.constant(64)
-# (h λ / 2)² beyond which the gain of a phase grows no further: the spin then precesses by 2.4 rad in a step
-MOST_PHASE = wp.constant(1.5)
 
 
 @wp.func
@@ -107,64 +105,22 @@ def bracketed_middle_spin(start: wp.vec3, inertia: wp.mat33, impulse: wp.vec3, d
 
 
 @wp.func
-def nutation(spin: wp.vec3, inertia: wp.mat33) -> float:
-    """λ² [rad²/s²], where ±iλ are the eigenvalues of Euler's equations, linearised at a spin.
-
-    At a spin about a principal axis, λ is the rate at which the spin precesses in the body's axes; it is
-    imaginary about the middle one. It never exceeds the spin, which bounds what rounding makes of slender
-    bodies.
-    """
-    square = wp.dot(spin, spin)
-    size = wp.determinant(inertia)
-    rate = float(0.0)
-    if size > 0.0:
-        momentum = inertia * spin
-        shared = wp.trace(inertia) * momentum - 2.0 * (inertia * momentum)
-        rate = wp.clamp(square - wp.dot(momentum, shared) / size, -square, square)
-    return rate
-
-
-@wp.func
-def phase_gain(spin: wp.vec3, inertia: wp.mat33, dt: float) -> float:
-    """Factor of the gyroscopic torque with which the midpoint rule turns the spin at the right rate.
-
-    In the body's axes, the rule turns it by 2 atan(h λ / 2) in a step instead of h λ, see `nutation`, while
-    the axes turn at the spin itself: tops precessed too slowly. The factor is tan(h λ / 2) / (h λ / 2) to the
-    sixth order in h λ, and bounded. It changes neither the energy nor the size of the angular momentum.
-    """
-    u = wp.min(0.25 * dt * dt * nutation(spin, inertia), MOST_PHASE)
-    return (15.0 - u) / (15.0 - 6.0 * u)
-
-
-@wp.func
-def middle_spin(start: wp.vec3, predicted: wp.vec3, inertia: wp.mat33, dt: float, gain: float) -> wp.vec3:
-    """Angular velocity of the implicit midpoint rule [rad/s], with `gain` times the gyroscopic torque.
+def middle_spin(start: wp.vec3, predicted: wp.vec3, inertia: wp.mat33, dt: float) -> wp.vec3:
+    """Angular velocity of the implicit midpoint rule [rad/s].
 
     The prediction contains the impulse of all torques, with the gyroscopic one evaluated at the start. Its
     determinants would leave single precision for very small and large bodies: the equation is scaled.
     """
     inertia = inertia / power_of_two(wp.trace(inertia))
     impulse = inertia * (predicted - start) + dt * wp.cross(start, inertia * start)
-    time = gain * dt
-    mid = newton_step(start, start, inertia, impulse, time)
-    mid = newton_step(mid, start, inertia, impulse, time)
-    mid = newton_step(mid, start, inertia, impulse, time)
-    mid = newton_step(mid, start, inertia, impulse, time)
-    missing = wp.length(2.0 * (inertia * (mid - start)) + time * wp.cross(mid, inertia * mid) - impulse)
+    mid = newton_step(start, start, inertia, impulse, dt)
+    mid = newton_step(mid, start, inertia, impulse, dt)
+    mid = newton_step(mid, start, inertia, impulse, dt)
+    mid = newton_step(mid, start, inertia, impulse, dt)
+    missing = wp.length(2.0 * (inertia * (mid - start)) + dt * wp.cross(mid, inertia * mid) - impulse)
     if missing <= NEARLY * (wp.length(inertia * start) + wp.length(impulse)):
-        return newton_step(mid, start, inertia, impulse, time)
-    return bracketed_middle_spin(start, inertia, impulse, time)
-
-
-@wp.func
-def acting_spin(start: wp.vec3, predicted: wp.vec3, inertia: wp.mat33, dt: float) -> wp.vec3:
-    """Angular velocity at which velocity-dependent forces are taken, so that they have their gain [rad/s].
-
-    These forces are quadratic: at √gain ω̄, they are `gain` times those at ω̄.
-    """
-    inertia = inertia / power_of_two(wp.trace(inertia))
-    gain = phase_gain(start, inertia, dt)
-    return wp.sqrt(gain) * middle_spin(start, predicted, inertia, dt, gain)
+        return newton_step(mid, start, inertia, impulse, dt)
+    return bracketed_middle_spin(start, inertia, impulse, dt)
 
 
 @wp.func
@@ -189,26 +145,6 @@ def is_single_rotating(t: int, tree: TreeView, joint: JointView) -> bool:
 
 
 @wp.func
-def gain_of_tree(
-    t: int,
-    tree: TreeView,
-    joint: JointView,
-    body: BodyView,
-    kin: KinematicsView,
-    start: wp.array(dtype=float),
-    dt: float,
-) -> float:
-    """`phase_gain` of a single rotating body."""
-    j = tree.joint[tree.joint_start[t]]
-    axes = wp.quat_identity()
-    if joint.type[j] == JOINT_BALL:
-        axes = wp.transform_get_rotation(joint.X_p[j])
-    inertia = pivot_inertia(j, joint, body, kin)
-    inertia = inertia / power_of_two(wp.trace(inertia))
-    return phase_gain(wp.quat_rotate(axes, load_vec3(start, joint.qd_start[j])), inertia, dt)
-
-
-@wp.func
 def write_middle_spin(
     t: int,
     tree: TreeView,
@@ -228,7 +164,7 @@ def write_middle_spin(
         axes = wp.transform_get_rotation(joint.X_p[j])
     old = wp.quat_rotate(axes, load_vec3(start, d))
     new = wp.quat_rotate(axes, load_vec3(predicted, d))
-    spin = wp.quat_rotate_inv(axes, acting_spin(old, new, pivot_inertia(j, joint, body, kin), dt))
+    spin = wp.quat_rotate_inv(axes, middle_spin(old, new, pivot_inertia(j, joint, body, kin), dt))
     for k in range(3):
         middle[d + k] = spin[k]
     for k in range(d + 3, joint.qd_start[j + 1]):
@@ -256,13 +192,11 @@ def write_refined_spin(
         axes = wp.transform_get_rotation(joint.X_p[j])
     old = wp.quat_rotate(axes, load_vec3(start, d))
     new = wp.quat_rotate(axes, load_vec3(predicted, d))
+    mid = wp.quat_rotate(axes, load_vec3(solution, d))
     inertia = pivot_inertia(j, joint, body, kin)
     inertia = inertia / power_of_two(wp.trace(inertia))
-    gain = phase_gain(old, inertia, dt)
-    mid = wp.quat_rotate(axes, load_vec3(solution, d)) / wp.sqrt(gain)
     impulse = inertia * (new - old) + dt * wp.cross(old, inertia * old)
-    mid = newton_step(mid, old, inertia, impulse, gain * dt)
-    spin = wp.quat_rotate_inv(axes, wp.sqrt(gain) * mid)
+    spin = wp.quat_rotate_inv(axes, newton_step(mid, old, inertia, impulse, dt))
     for k in range(3):
         middle[d + k] = spin[k]
     for k in range(d + 3, joint.qd_start[j + 1]):

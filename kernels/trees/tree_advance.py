@@ -15,7 +15,7 @@ from newtonsim.kernels.algebra.teams import Team, Teams, lanes, own_team, sync
 from newtonsim.kernels.trees.crba import solve_tree
 from newtonsim.kernels.trees.forward_kinematics import is_floating
 from newtonsim.kernels.trees.joint_forces import force_residual
-from newtonsim.kernels.trees.middle_velocity import gain_of_tree, is_single_rotating, write_middle_spin
+from newtonsim.kernels.trees.middle_velocity import is_single_rotating, write_middle_spin
 from newtonsim.kernels.trees.rnea import accelerate_joint, body_wrench
 from newtonsim.kernels.views.gravity import gravity_of
 from newtonsim.kernels.views.model import (
@@ -200,11 +200,6 @@ def finish_from_start(
                     used[d] = 0.5 * (start[d] + predicted[d])
             else:
                 write_middle_spin(t, tree, joint, body, kin, start, predicted, dt, used)
-            share = 1.0 / wp.sqrt(gain_of_tree(t, tree, joint, body, kin, start, dt))
-            first = tree.dof_start[t]
-            for i in range(first, tree.dof_start[t + 1]):
+            for i in range(tree.dof_start[t], tree.dof_start[t + 1]):
                 d = tree.dof[i]
-                mid = used[d]
-                if i < first + 3:
-                    mid = share * mid
-                end[d] = 2.0 * mid - start[d]
+                end[d] = 2.0 * used[d] - start[d]

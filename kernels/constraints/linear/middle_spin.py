@@ -1,12 +1,12 @@
 """Changes of the velocity in the middle of a step, at which velocity-dependent forces are taken.
 
-They are half of those of the predicted velocity, except for the spin √γ ω̄ of a single body that rotates
-freely or about a fixed point, where ω̄ solves the implicit midpoint rule of `trees.middle_velocity`,
+They are half of those of the predicted velocity, except for the spin ω̄ of a single body that rotates freely
+or about a fixed point, which solves the implicit midpoint rule of `trees.middle_velocity`,
 
-    2 I (ω̄ - ω) + γ h ω̄ × I ω̄ = I (ω' - ω) + h ω × I ω,
+    2 I (ω̄ - ω) + h ω̄ × I ω̄ = I (ω' - ω) + h ω × I ω,
 
-with the initial spin ω, the predicted one ω', and the gain γ(ω) of the phase. The inertia I rotates with the
-body: under a rotation δθ, I x changes by P(x) δθ with P(x) = I [x]ₓ - [I x]ₓ.
+where ω is the initial and ω' the predicted spin. The inertia I rotates with the body: under a rotation δθ, I
+x changes by P(x) δθ with P(x) = I [x]ₓ - [I x]ₓ.
 
 Stage: linear models of steps, smooth dynamics
 Called by: solvers/featherstone/linear_model.py
@@ -18,13 +18,7 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import lane_scal
 from newtonsim.kernels.algebra.spatial import load_vec3, power_of_two
 from newtonsim.kernels.constraints.linear.balance import ColumnsView
-from newtonsim.kernels.trees.middle_velocity import (
-    MOST_PHASE,
-    is_single_rotating,
-    nutation,
-    phase_gain,
-    pivot_inertia,
-)
+from newtonsim.kernels.trees.middle_velocity import is_single_rotating, pivot_inertia
 from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -43,22 +37,6 @@ def gyroscopic_slope(inertia: wp.mat33, w: wp.vec3) -> wp.mat33:
 
 
 @wp.func
-def slope_of_gain(inertia: wp.mat33, w: wp.vec3, dt: float) -> wp.vec3:
-    """Gradient of `phase_gain` by the spin ω."""
-    rate = nutation(w, inertia)
-    square = wp.dot(w, w)
-    u = 0.25 * dt * dt * rate
-    slope = wp.vec3()
-    if u < MOST_PHASE and wp.abs(rate) < square:
-        momentum = inertia * w
-        shared = wp.trace(inertia) * momentum - 2.0 * (inertia * momentum)
-        slope = 2.0 * (w - inertia * shared / wp.determinant(inertia))
-        # for u = h² λ² / 4, the derivative of (15 - u) / (15 - 6 u) is 75 / (15 - 6 u)²
-        slope *= 0.25 * dt * dt * 75.0 / ((15.0 - 6.0 * u) * (15.0 - 6.0 * u))
-    return slope
-
-
-@wp.func
 def load_column(d: int, c: int, view: ColumnsView, columns: wp.array(dtype=float)) -> wp.vec3:
     """Column c of the rows of three dofs, the first of which is d."""
     at = d * view.width + c
@@ -73,25 +51,18 @@ def turn_columns(
     inertia: wp.mat33,
     old: wp.vec3,
     new: wp.vec3,
-    acting: wp.vec3,
+    mid: wp.vec3,
     dt: float,
     columns: wp.array(dtype=float),
 ):
-    """Replace the change of ω' - ω by that of √γ ω̄ - ω; d is the first dof of the spin, in these axes."""
+    """Replace the change of ω' - ω by δω̄ - δω; d is the first dof of the spin, in these axes."""
     inertia = inertia / power_of_two(wp.trace(inertia))
-    gain = phase_gain(old, inertia, dt)
-    root = wp.sqrt(gain)
-    mid = acting / root
-    slope = root * wp.inverse(2.0 * inertia + gain * dt * gyroscopic_slope(inertia, mid))
-    by_gain = 0.5 * mid / root - dt * (slope * wp.cross(mid, inertia * mid))
-    gain_slope = slope_of_gain(inertia, old, dt)
+    slope = wp.inverse(2.0 * inertia + dt * gyroscopic_slope(inertia, mid))
     by_spin = slope * (2.0 * inertia + dt * gyroscopic_slope(inertia, old)) - wp.identity(n=3, dtype=float)
-    by_spin += wp.outer(by_gain, gain_slope)
     by_predicted = slope * inertia
     turned = 2.0 * by_turning(inertia, mid - old) - by_turning(inertia, new - old)
-    turned += dt * (gain * wp.skew(mid) * by_turning(inertia, mid) - wp.skew(old) * by_turning(inertia, old))
-    # a body that turns under its spin has the gain of a spin that turns the other way
-    by_turn = -slope * turned - wp.outer(by_gain, wp.cross(old, gain_slope))
+    turned += dt * (wp.skew(mid) * by_turning(inertia, mid) - wp.skew(old) * by_turning(inertia, old))
+    by_turn = -slope * turned
     n = view.dofs
     for c in range(view.width):
         change = by_predicted * wp.quat_rotate(axes, load_column(d, c, view, columns))
@@ -148,7 +119,7 @@ def move_to_middle(
             axes = wp.transform_get_rotation(joint.X_p[j])
         old = wp.quat_rotate(axes, load_vec3(start, d))
         new = wp.quat_rotate(axes, load_vec3(predicted, d))
-        acting = wp.quat_rotate(axes, load_vec3(middle, d))
-        turn_columns(view, d, axes, pivot_inertia(j, joint, body, kin), old, new, acting, dt, columns)
+        mid = wp.quat_rotate(axes, load_vec3(middle, d))
+        turn_columns(view, d, axes, pivot_inertia(j, joint, body, kin), old, new, mid, dt, columns)
     for i in range(begin + spinning, tree.dof_start[t + 1]):
         lane_scal(0, 1, view.width, 0.5, columns, tree.dof[i] * view.width)
