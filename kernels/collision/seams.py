@@ -15,7 +15,7 @@ what else the body touches. A point is left out if, for another contact of the s
 - that contact is not left out itself.
 
 Stage: narrow phase, seams between shapes
-Called by: newtonsim/collision/collide.py, kernels/collision/world_contacts.py
+Called by: newtonsim/collision/collide.py
 Reads: HullView, ManifoldView, PairView, SeamView, ShapeView, body_com, body_q, body_qd, shape_X, shape_body
 Writes: SeamView, hidden
 """
@@ -55,12 +55,12 @@ ALIGNED_FACES = wp.constant(0.995)
 
 @wp.struct
 class SeamView:
-    """Lists of the pairs in which each body touches one of several shapes of another, or of the world.
+    """Lists of the pairs in which each body touches one of several shapes of the world.
 
     Entry 2 p + i is shape i of pair p.
     """
 
-    several: wp.array(dtype=int)  # (S) 1 for shapes of a body, or of the world, that has several
+    several: wp.array(dtype=int)  # (S) 1 for shapes of the world, if it has several
     head: wp.array(dtype=int)  # (B) first entry of each body, or -1
     next: wp.array(dtype=int)  # (2 P) next entry of the same body, or -1
     # (2 P) normal, and distance [m] from the world's origin, of the plane in which the pair's deepest point

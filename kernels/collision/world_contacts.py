@@ -2,9 +2,9 @@
 
 Stage: collision, last, packing of contacts
 Called by: newtonsim/collision/collide.py, kernels/collision/crowded.py
-Reads: ContactView, HistoryView, HullView, OverflowView, PairView, SeamView, ShapeView, Teams, body_com,
-    body_q, body_qd, shape_X
-Writes: ContactView, ManifoldView, OverflowView, SeamView
+Reads: ContactView, HistoryView, ManifoldView, OverflowView, PairView, ShapeView, Teams, body_com, body_q,
+    body_qd
+Writes: ContactView, ManifoldView, OverflowView
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -19,8 +19,7 @@ from newtonsim.kernels.collision.contacts import (
     same_contact,
 )
 from newtonsim.kernels.collision.pairs.manifolds import ManifoldView, PairView
-from newtonsim.kernels.collision.seams import SeamView, hide_points, link_pair
-from newtonsim.kernels.views.shapes import HullView, ShapeView
+from newtonsim.kernels.views.shapes import ShapeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -74,53 +73,10 @@ def clear_contacts(team: Team, first: int, contacts: ContactView):
     lane_fill(team.lane, lanes(team), -1, contacts.shape1, first, end)
 
 
-@wp.func
-def leave_out_seams(
-    team: Team,
-    shape: ShapeView,
-    hulls: HullView,
-    shape_X: wp.array(dtype=wp.transform),
-    body_q: wp.array(dtype=wp.transform),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    body_com: wp.array(dtype=wp.vec3),
-    dt: float,
-    pairs: PairView,
-    manifolds: ManifoldView,
-    seams: SeamView,
-):
-    """Mark the points of a world's pairs that are at seams between other shapes."""
-    w = team.index
-    end = pairs.world_start[w] + pairs.world_count[w]
-    if team.lane == 0:
-        for p in range(pairs.world_start[w], end):
-            if manifolds.count[p] > 0:
-                link_pair(p, pairs, manifolds, shape.body, seams)
-    sync(team)
-    for p in range(pairs.world_start[w] + team.lane, end, lanes(team)):
-        if manifolds.count[p] > 0:
-            hide_points(
-                p,
-                pairs,
-                manifolds,
-                seams,
-                shape,
-                hulls,
-                shape_X,
-                body_q,
-                body_qd,
-                body_com,
-                dt,
-                manifolds.hidden,
-            )
-    sync(team)
-
-
 @wp.kernel
 def gather_contacts(
     teams: Teams,
     shape: ShapeView,
-    hulls: HullView,
-    shape_X: wp.array(dtype=wp.transform),
     body_q: wp.array(dtype=wp.transform),
     body_qd: wp.array(dtype=wp.spatial_vector),
     body_com: wp.array(dtype=wp.vec3),
@@ -129,18 +85,12 @@ def gather_contacts(
     pairs: PairView,
     history: HistoryView,
     manifolds: ManifoldView,
-    seams: SeamView,
     overflow: OverflowView,
     contacts: ContactView,
 ):
-    """One team per world: pack its contacts, all points that may touch in the step, in the order of pairs.
-
-    Points at seams between shapes are left out, if there are lists of the pairs of bodies to find them by.
-    """
+    """One team per world: pack its contacts, all points that may touch in the step, in the order of pairs."""
     team = own_team(teams, wp.tid())
     w = team.index
-    if seams.head.shape[0] > 0:
-        leave_out_seams(team, shape, hulls, shape_X, body_q, body_qd, body_com, dt, pairs, manifolds, seams)
     pair_end = pairs.world_start[w] + pairs.world_count[w]
     for p in range(pairs.world_start[w] + team.lane, pair_end, lanes(team)):
         drop_points(p, pairs, shape, body_q, body_qd, body_com, margin, dt, manifolds)

@@ -102,6 +102,8 @@ def find_contacts(
         surfaces = dict(surfaces=plan.surfaces) if family in _SURFACE_FAMILIES else {}
         reads = {**solids, **surfaces}
         launch(narrow_phase(family), "pair", reads=reads, writes=dict(manifolds=contacts.manifolds))
+    if plan.has_seams:
+        _find_seams(launch, body_q, body_qd, contacts, dt)
     if plan.listed is None:
         _gather_crowded(launch, body_q, body_qd, contacts, margin, dt)
     else:
@@ -109,20 +111,16 @@ def find_contacts(
             world_contacts.gather_contacts,
             "world team",
             reads=dict(
-                **solids,
+                shape=plan.shape,
                 body_q=body_q,
                 body_qd=body_qd,
                 body_com=model.body_com,
                 margin=margin,
                 dt=dt,
+                pairs=contacts.pairs,
                 history=contacts.history,
             ),
-            writes=dict(
-                manifolds=contacts.manifolds,
-                seams=contacts.seams,
-                overflow=contacts.overflow,
-                contacts=contacts.view,
-            ),
+            writes=dict(manifolds=contacts.manifolds, overflow=contacts.overflow, contacts=contacts.view),
         )
 
 
@@ -259,8 +257,6 @@ def _gather_crowded(
 ) -> None:
     """From the manifolds of pairs to packed contacts."""
     model, shape = launch.model, collision_plan_of(launch.model).shape
-    if collision_plan_of(model).has_seams:
-        _find_seams(launch, body_q, body_qd, contacts, dt)
     launch(
         crowded.drop_distant_points,
         "pair",

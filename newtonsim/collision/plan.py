@@ -116,10 +116,9 @@ class CollisionPlan:
 
     @cached_property
     def several(self) -> np.ndarray:
-        """Which shapes are one of several that a body or the world has in pairs, bool (shape_count,)."""
-        owner: np.ndarray = self.model.shape_body.numpy() + 1
-        counts = np.bincount(owner[self.paired], minlength=int(owner.max(initial=0)) + 1)
-        return counts[owner] > 1
+        """Which shapes are one of several that the world has in pairs, bool (shape_count,)."""
+        static = (self.model.shape_body.numpy() < 0) & self.paired
+        return static if np.count_nonzero(static) > 1 else np.zeros_like(static)
 
     @property
     def has_seams(self) -> bool:
