@@ -116,14 +116,18 @@ class CollisionPlan:
 
     @cached_property
     def several(self) -> np.ndarray:
-        """Which shapes are one of several that the world has in pairs, bool (shape_count,)."""
+        """Which shapes are one of several tiles that their world has in pairs, bool (shape_count,)."""
         static = (self.model.shape_body.numpy() < 0) & self.paired
-        return static if np.count_nonzero(static) > 1 else np.zeros_like(static)
+        tiles = static & (self.model.shape_geo.type.numpy() != GeoType.PLANE)
+        # those of all worlds are counted together
+        owner = self.model.shape_world.numpy() + 1
+        counts = np.bincount(owner[tiles], minlength=int(owner.max(initial=0)) + 1)
+        return tiles & (counts[owner] > 1)
 
     @property
     def has_seams(self) -> bool:
         """Whether a floor may consist of several shapes, see `kernels.collision.seams`."""
-        return bool(self.several.any()) and not self.families.isdisjoint(_BOUNDED_FAMILIES)
+        return not self.families.isdisjoint(_BOUNDED_FAMILIES) and bool(self.several.any())
 
     @property
     def pair_count(self) -> int:
