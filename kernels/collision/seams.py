@@ -8,7 +8,7 @@ separating axis theorem), and need no contact in another direction. The triangle
 the angles between neighbours, see kernels/collision/surfaces/triangle_surface.py; shapes are compared with
 what else the body touches. A point is left out if, for another contact of the same body,
 
-- both contacts are with shapes of one body, or of the world, of which none gives way before the other,
+- both contacts are with shapes of the world, which do not give way,
 - the point's other shape lies behind the plane of that contact, and the body's shape before it,
 - the converse does not hold, as it does on the two sides of a ridge, where either contact may be needed,
 - the point does not pass the plane within the step, as where a body tips over an edge,
@@ -55,12 +55,12 @@ ALIGNED_FACES = wp.constant(0.995)
 
 @wp.struct
 class SeamView:
-    """Lists of the pairs in which each body touches one of several shapes of the world.
+    """Lists of the pairs in which each body touches a shape of a world with tiles.
 
     Entry 2 p + i is shape i of pair p.
     """
 
-    several: wp.array(dtype=int)  # (S) 1 for shapes of the world, if it has several
+    tiled: wp.array(dtype=int)  # (S) 1 for shapes that are fixed to a world with tiles
     head: wp.array(dtype=int)  # (B) first entry of each body, or -1
     next: wp.array(dtype=int)  # (2 P) next entry of the same body, or -1
     # (2 P) normal, and distance [m] from the world's origin, of the plane in which the pair's deepest point
@@ -118,12 +118,6 @@ def touch_of(manifolds: ManifoldView, entry: int, k: int) -> Touch:
         t.behind = on_first
         t.normal = -t.normal
     return t
-
-
-@wp.func
-def are_joined(entry: int, by: int, pairs: PairView, shape_body: wp.array(dtype=int)) -> bool:
-    """Whether the other shapes of two entries are both of one body, or of the world."""
-    return shape_body[shape_of(pairs, entry ^ 1)] == shape_body[shape_of(pairs, by ^ 1)]
 
 
 @wp.func
@@ -212,9 +206,9 @@ def is_ridge(a: Touch, entry: int, by: int, b: Touch, level: float, scene: wp.re
 def points_beyond(entry: int, by: int, b: Touch, scene: wp.ref[Scene]) -> int:
     """Bits of the points of an entry that contact b of entry `by` rules out; both are of one body.
 
-    If the body would sink in deeper within the step, the world holds it up; another body may give way.
+    If the body would sink in deeper within the step, the world holds it up.
     """
-    if b.gap < -DEEP or not are_joined(entry, by, scene.pairs, scene.shape.body):
+    if b.gap < -DEEP or scene.seams.tiled[shape_of(scene.pairs, entry ^ 1)] == 0:
         return 0
     level = level_of(entry, scene)
     own = shape_of(scene.pairs, entry)
@@ -222,9 +216,7 @@ def points_beyond(entry: int, by: int, b: Touch, scene: wp.ref[Scene]) -> int:
         return 0
     aligned = aligned_cosine(entry, scene)
     depth = wp.min(b.gap, 0.0)
-    lifted = float(0.0)
-    if scene.shape.body[shape_of(scene.pairs, by ^ 1)] < 0:
-        lifted = wp.max(depth - rise(b.normal, b, by, scene), 0.0)
+    lifted = wp.max(depth - rise(b.normal, b, by, scene), 0.0)
     bits = int(0)
     for k in range(scene.manifolds.count[entry >> 1]):
         a = touch_of(scene.manifolds, entry, k)
@@ -290,15 +282,14 @@ def may_be_at_seam(
     for side in range(2):
         a = touch_of(manifolds, 2 * p + side, 0)
         by = int(-1)
-        if seams.several[shape_of(pairs, (2 * p + side) ^ 1)] == 1:
+        if seams.tiled[shape_of(pairs, (2 * p + side) ^ 1)] == 1:
             by = first_entry(2 * p + side, pairs, shape_body, seams)
         while by >= 0:
             plane = seams.plane[by]
             n = wp.vec3(plane[0], plane[1], plane[2])
             # twice the level, for the rounding of coordinates
             if wp.dot(n, a.behind) <= plane[3] + 2.0 * LEVEL and by >> 1 != p:
-                other_normal = manifolds.count[p] > 1 or wp.dot(n, a.normal) <= ALIGNED
-                if other_normal and are_joined(2 * p + side, by, pairs, shape_body):
+                if manifolds.count[p] > 1 or wp.dot(n, a.normal) <= ALIGNED:
                     return True
             by = seams.next[by]
     return False
@@ -356,19 +347,6 @@ def plane_of(p: int, side: int, pairs: PairView, manifolds: ManifoldView) -> wp.
     return wp.vec4(t.normal[0], t.normal[1], t.normal[2], wp.dot(t.normal, t.behind))
 
 
-@wp.func
-def link_pair(
-    p: int, pairs: PairView, manifolds: ManifoldView, shape_body: wp.array(dtype=int), seams: SeamView
-):
-    """Enter pair p in the lists of its bodies."""
-    for side in range(2):
-        entry = 2 * p + side
-        body = shape_body[shape_of(pairs, entry)]
-        if body >= 0 and seams.several[shape_of(pairs, entry ^ 1)] == 1:
-            seams.plane[entry] = plane_of(p, side, pairs, manifolds)
-            seams.next[entry] = wp.atomic_exch(seams.head, body, entry)
-
-
 @wp.kernel
 def link_pairs(
     first: int, pairs: PairView, manifolds: ManifoldView, shape_body: wp.array(dtype=int), seams: SeamView
@@ -378,8 +356,14 @@ def link_pairs(
     The order in a list depends on that of the threads; nothing that is found from it does.
     """
     p = first + wp.tid()
-    if manifolds.count[p] > 0:
-        link_pair(p, pairs, manifolds, shape_body, seams)
+    if manifolds.count[p] == 0:
+        return
+    for side in range(2):
+        entry = 2 * p + side
+        body = shape_body[shape_of(pairs, entry)]
+        if body >= 0 and seams.tiled[shape_of(pairs, entry ^ 1)] == 1:
+            seams.plane[entry] = plane_of(p, side, pairs, manifolds)
+            seams.next[entry] = wp.atomic_exch(seams.head, body, entry)
 
 
 @wp.func(inline=False)
@@ -411,32 +395,6 @@ def hidden_points(
     return points_to_hide(p, scene)
 
 
-@wp.func
-def hide_points(
-    p: int,
-    pairs: PairView,
-    manifolds: ManifoldView,
-    seams: SeamView,
-    shape: ShapeView,
-    hulls: HullView,
-    shape_X: wp.array(dtype=wp.transform),
-    body_q: wp.array(dtype=wp.transform),
-    body_qd: wp.array(dtype=wp.spatial_vector),
-    body_com: wp.array(dtype=wp.vec3),
-    dt: float,
-    hidden: wp.array(dtype=int),
-):
-    """Find which points of pair p, which touches, are at seams; the lists of the bodies are complete."""
-    bits = int(0)
-    if is_convex(pairs.family[p]):
-        if may_be_at_seam(p, pairs, manifolds, shape.body, seams):
-            # a function of its own, for which alone all of this is copied
-            bits = hidden_points(
-                p, pairs, manifolds, seams, shape, hulls, shape_X, body_q, body_qd, body_com, dt
-            )
-    hidden[p] = bits
-
-
 @wp.kernel
 def find_hidden_points(
     first: int,
@@ -454,5 +412,10 @@ def find_hidden_points(
 ):
     """One thread per pair place: bits of the points at seams between other shapes, to be left out."""
     p = first + wp.tid()
-    if manifolds.count[p] > 0:
-        hide_points(p, pairs, manifolds, seams, shape, hulls, shape_X, body_q, body_qd, body_com, dt, hidden)
+    if manifolds.count[p] == 0:
+        return
+    bits = int(0)
+    if is_convex(pairs.family[p]) and may_be_at_seam(p, pairs, manifolds, shape.body, seams):
+        # a function of its own, for which alone all of this is copied
+        bits = hidden_points(p, pairs, manifolds, seams, shape, hulls, shape_X, body_q, body_qd, body_com, dt)
+    hidden[p] = bits

@@ -254,7 +254,7 @@ def _seams(bodies: int, plan: CollisionPlan, device: wp.Device) -> SeamView:
     seams = SeamView()
     seams.head = put(np.full(bodies, -1), dtype=int, device=device)
     entries = 2 * plan.pair_count if bodies else 0
-    seams.several = put(plan.several if bodies else np.zeros(0), dtype=int, device=device)
+    seams.tiled = put(plan.tiled if bodies else np.zeros(0), dtype=int, device=device)
     seams.next = zeros(entries, dtype=int, device=device)
     seams.plane = zeros(entries, dtype=wp.vec4, device=device)
     return seams

@@ -115,19 +115,21 @@ class CollisionPlan:
         self.contact_start = np.concatenate(([0], np.cumsum(contacts))).astype(np.int32)
 
     @cached_property
-    def several(self) -> np.ndarray:
-        """Which shapes are one of several tiles that their world has in pairs, bool (shape_count,)."""
-        static = (self.model.shape_body.numpy() < 0) & self.paired
-        tiles = static & (self.model.shape_geo.type.numpy() != GeoType.PLANE)
-        # those of all worlds are counted together
-        owner = self.model.shape_world.numpy() + 1
-        counts = np.bincount(owner[tiles], minlength=int(owner.max(initial=0)) + 1)
-        return tiles & (counts[owner] > 1)
+    def tiled(self) -> np.ndarray:
+        """Which shapes are fixed to a world with tiles: several besides planes, bool (shape_count,)."""
+        fixed = (self.model.shape_body.numpy() < 0) & self.paired
+        tiles = fixed & (self.model.shape_geo.type.numpy() != GeoType.PLANE)
+        # shapes of world -1 are in all worlds
+        world = self.model.shape_world.numpy() + 1
+        counts = np.bincount(world[tiles], minlength=self.model.world_count + 1)
+        counts[1:] += counts[0]
+        counts[0] = counts.max()
+        return fixed & (counts[world] > 1)
 
     @property
     def has_seams(self) -> bool:
         """Whether a floor may consist of several shapes, see `kernels.collision.seams`."""
-        return not self.families.isdisjoint(_BOUNDED_FAMILIES) and bool(self.several.any())
+        return not self.families.isdisjoint(_BOUNDED_FAMILIES) and bool(self.tiled.any())
 
     @property
     def pair_count(self) -> int:

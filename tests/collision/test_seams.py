@@ -291,3 +291,15 @@ def test_a_box_tips_over_an_edge_onto_the_next_tile(device: str, side: float):
     assert np.abs(run.body_qd[body]).max() < 1e-3
     assert abs(run.body_q[body, 4]) > 0.05
     assert lowest > -3e-4
+
+
+@pytest.mark.parametrize("name", [*BODIES])
+def test_the_ground_and_plates_level_with_it_are_one_floor(device: str, name: str):
+    """Two plates in a ground plane: what slides onto them and off again keeps its speed."""
+    world = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    world.set_ground_plane(mu=0.0)
+    for x in (0.6, 1.2):
+        tile(world, "box", x, 0.0, 0.0, half=0.15)
+    body = slider(world, name)
+    run = launched(world, device, 1.0 / 240.0, [body], (SPEED, 0.0, 0.0)).run_for(1.0)
+    np.testing.assert_allclose(run.body_qd[body, 3:], [SPEED, 0.0, 0.0], atol=0.005)
