@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import warp as wp
 
@@ -244,9 +242,7 @@ class _Loads:
             here = topology.joint_level == level
             np.add.at(behind, parent[here], behind[child[here]])
         self.carried = behind - mass
-        up, level = np.full(model.body_count, -1), np.zeros(model.body_count, int)
-        up[child], level[child] = parent, topology.joint_level
-        self._branches = _Branches(up, level, behind)
+        self._behind = np.append(behind, 0.0)  # of the world, body -1
         self._extend(child[jointed], model.joint_X_c.numpy()[jointed])
         self._extend(parent[jointed], model.joint_X_p.numpy()[jointed])
         if model.constraint_count:
@@ -262,7 +258,7 @@ class _Loads:
         frames = [model.constraint_X_p.numpy()[holds], model.constraint_X_c.numpy()[holds]]
         for end, frame in zip(ends, frames):
             self._extend(end, frame)
-        self._close(ends[0], ends[1], mass)
+        self._close(ends[0], ends[1], model, mass)
         ends = [np.where(end >= 0, self.tree[end], -1) for end in ends]
         own = (ends[0] >= 0) & (ends[1] >= 0)
         group = _groups(trees, ends[0][own], ends[1][own])
@@ -283,15 +279,20 @@ class _Loads:
         others = np.where(bears, total[group] - own_mass, 0.0)
         self.carried[moved] += others[self.tree[moved]]
 
-    def _close(self, first: np.ndarray, second: np.ndarray, mass: np.ndarray) -> None:
+    def _close(self, first: np.ndarray, second: np.ndarray, model: Model, mass: np.ndarray) -> None:
         """Let bodies carry what is ahead of them, too, where constraints between two bodies close a loop."""
         first, second = (np.where(self.tree[end] >= 0, end, -1) for end in (first, second))
         apart = (first < 0) | (second < 0) | (self.tree[first] != self.tree[second])
         alone = np.concatenate([first[apart], second[apart]])
-        closing = self._branches.between(
-            np.concatenate([first[~apart], alone]), np.concatenate([second[~apart], np.full(len(alone), -1)])
-        )
-        np.maximum.at(self.carried, closing.body, closing.moved - mass[closing.body])
+        first = np.concatenate([first[~apart], alone])
+        second = np.concatenate([second[~apart], np.full(len(alone), -1)])
+        up, level = np.full(model.body_count, -1), np.full(model.body_count + 1, -1)
+        child: np.ndarray = model.joint_child.numpy()
+        up[child] = model.joint_parent.numpy()
+        level[child] = topology_of(model).joint_level
+        pair, body, heads = _between(first, second, up, level)
+        hanging = self._behind[heads].sum(axis=0)
+        np.maximum.at(self.carried, body, hanging[pair] - mass[body])
 
     def _extend(self, bodies: np.ndarray, frames: np.ndarray) -> None:
         """Let bodies reach anchors; body -1 is the world."""
@@ -301,42 +302,31 @@ class _Loads:
         np.maximum.at(self.reach, bodies[own], arms)
 
 
-class _Between(NamedTuple):
-    """Bodies on the way between two others, and the mass of all that hangs on that way [kg]."""
-
-    body: np.ndarray
-    moved: np.ndarray
-
-
-class _Branches:
-    """Ways between bodies of trees.
+def _between(
+    first: np.ndarray, second: np.ndarray, up: np.ndarray, level: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return what is on the ways between pairs of bodies of one tree, without their common ancestors.
 
     Args:
-        up: Parent of each body, or -1 for the world.
-        level: Number of joints between each body and the root of its tree.
-        behind: Mass of each body and all behind it [kg].
+        first: First body of each pair, or -1 for the world, (pairs,).
+        second: The second one.
+        up: Parent of each body, or -1, (body_count,).
+        level: Number of joints between each body and the root of its tree, -1 for the world, at the end.
+
+    Returns:
+        The pair and the body of each place on a way, and the last body on either side of each pair, or -1,
+        (2, pairs).
     """
-
-    def __init__(self, up: np.ndarray, level: np.ndarray, behind: np.ndarray):
-        # the last entry is that of the world, number -1
-        self._up, self._level, self._behind = up, np.append(level, -1), np.append(behind, 0.0)
-
-    def between(self, first: np.ndarray, second: np.ndarray) -> _Between:
-        """Return what is on the ways between pairs of bodies, without their common ancestors."""
-        ends = [first.copy(), second.copy()]
-        heads, bodies, pairs = np.full((2, len(first)), -1), [], []
-        while (ends[0] != ends[1]).any():
-            deeper = self._level[ends[0]] >= self._level[ends[1]]
-            for side, moves in enumerate([deeper & (ends[0] != ends[1]), ~deeper]):
-                moving = np.flatnonzero(moves)
-                heads[side, moving] = ends[side][moving]
-                bodies.append(ends[side][moving])
-                pairs.append(moving)
-                ends[side][moving] = self._up[ends[side][moving]]
-        hanging = self._behind[heads].sum(axis=0)
-        if not bodies:
-            return _Between(np.zeros(0, int), hanging[:0])
-        return _Between(np.concatenate(bodies), hanging[np.concatenate(pairs)])
+    ends, heads = np.stack([first, second]), np.full((2, len(first)), -1)
+    pairs, bodies = [np.zeros(0, int)], [np.zeros(0, int)]
+    while (apart := ends[0] != ends[1]).any():
+        deeper = level[ends[0]] >= level[ends[1]]
+        for side, moves in enumerate((apart & deeper, apart & ~deeper)):
+            pairs.append(np.flatnonzero(moves))
+            bodies.append(ends[side, moves])
+            heads[side, moves] = ends[side, moves]
+            ends[side, moves] = up[ends[side, moves]]
+    return np.concatenate(pairs), np.concatenate(bodies), heads
 
 
 def _groups(count: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:

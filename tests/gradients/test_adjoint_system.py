@@ -106,8 +106,12 @@ def test_multipliers_solve_the_transposed_system(device, scene):
     sliding = sum(contact.slides for contact in exact.contacts)
     assert sliding >= SLIDING[scene]
     assert np.linalg.norm(found - lam) < 1e-4 * np.linalg.norm(lam)
-    if scene in (sliding_wall, wall_in_any_order):
+    if scene is sliding_wall:
+        return
+    if scene is wall_in_any_order:
         # least squares, which have the softening, too, leave out much where contacts are nearly redundant
+        size = np.abs(exact.sum_of(m))
+        assert np.mean(np.abs(exact.sum_of(m_found) - exact.sum_of(m)) > 0.01 * size.max()) < 0.02
         return
     lost = np.linalg.norm(exact.sum_of(m_found) - exact.sum_of(m)) / np.linalg.norm(exact.sum_of(m))
     assert lost < 1e-4
