@@ -145,6 +145,31 @@ def is_single_rotating(t: int, tree: TreeView, joint: JointView) -> bool:
 
 
 @wp.func
+def spin_axes(j: int, joint: JointView) -> wp.quat:
+    """Rotation to the world from the axes of a spin: those of a ball joint are its parent anchor's."""
+    if joint.type[j] == JOINT_BALL:
+        return wp.transform_get_rotation(joint.X_p[j])
+    return wp.quat_identity()
+
+
+@wp.func
+def write_middle(
+    spin: wp.vec3,
+    j: int,
+    joint: JointView,
+    start: wp.array(dtype=float),
+    predicted: wp.array(dtype=float),
+    middle: wp.array(dtype=float),
+):
+    """Write the joint's spin in the middle of the step, and the mean of its other velocities."""
+    d = joint.qd_start[j]
+    for k in range(3):
+        middle[d + k] = spin[k]
+    for k in range(d + 3, joint.qd_start[j + 1]):
+        middle[k] = 0.5 * (start[k] + predicted[k])
+
+
+@wp.func
 def write_middle_spin(
     t: int,
     tree: TreeView,
@@ -159,16 +184,11 @@ def write_middle_spin(
     """Joint velocities of a single rotating body in the middle of the step."""
     j = tree.joint[tree.joint_start[t]]
     d = joint.qd_start[j]
-    axes = wp.quat_identity()
-    if joint.type[j] == JOINT_BALL:
-        axes = wp.transform_get_rotation(joint.X_p[j])
+    axes = spin_axes(j, joint)
     old = wp.quat_rotate(axes, load_vec3(start, d))
     new = wp.quat_rotate(axes, load_vec3(predicted, d))
     spin = wp.quat_rotate_inv(axes, middle_spin(old, new, pivot_inertia(j, joint, body, kin), dt))
-    for k in range(3):
-        middle[d + k] = spin[k]
-    for k in range(d + 3, joint.qd_start[j + 1]):
-        middle[k] = 0.5 * (start[k] + predicted[k])
+    write_middle(spin, j, joint, start, predicted, middle)
 
 
 @wp.func
@@ -187,9 +207,7 @@ def write_refined_spin(
     """`write_middle_spin` by one Newton step from the solution."""
     j = tree.joint[tree.joint_start[t]]
     d = joint.qd_start[j]
-    axes = wp.quat_identity()
-    if joint.type[j] == JOINT_BALL:
-        axes = wp.transform_get_rotation(joint.X_p[j])
+    axes = spin_axes(j, joint)
     old = wp.quat_rotate(axes, load_vec3(start, d))
     new = wp.quat_rotate(axes, load_vec3(predicted, d))
     mid = wp.quat_rotate(axes, load_vec3(solution, d))
@@ -197,10 +215,7 @@ def write_refined_spin(
     inertia = inertia / power_of_two(wp.trace(inertia))
     impulse = inertia * (new - old) + dt * wp.cross(old, inertia * old)
     spin = wp.quat_rotate_inv(axes, newton_step(mid, old, inertia, impulse, dt))
-    for k in range(3):
-        middle[d + k] = spin[k]
-    for k in range(d + 3, joint.qd_start[j + 1]):
-        middle[k] = 0.5 * (start[k] + predicted[k])
+    write_middle(spin, j, joint, start, predicted, middle)
 
 
 @wp.kernel

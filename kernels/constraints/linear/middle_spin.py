@@ -18,8 +18,8 @@ import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.sparse_blas import lane_scal
 from newtonsim.kernels.algebra.spatial import load_vec3, power_of_two
 from newtonsim.kernels.constraints.linear.balance import ColumnsView
-from newtonsim.kernels.trees.middle_velocity import is_single_rotating, pivot_inertia
-from newtonsim.kernels.views.model import JOINT_BALL, BodyView, JointView, KinematicsView, TreeView
+from newtonsim.kernels.trees.middle_velocity import is_single_rotating, pivot_inertia, spin_axes
+from newtonsim.kernels.views.model import BodyView, JointView, KinematicsView, TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 
@@ -114,9 +114,7 @@ def move_to_middle(
         spinning = 3
         j = tree.joint[tree.joint_start[t]]
         d = joint.qd_start[j]
-        axes = wp.quat_identity()
-        if joint.type[j] == JOINT_BALL:
-            axes = wp.transform_get_rotation(joint.X_p[j])
+        axes = spin_axes(j, joint)
         old = wp.quat_rotate(axes, load_vec3(start, d))
         new = wp.quat_rotate(axes, load_vec3(predicted, d))
         mid = wp.quat_rotate(axes, load_vec3(middle, d))
