@@ -46,15 +46,17 @@ def hit_wall(rows: int = 10, columns: int = 10, speed: float = 10.0, delay: floa
     return builder
 
 
-def heap(count: int = 200, seed: int = 0) -> ModelBuilder:
+def heap(count: int = 200, seed: int = 0, rolling: float = 0.0) -> ModelBuilder:
     """Boxes, spheres and capsules that fall into an open box.
 
     They start turned at random on a grid as high as wide, at rest and clear of each other, and differ in size
-    by a factor of 1.5. Density 500 kg/m^3, friction 0.5, no restitution.
+    by a factor of 1.5. Density 500 kg/m^3, friction 0.5, no restitution. Without rolling friction nothing
+    stops what rocks in a hollow of the heap.
 
     Args:
         count: Number of bodies.
         seed: Of sizes and orientations.
+        rolling: Coefficient of rolling and of torsional friction of all shapes [m].
     """
     builder = new_scene(friction=0.5)
     builder.default_shape_density = 500.0
@@ -75,6 +77,8 @@ def heap(count: int = 200, seed: int = 0) -> ModelBuilder:
             builder.add_shape_sphere(body, radius=size)
         else:
             builder.add_shape_capsule(body, radius=0.6 * size, half_height=0.6 * size)
+    shapes = len(builder.shape_mu_rolling)
+    builder.shape_mu_rolling[:] = builder.shape_mu_torsion[:] = [rolling] * shapes
     return builder
 
 

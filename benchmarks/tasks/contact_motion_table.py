@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 SCENES = (
-    *("hit_wall", "dominoes", "heap", "heap_1000", "chain_500"),
+    *("hit_wall", "dominoes", "heap", "heap_1000", "heap_1000_rolling", "chain_500"),
     *("card_house", "stack_1000", "stack_10000", "tower_1000"),
 )
 """Scenes of the table, as `contact_motion.py` names them."""

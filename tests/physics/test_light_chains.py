@@ -162,9 +162,9 @@ def ends_of_links(body_q: np.ndarray, body_qd: np.ndarray) -> tuple[float, float
     return np.linalg.norm(gap, axis=1).max(), np.linalg.norm(parting, axis=1).max()
 
 
-@pytest.mark.parametrize(("load", "angle"), [(2e4, 0.0), (1e5, 0.0)])
+@pytest.mark.parametrize(("load", "angle"), [(5e4, 0.0), (1e5, 0.0)])
 def test_the_residual_tells_what_single_precision_cannot_hold(device, load, angle):
-    """Ten links of 20 g do not bear 20 tons at a long step: never in silence."""
+    """Ten links of 20 g do not bear 50 tons at a long step: never in silence."""
     run = Run(hanging("tied", 10, load, angle).builder.finalize(device), 1.0 / 60.0)
     told = []
     for _ in range(120):

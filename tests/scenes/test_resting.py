@@ -51,6 +51,30 @@ def test_light_boxes_bear_ten_thousand_times_their_weight(device: str):
     assert np.abs(run.velocities).max() < 1.0e-2
 
 
+def test_a_pyramid_of_bricks_bears_a_hundred_times_the_weight_of_one(device: str):
+    """A wall of seven courses in running bond, 20 mm between bricks, whose highest brick weighs 500 kg."""
+    half, gap, courses, brick, load = (0.2, 0.1, 0.1), 0.02, 7, 5.0, 500.0
+    scene = newtonsim.ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    scene.set_ground_plane(mu=0.5)
+    for course in range(courses):
+        count = courses - course
+        for i in range(count):
+            place = ((2.0 * half[0] + gap) * (i - 0.5 * (count - 1)), 0.0, half[2] * (2 * course + 1))
+            body = scene.add_body(origin=wp.transform(place, wp.quat_identity()))
+            density = (brick if count > 1 else load) / (8.0 * half[0] * half[1] * half[2])
+            scene.add_shape_box(body, hx=half[0], hy=half[1], hz=half[2], density=density, mu=0.5)
+    run = SceneRun(scene, device)
+    assert run.drift(2.0) < HELD
+    assert run.deepest() < DEEPEST
+    assert np.abs(run.velocities).max() < 1.0e-3
+    contacts, body = run.solver.contacts, run.model.shape_body.numpy()
+    shapes = np.stack([contacts.rigid_contact_shape0.numpy(), contacts.rigid_contact_shape1.numpy()])
+    count = contacts.world_count.numpy()[0]
+    on_ground = (body[shapes[:, :count]] == -1).any(axis=0)
+    force = np.abs(run.solver.contact_forces().numpy()[:count][on_ground, 2]).sum()
+    assert force == pytest.approx(9.81 * (27 * brick + load), rel=1.0e-3)
+
+
 @pytest.mark.parametrize("convex", [True, False])
 def test_bolt_comes_to_rest_in_the_box(convex: bool, device: str):
     run = SceneRun(scenes.bolt_in_box(convex), device).step(3 * 240)

@@ -112,7 +112,8 @@ STIFFER = wp.constant(0.1)
 # cost of a matrix, in the units of `SolveOptions.cost`, below which an island has many rounds, also where
 # loose bodies move; Newton steps in one round, for such islands and for others, above which an island counts
 # as moving and the round is the last; most factorizations in a later round, in total, and in total where
-# rounds leap; and those that have to be left for a new round
+# rounds leap; the error of a round [m/s or rad/s] above which a load sags, and the first two numbers where
+# that happens at rest; and those that have to be left for a new round
 CHEAP = wp.constant(1.0e5)
 CHEAP_IN_MOTION = wp.constant(5.0e3)
 CALM_IF_CHEAP = wp.constant(14)
@@ -120,6 +121,9 @@ CALM = wp.constant(4)
 SHORT = wp.constant(8)
 TOO_MANY = wp.constant(14)
 TOO_MANY_LEAPING = wp.constant(22)
+SAGGING = wp.constant(5.0e-3)
+SHORT_SAGGING = wp.constant(24)
+TOO_MANY_SAGGING = wp.constant(48)
 LEFT = wp.constant(2)
 # energy that rebounds may add to an island, as a share: rounding
 SPARE = wp.constant(1.0e-2)
@@ -160,6 +164,7 @@ class SolveReport:
     passed: float  # velocity error of rows due to the regularisation [m/s or rad/s]
     at_start: float  # change of a velocity in the first sweep [m/s or rad/s]
     unsolved: int  # 1 if it ended above the tolerance
+    resting: int  # 1 if all its rows are slow
     laid_out: int  # 1 if its matrix is laid out, -1 if that would cost too much, or LAID_OUT_BEFORE
     thorough: int  # 1 for as many rounds as it takes, 2 if it is not in motion either, or LEAPS, LEAPT
     factorized: int  # 1 if its matrix is factorized for the current laws
@@ -191,11 +196,17 @@ def with_passed(report: SolveReport) -> SolveReport:
 
 
 @wp.func
-def most_for(report: SolveReport) -> int:
-    """Most factorizations in all rounds; the first may make more."""
-    most = int(TOO_MANY)
-    if report.thorough >= LEAPS:
-        most = int(TOO_MANY_LEAPING)
+def most_for(report: SolveReport) -> wp.vec2i:
+    """Most factorizations in a later round, and in all rounds; the first may make more.
+
+    The heavier the load that an island at rest bears, the more contacts a round switches; once they bear it,
+    next steps start from their impulses.
+    """
+    most = wp.vec2i(SHORT, TOO_MANY)
+    if report.resting == 1 and report.passed > SAGGING:
+        most = wp.vec2i(SHORT_SAGGING, TOO_MANY_SAGGING)
+    elif report.thorough >= LEAPS:
+        most[1] = TOO_MANY_LEAPING
     return most
 
 
@@ -240,7 +251,8 @@ def solve_by_newton(
         used = report.factorizations
         most = s.factorizations
         if rounds > 0:
-            most = wp.min(most, wp.min(used + SHORT, most_for(report)))
+            limits = most_for(report)
+            most = wp.min(most, wp.min(used + limits[0], limits[1]))
         found = minimize(
             team,
             tree,
@@ -294,10 +306,10 @@ def solve_by_newton(
         copy_island(team, islands, k, n.z, n.centre)
         rounds += 1
         settled = shift.excess <= wp.max(fine * SETTLED, wp.min(tolerance, SETTLED))
-        restless = report.factorizations >= most_for(report) - LEFT or found.steps > calm
+        restless = report.factorizations >= most_for(report)[1] - LEFT or found.steps > calm
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
-        sinks = shift.sinking > 0 and report.factorizations < TOO_MANY
+        sinks = shift.sinking > 0 and report.factorizations < most_for(report)[1]
         if (restless or rounds >= ROUNDS_BEFORE_LEAPS) and not leaps and held > PASSED_MUCH:
             report.thorough = LEAPS
             sinks = True
@@ -416,8 +428,9 @@ def go_on_by_newton(
     set_centres(team, rows, islands, k, laws)
     copy_island(team, islands, k, n.z, n.y)
     find_reach(team, tree, rows, islands, k, n)
+    report.resting = int(fastest_row(team, tree, rows, islands, k, depth, n.z) <= UNREST)
     if report.thorough == 1 and not is_articulated(tree, islands, k):
-        report.thorough = int(fastest_row(team, tree, rows, islands, k, depth, n.z) <= UNREST)
+        report.thorough = report.resting
     number_unknowns(team, islands, k, w, is_articulated(tree, islands, k), n)
     passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
     load = soften(team, rows, islands, k, passing, laws)
