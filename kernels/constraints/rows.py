@@ -45,6 +45,7 @@ class WorldDofsView:
 WEDGED_CONTACT = wp.constant(1)  # a contact cannot push its bodies apart
 WEDGED_ROW = wp.constant(2)  # a row between two bodies demands what others exclude
 STRAINED_ROW = wp.constant(3)  # a distance bears so much that a step does not resolve how it swings
+SAGGING_CONTACT = wp.constant(4)  # contacts at rest yield to a load, as finding their impulses takes too long
 
 
 @wp.struct

@@ -9,7 +9,13 @@ import numpy as np
 import warp as wp
 
 from newtonsim.collision.contacts import Contacts
-from newtonsim.kernels.constraints.rows import STRAINED_ROW, WEDGED_CONTACT, WEDGED_ROW, UnsolvedView
+from newtonsim.kernels.constraints.rows import (
+    SAGGING_CONTACT,
+    STRAINED_ROW,
+    WEDGED_CONTACT,
+    WEDGED_ROW,
+    UnsolvedView,
+)
 from newtonsim.kernels.constraints.solve.solve import PROMISED
 from newtonsim.scene.allocation import zeros
 from newtonsim.scene.model import Model
@@ -28,6 +34,10 @@ _TOLD = {
         STRAINED_ROW
     ): "carry more load through a distance constraint than a step resolves, and oscillate; shorten the "
     "step, make them heavier, or tie them at points (add_constraint_connect)",
+    int(
+        SAGGING_CONTACT
+    ): "sink into each other under a load that is heavy for what bears it; allow more work by the options "
+    "factorizations and direct_cost, or make what bears it heavier",
 }
 """What is told of bodies, by what was noted."""
 WORSE = 10.0

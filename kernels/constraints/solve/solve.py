@@ -64,7 +64,7 @@ from newtonsim.kernels.constraints.solve.sweeps import (
     work_of,
 )
 from newtonsim.kernels.constraints.solve.velocities import NewtonView, fastest_row
-from newtonsim.kernels.constraints.solve.wedges import count_wedged, find_wedged
+from newtonsim.kernels.constraints.solve.wedges import count_wedged, find_wedged, note_sagging
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -196,6 +196,12 @@ def with_passed(report: SolveReport) -> SolveReport:
 
 
 @wp.func
+def sags(report: SolveReport) -> bool:
+    """True if an island at rest yields to its load."""
+    return report.resting == 1 and report.passed > SAGGING
+
+
+@wp.func
 def most_for(report: SolveReport) -> wp.vec2i:
     """Most factorizations in a later round, and in all rounds; the first may make more.
 
@@ -203,7 +209,7 @@ def most_for(report: SolveReport) -> wp.vec2i:
     next steps start from their impulses.
     """
     most = wp.vec2i(SHORT, TOO_MANY)
-    if report.resting == 1 and report.passed > SAGGING:
+    if sags(report):
         most = wp.vec2i(SHORT_SAGGING, TOO_MANY_SAGGING)
     elif report.thorough >= LEAPS:
         most[1] = TOO_MANY_LEAPING
@@ -849,6 +855,8 @@ def solve_rows(
             state = wp.max(state, own)
             if own == PUSHED and not has_impact and factorized:
                 report.factorizations += 1
+            if sags(report):
+                note_sagging(team, rows[0], islands[0], k, unsolved[0])
             add_report(team, report, totals)
     if has_impact:
         shift_timed(team, rows[0], contacts[0], w, -1.0)

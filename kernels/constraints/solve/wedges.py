@@ -15,6 +15,7 @@ from newtonsim.kernels.algebra.teams import Team, lanes, max_lanes
 from newtonsim.kernels.constraints.islands import IslandView
 from newtonsim.kernels.constraints.laws import is_stuck
 from newtonsim.kernels.constraints.rows import (
+    SAGGING_CONTACT,
     STRAINED_ROW,
     WEDGED_CONTACT,
     WEDGED_ROW,
@@ -69,6 +70,32 @@ def find_wedged(
 
 
 @wp.func(inline=False)
+def note_sagging(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    unsolved: wp.ref[UnsolvedView],
+):
+    """Record the contact of an island whose load is largest for its bodies."""
+    largest = float(0.0)
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        largest = wp.max(largest, rows.contact.weight[c][0] * rows.contact.impulse[c][0])
+    largest = max_lanes(team, largest)
+    last = int(0)
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        c = islands.contact[i]
+        if rows.contact.weight[c][0] * rows.contact.impulse[c][0] == largest:
+            last = i - touches[0] + 1
+    last = int(max_lanes(team, float(last)))
+    if last > 0:
+        c = islands.contact[touches[0] + last - 1]
+        note_wedged(team, rows.contact.leaf[c], SAGGING_CONTACT, unsolved)
+
+
+@wp.func(inline=False)
 def note_contradiction(
     team: Team,
     rows: wp.ref[RowsView],
@@ -98,10 +125,11 @@ def note_contradiction(
 def count_wedged(w: int, unsolved: wp.ref[UnsolvedView]):
     """Count the consecutive steps with a wedged contact or row, at the end of a step.
 
-    A distance that tears its bodies about is slack now and then, which its count outlasts.
+    A distance that tears its bodies about is slack now and then, and contacts that sag bear their load for a
+    step now and then, which their counts outlast.
     """
     run = int(0)
-    if unsolved.wedged_by[w] == STRAINED_ROW:
+    if unsolved.wedged_by[w] >= STRAINED_ROW:
         run = wp.max(unsolved.wedged_run[w] - 1, 0)
     if unsolved.wedged_now[w] > 0:
         unsolved.wedged_by[w] = unsolved.wedged_now[w]
