@@ -5,7 +5,8 @@ import pytest
 import warp as wp
 from physics.scenes import Run
 
-from newtonsim import ModelBuilder
+from newtonsim import ModelBuilder, Simulator
+from newtonsim.solvers import FeatherstoneSolver
 
 DT = 1.0 / 240.0
 KINDS = {"sphere": {"radius": 0.1}, "box": {"hx": 0.1, "hy": 0.1, "hz": 0.1}}
@@ -45,6 +46,25 @@ def test_a_wedged_ball_stays_calm(device: str):
     assert np.abs(run.body_q[0, :2]).max() < 0.011
     weight = 9.81 * run.model.body_mass.numpy()[0]
     assert np.linalg.norm(run.solver.contact_forces().numpy(), axis=1).max() < 1e4 * weight
+
+
+@pytest.mark.parametrize(("half", "aside"), [(0.08, 0.01), (0.052, 0.002)])
+def test_a_wedged_box_stays_where_it_is(device: str, half: float, aside: float):
+    """A box that begins `aside` in a gap of 0.1 m gets to its middle by friction's leave, and is named."""
+    builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
+    body = builder.add_body(origin=wp.transform((aside, 0.0, 0.0), wp.quat_identity()))
+    builder.add_shape_box(body, hx=half, hy=half, hz=half, mu=0.5)
+    for x in (-0.55, 0.55):
+        builder.add_shape_box(-1, pos=(x, 0.0, 0.0), hx=0.5, hy=1.0, hz=1.0, mu=0.5)
+    model = builder.finalize(device)
+    simulator = Simulator(model, FeatherstoneSolver(model), DT)
+    with pytest.warns(RuntimeWarning, match="body 'body_0' cannot be pushed out of an overlap"):
+        simulator.step(round(2.0 / DT))
+    pose = simulator.state.body_q.numpy()[0]
+    assert abs(pose[0]) < 1.0e-3
+    assert np.abs(pose[1:3]).max() < 5.0e-3
+    assert 2.0 * np.linalg.norm(pose[3:6]) < 0.06
+    assert np.abs(simulator.state.body_qd.numpy()).max() < 1.0e-3
 
 
 def test_impulses_gone_astray_are_dropped(device: str):

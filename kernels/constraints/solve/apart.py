@@ -7,7 +7,7 @@ the cost of one factorization; where sweeps did, some more sweeps find them.
 Stage: constraints, after the solve of an island
 Called by: kernels/constraints/solve/solve.py
 Reads: BlockSystemView, ImpulseView, IslandView, LawView, NewtonView, RowsView, TreeView, apart, z
-Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, start, z_moving
+Writes: BlockSystemView, ImpulseView, LawView, NewtonView, RowsView, UnsolvedView, start, z_moving
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -18,11 +18,20 @@ from newtonsim.kernels.constraints.chains import team_push_triple, triple_veloci
 from newtonsim.kernels.constraints.contact_rows import SLOW_PUSH
 from newtonsim.kernels.constraints.dof_rows import ACTED, NOTHING_ACTED, PUSHED
 from newtonsim.kernels.constraints.islands import IslandView, copy_impulses, copy_island, tree_share
-from newtonsim.kernels.constraints.laws import WEDGED, LawView, contact_law, is_wedged, slope_matrix
-from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
+from newtonsim.kernels.constraints.laws import (
+    WEDGED,
+    LawView,
+    contact_law,
+    is_wedged,
+    return_to_centres,
+    set_centres,
+    slope_matrix,
+)
+from newtonsim.kernels.constraints.rows import ImpulseView, RowsView, UnsolvedView
 from newtonsim.kernels.constraints.solve.matrix import assemble, parts_slowly, push_of
 from newtonsim.kernels.constraints.solve.sweeps import sweep_island
 from newtonsim.kernels.constraints.solve.velocities import NewtonView
+from newtonsim.kernels.constraints.solve.wedges import note_wedged_push
 from newtonsim.kernels.views.model import TreeView
 
 wp.set_module_options({"enable_backward": False, "max_unroll": 0})
@@ -31,6 +40,13 @@ wp.set_module_options({"enable_backward": False, "max_unroll": 0})
 STILL_PRESSES = wp.constant(1.0e-3)
 # most sweeps to find how penetrations are removed
 APART_SWEEPS = wp.constant(10)
+# contacts contradict each other where the largest push [m/s], and the change of a velocity in the last sweep
+# over this push and over the change halfway, are above these; they are then softened by this share of their
+# weight
+DEEP_PUSH = wp.constant(0.05)
+CONTRADICTED = wp.constant(0.3)
+NO_PROGRESS = wp.constant(0.9)
+SOFT_APART = wp.constant(0.5)
 # share of the impulse of a wedged contact with which the next step starts
 EASED = wp.constant(0.5)
 
@@ -111,13 +127,19 @@ def swap_impulses(
 
 
 @wp.func
-def add_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, sign: float):
-    """Add the removal of penetrations to targets of an island's contacts (sign 1), or take it off (-1)."""
+def add_pushes(team: Team, rows: wp.ref[RowsView], islands: wp.ref[IslandView], k: int, sign: float) -> float:
+    """Add the removal of penetrations to targets of an island's contacts (sign 1), or take it off (-1).
+
+    Returns the largest [m/s].
+    """
+    largest = float(0.0)
     touches = islands.contacts[k]
     for i in range(touches[0] + team.lane, touches[1], lanes(team)):
         c = islands.contact[i]
         target = rows.contact.target[c]
         rows.contact.target[c] = wp.vec3(target[0] + sign * rows.contact.push[c], target[1], target[2])
+        largest = wp.max(largest, rows.contact.push[c])
+    return max_lanes(team, largest)
 
 
 @wp.func(inline=False)
@@ -133,15 +155,34 @@ def sweep_apart(
     laws: wp.ref[LawView],
     moving: wp.ref[ImpulseView],
     z: wp.array(dtype=float),
+    unsolved: wp.ref[UnsolvedView],
 ):
-    """Find the velocities that remove penetrations by sweeps that start from the solution without them."""
+    """Find the velocities that remove penetrations by sweeps that start from the solution without them.
+
+    Contacts on opposite sides of a wedged body would push it to and fro, and their impulses grow; they are
+    softened then, which leaves the body in the middle.
+    """
     keep_impulses(team, rows, islands, k, moving, z)
-    add_pushes(team, rows, islands, k, 1.0)
-    change = float(tolerance + 1.0)
+    set_centres(team, rows, islands, k, laws)
+    pushes = add_pushes(team, rows, islands, k, 1.0)
+    share = float(0.0)
+    halfway = float(0.0)
     sweeps = int(0)
-    while sweeps < APART_SWEEPS and change > tolerance:
-        change = sweep_island(team, tree, rows, islands, k, depth, pyramidal, 0.0, laws, moving.z)
+    while sweeps < APART_SWEEPS:
+        change = sweep_island(team, tree, rows, islands, k, depth, pyramidal, share, laws, moving.z)
         sweeps += 1
+        if 2 * sweeps == APART_SWEEPS:
+            halfway = change
+        contradicted = change > wp.max(CONTRADICTED * pushes, NO_PROGRESS * halfway) and pushes > DEEP_PUSH
+        if change <= tolerance:
+            sweeps = int(APART_SWEEPS)
+        elif sweeps == APART_SWEEPS and contradicted and share == 0.0:
+            note_wedged_push(team, rows, islands, k, pushes, unsolved)
+            return_to_centres(team, rows, islands, k, laws)
+            copy_island(team, islands, k, z, moving.z)
+            sync(team)
+            share = float(SOFT_APART)
+            sweeps = 0
     add_pushes(team, rows, islands, k, -1.0)
     swap_impulses(team, rows, islands, k, moving)
 

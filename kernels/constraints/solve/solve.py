@@ -670,7 +670,9 @@ def end_island(
                 team, tree, rows, islands, k, w, depth, pyramidal, keep, laws, newton, sys, moving, newton.z
             )
         else:
-            sweep_apart(team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, newton.z)
+            sweep_apart(
+                team, tree, rows, islands, k, depth, pyramidal, s.tolerance, laws, moving, newton.z, unsolved
+            )
             swept = True
         move_singles(team, tree, islands, k, newton.z, moving.z, z_moving)
     else:

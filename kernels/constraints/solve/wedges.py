@@ -70,6 +70,27 @@ def find_wedged(
 
 
 @wp.func(inline=False)
+def note_wedged_push(
+    team: Team,
+    rows: wp.ref[RowsView],
+    islands: wp.ref[IslandView],
+    k: int,
+    push: float,
+    unsolved: wp.ref[UnsolvedView],
+):
+    """Record the contact of an island that demands this push [m/s]."""
+    last = int(0)
+    touches = islands.contacts[k]
+    for i in range(touches[0] + team.lane, touches[1], lanes(team)):
+        if rows.contact.push[islands.contact[i]] == push:
+            last = i - touches[0] + 1
+    last = int(max_lanes(team, float(last)))
+    if last > 0:
+        c = islands.contact[touches[0] + last - 1]
+        note_wedged(team, rows.contact.leaf[c], WEDGED_CONTACT, unsolved)
+
+
+@wp.func(inline=False)
 def note_sagging(
     team: Team,
     rows: wp.ref[RowsView],
