@@ -315,7 +315,7 @@ def solve_by_newton(
         restless = report.factorizations >= most_for(report)[1] - LEFT or found.steps > calm
         if report.thorough == 0:
             restless = restless or (rounds > 1 and shift.most > PROGRESS * before)
-        sinks = shift.sinking > 0 and report.factorizations < most_for(report)[1]
+        sinks = (shift.sinking > 0 or sags(report)) and report.factorizations < most_for(report)[1]
         if (restless or rounds >= ROUNDS_BEFORE_LEAPS) and not leaps and held > PASSED_MUCH:
             report.thorough = LEAPS
             sinks = True
@@ -439,6 +439,9 @@ def go_on_by_newton(
         report.thorough = report.resting
     number_unknowns(team, islands, k, w, is_articulated(tree, islands, k), n)
     passing = wp.clamp(PASSING_SHARE * report.at_start, PASSING, MOST_PASSING)
+    if report.resting == 1:
+        # what changed was a load, not an impact
+        passing = wp.min(passing, SAGGING)
     load = soften(team, rows, islands, k, passing, laws)
     tolerance = wp.max(wp.clamp(RELATIVE * swept.residual, FINEST, TOLERANCE), ROUNDING * load)
     return solve_by_newton(
