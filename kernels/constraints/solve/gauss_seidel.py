@@ -130,12 +130,13 @@ def relax_pair(
 @wp.func
 def limit_friction(t: wp.vec2, bound: float, pyramidal: bool) -> wp.vec2:
     """Nearest tangential impulse within the cone's cross-section."""
-    size = wp.length(t)
+    # the root is only taken of what slides
+    square = wp.length_sq(t)
     limited = t
     if pyramidal:
         limited = wp.vec2(wp.clamp(t[0], -bound, bound), wp.clamp(t[1], -bound, bound))
-    elif size > bound:
-        limited = t * (bound / size)
+    elif square > bound * bound:
+        limited = t * (bound / wp.sqrt(square))
     return limited
 
 
