@@ -7,10 +7,11 @@ import warp as wp
 
 from newtonsim.kernels.algebra.block_system import BlockSystemView
 from newtonsim.kernels.collision.contacts import ContactView
+from newtonsim.kernels.constraints.adjoint.one_tree import OneTreeView
 from newtonsim.kernels.constraints.adjoint.system import SystemView
 from newtonsim.kernels.constraints.rows import ImpulseView, RowsView
 from newtonsim.kernels.views.pair_rows import PairRowView
-from newtonsim.scene.allocation import zeros
+from newtonsim.scene.allocation import put, zeros
 from newtonsim.scene.model import Model
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 
@@ -30,6 +31,7 @@ def system_of(stage: ConstraintStage) -> SystemView:
     for name in BlockSystemView.vars:
         setattr(view.rows, name, getattr(view.factor, name))
     view.rows.L = zeros(len(view.factor.L), dtype=float, device=device)
+    view.one = _one_tree(stage)
     view.dof = zeros(len(rows.dof.impulse), dtype=float, device=device)
     view.pair = zeros(len(rows.pair.impulse), dtype=float, device=device)
     view.contact = zeros(contacts, dtype=wp.mat33, device=device)
@@ -41,6 +43,19 @@ def system_of(stage: ConstraintStage) -> SystemView:
     view.x = zeros(dofs, dtype=wp.float64, device=device)
     view.direction = zeros(view.kept * dofs, dtype=wp.float64, device=device)
     view.image = zeros(view.kept * dofs, dtype=wp.float64, device=device)
+    return view
+
+
+def _one_tree(stage: ConstraintStage) -> OneTreeView:
+    """Room for the matrix of every tree."""
+    device = stage.model.device
+    size = np.diff(stage.buffers.islands.dof_start.numpy()).astype(np.int64)
+    entries = (size + 7) * (-(-size // 4) * 4)
+    view = OneTreeView()
+    view.start = put(np.cumsum(entries) - entries, dtype=int, device=device)
+    view.place = stage.buffers.system.place
+    view.M = zeros(int(entries.sum()), dtype=wp.float64, device=device)
+    view.pivot = zeros(len(stage.z), dtype=int, device=device)
     return view
 
 

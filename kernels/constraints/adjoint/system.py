@@ -6,7 +6,8 @@ factorized with bounded weights, in the order of the forward solve (`unsymmetric
 generalised conjugate residuals (Eisenstat, Elman, Schultz, "Variational iterative methods for nonsymmetric
 systems of linear equations", 1983) use its solutions as directions, and compute residuals and their smallest
 combination in double precision, row by row. Hard rows with one weight in the factor and another in the matrix
-only add one more cluster of eigenvalues.
+only add one more cluster of eigenvalues. The matrix of a single tree is small enough for a factor in double
+precision with the weights themselves (`one_tree`), whose first solution is already as exact as is asked.
 
 Stage: backward pass of constraints, linear systems
 Called by: kernels/constraints/adjoint/impacts.py, kernels/constraints/adjoint/solution_error.py,
@@ -23,6 +24,8 @@ from newtonsim.kernels.algebra.block_system import (
     set_identity,
 )
 from newtonsim.kernels.algebra.teams import alone
+from newtonsim.kernels.constraints.adjoint import one_tree
+from newtonsim.kernels.constraints.adjoint.one_tree import OneTreeView
 from newtonsim.kernels.constraints.adjoint.products import (
     assign,
     axpy,
@@ -67,6 +70,7 @@ class SystemView:
     islands: IslandView
     factor: BlockSystemView  # by columns
     rows: BlockSystemView  # by rows
+    one: OneTreeView  # matrices of islands of a single tree
     dof: wp.array(dtype=float)  # (R) weights
     pair: wp.array(dtype=float)  # (P)
     contact: wp.array(dtype=wp.mat33)  # (C) between the rows of a contact, zero without that of the normal
@@ -202,6 +206,48 @@ def add_block(
     add_triple(0, 1, tree, s.rows, w, leaf, depth, c, wp.transpose(A), B)
 
 
+@wp.func
+def oriented(A: wp.mat33, transposed: int) -> wp.mat33:
+    """A block of weights in the order of the system."""
+    if transposed == 1:
+        return wp.transpose(A)
+    return A
+
+
+@wp.func(inline=False)
+def factorize_tree(
+    tree: wp.ref[TreeView], rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, depth: int
+) -> bool:
+    """Factorize the matrix of an island; False if it has more than one tree."""
+    if not one_tree.begin_matrix(s.islands, s.one, k):
+        return False
+    dofs = s.islands.dofs[k]
+    for i in range(dofs[0], dofs[1]):
+        r = s.islands.dof_row[i]
+        if s.dof[r] > 0.0:
+            leaf = dof_leaf(rows, r)
+            weight = wp.float64(s.dof[r])
+            one_tree.add_row(tree, s.islands, s.one, k, leaf, depth, r, weight, rows.dof.B)
+    pairs = s.islands.pairs[k]
+    for i in range(pairs[0], pairs[1]):
+        p = s.islands.pair[i]
+        if s.pair[p] > 0.0:
+            stiff = wp.float64(s.pair[p])
+            one_tree.add_row(tree, s.islands, s.one, k, rows.pair.leaf[p], depth, p, stiff, rows.pair.B)
+    touches = s.islands.contacts[k]
+    for i in range(touches[0], touches[1]):
+        c = s.islands.contact[i]
+        if s.contact[c][0, 0] > 0.0:
+            touching = rows.contact.leaf[c]
+            A = oriented(s.contact[c], s.transposed)
+            one_tree.add_triple(tree, s.islands, s.one, k, touching, depth, c, A, rows.contact.B)
+            if has_spin(rows, c):
+                S = oriented(s.spin[c], s.transposed)
+                one_tree.add_triple(tree, s.islands, s.one, k, touching, depth, c, S, rows.spin.B)
+    one_tree.factorize_matrix(s.islands, s.one, k, LEAST_PIVOT)
+    return True
+
+
 @wp.func(inline=False)
 def factorize_island(
     tree: wp.ref[TreeView], rows: wp.ref[RowsView], s: wp.ref[SystemView], k: int, w: int, depth: int
@@ -317,7 +363,8 @@ def solve_weighted(
     given = dot(s.islands, k, s.r, 0, s.r, 0)
     if given == ZERO:
         return 0
-    if not factorize_island(tree, rows, s, k, w, depth):
+    single = factorize_tree(tree, rows, s, k, depth)
+    if not single and not factorize_island(tree, rows, s, k, w, depth):
         return NO_ROOM
     assign(s.islands, k, ZERO, s.r, 0, s.x, 0)
     left = given
@@ -327,11 +374,14 @@ def solve_weighted(
         if kept == s.kept:
             kept = 0
         at = kept * s.r.shape[0]
-        # where rows act in step after step, gradients become too small for single precision
-        size = wp.sqrt(left)
-        narrow_island(s.islands, k, ONE / size, s.r, s.factor)
-        solve_lu(s.factor, s.rows, w)
-        widen_island(s.islands, k, size, s.factor, s.direction, at)
+        if single:
+            one_tree.solve_matrix(s.islands, s.one, k, s.r, s.direction, at)
+        else:
+            # where rows act in step after step, gradients become too small for single precision
+            size = wp.sqrt(left)
+            narrow_island(s.islands, k, ONE / size, s.r, s.factor)
+            solve_lu(s.factor, s.rows, w)
+            widen_island(s.islands, k, size, s.factor, s.direction, at)
         multiply(tree, rows, s, k, depth, s.direction, s.image, at)
         advance(s, k, kept)
         left = dot(s.islands, k, s.r, 0, s.r, 0)
