@@ -244,8 +244,11 @@ class HostFile:
 
 def _first_argument(call: ast.Call) -> str:
     """Name of what the launcher adds to the arguments of a launch, by the kind of index."""
-    teams = any(isinstance(a, ast.Constant) and str(a.value).endswith(" team") for a in call.args)
-    return "teams" if teams else "first"
+    kinds = [str(a.value) for a in call.args if isinstance(a, ast.Constant)]
+    for ending, name in ((" team", "teams"), (" span", "span")):
+        if any(kind.endswith(ending) for kind in kinds):
+            return name
+    return "first"
 
 
 def _keywords(call: ast.Call) -> set[str]:

@@ -7,7 +7,8 @@ Stage: any that moves rigid bodies
 Called by: kernels/constraints/linear/, kernels/constraints/servos.py, kernels/envs/randomise.py,
     kernels/maximal/adjoint/, kernels/maximal/, kernels/optimize/tangent.py,
     kernels/particles/adjoint/expected_bodies.py, kernels/particles/xpbd/deltas.py,
-    kernels/penalty/joints.py, kernels/queries/joint_sensors.py, kernels/steps/, kernels/trees/
+    kernels/penalty/joints.py, kernels/queries/joint_sensors.py, kernels/steps/, kernels/trees/adjoint/,
+    kernels/trees/
 Reads: q
 Writes: nothing, its functions return what they find
 """

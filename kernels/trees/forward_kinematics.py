@@ -10,7 +10,7 @@ Called by: newtonsim/runtime/launcher.py, solvers/featherstone/step_adjoint.py,
     kernels/constraints/adjoint/row_terms.py, kernels/constraints/geometric_stiffness.py,
     kernels/constraints/linear/models.py, kernels/maximal/adjoint/substep.py,
     kernels/maximal/articulated_bodies.py, kernels/penalty/joints.py, kernels/queries/joint_sensors.py,
-    kernels/trees/
+    kernels/trees/adjoint/, kernels/trees/
 Reads: BodyView, JointView, KinematicsView, TreeView, body_com, mask, q, qd
 Writes: KinematicsView, body_q, body_qd, origin
 """

@@ -9,7 +9,8 @@ Used by: newtonsim/dynamics/tendon_paths.py, newtonsim/runtime/, newtonsim/scene
     kernels/constraints/adjoint/, kernels/constraints/, kernels/constraints/linear/,
     kernels/constraints/solve/, kernels/envs/sensors.py, kernels/maximal/adjoint/substep.py,
     kernels/maximal/, kernels/mujoco/state.py, kernels/optimize/, kernels/penalty/,
-    kernels/queries/joint_sensors.py, kernels/steps/fields.py, kernels/tendons/, kernels/trees/
+    kernels/queries/joint_sensors.py, kernels/steps/fields.py, kernels/tendons/, kernels/trees/adjoint/,
+    kernels/trees/
 """
 
 import newtonsim.kernels.lazy_warp as wp

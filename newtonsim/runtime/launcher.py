@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
+from newtonsim.kernels.algebra.spans import Span
 from newtonsim.kernels.trees import forward_kinematics, rnea, tree_state
+from newtonsim.kernels.trees.adjoint import motion as motion_adjoint
+from newtonsim.kernels.trees.adjoint import poses as poses_adjoint
 from newtonsim.kernels.views.model import BodyView, DriveView, ForceView, JointView, KinematicsView, TreeView
 from newtonsim.runtime import capture, compilation
 from newtonsim.runtime.active_tape import active_tape
@@ -125,13 +128,24 @@ class Motion:
             fill(array.grad)
 
 
+def gradients_of(kind: Any, view: Any) -> Any:
+    """Return a view of a kind of the gradients of another's arrays; empty where an array keeps none."""
+    gradients = kind()
+    for name in kind.vars:
+        array = getattr(view, name)
+        if array is not None and array.grad is not None:
+            setattr(gradients, name, array.grad)
+    return gradients
+
+
 class Launcher:
     """Launches kernels over the indices of a shard, on the active tape or not.
 
     What it launches takes the first index of the range as its first argument: one thread handles that index
     plus its own number. A kind such as "tree team" launches a team of threads for each index, and the first
-    argument says how many lanes it has, see `kernels.algebra.teams`. A step consists of launches alone: a
-    captured `zero_` or `wp.copy` would act on all worlds, and on the CPU a graph keeps a copy of the whole
+    argument says how many lanes it has, see `kernels.algebra.teams`; one such as "contact span" launches
+    threads that share the indices, see `kernels.algebra.spans`. A step consists of launches alone: a captured
+    `zero_` or `wp.copy` would act on all worlds, and on the CPU a graph keeps a copy of the whole
     array for it.
 
     Args:
@@ -168,8 +182,8 @@ class Launcher:
         """Launch one kernel over one kind of index, see `Shard.ranges`.
 
         Args:
-            kernel: Its first argument, `first` or `teams`, is added here.
-            kind: What one thread handles, or a team if " team" follows.
+            kernel: Its first argument, `first`, `teams` or `span`, is added here.
+            kind: What one thread handles, or a team if " team" follows; all of them if " span" does.
             reads: Arguments that it only reads, by the names of its parameters.
             writes: Arguments that it writes to, or to arrays of.
 
@@ -206,7 +220,7 @@ class Launcher:
         tape: Any = active_tape()
         split = len(arguments) - last_written(kernel, writes)
         inputs, outputs = arguments[:split], list(arguments[split:])
-        for first, count in self.shard.ranges(kind):
+        for first, count in self._threads(kind, on_tape=True):
             of_range, block_dim = [first, *inputs], compilation.block_dim(device)
             tape.record_launch(kernel, count, 0, of_range, outputs, device, block_dim)
 
@@ -275,6 +289,9 @@ class Launcher:
 
     def _threads(self, kind: str, on_tape: bool) -> Sequence[tuple[object, int]]:
         """First argument and number of threads of every launch over a kind of index."""
+        if kind.endswith(" span"):
+            ranges = self.shard.ranges(kind.removesuffix(" span"))
+            return [self._span(first, count) for first, count in ranges]
         index = kind.removesuffix(" team")
         ranges = self.shard.ranges(index)
         if index == kind:
@@ -283,9 +300,43 @@ class Launcher:
         lanes = 1 if on_tape else lanes_of(self.model, index)
         return [(teams_from(first, lanes), lanes * count) for first, count in ranges]
 
+    def _span(self, first: int, count: int) -> tuple[Span, int]:
+        """A span of indices, and the threads that share them."""
+        span, threads = Span(), 1 if self.model.device.is_cpu else count
+        span.first, span.end, span.step = first, first + count, threads
+        return span, threads
+
+    def _goes_back(self, motion: Motion) -> bool:
+        """Whether a tape records, and a motion keeps gradients."""
+        return self.record_tape and active_tape() is not None and motion.kin.body_V.grad is not None
+
+    def _reverse_by(
+        self,
+        kernel: Kernel,
+        kind: str,
+        motion: Motion,
+        inputs: Sequence[wp.array],
+        *,
+        reads: Arguments,
+        writes: Arguments,
+    ) -> None:
+        """Let a kernel be the way back of the active tape through what was launched.
+
+        Args:
+            kernel: The kernel.
+            kind: What one of its threads handles.
+            motion: Motion whose gradients it changes.
+            inputs: Other arrays whose gradients it changes, where they have any.
+            reads: Arguments that it only reads, by the names of its parameters.
+            writes: Gradients that it changes, likewise.
+        """
+        tape: Any = active_tape()
+        arrays = [a for a in (*motion.arrays, *inputs) if a.size and a.grad is not None]
+        tape.record_func(lambda: self.off_tape(kernel, kind, reads=reads, writes=writes), arrays)
+
     def poses(self, motion: Motion, joint_q: wp.array) -> None:
         """Body frames and motion subspaces at joint_q."""
-        v = self.views
+        v, com = self.views, self.model.body_com
         # nothing depends on where the origins are, so no gradient goes through them
         self.off_tape(
             forward_kinematics.place_origins,
@@ -293,22 +344,45 @@ class Launcher:
             reads=dict(tree=v.tree, joint=v.joint, q=joint_q),
             writes=dict(origin=motion.kin.origin),
         )
-        self(
+        self.off_tape(
             forward_kinematics.compute_poses,
             "tree",
-            reads=dict(tree=v.tree, joint=v.joint, body_com=self.model.body_com, q=joint_q),
+            reads=dict(tree=v.tree, joint=v.joint, body_com=com, q=joint_q),
             writes=dict(kin=motion.kin),
         )
+        if self._goes_back(motion):
+            self._reverse_by(
+                poses_adjoint.reverse_poses,
+                "tree",
+                motion,
+                (joint_q, com, v.joint.X_p, v.joint.X_c, v.joint.axis),
+                reads=dict(tree=v.tree, joint=v.joint, body_com=com, q=joint_q, kin=motion.kin),
+                writes=dict(
+                    by_joint=gradients_of(JointView, v.joint),
+                    by_body_com=com.grad,
+                    by_kin=gradients_of(KinematicsView, motion.kin),
+                    by_q=joint_q.grad,
+                ),
+            )
 
     def velocities(self, motion: Motion, joint_qd: wp.array) -> None:
         """Spatial velocities at joint_qd; needs the poses."""
         v = self.views
-        self(
+        self.off_tape(
             forward_kinematics.compute_velocities,
             "tree",
             reads=dict(tree=v.tree, joint=v.joint, qd=joint_qd),
             writes=dict(kin=motion.kin),
         )
+        if self._goes_back(motion):
+            self._reverse_by(
+                motion_adjoint.reverse_velocities,
+                "tree",
+                motion,
+                (joint_qd,),
+                reads=dict(tree=v.tree, joint=v.joint, kin=motion.kin, qd=joint_qd),
+                writes=dict(by_kin=gradients_of(KinematicsView, motion.kin), by_qd=joint_qd.grad),
+            )
 
     def place(
         self, motion: Motion, joint_q: wp.array, joint_qd: wp.array, body_q: wp.array, body_qd: wp.array
@@ -325,26 +399,37 @@ class Launcher:
     def inertias(self, motion: Motion) -> None:
         """Centres of mass and inertias in world axes; needs the poses."""
         v = self.views
-        self(
+        self.off_tape(
             forward_kinematics.turn_inertias,
             "body",
             reads=dict(tree=v.tree, body=v.body),
             writes=dict(kin=motion.kin),
         )
+        if self._goes_back(motion):
+            self._reverse_by(
+                poses_adjoint.reverse_inertias,
+                "body",
+                motion,
+                (v.body.com, v.body.inertia),
+                reads=dict(tree=v.tree, body=v.body, kin=motion.kin),
+                writes=dict(
+                    by_body=gradients_of(BodyView, v.body), by_kin=gradients_of(KinematicsView, motion.kin)
+                ),
+            )
 
     def inverse_dynamics(
         self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array, body_f: wp.array
     ) -> None:
         """motion.tau = M qdd + c(q, qd) - Jᵀ body_f; needs poses, velocities and inertias."""
-        v = self.views
-        self(
+        v, gravity = self.views, self.model.gravity_vec
+        self.off_tape(
             rnea.inverse_dynamics,
             "tree",
             reads=dict(
                 tree=v.tree,
                 joint=v.joint,
                 body=v.body,
-                gravity=self.model.gravity_vec,
+                gravity=gravity,
                 kin=motion.kin,
                 qd=joint_qd,
                 qdd=joint_qdd,
@@ -352,23 +437,66 @@ class Launcher:
             ),
             writes=dict(dof_A=motion.dof_A, body_A=motion.body_A, body_F=motion.body_F, tau=motion.tau),
         )
+        if self._goes_back(motion):
+            self._reverse_by(
+                motion_adjoint.reverse_inverse_dynamics,
+                "tree",
+                motion,
+                (joint_qd, joint_qdd, body_f, gravity, v.joint.X_p, v.body.mass),
+                reads=dict(
+                    tree=v.tree,
+                    joint=v.joint,
+                    body=v.body,
+                    kin=motion.kin,
+                    qd=joint_qd,
+                    qdd=joint_qdd,
+                    body_f=body_f,
+                    body_A=motion.body_A,
+                    body_F=motion.body_F,
+                ),
+                writes=dict(
+                    by_joint=gradients_of(JointView, v.joint),
+                    by_body=gradients_of(BodyView, v.body),
+                    by_gravity=gravity.grad,
+                    by_kin=gradients_of(KinematicsView, motion.kin),
+                    by_qd=joint_qd.grad,
+                    by_qdd=joint_qdd.grad,
+                    by_body_f=body_f.grad,
+                    by_dof_A=motion.dof_A.grad,
+                    by_body_A=motion.body_A.grad,
+                    by_body_F=motion.body_F.grad,
+                    by_tau=motion.tau.grad,
+                ),
+            )
 
     def accelerations(self, motion: Motion, joint_qd: wp.array, joint_qdd: wp.array) -> None:
         """motion.body_A of `inverse_dynamics` without the forces; needs poses and velocities."""
-        v = self.views
-        self(
+        v, gravity = self.views, self.model.gravity_vec
+        self.off_tape(
             rnea.accelerate_bodies,
             "tree",
             reads=dict(
-                tree=v.tree,
-                joint=v.joint,
-                gravity=self.model.gravity_vec,
-                kin=motion.kin,
-                qd=joint_qd,
-                qdd=joint_qdd,
+                tree=v.tree, joint=v.joint, gravity=gravity, kin=motion.kin, qd=joint_qd, qdd=joint_qdd
             ),
             writes=dict(dof_A=motion.dof_A, body_A=motion.body_A),
         )
+        if self._goes_back(motion):
+            self._reverse_by(
+                motion_adjoint.reverse_body_accelerations,
+                "tree",
+                motion,
+                (joint_qd, joint_qdd, gravity, v.joint.X_p),
+                reads=dict(tree=v.tree, joint=v.joint, kin=motion.kin, qd=joint_qd, qdd=joint_qdd),
+                writes=dict(
+                    by_joint=gradients_of(JointView, v.joint),
+                    by_gravity=gravity.grad,
+                    by_kin=gradients_of(KinematicsView, motion.kin),
+                    by_qd=joint_qd.grad,
+                    by_qdd=joint_qdd.grad,
+                    by_dof_A=motion.dof_A.grad,
+                    by_body_A=motion.body_A.grad,
+                ),
+            )
 
     def write_bodies(
         self, motion: Motion, body_q: wp.array, body_qd: wp.array, tree_mask: wp.array | None = None

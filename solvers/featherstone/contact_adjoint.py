@@ -207,7 +207,7 @@ class ContactAdjoint:
         shape, materials = collision_plan_of(model).shape, model.shape_materials
         record.backward_only(
             contact_terms_adjoint.contact_lagrangian,
-            "contact",
+            "contact span",
             reads=dict(
                 tree=v.tree,
                 contacts=contacts.view,

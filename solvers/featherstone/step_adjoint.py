@@ -32,7 +32,6 @@ from newtonsim.kernels.trees import (
     joint_forces,
     masked_dynamics,
     middle_velocity,
-    rnea,
 )
 from newtonsim.kernels.trees.point_motion import BodyStateView
 from newtonsim.runtime import compilation
@@ -71,8 +70,6 @@ class FeatherstoneAdjoint:
     ):
         self.model, self.options, self.contact_mode = model, options, contact_mode
         modules = (
-            forward_kinematics,
-            rnea,
             joint_forces,
             middle_velocity,
             feature_contacts,

@@ -18,7 +18,7 @@ _version lazy_names errors arguments regular_files
 
 kernels
 kernels.views kernels.algebra
-kernels.trees kernels.trees.exact
+kernels.trees kernels.trees.adjoint kernels.trees.exact
 kernels.collision.pairs kernels.collision.convex kernels.collision kernels.collision.surfaces
 kernels.collision.families
 kernels.steps

@@ -11,12 +11,13 @@ fixed (`contact_features`), and so is the weight by which bodies that are pushed
 Stage: backward pass of constraints, after the multipliers
 Called by: solvers/featherstone/constraint_adjoint.py, solvers/featherstone/contact_adjoint.py
 Reads: BodyStateView, ConstraintSettings, ContactMotionView, ContactParameters, ContactRowView, ContactView,
-    FeatureView, KinematicsView, ModelShapeMaterials, ShapeView, TreeView, 14 arrays
+    FeatureView, KinematicsView, ModelShapeMaterials, ShapeView, Span, TreeView, 14 arrays
 Writes: found, out, reason
 """
 
 import newtonsim.kernels.lazy_warp as wp
 from newtonsim.kernels.algebra.body_points import point_velocity
+from newtonsim.kernels.algebra.spans import Span
 from newtonsim.kernels.algebra.teams import alone
 from newtonsim.kernels.collision.contact_features import (
     NORMAL_UNKNOWN,
@@ -147,9 +148,9 @@ def slide_term(nu: wp.vec2, u: wp.vec2, bound: float, width: float) -> float:
     return term
 
 
-@wp.kernel
-def contact_lagrangian(
-    first: int,
+@wp.func(inline=True)
+def contact_term(
+    c: int,
     tree: TreeView,
     contacts: ContactView,
     features: FeatureView,
@@ -166,45 +167,14 @@ def contact_lagrangian(
     law: ContactParameters,
     rows: ContactRowView,
     impulse: wp.array(dtype=wp.vec3),
-    mode: wp.array(dtype=int),
+    mode: int,
     multiplier: wp.array(dtype=wp.vec3),
     pushes: wp.array(dtype=int),
     rounds: wp.array(dtype=int),
     positions: int,
-    out: wp.array(dtype=float),
-):
-    """One thread per contact place: terms of its normal and tangential rows.
-
-    Args:
-        first: First place.
-        tree: Topology.
-        contacts: Contacts of the step.
-        features: What `contact_features.find_features` found.
-        shape: Shapes.
-        material: Their materials.
-        mass: Mass behind the first body of each chain [kg], whose weight softened contacts bear.
-        body_q: World poses at the start of the step.
-        motion: Velocities of bodies.
-        kin: Velocities of trees at the start of the step.
-        body_A: Accelerations of their bodies at constant joint velocities, on a base that accelerates against
-            gravity.
-        gravity: Gravity.
-        bodies: Poses of all bodies, and velocities of those on no tree.
-        s: Settings of the step.
-        law: Parameters of contacts by reference.
-        rows: Rows as the step solved them.
-        impulse: Impulses of the solution.
-        mode: 0 open, 1 sticking, 2 sliding.
-        multiplier: m; of a contact that slides, m of the normal and J λ of the tangents.
-        pushes: 0 where the target velocity omits the penetration.
-        rounds: Rounds of impact by world; 0 where every contact rebounds as it would alone.
-        positions: 1 for the solution that moves the positions, where it differs from that at the end.
-        out: Receives the terms.
-    """
-    c = first + wp.tid()
+) -> float:
+    """Terms of the normal and tangential rows of contact c, which acts, see `contact_lagrangian`."""
     w = contacts.world[c]
-    if c - contacts.world_start[w] >= contacts.world_count[w] or mode[c] == ROW_OPEN:
-        return
     s0 = contacts.shape0[c]
     s1 = contacts.shape1[c]
     b0 = shape.body[s0]
@@ -279,13 +249,96 @@ def contact_lagrangian(
     under = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.multiplier)
     end = frame * relative_velocity(b0, b1, x0, x1, body_q, motion.com, motion.end) + bend
     total = m[0] * (end[0] + softness * p[0] - target) - wp.dot(p, under)
-    if mode[c] == ROW_HOLDS:
+    if mode == ROW_HOLDS:
         total = total + m[1] * (end[1] - slip_before[1]) + m[2] * (end[2] - slip_before[2])
     else:
         mu = contact_friction(s0, s1, material, law, s.friction_product)
         slip = wp.vec2(end[1] - slip_before[1], end[2] - slip_before[2])
         total = total + slide_term(wp.vec2(m[1], m[2]), slip, mu * p[0], rows.slip_width[c])
-    out[c] = total
+    return total
+
+
+@wp.kernel
+def contact_lagrangian(
+    span: Span,
+    tree: TreeView,
+    contacts: ContactView,
+    features: FeatureView,
+    shape: ShapeView,
+    material: ModelShapeMaterials,
+    mass: wp.array(dtype=float),
+    body_q: wp.array(dtype=wp.transform),
+    motion: ContactMotionView,
+    kin: KinematicsView,
+    body_A: wp.array(dtype=wp.spatial_vector),
+    gravity: wp.array(dtype=wp.vec3),
+    bodies: BodyStateView,
+    s: ConstraintSettings,
+    law: ContactParameters,
+    rows: ContactRowView,
+    impulse: wp.array(dtype=wp.vec3),
+    mode: wp.array(dtype=int),
+    multiplier: wp.array(dtype=wp.vec3),
+    pushes: wp.array(dtype=int),
+    rounds: wp.array(dtype=int),
+    positions: int,
+    out: wp.array(dtype=float),
+):
+    """A span of contact places: terms of their normal and tangential rows.
+
+    Args:
+        span: The places.
+        tree: Topology.
+        contacts: Contacts of the step.
+        features: What `contact_features.find_features` found.
+        shape: Shapes.
+        material: Their materials.
+        mass: Mass behind the first body of each chain [kg], whose weight softened contacts bear.
+        body_q: World poses at the start of the step.
+        motion: Velocities of bodies.
+        kin: Velocities of trees at the start of the step.
+        body_A: Accelerations of their bodies at constant joint velocities, on a base that accelerates against
+            gravity.
+        gravity: Gravity.
+        bodies: Poses of all bodies, and velocities of those on no tree.
+        s: Settings of the step.
+        law: Parameters of contacts by reference.
+        rows: Rows as the step solved them.
+        impulse: Impulses of the solution.
+        mode: 0 open, 1 sticking, 2 sliding.
+        multiplier: m; of a contact that slides, m of the normal and J λ of the tangents.
+        pushes: 0 where the target velocity omits the penetration.
+        rounds: Rounds of impact by world; 0 where every contact rebounds as it would alone.
+        positions: 1 for the solution that moves the positions, where it differs from that at the end.
+        out: Receives the terms.
+    """
+    for c in range(span.first + wp.tid(), span.end, span.step):
+        w = contacts.world[c]
+        if c - contacts.world_start[w] < contacts.world_count[w] and mode[c] != ROW_OPEN:
+            out[c] = contact_term(
+                c,
+                tree,
+                contacts,
+                features,
+                shape,
+                material,
+                mass,
+                body_q,
+                motion,
+                kin,
+                body_A,
+                gravity,
+                bodies,
+                s,
+                law,
+                rows,
+                impulse,
+                mode[c],
+                multiplier,
+                pushes,
+                rounds,
+                positions,
+            )
 
 
 @wp.kernel

@@ -1,0 +1,1 @@
+"""Reverse passes of the dynamics of trees, written by hand."""
