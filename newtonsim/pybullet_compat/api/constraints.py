@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import hypot
+
 import numpy as np
 
 from newtonsim.geometry.transforms import quat_conjugate, quat_multiply, quat_rotate
@@ -87,9 +89,10 @@ def createConstraint(
 def _frames(client: Client, position, rotation, name: str) -> tuple[Pose, np.ndarray | None]:
     """A joint frame of the first world, and those of all worlds (W, 7) if they differ."""
     if client.num_worlds == 1:
-        p, q = np.array(vec3(position, f"{name}Position")), np.array(quat(rotation, f"{name}Orientation"))
-        norm = np.linalg.norm(q)
-        return Pose(p, q / norm if norm > 0.0 else np.array([0.0, 0.0, 0.0, 1.0])), None
+        p, q = vec3(position, f"{name}Position"), quat(rotation, f"{name}Orientation")
+        norm = hypot(*q)
+        unit = tuple(part / norm for part in q) if norm > 0.0 else (0.0, 0.0, 0.0, 1.0)
+        return Pose(np.array(p), np.array(unit)), None
     every = np.zeros((client.num_worlds, 7))
     every[:, :3] = rows(position, 3, client, f"Cannot convert {name}Position.")
     every[:, 3:] = rows(rotation, 4, client, f"Cannot convert {name}Orientation.")
@@ -153,11 +156,11 @@ def _move_child(client: Client, constraint: Constraint, pivot, orientation) -> N
     if pivot is not None:
         p = np.array(vec3(pivot, "jointChildPivot"))
     if orientation is not None:
-        q = np.array(quat(orientation, "jointChildFrameOrientation"))
-        norm = np.linalg.norm(q)
+        parts = quat(orientation, "jointChildFrameOrientation")
+        norm = hypot(*parts)
         if norm == 0.0:
             raise error("Cannot convert jointChildFrameOrientation.")
-        q /= norm
+        q = np.array([part / norm for part in parts])
     constraint.child_frame = Pose(p, q)
 
 

@@ -23,13 +23,8 @@ if TYPE_CHECKING:
     from newtonsim.pybullet_compat.world.engine import Engine
 
 MULTI_BODY = 2
-_SURFACE = {
-    "lateralFriction": "lateral_friction",
-    "spinningFriction": "spinning_friction",
-    "rollingFriction": "rolling_friction",
-    "restitution": "restitution",
-    "collisionMargin": "collision_margin",
-}
+_SURFACE = ("lateral_friction", "spinning_friction", "rolling_friction", "restitution", "collision_margin")
+"""Contact properties of links, in the order of `_SIZES`."""
 
 _ANY_SIZE = (0.0, LARGEST_NUMBER)
 _SIZES = {
@@ -127,12 +122,11 @@ def changeDynamics(
     body = client.bodies.get(bodyUniqueId)
     if body is None or not -1 <= linkIndex < len(body.links) - 1:
         return
-    sizes = (lateralFriction, spinningFriction, rollingFriction, restitution, collisionMargin, mass)
-    sizes += (linearDamping, angularDamping, jointDamping, contactStiffness, contactDamping)
-    sizes += (localInertiaDiagonal,)
-    given = {name: value for name, value in zip(_SIZES, sizes) if value is not None}
-    for name, value in given.items():
-        _check_size(name, value, *_SIZES[name])
+    surface = (lateralFriction, spinningFriction, rollingFriction, restitution, collisionMargin)
+    others = (mass, linearDamping, angularDamping, jointDamping, contactStiffness, contactDamping)
+    for (name, (least, largest)), value in zip(_SIZES.items(), (*surface, *others, localInertiaDiagonal)):
+        if value is not None:
+            _check_size(name, value, least, largest)
     stiff = _is_meant(contactStiffness)
     if stiff != _is_meant(contactDamping):
         raise error("Both contactStiffness and contactDamping needs to be set together.")
@@ -144,9 +138,9 @@ def changeDynamics(
         _check_mass(client, body, place, mass)
     body.dynamics_infos.clear()
     body.made_from = None
-    for name, value in given.items():
-        if name in _SURFACE and _is_meant(value):
-            _change_surface(client, body, place, _SURFACE[name], value)
+    for name, value in zip(_SURFACE, surface):
+        if value is not None and _is_meant(value):
+            _change_surface(client, body, place, name, value)
     if stiff:
         _change_surface(client, body, place, "contact_stiffness", contactStiffness)
         _change_surface(client, body, place, "contact_damping", contactDamping)
@@ -174,10 +168,11 @@ def _check_size(name: str, value: object, least: float, largest: float) -> None:
 def _check_mass(client: Client, body: Body, place: int, mass: float | np.ndarray) -> None:
     """Raise for masses whose moments are too large, and for a base that would float in some worlds alone."""
     largest = mass if mass.__class__ is float else float(np.max(mass))
-    moment = largest * float(_unit_inertia(body, place).max()) if largest > 0.0 else 0.0
-    shapes = body.links[place].collisions
-    if moment > LARGEST_INERTIA and not any(shape.kind == Geom.PLANE for shape in shapes):
-        raise error(f"The moments of inertia must be at most {LARGEST_INERTIA:g} kg m^2.")
+    unit = _unit_inertia(body, place)
+    moment = largest * (max(unit.tolist()) if unit.ndim == 1 else float(unit.max()))
+    if moment > LARGEST_INERTIA:
+        if not any(shape.kind == Geom.PLANE for shape in body.links[place].collisions):
+            raise error(f"The moments of inertia must be at most {LARGEST_INERTIA:g} kg m^2.")
     if place or client.num_worlds == 1:
         return
     masses = body.mass[:, place].copy()
@@ -238,8 +233,13 @@ def _change_mass(client: Client, body: Body, place: int, mass, inertia) -> None:
         client.structure_changed()
     else:
         link_properties.write_mass(client.engine, body, place)
-        ends = ((held.parent_body, held.child_body) for held in client.constraints.values())
-        client.engine.loads_changed |= len(body.links) > 1 or any(body.uid in pair for pair in ends)
+        client.engine.loads_changed |= len(body.links) > 1 or _is_held(client, body)
+
+
+def _is_held(client: Client, body: Body) -> bool:
+    """Whether a constraint is on a body."""
+    ends = ((held.parent_body, held.child_body) for held in client.constraints.values())
+    return any(body.uid in pair for pair in ends)
 
 
 def _unit_inertia(body: Body, place: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import hypot
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from newtonsim.pybullet_compat.api.joint_groups import (
     joint_list,
 )
 from newtonsim.pybullet_compat.api.joints import joint_body
-from newtonsim.pybullet_compat.surface.arguments import Size, as_float, sized
+from newtonsim.pybullet_compat.surface.arguments import NOT_NUMBERS, SEQUENCES, SIZES, Size, as_float, sized
 from newtonsim.pybullet_compat.surface.constants import (
     PD_CONTROL,
     POSITION_CONTROL,
@@ -376,6 +377,12 @@ def _numbers(value: Any, name: str, size: Size) -> np.ndarray | None:
     """Numbers of any shape, None for None and for an empty list."""
     if value is None:
         return None
+    if value.__class__ in SEQUENCES and value:
+        try:
+            if hypot(*value) <= SIZES[size]:  # quicker than NumPy
+                return np.array(value, np.float64)
+        except NOT_NUMBERS:
+            pass
     try:
         array = np.asarray(value, np.float64)
     except (TypeError, ValueError):
@@ -417,7 +424,7 @@ def _control_spherical(
             client.pd_written()
         return
     top = force[..., :1]
-    servos.mode[at, dofs] = SERVO_ON if np.any(top) else SERVO_OFF
+    servos.mode[at, dofs] = SERVO_ON if top.any() else SERVO_OFF
     servos.kd[at, dofs], servos.target_qd[at, dofs] = 1.0, 0.0
     servos.max_force[at, dofs], servos.max_speed[at, dofs] = top, UNLIMITED_SPEED
     servos.kp[at, dofs] = 0.0
@@ -465,9 +472,10 @@ def _rotation(client: Client, array: np.ndarray | None) -> np.ndarray | None:
     if array is None or array.shape[-1:] != (4,):
         return None
     _check_worlds(client, array)
+    if array.ndim == 1:
+        length = hypot(*array.tolist())
+        return array / length if length > 0.0 else np.array([0.0, 0.0, 0.0, 1.0])
     length = np.linalg.norm(array, axis=-1, keepdims=True)
-    if (length.item() if length.size == 1 else length.min()) > 0.0:
-        return array / length
     return np.where(length > 0.0, array, [0.0, 0.0, 0.0, 1.0]) / np.where(length > 0.0, length, 1.0)
 
 

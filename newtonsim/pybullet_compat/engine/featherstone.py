@@ -410,12 +410,20 @@ class FeatherstoneEngine:
             row: Entry within the world.
             numbers: All numbers of the entry.
         """
-        array = self._array_to_write(name)
-        array.pull()
-        known = array.numbers
-        for place, number in enumerate(numbers, row * len(numbers)):
-            known[place] = number
-        array.push()
+        self._array_to_write(name).put(row, numbers)
+
+    def write_for_all(self, name: str, row: int, number: float) -> None:
+        """Do what `write` does for one row of a single number, the same in all worlds.
+
+        Args:
+            name: As in `write`.
+            row: Entry within each world.
+            number: The number.
+        """
+        if self.worlds == 1:
+            self.write_numbers(name, row, (number,))
+        else:
+            self.write(name, row, number)
 
     @cached_property
     def axis_starts(self) -> list[int]:
@@ -715,8 +723,7 @@ class FeatherstoneEngine:
         self._poses_are_behind = False
         self.unread_coordinates = self.unread_poses = self._unread_applied = self._unread_start = True
         self._unread_sides = True
-        self._constraint_forces.forget()
-        self._joint_forces.forget()
+        self._forget_forces()
         if self.forces_set:
             self._force.clear()
             self.forces_set = False
@@ -741,6 +748,10 @@ class FeatherstoneEngine:
         self.moves += 1
         self.unread_coordinates = self.unread_poses = False
         self._unread_applied = self._unread_start = True
+        self._forget_forces()
+
+    def _forget_forces(self) -> None:
+        """Note that forces and readings are those of another step."""
         self._constraint_forces.forget()
         self._joint_forces.forget()
 

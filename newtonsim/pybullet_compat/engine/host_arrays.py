@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 import numpy as np
 import warp as wp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class HostArray:
@@ -33,6 +37,19 @@ class HostArray:
     def numbers(self) -> memoryview:
         """All numbers of `host` in one row, in which setting one is faster than in an array."""
         return memoryview(self._flat.reshape(-1))
+
+    def put(self, row: int, numbers: Sequence[float]) -> None:
+        """Set all numbers of an entry of the only world, here and there."""
+        if not self._shared:
+            self.pull()
+        known, count = self.numbers, len(numbers)
+        if count == 1:
+            known[row] = numbers[0]
+        else:
+            for place, number in enumerate(numbers, row * count):
+                known[place] = number
+        if not self._shared:
+            self.push()
 
     def is_of(self, array: wp.array | None) -> bool:
         """Whether these are the values of an array."""

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 KINDS = "collision_plan.shape.kind"
 """Name of the array that says what each shape is to collisions and queries."""
+ENDS = ("constraint_parent", "constraint_child")
+"""Arrays of the model with the bodies that each constraint holds."""
 REWRITTEN = {
     KINDS,
     "body_mass",
@@ -88,6 +90,7 @@ class Slots:
         self._own_kinds = self._kinds.host[0, model.shape_count - worlds * count :].reshape(worlds, count)
         self._solid = self._own_kinds.copy()
         self._rows: dict[int, np.ndarray] = {}
+        self._impulse: HostArray | None = None
         for slot in engine.content.slots:
             if slot.uid == NOBODY:
                 engine.rest(slot)
@@ -146,7 +149,7 @@ class Slots:
             if slot.uid != NOBODY:
                 self._write(client.constraints[slot.uid], slot)
             elif slot.index >= 0:
-                engine.write("constraint_enabled", slot.index, 0)
+                engine.write_for_all("constraint_enabled", slot.index, 0)
         if engine.pd is None and any(body.pd is not None for body in client.bodies.values()):
             engine.use_pd()
         engine.solver.contacts.view.world_count.zero_()
@@ -270,13 +273,20 @@ class Slots:
         if constraint.kind == JOINT_GEAR:
             self._write_gear(constraint)
         else:
-            first, second, *_ = constraint.ends(client.bodies)
-            bodies = engine.model.body_count // engine.worlds * np.arange(engine.worlds)
-            engine.write("constraint_parent", slot.index, bodies + first if first >= 0 else -1)
-            engine.write("constraint_child", slot.index, bodies + second if second >= 0 else -1)
+            for name, row in zip(ENDS, constraint.rows_of_ends(client.bodies)):
+                self._write_end(name, slot.index, row)
         constraint.tell_frames(engine)
         constraint.tell_times(engine, client.settings)
-        engine.write("constraint_enabled", slot.index, 1)
+        engine.write_for_all("constraint_enabled", slot.index, 1)
+
+    def _write_end(self, name: str, index: int, row: int) -> None:
+        """Write which body of a world a constraint holds, -1 for the world itself."""
+        engine = self.engine
+        if engine.worlds == 1 or row < 0:
+            engine.write_for_all(name, index, row)
+        else:
+            first = engine.model.body_count // engine.worlds * np.arange(engine.worlds)
+            engine.write(name, index, first + row)
 
     def _write_gear(self, constraint: Constraint) -> None:
         """Couple the joints of a gear in its slot."""
@@ -303,14 +313,16 @@ class Slots:
             return False
         engine.set_content(engine.content.with_constraint(slot, NOBODY))
         if slot.index >= 0:
-            engine.write("constraint_enabled", slot.index, 0)
+            engine.write_for_all("constraint_enabled", slot.index, 0)
             self._forget_impulses(slot)
             engine.loads_changed |= engine.solver.constraints.stiffness is not None
         return True
 
     def _forget_impulses(self, slot: ConstraintSlot) -> None:
         """Let no later constraint start from the impulses of the one that was in a slot."""
-        impulse = HostArray(self.engine.solver.constraints.rows.pair.impulse, 1)
+        impulse, source = self._impulse, self.engine.solver.constraints.rows.pair.impulse
+        if impulse is None or not impulse.is_of(source):
+            impulse = self._impulse = HostArray(source, 1)
         impulse.pull()[0, self._rows_of(slot.index)] = 0.0
         impulse.push()
         self.engine.constraint_impulses_written()

@@ -21,15 +21,13 @@ from newtonsim.pybullet_compat.surface.constants import (
 from newtonsim.pybullet_compat.surface.errors import error
 from newtonsim.pybullet_compat.world.link_shapes import (
     BARE_LINK,
-    SQRT3,
     LinkShapes,
-    LocalBox,
     world_box,
     world_boxes,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Sequence
 
     from newtonsim.pybullet_compat.descriptions.description import Geometry
     from newtonsim.pybullet_compat.world.body import Body
@@ -39,8 +37,6 @@ CONTACT_DISTANCE = 0.02
 """Distance within which PyBullet looks for contacts unless it is told [m]."""
 BREAKING = "contactBreakingThreshold"
 ALL_VERTICES = 1 << 30
-FEW_LINKS = 12
-"""Links of a world up to which all are looked at one by one."""
 
 
 def getAABB(client: Client, bodyUniqueId: int, linkIndex: int = -1) -> tuple:
@@ -92,58 +88,51 @@ def getOverlappingObjects(client: Client, aabbMin: Sequence[float], aabbMax: Seq
     """
     low, high = vec3(aabbMin, "aabbMin"), vec3(aabbMax, "aabbMax")
     shapes, worlds = client.part(LinkShapes), client.num_worlds
+    if worlds == 1:
+        return _overlapping(client, shapes, low, high) or None
     found: list[list[tuple[int, int]]] = [[] for _ in range(worlds)]
-    for uid in sorted(client.bodies if worlds > 1 else _bodies_near(client, shapes, low, high)):
+    for uid in sorted(client.bodies):
         body = client.bodies[uid]
         poses, reach = client.force_poses(body), _reach(client, body)
-        if worlds == 1:
-            found[0] += _overlapping(body, poses, shapes.boxes(body), reach, low, high)
-            continue
         for place, known in enumerate(shapes.boxes(body)):
             box = known or BARE_LINK
             lower, upper = world_boxes(body, place, box, poses, reach)
             for world in np.flatnonzero(((lower <= high) & (upper >= low)).all(axis=1)):
                 found[world].append((uid, place - 1))
-    results = [tuple(links) or None for links in found]
-    return results[0] if worlds == 1 else tuple(results)
+    return tuple(tuple(links) or None for links in found)
 
 
-def _bodies_near(client: Client, shapes: LinkShapes, low: tuple, high: tuple) -> Collection[int]:
-    """Unique ids of the bodies in the only world that may have links in a box, and of some others.
+def _overlapping(client: Client, shapes: LinkShapes, low: tuple, high: tuple) -> tuple[tuple[int, int], ...]:
+    """The links in the only world whose boxes meet a box, in plain numbers."""
+    found, uid_before = [], None
+    for uid, link in sorted(_links_near(client, shapes, low, high)):
+        if uid != uid_before:
+            uid_before, body = uid, client.bodies[uid]
+            poses, reach, boxes = client.force_poses(body), _reach(client, body), shapes.boxes(body)
+        (x0, y0, z0), (x1, y1, z1) = world_box(body, link + 1, boxes[link + 1] or BARE_LINK, poses, reach)
+        if x0 <= high[0] and x1 >= low[0] and y0 <= high[1] and y1 >= low[1]:
+            if z0 <= high[2] and z1 >= low[2]:
+                found.append((uid, link))
+    return tuple(found)
+
+
+def _links_near(client: Client, shapes: LinkShapes, low: tuple, high: tuple) -> set[tuple[int, int]]:
+    """The links in the only world that may have boxes in a box, and some others.
 
     Links are where they are now, or at the start of the last step; both are looked at.
     """
     engine = client.engine
-    if engine is None or len(engine.rows) <= FEW_LINKS:
-        return client.bodies
+    if engine is None:
+        return {(uid, place - 1) for uid, body in client.bodies.items() for place in range(len(body.links))}
     if engine.unread_poses:
         engine.read_poses()
     far = shapes.extents(client, engine) + client.settings.parameters.get(BREAKING, CONTACT_DISTANCE)
     now, before = engine.pose[0, :, :3], engine.all_start_poses()[0, :, :3]
-    lower, upper = np.minimum(now, before) - far, np.maximum(now, before) + far
-    (rows,) = np.nonzero(((lower <= high) & (upper >= low)).all(axis=1))
-    found = {engine.rows[row][0] for row in rows.tolist()}
-    found |= {body.uid for body in client.stale_bodies}
-    return found & client.bodies.keys()
-
-
-def _overlapping(
-    body: Body, poses: np.ndarray, boxes: list[LocalBox | None], reach: float, low: tuple, high: tuple
-) -> Iterator[tuple[int, int]]:
-    """The links of a body in the only world whose boxes, wider by `reach`, meet a box, in plain numbers.
-
-    What is further away than the corners of its box is not looked at any closer.
-    """
-    margins = body.surface["collision_margin"][0].tolist()
-    for place, (known, margin, (x, y)) in enumerate(zip(boxes, margins, poses[0, :, :2].tolist())):
-        box = known or BARE_LINK
-        far = box.extent + SQRT3 * box.margins * margin + reach
-        if x - far > high[0] or x + far < low[0] or y - far > high[1] or y + far < low[1]:
-            continue
-        (x0, y0, z0), (x1, y1, z1) = world_box(body, place, box, poses, reach)
-        if x0 <= high[0] and x1 >= low[0] and y0 <= high[1] and y1 >= low[1]:
-            if z0 <= high[2] and z1 >= low[2]:
-                yield body.uid, place - 1
+    near = (np.minimum(now, before) - far <= high) & (np.maximum(now, before) + far >= low)
+    found = {engine.rows[row] for row in np.flatnonzero(near.all(axis=1)).tolist()}
+    for body in client.stale_bodies:
+        found.update((body.uid, place - 1) for place in range(len(body.links)))
+    return found
 
 
 def _reach(client: Client, body: Body) -> float:

@@ -26,6 +26,7 @@ from newtonsim.pybullet_compat.readers.search import find
 from newtonsim.pybullet_compat.surface.arguments import LARGEST, NOT_NUMBERS, SEQUENCES
 
 WHITE = (1.0, 1.0, 1.0, 1.0)
+NO_SHIFT, NO_TURN = (0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)
 MAX_VERTICES = 131072
 """Most vertices that createCollisionShape and createVisualShape take."""
 
@@ -46,8 +47,8 @@ class ShapeArguments:
     mesh_scale: object = (1.0, 1.0, 1.0)
     plane_normal: object = (0.0, 0.0, 1.0)
     flags: int = 0
-    position: object = (0.0, 0.0, 0.0)
-    orientation: object = (0.0, 0.0, 0.0, 1.0)
+    position: object = NO_SHIFT
+    orientation: object = NO_TURN
     vertices: object = None
     indices: object = None
     uvs: object = None
@@ -101,10 +102,14 @@ def is_of_other_count(value: object, count: int) -> bool:
 
 def pose_of(position: object, orientation: object) -> Pose:
     """Pose of position and quaternion, with the identity for a quaternion of length zero; see `vector_or`."""
-    q = vector_or(orientation, (0.0, 0.0, 0.0, 1.0), "orientation")
+    if (position.__class__, orientation.__class__) == (tuple, tuple):  # arrays have no single answer
+        if position == NO_SHIFT and orientation == NO_TURN:
+            identity = Pose.identity()
+            return Pose(identity.p, identity.q)  # one of its own: `ShapeTable.is_used` knows shapes by it
+    q = vector_or(orientation, NO_TURN, "orientation")
     length = math.hypot(*q.tolist())
-    turn = q / length if length > 0.0 else np.array([0.0, 0.0, 0.0, 1.0])
-    return Pose(vector_or(position, (0.0, 0.0, 0.0), "position"), turn)
+    turn = q / length if length > 0.0 else np.array(NO_TURN)
+    return Pose(vector_or(position, NO_SHIFT, "position"), turn)
 
 
 def collision_shape(arguments: ShapeArguments, search_path: str) -> ShapeRecord:
@@ -132,7 +137,7 @@ def _primitive_of_worlds(arguments: ShapeArguments, pose: Pose) -> Geometry:
         expected = f"3 numbers, or a row for each world in shape ({worlds}, 3)"
         raise ValueError(f"halfExtents: expected {expected}, got shape {np.shape(half)}")
     numbers = (arguments.radius, arguments.height)
-    if not rows and not any(map(np.ndim, numbers)):
+    if not rows and (worlds == 1 or not any(map(np.ndim, numbers))):
         return _primitive(arguments, pose)
     radii, heights = (np.broadcast_to(values, worlds).tolist() for values in numbers)
     halves = half if rows else [half] * worlds
@@ -154,8 +159,8 @@ def _primitive(arguments: ShapeArguments, pose: Pose) -> Geometry:
         return Geometry(kind, pose, radius=radius, height=height)
     if kind == Geom.BOX:
         # Bullet takes negative ones, for a box with the right mass that sinks into whatever it meets.
-        extents = np.abs(vector_or(arguments.half_extents, np.ones(3), "halfExtents"))
-        return Geometry(kind, pose, half_extents=tuple(extents.tolist()))
+        extents = vector_or(arguments.half_extents, (1.0, 1.0, 1.0), "halfExtents")
+        return Geometry(kind, pose, half_extents=tuple(map(abs, extents.tolist())))
     if kind == Geom.PLANE:
         normal = vector_or(arguments.plane_normal, (0.0, 0.0, 1.0), "planeNormal")
         length = float(np.linalg.norm(normal))

@@ -53,6 +53,9 @@ class ModelArrays(Protocol):
     def write_numbers(self, name: str, row: int, numbers: Sequence[float]) -> None:
         """Do what `write` does for one row of the only world, without NumPy."""
 
+    def write_for_all(self, name: str, row: int, number: float) -> None:
+        """Do what `write` does for one row of a single number that is the same in all worlds."""
+
 
 @dataclass(slots=True, eq=False)
 class Constraint:
@@ -171,20 +174,20 @@ class Constraint:
             offset, ratio = self.gear_coefficients(bodies)
             self.index = builder.add_constraint_gear(joints[1], joints[0], ratio, offset=offset, **options)
             return
-        first, second, *frames = self.ends(bodies)
-        poses = [np.reshape(frame, (-1, 7))[0] for frame in frames]
+        first, second = self.rows_of_ends(bodies)
+        poses = [np.reshape(frame, (-1, 7))[0] for frame in self.frames()]
         self.index = add_loop(builder, self.slot_kind, first, second, *poses, **options)
 
     def bind(self, index: int) -> None:
         """Stand for a constraint of an engine, -1 for none."""
         self.index, self.changed_at = index, -1
 
-    def ends(self, bodies: dict[int, Body]) -> tuple[int, int, np.ndarray, np.ndarray]:
-        """Return the bodies of a world of the engine that it holds, -1 for the world, and their frames."""
+    def rows_of_ends(self, bodies: dict[int, Body]) -> tuple[int, int]:
+        """Return the bodies of a world of the engine that it holds, -1 for the world."""
         parent, child = self._row(bodies, self.parent_body, self.parent_link), -1
         if self.child_body >= 0:
             child = self._row(bodies, self.child_body, self.child_link)
-        return parent, child, *self.frames()
+        return parent, child
 
     @staticmethod
     def _row(bodies: dict[int, Body], body: int, link: int) -> int:
@@ -243,9 +246,14 @@ class Constraint:
 
     def tell_frames(self, engine: ModelArrays) -> None:
         """Hand both frames to an engine that has the constraint; gears have none."""
-        if self.kind != JOINT_GEAR:
-            for name, frame in zip(FRAMES, self.frames()):
-                engine.write(name, self.index, frame)
+        if self.kind == JOINT_GEAR:
+            return
+        if engine.worlds > 1:
+            for name, rows in zip(FRAMES, self.frames()):
+                engine.write(name, self.index, rows)
+            return
+        for name, frame in zip(FRAMES, (self.parent_frame, self.child_frame)):
+            engine.write_numbers(name, self.index, frame.numbers())
 
     def tell_gear(self, engine: ModelArrays, bodies: dict[int, Body]) -> None:
         """Hand ratio and offset of a gear to an engine that has it."""
@@ -299,8 +307,8 @@ class Constraint:
 
 def _write(engine: ModelArrays, name: str, row: int, value: float | np.ndarray) -> None:
     """Set a number of an array of the model, or one for each world."""
-    if engine.worlds == 1 and value.__class__ is float:
-        engine.write_numbers(name, row, (value,))
+    if value.__class__ is float:
+        engine.write_for_all(name, row, value)  # pyright: ignore[reportArgumentType]
     else:
         engine.write(name, row, value)
 

@@ -150,6 +150,9 @@ class Engine(Protocol):
     def write_numbers(self, name: str, row: int, numbers: Sequence[float]) -> None:
         """Do what `write` does for one row of the only world, without NumPy."""
 
+    def write_for_all(self, name: str, row: int, number: float) -> None:
+        """Do what `write` does for one row of a single number that is the same in all worlds."""
+
     def require_own_shapes(self) -> None:
         """Raise `error` if there are shapes that belong to no world."""
 

@@ -177,7 +177,9 @@ class WorldContent:
         if uid != NOBODY or slot.kind is not None:
             slots.append(ConstraintSlot(slot.kind, slot.index, uid))
         lists = (self.slots, slots, self.rows, self.shape_link)
-        return WorldContent(self.builder, *lists, self.shape_geometry, self.filters)
+        content = WorldContent(self.builder, *lists, self.shape_geometry, self.filters)
+        content._slot_of = self._slot_of  # the bodies are the same
+        return content
 
 
 @dataclass(eq=False, slots=True)
