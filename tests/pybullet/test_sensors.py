@@ -156,6 +156,28 @@ def test_sensors_in_substeps(both, substeps):
     assert_readings_agree(both, chain, 1e-3)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda both, chain: both.setGravity(0.0, 3.0, -1.0),
+        lambda both, chain: both.changeDynamics(chain, 1, mass=7.0),
+        lambda both, chain: both.changeDynamics(chain, -1, linearDamping=3.0, angularDamping=2.0),
+        lambda both, chain: both.changeDynamics(chain, 1, jointDamping=4.0),
+        lambda both, chain: both.setJointMotorControl2(chain, 1, p.VELOCITY_CONTROL, force=80.0),
+        lambda both, chain: both.resetJointState(chain, 0, 1.2, 3.0),
+        lambda both, chain: (both.resetJointState(chain, 0, 1.2, 3.0), both.rayTest([0, 0, 9], [0, 0, -9])),
+    ],
+    ids=["gravity", "mass", "damping", "joint damping", "motor", "joint", "joint and ray"],
+)
+def test_readings_are_those_of_the_last_step(both, change):
+    """What is changed after a step has no effect on what was measured in it."""
+    solved(both)
+    chain = moving_chain(both, [TURNING, SLIDING], 3, 0.0, 0.04)
+    both.step(2)
+    change(both, chain)
+    assert_readings_agree(both, chain, 1e-3)
+
+
 def test_many_worlds_read_what_one_does():
     readings = []
     for worlds in (1, 3):

@@ -71,6 +71,7 @@ def setGravity(client: Client, gravX: float, gravY: float, gravZ: float) -> None
         gravity = every
     settings.gravity = gravity[0] if gravity.ndim == 2 and not differs(gravity) else gravity
     if client.engine is not None:
+        client.engine.settle_sensors()
         client.engine.model.gravity = settings.gravity
 
 

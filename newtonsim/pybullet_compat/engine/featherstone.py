@@ -100,6 +100,7 @@ class FeatherstoneEngine:
         self.damping = BodyDamping(self.model)
         self.pd: PDForces | None = None
         self.pd_written = False
+        self._sensors_settled = True  # nothing was measured so far
         self.swept: SweptBounds | None = None
         self.simulator = Simulator(self.model, self.solver, settings.time_step, max(settings.substeps, 1))
         self.solver.servos.period = settings.time_step
@@ -379,6 +380,7 @@ class FeatherstoneEngine:
 
     def write_damping(self, body: Body) -> None:
         """Hand damping and greatest joint velocities of a body to the solver."""
+        self.settle_sensors()
         rows = slice(body.first_row, body.first_row + len(body.links))
         for array, values in zip(self._damping, (body.linear_damping, body.angular_damping)):
             array.host[:, rows] = values
@@ -432,6 +434,7 @@ class FeatherstoneEngine:
 
     def _array_to_write(self, name: str) -> HostArray:
         """An array of the model, from now on one of those that are not as they were built."""
+        self.settle_sensors()
         self.changed.add(name)
         owner, field, of_shapes = _parts(name)
         if of_shapes and self.client.surroundings:
@@ -539,6 +542,13 @@ class FeatherstoneEngine:
         if self._unread_sides or self._at_limits:
             self.motor_forces(body)
 
+    def settle_sensors(self) -> None:
+        """Have known what sensors measured in the last step, by what counted then."""
+        if not self._sensors_settled:
+            self._sensors_settled = True
+            if self._has_forces and any(body.sensors for body in self.client.bodies.values()):
+                self._joint_forces.read()
+
     def settings_of_scripts(self) -> tuple[object, ...]:
         """Parts of the solver that scripts set or are told, and which no state of theirs brings back."""
         stages = self.damping, self.limits, self.solver.speed_limit, self.simulator.state.body_f
@@ -593,6 +603,7 @@ class FeatherstoneEngine:
     def push(self) -> None:
         """Make the whole state on the device agree with what the host has changed."""
         if self.written or self._poses_are_behind:
+            self.settle_sensors()
             self.push_coordinates()
             self._evaluate_kinematics()
             self._poses_are_behind = False
@@ -754,6 +765,7 @@ class FeatherstoneEngine:
         """Note that forces and readings are those of another step."""
         self._constraint_forces.forget()
         self._joint_forces.forget()
+        self._sensors_settled = False
 
     def forget(self) -> None:
         """Return to the state of an engine that was just built, with the bodies as they are now."""

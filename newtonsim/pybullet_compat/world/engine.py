@@ -212,6 +212,9 @@ class Engine(Protocol):
         """Forces of the motors of a body as scripts are told them (W, nu) [N m or N]."""
         ...
 
+    def settle_sensors(self) -> None:
+        """Have known what sensors measured in the last step, by what counted then."""
+
     def settle_motors(self, body: Body) -> None:
         """Have the forces of the last step known, which depend on motion and motors of the body in it."""
 
