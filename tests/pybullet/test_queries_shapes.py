@@ -229,6 +229,8 @@ def test_boxes_that_do_not_exist(both):
 
 def test_objects_in_boxes(both):
     assert both.getOverlappingObjects([0, 0, 0], [1, 1, 1]) == (None, None)
+    both.step()  # of nothing
+    assert both.getOverlappingObjects([0, 0, 0], [1, 1, 1]) == (None, None)
     ball = body(both, "sphere", [3.0, 0.0, 0.5])
     both.load("plane.urdf")
     both.load("kuka_iiwa/model.urdf", useFixedBase=True)

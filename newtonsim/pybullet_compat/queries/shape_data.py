@@ -122,7 +122,7 @@ def _links_near(client: Client, shapes: LinkShapes, low: tuple, high: tuple) -> 
     Links are where they are now, or at the start of the last step; both are looked at.
     """
     engine = client.engine
-    if engine is None:
+    if engine is None or not client.bodies:
         return {(uid, place - 1) for uid, body in client.bodies.items() for place in range(len(body.links))}
     if engine.unread_poses:
         engine.read_poses()
