@@ -146,12 +146,10 @@ def write_contact_records(
     friction = wp.transpose(contact_frame(n)) * wp.vec3(0.0, force[1], force[2])
     a = s0
     b = s1
-    p_a = p0
     p_b = p1
     if report.rank[s1] < report.rank[s0]:
         a = s1
         b = s0
-        p_a = p1
         p_b = p0
         n = -n
         friction = -friction
@@ -161,8 +159,9 @@ def write_contact_records(
     records.shapes[c, 1] = report.local[b]
     records.shapes[c, 2] = contacts.feature[c]
     records.shapes[c, 3] = wp.where(kept, 1, 0)
-    put_vector(records.numbers, c, POINT_A, p_a)
     put_vector(records.numbers, c, POINT_B, p_b)
+    for i in range(3):  # on one line, so that forces have the same moment on both bodies
+        records.numbers[c, POINT_A + i] = wp.float64(p_b[i]) + wp.float64(distance) * wp.float64(n[i])
     put_vector(records.numbers, c, NORMAL, n)
     records.numbers[c, DISTANCE] = wp.float64(distance)
     records.numbers[c, NORMAL_FORCE] = wp.float64(force[0])

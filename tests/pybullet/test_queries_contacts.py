@@ -87,6 +87,18 @@ def test_friction_directions_and_forces_on_a_slope(both, slope):
         assert total_force(points) == pytest.approx([0.0, 0.0, 9.81], abs=0.02 * 9.81)
 
 
+def test_both_points_of_a_contact_are_on_one_line_along_its_normal(both):
+    """Forces have then opposite moments on the two bodies, to the accuracy of float64, as PyBullet's have."""
+    both.load("plane.urdf")
+    robot = both.load("r2d2.urdf", [0.3, -0.2, 0.5], [0.1, 0.2, 0.0, 0.97])
+    both.step(200)
+    _, points = both.getContactPoints(robot)
+    assert points
+    for point in points:
+        on_a, on_b, normal, distance = (np.array(part) for part in point[5:9])
+        np.testing.assert_allclose(on_a, on_b + distance * normal, rtol=0.0, atol=1e-14)
+
+
 def test_contacts_are_turned_for_the_body_that_is_asked_for(both):
     box = body(both, "box", [0.0, 0.0, 0.5], 0.0)
     ball = body(both, "sphere", [0.1, 0.05, 1.399])
