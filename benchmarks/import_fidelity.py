@@ -342,7 +342,7 @@ ITEMS = {
 """Columns of the second table, and the items of `compare_with_oracle` that each holds."""
 
 MODELLED = (
-    *("unless newtonsim.actuators", "gravcomp", "a Medium stage"),
+    *("unless newtonsim.actuators", "unless FeatherstoneSolver", "gravcomp", "a Medium stage"),
     *("the margin of a pair", "<inertial> with", "the elements are read by their tags only"),
 )
 """Remarks on what the comparison takes care of, or on contacts, which it has none of."""

@@ -160,6 +160,7 @@ class Simulator:
             self._state = model.state(requires_grad=False)
             self._control = model.control(requires_grad=False)
             self._starts = self._starts_of_worlds()
+            self._actuators = self._actuators_by_world() if model.actuator_count else None
             self._load_kernels()
             if model.joint_count:
                 eval_fk(model, self.state.joint_q, self.state.joint_qd, None, self.state)
@@ -463,6 +464,14 @@ class Simulator:
                     body_f=target.body_f,
                 ),
             )
+        if self._actuators is not None:
+            start, number = self._actuators
+            launch(
+                reset_kernels.restore_activations,
+                "world",
+                reads=dict(mask=world_mask, start=start, number=number, source=source.actuator_act),
+                writes=dict(target=target.actuator_act),
+            )
         if model.particle_count:
             launch(
                 reset_kernels.restore_particles,
@@ -580,6 +589,15 @@ class Simulator:
         model = self.model
         starts = (model.world_coord_start, model.world_dof_start, model.world_body_start)
         return [put(start, dtype=int, device=model.device) for start in starts]
+
+    def _actuators_by_world(self) -> tuple[wp.array, wp.array]:
+        """First place of each world's actuators and the end, and the actuator at each place."""
+        # here, because few models need it
+        from newtonsim.dynamics.actuator_worlds import actuators_by_world
+
+        order, start = actuators_by_world(self.model)
+        device = self.model.device
+        return put(start, dtype=int, device=device), put(order, dtype=int, device=device)
 
 
 def _check_times(dt: float, substeps: int) -> None:

@@ -38,6 +38,7 @@ from typing import Any
 
 import numpy as np
 
+from newtonsim.builder import ActuatorTarget
 from newtonsim.importers.files.report import ImportReport
 from newtonsim.importers.files.xml import Node
 from newtonsim.importers.mjcf.damping_ratios import ratio_of
@@ -51,8 +52,7 @@ from newtonsim.importers.mjcf.muscles import (
     muscle_of,
 )
 from newtonsim.importers.mjcf.records import Actuator, Joint, Muscle, Scene
-from newtonsim.importers.mjcf.whole_actuators import TARGETS
-from newtonsim.importers.mjcf.whole_actuators import UNLESS as UNLESS_MUJOCO
+from newtonsim.importers.mjcf.whole_actuators import TARGETS, UNLESS, UNLESS_MUJOCO
 from newtonsim.importers.mjcf.whole_actuators import law_of as whole_law_of
 from newtonsim.scene.enums import JointMode
 
@@ -156,7 +156,8 @@ def _keep_whole(
     law = whole_law_of(node, document)
     if law is None:
         return False
-    report.unsupported(node, what, unless=UNLESS_MUJOCO)
+    kind = ActuatorTarget.SITE if target is not None else ActuatorTarget.JOINT
+    report.unsupported(node, what, unless=UNLESS_MUJOCO if law.lacks(kind) else UNLESS)
     scene.whole_actuators.append((node, law))
     return True
 

@@ -1,6 +1,7 @@
 """Actuators that are more than a drive of a joint axis or a tendon: MuJoCo's whole law, wherever it acts.
 
-The builder gets them as `ModelBuilder.add_actuator` takes them, which MuJoCoSolver simulates.
+The builder gets them as `ModelBuilder.add_actuator` takes them, which FeatherstoneSolver and MuJoCoSolver
+simulate.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from newtonsim.importers.mjcf.muscles import muscle_numbers
 from newtonsim.importers.mjcf.plan import BuildState, MjcfOptions
 from newtonsim.importers.mjcf.records import Scene
 
-UNLESS = "MuJoCoSolver steps the model"
+UNLESS = "FeatherstoneSolver or MuJoCoSolver steps the model"
+UNLESS_MUJOCO = "MuJoCoSolver steps the model"
+"""Solvers that have a law, or a law of which MuJoCo's compiler finds a number."""
 TARGETS = ("joint", "jointinparent", "tendon", "site", "cranksite", "body")
 """Attributes of which an actuator has one."""
 

@@ -7,7 +7,8 @@ one blends into the other.
 Source: MuJoCo's documentation, "Computation: Actuation model" and "Modeling: Muscles".
 
 Stage: actuators, before a solver step
-Called by: newtonsim/actuators/activation.py, newtonsim/actuators/actuators.py, kernels/actuators/general.py
+Called by: newtonsim/actuators/activation.py, newtonsim/actuators/actuators.py, kernels/actuators/general.py,
+    kernels/actuators/laws.py
 Reads: ActivationView, act, activation, command, drive, mask, start, taken, world
 Writes: act_out, activation, activation_out
 """
@@ -48,30 +49,39 @@ def smooth_step(x: float) -> float:
 
 
 @wp.func
-def muscle_rate(view: ActivationView, i: int, u: float, a: float) -> float:
+def muscle_rate(rise: float, release: float, smoothing: float, u: float, a: float) -> float:
     """Rate of a muscle's activation [1/s]."""
     inside = wp.clamp(a, 0.0, 1.0)
     off = wp.clamp(u, 0.0, 1.0) - a
-    rising = view.time_constant[i] * (0.5 + 1.5 * inside)
-    falling = view.release[i] / (0.5 + 1.5 * inside)
+    rising = rise * (0.5 + 1.5 * inside)
+    falling = release / (0.5 + 1.5 * inside)
     tau = wp.where(off > 0.0, rising, falling)
-    if view.smoothing > SHARP:
-        tau = falling + (rising - falling) * smooth_step(off / view.smoothing + 0.5)
+    if smoothing > SHARP:
+        tau = falling + (rising - falling) * smooth_step(off / smoothing + 0.5)
     return off / tau
+
+
+@wp.func
+def follow(
+    dynamics: int, time_constant: float, release: float, smoothing: float, u: float, a: float, dt: float
+) -> float:
+    """Activation that follows the control u from a for a step, without its range."""
+    end = u
+    if dynamics == DYNAMICS_INTEGRATOR:
+        end = a + dt * u
+    if dynamics == DYNAMICS_FILTER:
+        end = a + dt * (u - a) / time_constant
+    if dynamics == DYNAMICS_FILTER_EXACT:
+        end = a + (u - a) * (1.0 - wp.exp(-dt / time_constant))
+    if dynamics == DYNAMICS_MUSCLE:
+        end = a + dt * muscle_rate(time_constant, release, smoothing, u, a)
+    return end
 
 
 @wp.func
 def next_activation(view: ActivationView, i: int, u: float, a: float, dt: float) -> float:
     """Activation at the end of a step."""
-    end = u
-    if view.dynamics == DYNAMICS_INTEGRATOR:
-        end = a + dt * u
-    if view.dynamics == DYNAMICS_FILTER:
-        end = a + dt * (u - a) / view.time_constant[i]
-    if view.dynamics == DYNAMICS_FILTER_EXACT:
-        end = a + (u - a) * (1.0 - wp.exp(-dt / view.time_constant[i]))
-    if view.dynamics == DYNAMICS_MUSCLE:
-        end = a + dt * muscle_rate(view, i, u, a)
+    end = follow(view.dynamics, view.time_constant[i], view.release[i], view.smoothing, u, a, dt)
     return wp.clamp(end, view.range[0], view.range[1])
 
 

@@ -3,8 +3,8 @@
 Stage: between steps, reset of worlds
 Called by: newtonsim/kernel_warmup.py, newtonsim/simulator.py, solvers/featherstone/constraints.py,
     solvers/featherstone/solver.py, solvers/nonfinite.py
-Reads: 14 arrays
-Writes: 16 arrays
+Reads: 17 arrays
+Writes: 17 arrays
 """
 
 import newtonsim.kernels.lazy_warp as wp
@@ -65,6 +65,22 @@ def restore_particles(
         target_q[i] = source_q[i]
         target_qd[i] = source_qd[i]
         target_f[i] = wp.vec3(0.0, 0.0, 0.0)
+
+
+@wp.kernel
+def restore_activations(
+    first: int,
+    mask: wp.array(dtype=bool),
+    start: wp.array(dtype=int),
+    number: wp.array(dtype=int),
+    source: wp.array(dtype=float),
+    target: wp.array(dtype=float),
+):
+    """One thread per world: copy the activations of the actuators of the masked ones."""
+    w = first + wp.tid()
+    if mask[w]:
+        for k in range(start[w], start[w + 1]):
+            target[number[k]] = source[number[k]]
 
 
 @wp.kernel

@@ -7,7 +7,7 @@ over 1 at rest to fvmax, and FP is quadratic from L = 1 on, then linear.
 Source: MuJoCo's documentation, "Modeling", section "Muscles".
 
 Stage: forces at the start of a step, of tendons
-Called by: kernels/tendons/forces.py
+Called by: kernels/actuators/laws.py, kernels/tendons/forces.py
 Reads: muscle
 Writes: nothing, its functions return what they find
 """
@@ -82,22 +82,40 @@ def passive_force(L: float, lmax: float, fpmax: float) -> float:
 
 
 @wp.func
-def muscle_force(
-    t: int, activation: float, length: float, rate: float, muscle: wp.array2d(dtype=float)
-) -> float:
-    """Force of the muscle of tendon t [N], negative where it shortens the tendon.
+def optimal_length(t: int, muscle: wp.array2d(dtype=float)) -> float:
+    """Length L0 of the fibres of muscle t, negative where its tendon is along a negative gear."""
+    reach = muscle[t, LENGTH_HIGH] - muscle[t, LENGTH_LOW]
+    return reach / (muscle[t, RANGE_HIGH] - muscle[t, RANGE_LOW])
+
+
+@wp.func
+def active_force(t: int, length: float, rate: float, muscle: wp.array2d(dtype=float)) -> float:
+    """What muscle t pulls with for each unit of activation [N], negative where it shortens.
 
     Args:
-        t: The tendon.
-        activation: a.
+        t: The muscle.
         length: Length of the tendon [m].
         rate: Its change [m/s].
         muscle: Parameters, see `Model.tendon_muscle`.
     """
-    low = muscle[t, RANGE_LOW]
-    optimum = (muscle[t, LENGTH_HIGH] - muscle[t, LENGTH_LOW]) / (muscle[t, RANGE_HIGH] - low)
-    L = low + (length - muscle[t, LENGTH_LOW]) / optimum
-    active = activation * force_of_length(L, muscle[t, LMIN], muscle[t, LMAX])
-    active = active * force_of_velocity(rate / (optimum * muscle[t, VMAX]), muscle[t, FVMAX])
-    passive = passive_force(L, muscle[t, LMAX], muscle[t, FPMAX])
-    return -wp.sign(optimum) * muscle[t, FORCE] * (active + passive)
+    optimum = optimal_length(t, muscle)
+    L = muscle[t, RANGE_LOW] + (length - muscle[t, LENGTH_LOW]) / optimum
+    V = rate / (optimum * muscle[t, VMAX])
+    share = force_of_length(L, muscle[t, LMIN], muscle[t, LMAX]) * force_of_velocity(V, muscle[t, FVMAX])
+    return -wp.sign(optimum) * muscle[t, FORCE] * share
+
+
+@wp.func
+def resting_force(t: int, length: float, muscle: wp.array2d(dtype=float)) -> float:
+    """What muscle t pulls with without activation [N]; arguments as before."""
+    optimum = optimal_length(t, muscle)
+    L = muscle[t, RANGE_LOW] + (length - muscle[t, LENGTH_LOW]) / optimum
+    return -wp.sign(optimum) * muscle[t, FORCE] * passive_force(L, muscle[t, LMAX], muscle[t, FPMAX])
+
+
+@wp.func
+def muscle_force(
+    t: int, activation: float, length: float, rate: float, muscle: wp.array2d(dtype=float)
+) -> float:
+    """Force of muscle t at an activation [N], negative where it shortens the tendon."""
+    return activation * active_force(t, length, rate, muscle) + resting_force(t, length, muscle)

@@ -31,6 +31,7 @@ from newtonsim.actuators.models import PD, PID, Actuator, DCMotor, Drive, Effort
 from newtonsim.actuators.network_group import NetworkGroup
 from newtonsim.actuators.patterns import Key, Pattern, matched_dofs
 from newtonsim.actuators.resolution import warn_of_gains
+from newtonsim.dynamics.actuator_worlds import actuator_worlds
 from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import NewtonsimError
 from newtonsim.kernels.actuators import activation, commands, episodes
@@ -46,7 +47,6 @@ from newtonsim.scene.patterns import match_labels
 from newtonsim.scene.revisions import Revised
 from newtonsim.scene.snapshot import find_arrays
 from newtonsim.scene.state import State
-from newtonsim.solvers.actuators import actuator_worlds
 
 _PURPOSE = 1 << 30
 """Stream of random numbers of the first group; environments use small and negative ones."""

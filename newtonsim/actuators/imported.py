@@ -21,6 +21,7 @@ from newtonsim.scene.patterns import match_labels
 from newtonsim.solvers import FeatherstoneSolver, GravityCompensation, Medium, MuJoCoSolver
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.gravity_shares import Shares
+from newtonsim.solvers.model_actuators import unmodelled_actuators
 
 _INPUTS = {"axis": "joint_act", "tendon": "tendon_act", "actuator": "actuator_ctrl"}
 """Array of a control by what an entry of `ImportReport.actuators` writes."""
@@ -140,8 +141,10 @@ def _lacking(report: Imported, model: Model, solver: type[SolverBase]) -> list[s
             found.append(f"gravity compensation of {len(report.gravcomp)} bodies")
         if _has_medium(model):
             found.append("the medium")
-    if model.actuator_count:
-        found.append(f"{model.actuator_count} actuators of the model, which MuJoCoSolver has")
+    if issubclass(solver, FeatherstoneSolver):
+        found += [f"actuator {one}, which MuJoCoSolver has" for one in unmodelled_actuators(model)]
+    elif model.actuator_count:
+        found.append(f"{model.actuator_count} actuators of the model, which FeatherstoneSolver has")
     for element, entries in report.mujoco.items():
         names = ", ".join(sorted({name for one in entries.values() for name in one}))
         found.append(f"of {len(entries)} elements of kind {element} what MuJoCoSolver has: {names}")

@@ -27,7 +27,7 @@ class ActuatorTarget(IntEnum):
     JOINT_IN_PARENT: the same along the gear in the parent's frame; TENDON: the length of a tendon;
     SITE: a frame of a body, along the gear in it, against the frame of reference if there is one;
     CRANK: the slider of a crank whose pin is the frame, along the z axis of the frame of reference;
-    BODY: all contacts of a body, which it presses together.
+    BODY: all contacts of a body, which it presses together, whatever the gear.
     """
 
     JOINT = 0
@@ -91,6 +91,25 @@ class ActuatorLaw:
             if span is not None and not span[0] < span[1]:
                 raise ModelError(f"{name}: expected (low, high), got {span}")
 
+    @property
+    def is_scaled(self) -> bool:
+        """Whether the force of a muscle is given by what it accelerates, as `scale`."""
+        pairs = ((self.gain_type, self.gain), (self.bias_type, self.bias))
+        return any(kind == "muscle" and muscle_numbers(given)[2] < 0.0 for kind, given in pairs)
+
+    def lacks(self, target: ActuatorTarget) -> str:
+        """Return what FeatherstoneSolver would have to know of an actuator, "" for nothing.
+
+        MuJoCo's compiler finds the range of lengths of a muscle by a simulation of its own, and what the
+        force accelerates in frames.
+        """
+        if "muscle" not in (self.gain_type, self.bias_type):
+            return ""
+        if self.length_range is None:
+            return "a muscle without lengthrange"
+        near = target in (ActuatorTarget.JOINT, ActuatorTarget.JOINT_IN_PARENT, ActuatorTarget.TENDON)
+        return "a muscle in a frame whose force is given by scale" if self.is_scaled and not near else ""
+
     def shifted(self, length: float) -> ActuatorLaw:
         """Return the same law for lengths that are measured from another zero.
 
@@ -112,8 +131,13 @@ class ActuatorLaw:
         )
 
 
+def muscle_numbers(given: Sequence[float]) -> tuple[float, ...]:
+    """Return the nine numbers of a muscle, as `gainprm`; those that are missing are zero."""
+    return (*given, *[0.0] * 9)[:9]
+
+
 class ActuatorMethods(BuilderLists):
-    """The part of ModelBuilder that adds actuators, which MuJoCoSolver simulates.
+    """The part of ModelBuilder that adds actuators, which FeatherstoneSolver and MuJoCoSolver simulate.
 
     Drives of joint axes and of tendons, which all solvers have, are in the methods that add these.
     """

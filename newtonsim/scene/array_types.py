@@ -36,6 +36,7 @@ class StateArrays:
     body_f: wp.array[wp.spatial_vectorf]
     joint_q: wp.array[wp.float32]
     joint_qd: wp.array[wp.float32]
+    actuator_act: wp.array[wp.float32]
 
 
 class ControlArrays:

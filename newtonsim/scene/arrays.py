@@ -650,7 +650,7 @@ _ACTUATOR = [
     ArraySpec("actuator_frame", "actuator", wp.transform, "m", "Frames in the first bodies"),
     ArraySpec("actuator_has_reference", "actuator", wp.int32, "", "Whether there is a frame of reference"),
     ArraySpec("actuator_reference", "actuator", wp.transform, "m", "Frames of reference in the second ones"),
-    ArraySpec("actuator_ctrl", "actuator", wp.float32, "", "Initial control inputs"),
+    ArraySpec("actuator_ctrl", "actuator", wp.float32, "", "Initial control inputs", grad=True),
     ArraySpec("actuator_key", "actuator", None, "", "Names"),
 ]
 
@@ -685,6 +685,7 @@ STATE_ARRAYS: tuple[ArraySpec, ...] = (
     ),
     ArraySpec("joint_q", "coord", wp.float32, "rad or m", "Joint positions", grad=True),
     ArraySpec("joint_qd", "dof", wp.float32, "rad/s or m/s", "Joint velocities", grad=True),
+    ArraySpec("actuator_act", "actuator", wp.float32, "", "Activations of actuators", grad=True),
 )
 
 CONTROL_ARRAYS: tuple[ArraySpec, ...] = (
@@ -694,7 +695,7 @@ CONTROL_ARRAYS: tuple[ArraySpec, ...] = (
     ArraySpec("tet_activations", "tet", wp.float32, "", "Tetrahedron activations", grad=True),
     ArraySpec("muscle_activations", "muscle", wp.float32, "", "Muscle activations", grad=True),
     ArraySpec("tendon_act", "tendon", wp.float32, "", "Control inputs of tendons, see JointMode", grad=True),
-    ArraySpec("actuator_ctrl", "actuator", wp.float32, "", "Control inputs of actuators"),
+    ArraySpec("actuator_ctrl", "actuator", wp.float32, "", "Control inputs of actuators", grad=True),
 )
 
 SOFT_CONTACT_ARRAYS: tuple[ArraySpec, ...] = (

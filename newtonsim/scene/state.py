@@ -37,6 +37,8 @@ class State(StateArrays, ArrayGroup):
         body_f: External torque [N m] and force [N] at the centre of mass, world axes, shape (body_count,).
         joint_q: Joint positions, shape (joint_coord_count,).
         joint_qd: Joint velocities, shape (joint_dof_count,).
+        actuator_act: Activations of actuators, which FeatherstoneSolver advances where they have dynamics;
+            MuJoCoSolver keeps its own; shape (actuator_count,).
     """
 
     specs = STATE_ARRAYS

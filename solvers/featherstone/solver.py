@@ -24,7 +24,6 @@ from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model, check_model
 from newtonsim.scene.state import State
 from newtonsim.solvers.absent_bodies import AbsentBodies, StartingImpulsesOfBodies
-from newtonsim.solvers.actuators import warn_of_actuators
 from newtonsim.solvers.base import SolverBase
 from newtonsim.solvers.featherstone.constraints import ConstraintStage
 from newtonsim.solvers.featherstone.contact_modes import CompliantContacts, HardContacts
@@ -40,6 +39,7 @@ from newtonsim.solvers.featherstone.step import FeatherstoneStep, StartingImpuls
 from newtonsim.solvers.geometric_stiffness import LightBodies
 from newtonsim.solvers.kinematic_bodies import move_kinematic_bodies
 from newtonsim.solvers.launched import LaunchedSolver
+from newtonsim.solvers.model_actuators import ModelActuators, warn_of_unmodelled_actuators
 from newtonsim.solvers.particles.system import ParticleSystem
 from newtonsim.solvers.penalty import SLIP_SPEED
 
@@ -147,7 +147,7 @@ class FeatherstoneSolver(LaunchedSolver):
     options_of = ConstraintOptions
     lets_bodies_be_absent = True
     step_type = FeatherstoneStep
-    differentiated_controls = ("joint_act", "joint_f", "tendon_act")
+    differentiated_controls = ("joint_act", "joint_f", "tendon_act", "actuator_ctrl")
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class FeatherstoneSolver(LaunchedSolver):
     ):
         check_model(model)
         super().__init__(model)
-        warn_of_actuators(model, type(self).__name__)
+        warn_of_unmodelled_actuators(model, type(self).__name__)
         if contact_mode not in ("hard", "compliant"):
             raise NewtonsimError(f"contact_mode: expected 'hard' or 'compliant', got {contact_mode!r}")
         for name, value in (("slip_speed", slip_speed), ("fade_depth", fade_depth)):
@@ -189,6 +189,7 @@ class FeatherstoneSolver(LaunchedSolver):
         self.constraints = ConstraintStage(model, self.options, self.servos, not self.smooth.from_start)
         self.speed_limit = self._make_speed_limit(speed_limit)
         self._added = AddedForces(model)
+        self.actuators = ModelActuators(model, self.constraints.tendons) if model.actuator_count else None
         self._stage_changes = 0
         self._light_bodies: LightBodies | None = None
         self.steps_are_noted = False
@@ -244,7 +245,7 @@ class FeatherstoneSolver(LaunchedSolver):
         contacts = self.contacts if step.contacts is None else step.contacts
         # place, and smooth dynamics of trees on which no other forces act
         others = [self.compliant, self.before_step, self.deformables]
-        alone = not any([*others, constraints.tendons, constraints.stiffness])
+        alone = not any([*others, constraints.tendons, constraints.stiffness, self.actuators])
         if alone:
             smooth.begin(launch, state, control, dt)
         else:
@@ -298,10 +299,29 @@ class FeatherstoneSolver(LaunchedSolver):
             state = step.state_in
             moves = (smooth.body_q, state.joint_q, state.joint_qd, smooth.moving)
             tendons.measure(launch, smooth.motion.kin, *moves)
+        if self.actuators is not None:
+            joint_f = self._actuate(launch, self.actuators, step, contacts, joint_f)
+        if tendons is not None:
             joint_f = tendons.pull(launch, step.control, joint_f)
             self.constraints.weigh_tendons(launch, step.control, step.dt)
         self._particles.apply(launch, step, joint_f)
         return joint_f
+
+    def _actuate(
+        self,
+        launch: Launcher,
+        actuators: ModelActuators,
+        step: FeatherstoneStep,
+        contacts: Contacts,
+        joint_f: wp.array,
+    ) -> wp.array:
+        """Add the forces of actuators of the model; return the generalised ones with those given."""
+        smooth, state = self.smooth, step.state_in
+        actuators.measure(launch, state, smooth.body_q, smooth.body_qd)
+        inputs = (step.control.actuator_ctrl, state.actuator_act)
+        actuators.actuate(launch, *inputs, step.dt, step.state_out.actuator_act)
+        actuators.press(launch, contacts, smooth.body_q, smooth.body_f)
+        return actuators.push(launch, joint_f, smooth.body_f)
 
     def _advance_trees(self, launch: Launcher, contacts: Contacts, step: FeatherstoneStep) -> None:
         """Velocities, coordinates and bodies at the end of the step."""
@@ -398,6 +418,8 @@ class FeatherstoneSolver(LaunchedSolver):
             raise NewtonsimError("sleep: only for models without gradients and hard contacts")
         if self.model.tendon_count:
             raise NewtonsimError("sleep: not with tendons")
+        if self.model.actuator_count:
+            raise NewtonsimError("sleep: not with actuators of the model")
         return SleepStage(self.model, options) if self.model.joint_count else None
 
     def report(self) -> None:
@@ -603,6 +625,8 @@ class FeatherstoneSolver(LaunchedSolver):
             raise NotDifferentiableError("stages of before_step have no gradient")
         if self.deformables is not None:
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with deformables")
+        if self.actuators is not None and self.actuators.presses:
+            raise NotDifferentiableError("actuators on the contacts of a body have no gradient")
         if model.bodies_may_be_absent:
             raise NotDifferentiableError("FeatherstoneSolver has no gradient with bodies that may be absent")
         cone = self.options.cone
@@ -691,7 +715,7 @@ class FeatherstoneSolver(LaunchedSolver):
             return False
         if self.compliant or self.before_step or self.deformables or self.smooth.from_start:
             return False
-        if self.constraints.parameters.any or self.constraints.tendons:
+        if self.constraints.parameters.any or self.constraints.tendons or self.actuators:
             return False
         if self.servos or self.sleep or self.speed_limit or self.model.bodies_may_be_absent:
             return False

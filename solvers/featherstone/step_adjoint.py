@@ -18,6 +18,7 @@ import warp as wp
 
 from newtonsim.collision.collide import find_contacts
 from newtonsim.collision.contacts import Contacts
+from newtonsim.kernels.actuators import laws, pushes, transmissions
 from newtonsim.kernels.constraints.adjoint import contact_terms as contact_terms_adjoint
 from newtonsim.kernels.constraints.adjoint import impact_terms
 from newtonsim.kernels.constraints.adjoint import row_terms as row_terms_adjoint
@@ -40,6 +41,7 @@ from newtonsim.runtime.launcher import Launcher, Motion
 from newtonsim.runtime.shards import Shard
 from newtonsim.runtime.tapes import Tape
 from newtonsim.scene.allocation import zeros
+from newtonsim.scene.control import Control
 from newtonsim.scene.model import Model
 from newtonsim.scene.state import State
 from newtonsim.scene.topology import topology_of
@@ -52,6 +54,7 @@ from newtonsim.solvers.featherstone.smooth import SmoothStage
 from newtonsim.solvers.featherstone.solution_error import SolutionError
 from newtonsim.solvers.featherstone.step import FeatherstoneStep
 from newtonsim.solvers.featherstone.switches import Switches
+from newtonsim.solvers.model_actuators import ModelActuators
 
 _MATERIAL_ARRAYS = ("ke", "kd", "kf", "mu", "restitution")
 
@@ -81,6 +84,8 @@ class FeatherstoneAdjoint:
         self.smooth = SmoothStage(model)
         if model.tendon_count:
             modules += (paths, tendon_forces, row_terms)
+        if model.actuator_count:
+            modules += (transmissions, laws, pushes)
         if self.smooth.factors.floating.present:
             modules += (floating_terms,)
         # now, since in the backward pass they would be compiled for the second time
@@ -88,6 +93,9 @@ class FeatherstoneAdjoint:
         self.contacts = Contacts(model)
         self.constraints = ConstraintAdjoint(model)
         self.tendons = self.constraints.stage.tendons
+        self.actuators = None
+        if model.actuator_count:
+            self.actuators = ModelActuators(model, self.tendons, requires_grad=True)
         self.error = SolutionError(model)
         self.switches = Switches(model)
         self._after: State | None = None
@@ -138,6 +146,7 @@ class FeatherstoneAdjoint:
         self.body_qd = make(bodies, wp.spatial_vector)
         self.body_f = make(bodies, wp.spatial_vector)
         self.body_qd_out = make(bodies, wp.spatial_vector)
+        self.act_out = make(model.actuator_count, float)
 
     def record(self, tape: wp.Tape, step: FeatherstoneStep) -> None:
         """Append the backward pass of one step to a tape."""
@@ -147,7 +156,8 @@ class FeatherstoneAdjoint:
         arrays += [state.body_q for state in (step.state_in, step.state_out)]
         arrays += [state.body_qd for state in (step.state_in, step.state_out)]
         arrays += [step.state_in.body_f, step.control.joint_act, step.control.joint_f]
-        arrays += [step.control.tendon_act]
+        arrays += [step.control.tendon_act, step.control.actuator_ctrl]
+        arrays += [state.actuator_act for state in (step.state_in, step.state_out)]
         arrays += [a for a in vars(model).values() if isinstance(a, wp.array) and a.requires_grad]
         arrays += [getattr(model.shape_materials, name, None) for name in _MATERIAL_ARRAYS]
         tracked = [a for a in arrays if a is not None and a.size and a.grad is not None]
@@ -176,6 +186,8 @@ class FeatherstoneAdjoint:
         fill(self.body_f.grad)
         if self.tendons is not None:
             self.tendons.clear_gradients()
+        if self.actuators is not None:
+            self.actuators.clear_gradients()
         poses = self._record_poses(step)
         copy(self.v_bias, self.smooth.v_mid)
         if self._rebounds:
@@ -199,7 +211,7 @@ class FeatherstoneAdjoint:
             self._reverse_free(launch, step)
         self._reverse_prediction(launch, step)
         self._reverse_weights(step)
-        self._reverse_tendons(step)
+        self._reverse_along(step)
         self._reverse_forces(step)
         poses.backward()
         if self.constraints.stage.stiffness is not None:
@@ -239,6 +251,11 @@ class FeatherstoneAdjoint:
         if self.tendons is not None:
             moves = (smooth.body_q, state.joint_q, state.joint_qd, smooth.moving)
             self.tendons.measure(launch, smooth.motion.kin, *moves)
+        if self.actuators is not None:
+            self.actuators.measure(launch, state, smooth.body_q, smooth.body_qd)
+            self.actuators.actuate(launch, control.actuator_ctrl, state.actuator_act, dt, self.act_out)
+            joint_f = self.actuators.push(launch, joint_f, smooth.body_f)
+        if self.tendons is not None:
             joint_f = self.tendons.pull(launch, control, joint_f)
             self.constraints.stage.weigh_tendons(launch, control, dt)
         smooth.factorize(launch, state, control, dt)
@@ -483,7 +500,7 @@ class FeatherstoneAdjoint:
             impact: Round of impact that produced the velocity, if any.
         """
         state, control, dt = step.state_in, step.control, step.dt
-        joint_f = control.joint_f if self.tendons is None else self.tendons.joint_f
+        joint_f = self._joint_f(control)
         with Tape() as tape:
             record = self._launcher(record_tape=True)
             v = record.views
@@ -656,24 +673,56 @@ class FeatherstoneAdjoint:
             stage.parameters.weigh(record, self.smooth.implicit, settings, stage.weights)
         tape.backward()
 
-    def _reverse_tendons(self, step: FeatherstoneStep) -> None:
-        """From the forces and rows of tendons back to coordinates, velocities and inputs."""
-        if self.tendons is None:
+    def _joint_f(self, control: Control) -> wp.array:
+        """Generalised forces of inputs, actuators and tendons together."""
+        if self.tendons is not None:
+            return self.tendons.joint_f
+        return control.joint_f if self.actuators is None else self.actuators.joint_f
+
+    def _reverse_along(self, step: FeatherstoneStep) -> None:
+        """From the forces of actuators and tendons, and rows of these, back to the state and the inputs."""
+        if self.tendons is None and self.actuators is None:
             return
-        state = step.state_in
+        state, joint_f = step.state_in, step.control.joint_f
         with Tape() as tape:
             record = self._launcher(record_tape=True)
-            moves = (self.body_q, state.joint_q, state.joint_qd, self.moving_tendons)
-            self.tendons.measure(record, self.poses.kin, *moves)
-            self.tendons.pull(record, step.control, step.control.joint_f)
+            if self.tendons is not None:
+                moves = (self.body_q, state.joint_q, state.joint_qd, self.moving_tendons)
+                self.tendons.measure(record, self.poses.kin, *moves)
+            if self.actuators is not None:
+                joint_f = self._record_actuators(record, self.actuators, step)
+            if self.tendons is not None:
+                self.tendons.pull(record, step.control, joint_f)
+        if self.actuators is not None:
+            copy(self.act_out.grad, step.state_out.actuator_act.grad)
         tape.backward()
+
+    def _record_actuators(
+        self, record: Launcher, actuators: ModelActuators, step: FeatherstoneStep
+    ) -> wp.array:
+        """Record the forces of actuators of the model; return the generalised ones with those given."""
+        state, control = step.state_in, step.control
+        self._record_velocities(record, state)
+        actuators.measure(record, state, self.body_q, self.body_qd)
+        actuators.actuate(record, control.actuator_ctrl, state.actuator_act, step.dt, self.act_out)
+        return actuators.push(record, control.joint_f, self.body_f)
+
+    def _record_velocities(self, record: Launcher, state: State) -> None:
+        """Record velocities of bodies at the start of the step."""
+        record.velocities(self.motion, state.joint_qd)
+        v = record.views
+        record(
+            row_terms_adjoint.write_velocities,
+            "body",
+            reads=dict(tree=v.tree, body=v.body, kin=self.motion.kin, loose_qd=state.body_qd, share=1.0),
+            writes=dict(body_qd=self.body_qd),
+        )
 
     def _reverse_forces(self, step: FeatherstoneStep) -> None:
         """From the wrenches back to the external ones, and through compliant contacts to the coordinates."""
         state = step.state_in
         with Tape() as tape:
             record = self._launcher(record_tape=True)
-            v = record.views
             record.backward_only(
                 feature_contacts.add_wrenches,
                 "body",
@@ -682,15 +731,7 @@ class FeatherstoneAdjoint:
             )
             stiffness = self.constraints.stage.stiffness
             if stiffness is not None or isinstance(self.contact_mode, CompliantContacts):
-                record.velocities(self.motion, state.joint_qd)
-                record(
-                    row_terms_adjoint.write_velocities,
-                    "body",
-                    reads=dict(
-                        tree=v.tree, body=v.body, kin=self.motion.kin, loose_qd=state.body_qd, share=1.0
-                    ),
-                    writes=dict(body_qd=self.body_qd),
-                )
+                self._record_velocities(record, state)
             if stiffness is not None:
                 stiffness.slow(record, self.body_q, self.body_qd, step.dt, self.body_f)
             if isinstance(self.contact_mode, CompliantContacts):

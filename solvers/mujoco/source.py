@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from newtonsim.dynamics.actuator_worlds import actuator_worlds
 from newtonsim.dynamics.tendon_paths import tendon_worlds
 from newtonsim.errors import ModelError
 from newtonsim.geometry.transforms import (
@@ -20,7 +21,6 @@ from newtonsim.scene.arrays import COUNTS, SPECS, ArraySpec
 from newtonsim.scene.columns import INTEGER_TYPES, element_shape
 from newtonsim.scene.enums import ON_AXIS, PULLEY, ConstraintType, GeoType, JointType
 from newtonsim.scene.model import Model
-from newtonsim.solvers.actuators import actuator_worlds
 
 _STRUCTS = {"shape_material_": "shape_materials", "shape_geo_": "shape_geo"}
 _PLACE_TOLERANCE = 1.0e-5

@@ -11,7 +11,7 @@ from newtonsim.actuators import ActuatedSolver, Actuators, AxisOf, General, gene
 from newtonsim.builder import ActuatorLaw, ActuatorTarget
 from newtonsim.errors import ModelError, NewtonsimError, UnsupportedElementWarning
 from newtonsim.importers import parse_mjcf
-from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver
+from newtonsim.solvers import FeatherstoneSolver, MuJoCoSolver, SemiImplicitSolver
 from newtonsim.utils import export_mjcf
 
 DT = 0.002
@@ -146,11 +146,11 @@ def test_only_some_solvers_have_them():
     """The importer says so, and so does a solver without them, which names them."""
     text = BODIES.format(actuators='<motor name="thrust" site="tip" gear="0 0 3"/>')
     builder = ModelBuilder(up_vector=(0.0, 0.0, 1.0))
-    with pytest.warns(UnsupportedElementWarning, match="on a site, unless MuJoCoSolver steps the model"):
+    with pytest.warns(UnsupportedElementWarning, match="on a site, unless FeatherstoneSolver or"):
         parse_mjcf(text, builder, floating=None)
     model = builder.finalize("cpu")
     with pytest.warns(UnsupportedElementWarning, match="ignores 1 actuators of the model .'thrust'"):
-        FeatherstoneSolver(model)
+        SemiImplicitSolver(model)
 
 
 def hover(worlds: int) -> ModelBuilder:
